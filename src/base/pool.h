@@ -1,0 +1,19 @@
+/* A fixed team of threads for parallel loops with fixed chunks. The caller is one of the team. Which thread
+ * runs a chunk is free, what a chunk is depends on shapes alone: results never depend on the team's size.
+ * Between loops the threads spin for a short while (a hand-off costs well under a microsecond), then sleep. */
+#ifndef IPULUA_BASE_POOL_H
+#define IPULUA_BASE_POOL_H
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Pool Pool;
+/* Work on chunk; slot is the team member running it (0 … size-1), for private scratch. */
+typedef void (*PoolTask)(void *context, int64_t chunk, int slot);
+
+Pool *pool_new(int threads);        /* threads >= 1, the caller included; NULL when out of resources */
+void pool_free(Pool *p);            /* waits for its threads; NULL is fine */
+int pool_size(const Pool *p);       /* NULL: 1 */
+/* Run task for chunks 0 … count-1 and return when all are done. A nested call, a call while another thread
+ * uses the pool, count 1 or a NULL pool run inline. */
+void pool_run(Pool *p, int64_t count, PoolTask task, void *context);
+#endif
