@@ -73,6 +73,10 @@ $(BUILD)/%.o: src/%.c
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
+# The sweep over the registry, with the naive evaluator that it compares with.
+$(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 .PHONY: clean help
 clean: ## remove what was built
 	rm -rf $(BUILD) build-asan build-tsan
