@@ -71,6 +71,10 @@ $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root.
+$(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 .PHONY: clean help
