@@ -11,10 +11,15 @@ WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-pro
 LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
 LUA_LIBS = $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
 JSON_LIBS = $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
+ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
 EDIT_CFLAGS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo -DHAVE_LIBEDIT $$($(PKG_CONFIG) --cflags libedit))
 EDIT_LIBS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && $(PKG_CONFIG) --libs libedit)
+PNG_CFLAGS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && echo -DHAVE_LIBPNG $$($(PKG_CONFIG) --cflags libpng))
+PNG_LIBS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && $(PKG_CONFIG) --libs libpng)
+JPEG_CFLAGS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && echo -DHAVE_LIBJPEG $$($(PKG_CONFIG) --cflags libjpeg))
+JPEG_LIBS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && $(PKG_CONFIG) --libs libjpeg)
 ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated -ffp-contract=off -fno-math-errno -fvisibility=hidden $(CFLAGS)
-LIBS = $(JSON_LIBS) -lz -lm -ldl -pthread
+LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
 # One text of kernels, three instruction sets.
 KERNEL_ISA_base :=
@@ -24,7 +29,7 @@ ISAS := base avx2 avx512
 ifneq ($(shell uname -m),x86_64)
 ISAS := base
 endif
-KERNEL_SOURCES := $(filter-out src/kernels/select.c,$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c)))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
@@ -61,6 +66,7 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+$(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
