@@ -24,7 +24,7 @@ ISAS := base avx2 avx512
 ifneq ($(shell uname -m),x86_64)
 ISAS := base
 endif
-KERNEL_SOURCES := $(filter-out src/kernels/select.c,$(wildcard src/kernels/*.c))
+KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c)))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
