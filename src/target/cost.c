@@ -85,14 +85,25 @@ void cost_stream(Cost *c, const char *name, double bytes, double cycles) {
   c->step_count += 1;
 }
 
-void cost_vertex(Cost *c, const Target *t, double code_bytes, double state_bytes, double exchange_code_bytes) {
-  c->bytes[MEMORY_VERTEX_CODE] += t->code ? code_bytes : 0;
+double cost_code_bytes(uint32_t vertices) {
+#define X(id, bytes) [VERTEX_##id] = bytes,
+  static const double sizes[] = {COST_VERTICES(X)};
+#undef X
+  double sum = 0;
+  for (int v = 0; v < VERTEX_COUNT; v++) sum += vertices >> v & 1 ? sizes[v] : 0;
+  return sum;
+}
+
+void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes) {
+  c->vertices |= 1u << kind;
+  c->bytes[MEMORY_VERTEX_CODE] = t->code ? cost_code_bytes(c->vertices) : 0;
   c->bytes[MEMORY_VERTEX_STATE] += state_bytes;
   c->bytes[MEMORY_EXCHANGE_CODE] += t->code ? exchange_code_bytes : 0;
 }
 
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile) {
   c->bytes[category] = fmax(c->bytes[category], bytes_per_tile);
+  c->temporary_total = fmax(c->temporary_total, cost_temporary(c) * c->tiles);
 }
 
 static void add_rows(Cost *a, const Cost *b) {
@@ -110,9 +121,16 @@ static void add_rows(Cost *a, const Cost *b) {
 
 void cost_then(Cost *a, const Cost *b) {
   for (int p = 0; p < PHASE_COUNT; p++) a->cycles[p] += b->cycles[p];
+  bool larger = cost_temporary(b) > cost_temporary(a);
   for (int m = 0; m < MEMORY_COUNT; m++)
-    a->bytes[m] = is_temporary(m) ? fmax(a->bytes[m], b->bytes[m]) : a->bytes[m] + b->bytes[m];
+    if (!is_temporary(m)) a->bytes[m] += b->bytes[m];
+    else if (larger) a->bytes[m] = b->bytes[m];
+  bool code = a->bytes[MEMORY_VERTEX_CODE] > 0;
+  a->vertices |= b->vertices;
+  if (code) a->bytes[MEMORY_VERTEX_CODE] = cost_code_bytes(a->vertices);
   a->tiles = fmax(a->tiles, b->tiles);
+  a->temporary_total = fmax(a->temporary_total, b->temporary_total);
+  a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
   a->flops += b->flops;
   a->moved_bytes += b->moved_bytes;
   a->streamed_bytes += b->streamed_bytes;
@@ -170,7 +188,7 @@ double worker_cycles(const Target *t, double prologue, double elements, double p
 }
 
 double rearrange_cycles(const Target *t, double bytes, double run_bytes) {
-  if (run_bytes >= 4 && run_bytes < 8) return 0;
+  if (run_bytes == (double)t->exchange_bytes_per_cycle) return 0; /* what the exchange moves anyway */
   return bytes * 1.25 / fmin((double)t->vector_bytes, fmax(1, run_bytes));
 }
 
@@ -243,7 +261,7 @@ Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, 
             worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector), vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   c.flops = (double)elements;
-  cost_vertex(&c, t, 170, 12, 0);
+  cost_vertex(&c, t, VERTEX_ELEMENTWISE, 12, 0);
   return c;
 }
 
@@ -258,14 +276,13 @@ Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_el
   c.steps[0].bytes += received;
   c.moved_bytes += received;
   cost_memory(&c, MEMORY_MESSAGE, received);
-  cost_vertex(&c, t, 80, 4, 16);
+  cost_vertex(&c, t, VERTEX_BROADCAST, 4, 16);
   return c;
 }
 
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements) {
   Dtype wide = element_bytes(from) > element_bytes(to) ? from : to;
-  Cost c = cost_elementwise(t, wide, elements, 1, 1);
-  return c;
+  return cost_elementwise(t, wide, elements, 1, 1);
 }
 
 Cost cost_fill(const Target *t, Dtype d, int64_t elements) { return cost_elementwise(t, d, elements, 0, 1); }
@@ -279,7 +296,7 @@ Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
   double per_vector = bits ? 1 : drops ? 2 : rejects ? 14 : 4;
   cost_step(&c, t, "random", 0, worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
-  cost_vertex(&c, t, 300, 12, 0);
+  cost_vertex(&c, t, VERTEX_RANDOM, 12, 0);
   return c;
 }
 
@@ -335,7 +352,7 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
   c.tiles = tiles_used(t, U8, (double)bytes);
   cost_memory(&c, MEMORY_REARRANGEMENT, share);
   cost_memory(&c, MEMORY_MESSAGE, share);
-  cost_vertex(&c, t, 500, 16, 120);
+  if (compute > 0) cost_vertex(&c, t, VERTEX_COPY, 16, 120);
   return c;
 }
 
@@ -350,7 +367,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
   double vectors = ceil_div(ceil_div(share, (double)t->workers), width);
   cost_step(&c, t, "slice", 4, 25 + (double)t->workers * (63 + 2 * vectors));
   c.tiles = tiles_used(t, d, (double)elements);
-  cost_vertex(&c, t, 400, 24, 16);
+  cost_vertex(&c, t, VERTEX_SLICE, 24, 16);
   return c;
 }
 

@@ -30,6 +30,17 @@ typedef enum CostPhase { COST_PHASES(X) PHASE_COUNT } CostPhase;
 typedef enum CostCategory { COST_CATEGORIES(X) MEMORY_COUNT } CostCategory;
 #undef X
 
+/* Kinds of vertices and the bytes of their programs (fit to whole models in Graphcore's profile tests). A tile holds
+ * each kind once, however many operations use it. */
+#define COST_VERTICES(X)                                                                                      \
+  X(AMP_1X1, 900) X(AMP_NX1, 1500) X(SLIC, 1600) X(VECTOR_MAC, 1200) X(OUTER, 500) X(REDUCE, 500)             \
+  X(REDUCE_PARTIALS, 500) X(ELEMENTWISE, 170) X(BROADCAST, 250) X(CAST, 150) X(NORM, 600) X(SLICE, 400)       \
+  X(MULTI_SLICE, 740) X(MULTI_UPDATE, 740) X(POOL, 900) X(TRANSPOSE, 500) X(COPY, 500) X(RANDOM, 300)         \
+  X(SORT, 700) X(SCAN, 300) X(SOLVE, 1500) X(CTC, 2000)
+#define X(id, bytes) VERTEX_##id,
+typedef enum VertexKind { COST_VERTICES(X) VERTEX_COUNT } VertexKind;
+#undef X
+
 /* Steps of one kind. Sums are over all `times` of them. */
 typedef struct CostStep {
   const char *name; /* a literal: "conv", "reduce", "exchange" ... */
@@ -42,8 +53,11 @@ enum { COST_STEPS = 20 };
 
 typedef struct Cost {
   double cycles[PHASE_COUNT];
-  double bytes[MEMORY_COUNT]; /* on each tile in use; temporaries are live together unless joined in sequence */
+  double bytes[MEMORY_COUNT]; /* on each tile in use; temporaries: at the moment when they take most */
   double tiles;               /* tiles in use */
+  double temporary_total;     /* bytes of temporaries on all tiles together, at their peak */
+  double interleaved_bytes;   /* of one tile: the largest block of partial sums, kept in interleaved memory */
+  uint32_t vertices;          /* a bit for each VertexKind in use */
   double flops;
   double moved_bytes;         /* received through the exchange by the busiest tile */
   double streamed_bytes;      /* to and from the host, streaming memory or other IPUs */
@@ -54,6 +68,7 @@ typedef struct Cost {
   const char *why;            /* when it doesn't: the reason, a literal; else NULL */
 } Cost;
 
+double cost_code_bytes(uint32_t vertices); /* of one tile: the programs of those kinds */
 double cost_cycles(const Cost *c);    /* all phases */
 double cost_temporary(const Cost *c); /* bytes per tile that are not always live */
 double cost_always(const Cost *c);    /* code and state */
@@ -113,10 +128,10 @@ Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool ba
 /* --- matrix products --- */
 typedef struct PlanOptions {
   double available_memory_proportion; /* of a tile, for temporaries of a plan; 0 means 0.6 */
-  bool left_transposed, right_transposed; /* an operand that another product laid out: it is moved first */
-  bool resident;       /* operands stay where the plan wants them from run to run (a loop's weights) */
-  bool accumulate;     /* the result is added into an existing tensor (a weight update, C += AB) */
-  bool planned_layout; /* the result stays in the plan's layout; else it is moved to the reader's */
+  bool left_moved, right_moved; /* an operand lies as another product wanted it (a transposed one): it is moved */
+  bool result_moved;            /* the result must lie as another product wants it (a weight gradient) */
+  bool accumulate;              /* the result is added into an existing tensor (an update, C += AB) */
+  bool resident;                /* operands stay where the plan wants them (weights inside a loop): not copied */
 } PlanOptions;
 
 /* groups x ([m, k] . [k, n]); options may be NULL. */
@@ -131,7 +146,8 @@ typedef struct ConvShape {
   int rank;                                         /* 1 to 3 */
   int64_t in[COST_SPATIAL], out[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL], dilation[COST_SPATIAL];
 } ConvShape;
-/* One pass of a convolution; shapes are those of the forward pass in every case. */
+/* One pass of a convolution; shapes are those of the forward pass in every case. The moves between the passes'
+ * layouts are part of it: weights for backward; input, output gradient and result for the weight gradient. */
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *options);
 typedef enum PoolKind { POOL_MAX, POOL_AVERAGE } PoolKind;
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward);

@@ -47,7 +47,7 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   cost_step(&c, t, "results", 0, 25 + seen * bytes / (double)t->vector_bytes);
   cost_memory(&c, MEMORY_MESSAGE, seen * 4 + table);
   cost_memory(&c, MEMORY_TEMPORARY, seen * bytes);
-  cost_vertex(&c, t, 740 + 400, 40, 120);
+  cost_vertex(&c, t, VERTEX_MULTI_SLICE, 40, 120);
   return c;
 }
 
@@ -67,6 +67,6 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
     cost_memory(&c, MEMORY_PARTIALS, (double)rows * bytes);
   }
   cost_memory(&c, MEMORY_MESSAGE, seen * (4 + bytes));
-  cost_vertex(&c, t, 740 + 500, 40, 120);
+  cost_vertex(&c, t, VERTEX_MULTI_UPDATE, 40, 120);
   return c;
 }

@@ -12,14 +12,11 @@ double step_cycles(const Target *t) {
   return (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
 }
 
-/* What the AMP units do for one pair of types. */
-typedef struct Units {
-  int64_t group, units, element, sum; /* channels of a pass in and out; bytes of an element and of a sum */
-  double load;                        /* cycles to load the weights of one pass */
-  double per_row;                     /* cycles of one row and worker, once running */
-} Units;
+double plan_limit(const Target *t, double proportion) {
+  return (proportion > 0 ? proportion : 0.6) * (double)t->tile_bytes;
+}
 
-static Units find_units(const Target *t, Dtype d, Dtype partials) {
+Units find_units(const Target *t, Dtype d, Dtype partials) {
   bool wide = element_bytes(d) >= 4, wide_sum = wide || element_bytes(partials) >= 4;
   Units u = {.group = wide ? t->group_f32 : t->group_f16,
              .units = wide ? t->units_f32 : wide_sum ? t->units_f16_f32 : t->units_f16_f16,
@@ -27,8 +24,7 @@ static Units find_units(const Target *t, Dtype d, Dtype partials) {
              .sum = wide_sum ? 4 : 2};
   if (u.units < 1) u.units = 1;
   u.load = (double)(u.units * u.group * u.element) / (double)t->weight_bytes_per_cycle;
-  double macs = target_macs(t, u.element, u.sum);
-  u.per_row = (double)(u.units * u.group) / macs; /* 4 on f16, 4 or 8 on f32 */
+  u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum); /* 4 on f16, 4 or 8 on f32 */
   return u;
 }
 
@@ -83,116 +79,135 @@ double reduce_partials(const Target *t, double outputs, double depth, double par
   return cycles;
 }
 
-/* Everything that one way of cutting costs. */
-static void price(const Target *t, const Units *u, int64_t m, int64_t k, MatmulPlan *p) {
-  double rate = (double)t->exchange_bytes_per_cycle;
-  double share = (double)p->group_share;
-  int64_t kept = k <= u->group && u->group > 1 && u->element == 2 ? 2 : u->sum;
-  (void)m;
-  p->input_bytes = share * (double)(p->rows * p->in * u->element);
-  p->weight_bytes = share * (double)(p->in * p->out * u->element);
-  p->partial_bytes = share * (double)(p->rows * p->out * kept);
-  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1;
-  p->exchange_in = (p->input_bytes / pair + p->weight_bytes) / rate;
-  p->compute = share * block_cycles(t, u, p->rows, p->in / u->group, p->out / u->units);
-  p->reduce = p->reduce_exchange = p->reduce_steps = p->convert = 0;
-  double outputs = share * (double)(p->rows * p->out);
-  if (p->in_split > 1)
-    p->reduce = reduce_partials(t, outputs, (double)p->in_split, (double)u->sum, u->element == 2,
-                                &p->reduce_exchange, &p->reduce_steps);
-  else if (u->element == 2 && kept == 4)
-    p->convert = 26 + ceil_div(outputs, 4) + 12;
-  p->steps = 3 + p->reduce_steps;
-  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert +
-              p->steps * step_cycles(t);
-  p->tiles = (double)(p->group_split * p->row_split * p->out_split * p->in_split);
+void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
+  double share = bytes / (double)t->tiles, compute = rearrange_cycles(t, share, run_bytes);
+  p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
+  p->prepare += compute;
+  p->prepare_steps += compute > 0 ? 2 : 1;
+  p->cycles += share / (double)t->exchange_bytes_per_cycle + compute + (compute > 0 ? 2 : 1) * step_cycles(t);
 }
 
-/* The next larger number of parts that makes the parts of `extent` smaller; 0 when there is none. */
-static int64_t next_split(int64_t extent, int64_t parts) {
+void finish_plan(const Target *t, const Units *u, Plan *p) {
+  double rate = (double)t->exchange_bytes_per_cycle;
+  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1;
+  p->exchange_in = (p->input_bytes / pair + p->weight_bytes) / rate;
+  if (p->in_split > 1)
+    p->reduce = reduce_partials(t, p->outputs, (double)p->in_split, (double)u->sum, u->element == 2,
+                                &p->reduce_exchange, &p->reduce_steps);
+  else if (u->element == 2 && !p->written_narrow)
+    p->convert = 26 + ceil_div(p->outputs, 4) + 12;
+  p->serial = 1;
+  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert +
+              (3 + p->reduce_steps) * step_cycles(t);
+}
+
+bool is_better(const Plan *p, const Plan *than) {
+  if (than->cycles == 0) return true;
+  return p->fits != than->fits ? p->fits : p->cycles < than->cycles;
+}
+
+int64_t next_split(int64_t extent, int64_t parts) {
   int64_t size = idiv(extent, parts);
   return size <= 1 ? 0 : idiv(extent, size - 1);
 }
 
-static void consider(const Target *t, const Units *u, const int64_t extent[3], int64_t gs, int64_t group_share,
-                     int64_t ns, int64_t ks, double limit, MatmulPlan *best) {
-  int64_t room = t->tiles / (gs * ns * ks), m = extent[0];
-  int64_t in_groups = idiv(extent[1], u->group), out_passes = idiv(extent[2], u->units);
-  MatmulPlan p = {.group_split = gs, .out_split = ns, .in_split = ks, .serial = 1, .group_share = group_share};
-  p.rows = idiv(m, room < m ? room : m);
-  p.row_split = idiv(m, p.rows);
-  p.in = idiv(in_groups, ks) * u->group;
-  p.out = idiv(out_passes, ns) * u->units;
-  price(t, u, m, extent[1], &p);
-  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= limit;
-  bool better = best->cycles == 0 || (p.fits && !best->fits) || (p.fits == best->fits && p.cycles < best->cycles);
-  if (better) *best = p;
+typedef struct Problem {
+  int64_t groups, m, k, n;
+  double limit;
+} Problem;
+
+static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
+                     Plan *best) {
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units);
+  Plan p = {.group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
+  int64_t rows = idiv(q->m, room < q->m ? room : q->m);
+  int64_t in = idiv(in_groups, ks), out = idiv(out_passes, ns);
+  double share = (double)p.group_share;
+  p.row_split = idiv(q->m, rows);
+  p.written_narrow = u->element == 2 && (u->sum == 2 || q->k <= u->group);
+  p.outputs = share * (double)(rows * out * u->units);
+  p.input_bytes = share * (double)(rows * in * u->group * u->element);
+  p.weight_bytes = share * (double)(in * u->group * out * u->units * u->element);
+  p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
+  p.compute = share * block_cycles(t, u, rows, in, out);
+  p.tiles = (double)(gs * p.row_split * ns * ks);
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  finish_plan(t, u, &p);
+  if (is_better(&p, best)) *best = p;
 }
 
-static MatmulPlan search(const Target *t, const Units *u, int64_t groups, int64_t m, int64_t k, int64_t n,
-                         double limit) {
-  MatmulPlan best = {0};
-  int64_t in_groups = idiv(k, u->group), out_passes = idiv(n, u->units), tiles = t->tiles;
-  for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(groups, gs))
+static Plan search(const Target *t, const Units *u, const Problem *q) {
+  Plan best = {0};
+  int64_t in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units), tiles = t->tiles;
+  for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(q->groups, gs))
     for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_passes, ns))
       for (int64_t ks = 1; ks && gs * ns * ks <= tiles; ks = next_split(in_groups, ks))
-        consider(t, u, (const int64_t[]){m, k, n}, gs, idiv(groups, gs), ns, ks, limit, &best);
+        consider(t, u, q, gs, ns, ks, &best);
   return best;
 }
 
 /* Parts of the outputs, one after the other, where a whole plan doesn't fit. */
-static MatmulPlan search_serial(const Target *t, const Units *u, int64_t groups, int64_t m, int64_t k, int64_t n,
-                                double limit) {
+static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= n; i++) {
-    MatmulPlan p = search(t, u, groups, m, k, idiv(n, parts[i]), limit);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->n; i++) {
+    Problem part = *q;
+    part.n = idiv(q->n, parts[i]);
+    Plan p = search(t, u, &part);
     if (!p.fits) continue;
-    double share = (double)groups * (double)m * (double)idiv(n, parts[i]) / (double)t->tiles;
+    double share = (double)q->groups * (double)q->m * (double)part.n / (double)t->tiles;
     double moved = share * (double)u->element;
     double vectors = ceil_div(ceil_div(share, (double)t->workers), 8.0 / (double)u->element);
     p.serial = parts[i];
     p.update = moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
                (double)t->workers * (63 + 2 * vectors);
-    p.steps += 3;
     p.cycles = (double)p.serial * (p.cycles + p.update + 3 * step_cycles(t));
     return p;
   }
-  return search(t, u, groups, m, k, n, limit);
+  return search(t, u, q);
 }
 
-MatmulPlan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                       double proportion) {
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
+                 double proportion) {
   Units u = find_units(t, d, partials);
-  double limit = (proportion > 0 ? proportion : 0.6) * (double)t->tile_bytes;
-  if (n > m) { /* the larger outer extent streams past the units, the smaller one is loaded into them */
-    int64_t swap = m;
-    m = n, n = swap;
-  }
-  MatmulPlan p = search(t, &u, groups, m, k, n, limit);
-  return p.fits ? p : search_serial(t, &u, groups, m, k, n, limit);
+  /* The larger outer extent streams past the units, the smaller one is loaded into them. */
+  Problem q = {groups, m > n ? m : n, k, m > n ? n : m, plan_limit(t, proportion)};
+  Plan p = search(t, &u, &q);
+  return p.fits ? p : search_serial(t, &u, &q);
 }
 
-void cost_plan(Cost *c, const Target *t, const MatmulPlan *p) {
+void cost_plan(Cost *c, const Target *t, const Plan *p) {
   Cost plan = cost_free();
   double rate = (double)t->exchange_bytes_per_cycle, n = (double)p->serial;
-  cost_steps(&plan, t, "matmul", n, p->exchange_in * rate, p->compute);
-  if (p->reduce_steps > 0)
-    cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
-               p->reduce / p->reduce_steps);
+  cost_steps(&plan, t, "rearrange", p->prepare_steps, p->prepare_exchange / p->prepare_steps * rate,
+             p->prepare / p->prepare_steps);
+  cost_steps(&plan, t, p->kernel == VERTEX_AMP_NX1 || p->kernel == VERTEX_SLIC ? "convolve" : "multiply", n,
+             p->exchange_in * rate, p->compute);
+  cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
+             p->reduce / p->reduce_steps);
   cost_steps(&plan, t, "convert", n * 2, 0, p->convert / 2);
   if (p->serial > 1) cost_steps(&plan, t, "join parts", n * 3, 0, p->update / 3);
   plan.tiles = p->tiles;
   cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
   cost_memory(&plan, MEMORY_PARTIALS, p->partial_bytes);
-  cost_vertex(&plan, t, 900 + 150 + (p->in_split > 1 ? 500 : 0) + (p->serial > 1 ? 900 : 0), 60, 300);
-  if (!p->fits && plan.fits) plan.fits = false, plan.why = "no plan's blocks fit the available memory of a tile";
+  plan.interleaved_bytes = p->partial_bytes;
+  cost_vertex(&plan, t, p->kernel, 60, 300);
+  if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);
+  if (p->in_split > 1) cost_vertex(&plan, t, VERTEX_REDUCE_PARTIALS, 24, 40);
+  if (p->serial > 1) cost_vertex(&plan, t, VERTEX_SLICE, 24, 20), cost_vertex(&plan, t, VERTEX_COPY, 24, 20);
+  if (!p->fits) plan.fits = false, plan.why = "no plan's blocks fit the available memory of a tile";
   cost_then(c, &plan);
 }
 
-/* Move an operand to where the plan reads it: two steps when bytes are shuffled inside a tile too. */
-static void add_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
-  Cost moved = cost_rearrange(t, (int64_t)(elements * element_bytes(d)), (int64_t)(run_elements * element_bytes(d)));
+void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
+  Cost moved =
+      cost_rearrange(t, (int64_t)(elements * element_bytes(d)), (int64_t)(run_elements * element_bytes(d)));
   cost_then(c, &moved);
+}
+
+void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
+  double share = elements / (double)t->tiles, w = (double)t->workers;
+  cost_step(c, t, "scaled add", 0, w * (24 + 3 * ceil_div(share, w * vector_width(t, d))));
+  cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
@@ -201,14 +216,13 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   const PlanOptions *o = options ? options : &defaults;
   Cost c = cost_free();
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
-  if (o->left_transposed && m > 1 && k > 1) add_layout(&c, t, d, (double)groups * (double)m * (double)k, 1);
-  if (o->right_transposed && k > 1 && n > 1) add_layout(&c, t, d, (double)groups * (double)k * (double)n, 1);
-  MatmulPlan p = plan_matmul(t, d, partials, groups, m, k, n, o->available_memory_proportion);
+  double g = (double)groups;
+  if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
+  if (o->right_moved && k > 1 && n > 1) cost_layout(&c, t, d, g * (double)k * (double)n, 1);
+  Plan p = plan_matmul(t, d, partials, groups, m, k, n, o->available_memory_proportion);
   cost_plan(&c, t, &p);
-  if (o->accumulate) {
-    Cost add = cost_elementwise(t, d, groups * m * n, 2, cost_vector_cycles("scaled_add", d));
-    cost_then(&c, &add);
-  }
-  c.flops = 2.0 * (double)groups * (double)m * (double)k * (double)n;
+  if (o->result_moved && m > 1 && n > 1) cost_layout(&c, t, d, g * (double)m * (double)n, 1);
+  if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
+  c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }

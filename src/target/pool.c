@@ -33,6 +33,6 @@ Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool
   c.flops = (backward ? in : out) * taps;
   cost_memory(&c, MEMORY_MESSAGE, received);
   cost_memory(&c, MEMORY_REARRANGEMENT, share_in + share_out);
-  cost_vertex(&c, t, 900, 150, 200);
+  cost_vertex(&c, t, VERTEX_POOL, 150, 200);
   return c;
 }

@@ -46,7 +46,7 @@ Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64
   c.flops = (double)outer * (double)extent * (double)inner;
   cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
   cost_memory(&c, MEMORY_MESSAGE, stages ? s.outputs * sum_bytes * depth : 0);
-  cost_vertex(&c, t, 500, 70, 40);
+  cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;
 }
 
@@ -64,7 +64,7 @@ Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent) {
   c.tiles = tiles_used(t, d, (double)rows * (double)extent);
   cost_memory(&c, MEMORY_TEMPORARY, share * (element_bytes(d) + 4));
   cost_memory(&c, MEMORY_MESSAGE, rounds > local ? share * (element_bytes(d) + 4) : 0);
-  cost_vertex(&c, t, 700, 32, 60);
+  cost_vertex(&c, t, VERTEX_SORT, 32, 60);
   return c;
 }
 
@@ -82,7 +82,7 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
                worker_cycles(t, 30, share, 20, vector_width(t, d)));
     left = ceil(left / 2);
   }
-  if (runs > 1 && k == 1) cost_vertex(&c, t, 200, 12, 20);
+  if (runs > 1 && k == 1) cost_vertex(&c, t, VERTEX_REDUCE, 12, 20);
   c.tiles = tiles_used(t, d, (double)rows * (double)extent);
   return c;
 }
@@ -100,6 +100,6 @@ Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent) {
   }
   c.tiles = tiles_used(t, d, (double)rows * (double)extent);
   c.flops = (double)rows * (double)extent;
-  cost_vertex(&c, t, 300, 24, 20);
+  cost_vertex(&c, t, VERTEX_SCAN, 24, 20);
   return c;
 }

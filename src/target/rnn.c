@@ -22,7 +22,7 @@ static Cost cell(const Target *t, Dtype d, Dtype partials, const RnnShape *s, in
     cost_then(&c, &p);
     if (!backward) continue;
     PlanOptions add = options ? *options : (PlanOptions){0};
-    add.left_transposed = add.accumulate = true;
+    add.left_moved = add.right_moved = add.accumulate = true;
     p = cost_matmul(t, d, partials, 1, in, s->batch, parts[i] * s->outputs, &add);
     cost_then(&c, &p);
   }
@@ -62,7 +62,7 @@ Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool 
 Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows, int64_t keys,
                     int64_t width, int64_t value_width, bool backward, const PlanOptions *options) {
   PlanOptions moved = options ? *options : (PlanOptions){0};
-  moved.right_transposed = true;
+  moved.right_moved = true;
   Cost c = cost_matmul(t, d, partials, groups, rows, width, keys, &moved);
   Cost softmax = cost_softmax(t, d, groups * rows, keys, false);
   cost_then(&c, &softmax);
