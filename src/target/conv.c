@@ -256,3 +256,45 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   cost_plan(&c, t, &p);
   return c;
 }
+
+/* Tiles in proportion to the work of each part; a pass lasts as long as its slowest part. */
+Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
+                 const PlanOptions *options) {
+  Cost all = cost_free();
+  double work = 0;
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    work += (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+  }
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    double macs = (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+    Target share = *t;
+    share.tiles = most(8, (int64_t)((double)t->tiles * macs / work));
+    if (share.tiles > t->tiles) share.tiles = t->tiles;
+    Cost c = cost_conv(&share, d, partials, s, pass, options);
+    double total = all.temporary_total + c.temporary_total, tiles = fmin((double)t->tiles, all.tiles + c.tiles);
+    uint32_t vertices = all.vertices | c.vertices;
+    if (cost_cycles(&c) > cost_cycles(&all)) {
+      double interleaved = fmax(all.interleaved_bytes, c.interleaved_bytes);
+      all = c;
+      all.interleaved_bytes = interleaved;
+    }
+    all.temporary_total = total, all.tiles = tiles, all.vertices = vertices;
+  }
+  if (pass != CONV_FORWARD) return all;
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    double in = (double)(s->batch * s->in_channels * product(s->in, s->rank)), out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
+    double tiles = (double)t->tiles, w = (double)t->workers;
+    if (parts[i].pooled) {
+      cost_step(&all, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
+      cost_layout(&all, t, d, 4 * in, 8);
+    }
+    if (parts[i].upsampled) {
+      cost_layout(&all, t, d, 4 * out, 8);
+      cost_scaled_add(&all, t, d, 4 * out);
+    }
+  }
+  return all;
+}

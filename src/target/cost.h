@@ -115,6 +115,12 @@ Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth);
 typedef enum ReduceKind { REDUCE_SUM, REDUCE_MAX, REDUCE_LOG_ADD, REDUCE_ARG } ReduceKind;
 /* [outer, extent, inner] over the middle: sums accumulate in f32, max in its own type. */
 Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner);
+/* The same over any axes, outermost first. */
+typedef struct ReduceAxis {
+  int64_t extent;
+  bool reduced;
+} ReduceAxis;
+Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank);
 Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent);             /* rows of extent, with indices */
 Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t k);
 Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent);             /* cumulative sum or product */
@@ -149,6 +155,14 @@ typedef struct ConvShape {
 /* One pass of a convolution; shapes are those of the forward pass in every case. The moves between the passes'
  * layouts are part of it: weights for backward; input, output gradient and result for the weight gradient. */
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *options);
+/* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A part may average its
+ * input over 2 x 2 points first, or repeat its output 2 x 2 times and add it to another part's. */
+typedef struct ConvPart {
+  ConvShape shape;
+  bool pooled, upsampled;
+} ConvPart;
+Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
+                 const PlanOptions *options);
 typedef enum PoolKind { POOL_MAX, POOL_AVERAGE } PoolKind;
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward);
 

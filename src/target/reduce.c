@@ -9,45 +9,56 @@ static double vertex(const Target *t, double outputs, double depth) {
   return w * (55 + ceil_div(vectors, w) * (depth + 12));
 }
 
+/* How a tensor, spread linearly, meets the outputs of a reduction. */
 typedef struct Spread {
   double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
 } Spread;
 
-/* How [outer, extent, inner], spread linearly, meets its outputs. */
-static Spread spread(const Target *t, Dtype d, double outer, double extent, double inner) {
-  double total = outer * extent * inner;
-  Spread s = {.elements = tile_share(t, d, total)};
-  if (s.elements <= inner) s.outputs = s.elements;
-  else if (s.elements <= extent * inner) s.outputs = inner;
-  else s.outputs = ceil_div(s.elements, extent * inner) * inner;
-  s.outputs = fmin(s.outputs, outer * inner);
+/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it. */
+static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
+  double total = 1, left, all = 1;
+  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
+  Spread s = {.elements = tile_share(t, d, total), .outputs = 1, .tiles = 1};
+  left = s.elements;
+  for (int i = rank - 1; i >= 0; i--) {
+    double extent = (double)axes[i].extent, here = fmin(extent, fmax(1, ceil(left)));
+    if (axes[i].reduced) s.tiles *= ceil_div(extent, here);
+    else s.outputs *= here;
+    left /= extent;
+  }
+  s.outputs = fmin(fmin(s.outputs, s.elements), all);
   s.depth = ceil_div(s.elements, s.outputs);
-  s.tiles = fmin((double)t->tiles, ceil_div(extent * inner, s.elements));
-  if (s.elements < inner) s.tiles = fmin(extent, s.tiles);
+  s.tiles = fmin(s.tiles, (double)t->tiles);
   return s;
 }
 
-Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner) {
+Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank) {
   Cost c = cost_free();
-  if (outer <= 0 || extent <= 0 || inner <= 0) return c;
-  Spread s = spread(t, d, (double)outer, (double)extent, (double)inner);
+  double total = 1;
+  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent;
+  if (!(total > 0)) return c;
+  Spread s = spread(t, d, axes, rank);
   double sum_bytes = kind == REDUCE_MAX ? element_bytes(d) : kind == REDUCE_ARG ? 8 : 4;
   double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
   double scale = kind == REDUCE_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == REDUCE_ARG ? 3 : 1;
   bool cut = kind != REDUCE_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
+  c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
   int stages = s.tiles <= 1 ? 0 : s.tiles <= 64 ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", s.outputs * sum_bytes * depth, vertex(t, s.outputs, scale * depth));
-  c.tiles = tiles_used(t, d, (double)(outer * extent * inner));
-  c.flops = (double)outer * (double)extent * (double)inner;
+  c.flops = total;
   cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
-  cost_memory(&c, MEMORY_MESSAGE, stages ? s.outputs * sum_bytes * depth : 0);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;
+}
+
+Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner) {
+  const ReduceAxis axes[] = {{outer, false}, {extent, true}, {inner, false}};
+  return cost_reduce_axes(t, d, kind, axes, 3);
 }
 
 /* Bitonic: log2(n) (log2(n) + 1) / 2 rounds of compare and exchange. */
