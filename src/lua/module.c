@@ -10,5 +10,6 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_ops(L);
   bind_open_trace(L);
   bind_open_tape(L);
+  bind_open_queue(L);
   return 1;
 }
