@@ -184,7 +184,7 @@ Status eval_elementwise(const Call *c, const Node *n) {
   chain_step(&chain, kernel, n->in_count, in, out, p);
   chain.numerics = c->numerics;
   chain.rng = c->rng;
-  chain_finish(&chain);
+  chain_finish(&chain, false);
   ChainLoop loop = {.chain = &chain};
   parallel_for(c, chain.count, ELEMENTWISE_GRAIN, run_chain, &loop);
   return trap(c, loop.events);
