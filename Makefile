@@ -73,7 +73,7 @@ $(BUILD)/%.o: src/%.c
 
 # What Lua's specs can't reach; `build/tensor_check` runs from the repository's root.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
