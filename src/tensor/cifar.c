@@ -8,12 +8,13 @@
 enum { EDGE = 32, PLANE = EDGE * EDGE, CHANNELS = 3, PIXELS = PLANE * CHANNELS };
 static const size_t file_limit = (size_t)1 << 30; /* five times all of CIFAR-10 */
 
-static Status check_labels(Error *e, const char *path, const unsigned char *record, int labels, size_t offset) {
+static Status check_labels(Error *e, const char *path, const unsigned char *record, int labels,
+                           size_t offset) {
   static const int most[2][2] = {{9}, {19, 99}};
   for (int i = 0; i < labels; i++)
     if (record[i] > most[labels - 1][i])
-      return fail(e, ERR_VALUE, "%s: label at byte offset %zu is %d; %d is the largest", path, offset + (size_t)i,
-                  record[i], most[labels - 1][i]);
+      return fail(e, ERR_VALUE, "%s: label at byte offset %zu is %d; %d is the largest", path,
+                  offset + (size_t)i, record[i], most[labels - 1][i]);
   return OK;
 }
 
@@ -37,16 +38,20 @@ static Status read_records(Error *e, const char *path, const unsigned char *p, i
 Status cifar_parse(Error *e, const char *path, int classes, const void *data, size_t bytes, Tensor **images,
                    Tensor **labels) {
   *images = *labels = NULL;
-  if (classes != 10 && classes != 100) return fail(e, ERR_VALUE, "CIFAR has 10 or 100 classes, not %d", classes);
+  if (classes != 10 && classes != 100)
+    return fail(e, ERR_VALUE, "CIFAR has 10 or 100 classes, not %d", classes);
   int per_record = classes == 10 ? 1 : 2;
   size_t record = (size_t)per_record + PIXELS;
   if (bytes == 0 || bytes % record)
-    return fail(e, ERR_VALUE, "%s: not a CIFAR-%d file: %zu bytes are no multiple of a record's %zu; the last begins at byte offset %zu",
+    return fail(e, ERR_VALUE,
+                "%s: not a CIFAR-%d file: %zu bytes are no multiple of a record's %zu; the last begins at "
+                "byte offset %zu",
                 path, classes, bytes, record, bytes / record * record);
   int64_t count = (int64_t)(bytes / record);
   Type image_type = type_make(U8, 4, (int64_t[]){count, EDGE, EDGE, CHANNELS});
   Type label_type = type_make(U8, per_record, (int64_t[]){count, per_record});
-  Tensor *x = tensor_new_uninitialised(e, &image_type), *y = x ? tensor_new_uninitialised(e, &label_type) : NULL;
+  Tensor *x = tensor_new_uninitialised(e, &image_type),
+         *y = x ? tensor_new_uninitialised(e, &label_type) : NULL;
   Status s = y ? read_records(e, path, data, count, per_record, x, y) : ERR_OUT_OF_MEMORY;
   if (s != OK) return tensor_release(x), tensor_release(y), s;
   *images = x;

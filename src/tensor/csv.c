@@ -26,7 +26,8 @@ typedef struct Csv {
 } Csv;
 
 static Status wrong(Csv *c, const char *what) {
-  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s", c->path, (long long)c->begun, c->column, what);
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s", c->path, (long long)c->begun, c->column,
+              what);
 }
 
 static bool at_newline(const Csv *c) {
@@ -101,8 +102,8 @@ static Status count_records(Csv *c, int *fields, int64_t *records) {
       if (c->column > COLUMN_LIMIT) return wrong(c, "too many columns");
     } while (ending == FIELD_ENDS);
     if (*fields && c->column != *fields)
-      return fail(c->error, ERR_VALUE, "%s: line %lld has %d columns; the first one has %d", c->path, (long long)line,
-                  c->column, *fields);
+      return fail(c->error, ERR_VALUE, "%s: line %lld has %d columns; the first one has %d", c->path,
+                  (long long)line, c->column, *fields);
     *fields = c->column;
   }
   return OK;
@@ -137,8 +138,8 @@ static Status convert_integer(Csv *c, const char *field, Dtype d, Tensor *t, int
   if (end == field || *end) return not_a(c, "integer", field);
   dtype_set_integer(d, t->data, index, x);
   if (errno || dtype_get_integer(d, t->data, index) != x)
-    return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s doesn't fit %s", c->path, (long long)c->begun,
-                c->column, field, dtype_name(d));
+    return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s doesn't fit %s", c->path,
+                (long long)c->begun, c->column, field, dtype_name(d));
   return OK;
 }
 
@@ -150,7 +151,8 @@ static Status convert_bool(Csv *c, const char *field, Tensor *t, int64_t index) 
 
 static Status convert(Csv *c, locale_t plain, Tensor *t, int64_t index) {
   Dtype d = t->type.dtype;
-  if (c->field.used >= NUMBER || strlen(c->field.data) != c->field.used) return not_a(c, "number", c->field.data);
+  if (c->field.used >= NUMBER || strlen(c->field.data) != c->field.used)
+    return not_a(c, "number", c->field.data);
   char *field = trimmed(c->field.data);
   if (dtype_is_float(d)) return convert_float(c, plain, field, d, t, index);
   return d == BOOL ? convert_bool(c, field, t, index) : convert_integer(c, field, d, t, index);
@@ -214,7 +216,8 @@ static Status choose(Csv *c, const CsvOptions *o, Selection *s) {
   for (int i = 0; i < s->fields; i++) s->first[i] = -1;
   Status status = OK;
   if (o->column_count && o->names) {
-    if (!o->has_header) return fail(c->error, ERR_VALUE, "%s: columns can't be chosen by name without a header", c->path);
+    if (!o->has_header)
+      return fail(c->error, ERR_VALUE, "%s: columns can't be chosen by name without a header", c->path);
     bool *found = calloc((size_t)o->column_count, sizeof *found);
     status = found ? select_names(c, o, s, found) : fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
     free(found);
@@ -246,8 +249,14 @@ static Status parse(Csv *c, const CsvOptions *o, Selection *selection, Tensor **
   return *out = t, OK;
 }
 
-Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *o, Tensor **out) {
-  Csv c = {.error = e, .path = path, .text = data, .bytes = bytes, .separator = o->separator ? o->separator : ',', .line = 1};
+Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *o,
+                 Tensor **out) {
+  Csv c = {.error = e,
+           .path = path,
+           .text = data,
+           .bytes = bytes,
+           .separator = o->separator ? o->separator : ',',
+           .line = 1};
   Selection selection = {.fields = 0};
   *out = NULL;
   if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3; /* UTF-8's mark */

@@ -16,8 +16,8 @@
 #include <jpeglib.h>
 #endif
 
-/* A picture's samples at most; and pixels for one byte of file at most: deflate's largest ratio, 1032, times eight
- * pixels in a byte. JPEG stays far below. */
+/* A picture's samples at most; and pixels for one byte of file at most: deflate's largest ratio, 1032, times
+ * eight pixels in a byte. JPEG stays far below. */
 enum { SAMPLE_LIMIT = 1 << 29, RATIO_LIMIT = 8 * 1032 };
 static const size_t file_limit = (size_t)1 << 29;
 
@@ -35,12 +35,15 @@ static Status decoder_failed(Decoder *d, const char *what) {
   return fail(d->error, ERR_VALUE, "%s: %s", d->path, what);
 }
 
+#if defined HAVE_LIBPNG || defined HAVE_LIBJPEG
 /* False when the declared size can't be true or is too much. */
 static bool make_image(Decoder *d, uint64_t height, uint64_t width, int channels) {
   if (height == 0 || width == 0 || height > UINT32_MAX || width > UINT32_MAX ||
       height > SAMPLE_LIMIT / width / (uint64_t)channels || height * width / RATIO_LIMIT > d->bytes)
-    return fail(d->error, ERR_VALUE, "%s: a picture of %llu x %llu is too large for its %zu bytes, or for %d samples",
-                d->path, (unsigned long long)width, (unsigned long long)height, d->bytes, SAMPLE_LIMIT), false;
+    return fail(d->error, ERR_VALUE,
+                "%s: a picture of %llu x %llu is too large for its %zu bytes, or for %d samples", d->path,
+                (unsigned long long)width, (unsigned long long)height, d->bytes, SAMPLE_LIMIT),
+           false;
   Type type = type_make(U8, 3, (int64_t[]){(int64_t)height, (int64_t)width, channels});
   d->image = tensor_new(d->error, &type);
   d->rows = d->image ? malloc((size_t)height * sizeof *d->rows) : NULL;
@@ -50,6 +53,7 @@ static bool make_image(Decoder *d, uint64_t height, uint64_t width, int channels
     d->rows[i] = (unsigned char *)d->image->data + i * width * (uint64_t)channels;
   return true;
 }
+#endif
 
 #ifdef HAVE_LIBPNG
 bool image_reads_png(void) { return true; }
@@ -108,20 +112,24 @@ typedef struct Encoder {
 static void png_put(png_structp png, png_bytep from, size_t bytes) {
   Encoder *w = png_get_io_ptr(png);
   text_add_bytes(&w->text, (const char *)from, bytes);
-  if (w->text.failed) png_error(png, "out of memory");
+  if (!w->text.failed) return;
+  fail(w->base.error, ERR_OUT_OF_MEMORY, "out of memory"); /* the first message is kept */
+  png_error(png, "");
 }
 
 static void png_put_flush(png_structp png) { (void)png; }
 
 static void encode_png_with(Encoder *w, const Tensor *t, png_structp png, png_infop info, int channels) {
-  static const int colour[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
+  static const int colour[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                               PNG_COLOR_TYPE_RGB_ALPHA};
   if (setjmp(w->base.escape)) return;
   png_set_write_fn(png, w, png_put, png_put_flush);
   png_set_IHDR(png, info, (png_uint_32)t->type.shape[1], (png_uint_32)t->type.shape[0], 8, colour[channels],
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(png, info);
   int64_t row_bytes = t->type.shape[1] * channels;
-  for (int64_t i = 0; i < t->type.shape[0]; i++) png_write_row(png, (png_const_bytep)(t->data + i * row_bytes));
+  for (int64_t i = 0; i < t->type.shape[0]; i++)
+    png_write_row(png, (png_const_bytep)(t->data + i * row_bytes));
   png_write_end(png, NULL);
 }
 
@@ -201,7 +209,9 @@ static void decode_jpeg_with(Decoder *d, j_decompress_ptr jpeg, struct jpeg_prog
   jpeg->mem->max_memory_to_use = 1 << 30;
   jpeg_mem_src(jpeg, d->data, (unsigned long)d->bytes);
   jpeg_read_header(jpeg, TRUE);
-  jpeg->out_color_space = jpeg->num_components == 1 ? JCS_GRAYSCALE : jpeg->num_components == 4 ? JCS_CMYK : JCS_RGB;
+  jpeg->out_color_space = jpeg->num_components == 1   ? JCS_GRAYSCALE
+                          : jpeg->num_components == 4 ? JCS_CMYK
+                                                      : JCS_RGB;
   jpeg_calc_output_dimensions(jpeg);
   if (!make_image(d, jpeg->output_height, jpeg->output_width, jpeg->output_components)) return;
   jpeg_start_decompress(jpeg);
@@ -230,7 +240,8 @@ static void decode_jpeg(Decoder *d) {
 #else
 bool image_reads_jpeg(void) { return false; }
 static void decode_jpeg(Decoder *d) {
-  fail(d->error, ERR_FAILED_PRECONDITION, "%s: JPEG files need libjpeg, which this build is without", d->path);
+  fail(d->error, ERR_FAILED_PRECONDITION, "%s: JPEG files need libjpeg, which this build is without",
+       d->path);
 }
 #endif
 
@@ -238,7 +249,8 @@ static void decode_jpeg(Decoder *d) {
 static void convert_pixel(const unsigned char *in, int from, unsigned char *out, int to) {
   bool is_grey = from < 3;
   unsigned char alpha = from == 2 ? in[1] : from == 4 ? in[3] : 255;
-  if (to < 3) out[0] = is_grey ? in[0] : (unsigned char)((299 * in[0] + 587 * in[1] + 114 * in[2] + 500) / 1000);
+  if (to < 3)
+    out[0] = is_grey ? in[0] : (unsigned char)((299 * in[0] + 587 * in[1] + 114 * in[2] + 500) / 1000);
   else
     for (int c = 0; c < 3; c++) out[c] = in[is_grey ? 0 : c];
   if (to % 2 == 0) out[to - 1] = alpha;
@@ -250,7 +262,8 @@ static Tensor *convert_channels(Error *e, const Tensor *t, int channels) {
   Tensor *out = tensor_new_uninitialised(e, &type);
   int64_t pixels = type.shape[0] * type.shape[1];
   for (int64_t i = 0; out && i < pixels; i++)
-    convert_pixel((const unsigned char *)t->data + i * from, from, (unsigned char *)out->data + i * channels, channels);
+    convert_pixel((const unsigned char *)t->data + i * from, from, (unsigned char *)out->data + i * channels,
+                  channels);
   return out;
 }
 
@@ -258,7 +271,8 @@ Status image_parse(Error *e, const char *path, const void *data, size_t bytes, i
   Error own = {.status = OK};
   Decoder d = {.error = &own, .path = path, .data = data, .bytes = bytes};
   *out = NULL;
-  if (channels < 0 || channels > 4) return fail(e, ERR_VALUE, "%s: a picture has 1 to 4 channels, not %d", path, channels);
+  if (channels < 0 || channels > 4)
+    return fail(e, ERR_VALUE, "%s: a picture has 1 to 4 channels, not %d", path, channels);
   if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0) decode_png(&d);
   else if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0) decode_jpeg(&d);
   else decoder_failed(&d, "neither a PNG nor a JPEG file: unknown bytes at byte offset 0");
@@ -287,7 +301,8 @@ Status image_write_png(Error *e, const char *path, const Tensor *t) {
   int64_t channels = t->type.rank == 3 ? t->type.shape[2] : 1;
   char text[TYPE_TEXT];
   if (t->type.dtype != U8 || t->type.rank < 2 || t->type.rank > 3 || channels < 1 || channels > 4 ||
-      t->type.shape[0] < 1 || t->type.shape[1] < 1 || t->type.shape[0] > 1000000 || t->type.shape[1] > 1000000)
+      t->type.shape[0] < 1 || t->type.shape[1] < 1 || t->type.shape[0] > 1000000 ||
+      t->type.shape[1] > 1000000)
     return fail(e, ERR_VALUE, "%s: a picture is uint8 [height, width, 1 to 4 channels], not %s", path,
                 type_text(&t->type, text));
   if (tensor_is_dense(t)) return encode_png(e, path, t, (int)channels);
