@@ -46,7 +46,8 @@ Status raw_read(Error *e, const char *what, RawType r, const void *data, Tensor 
     if (r.kind == 'u' && x > INT64_MAX)
       return fail(e, ERR_VALUE, "%s: element %lld, %llu, is too large for int64", what, (long long)i,
                   (unsigned long long)x);
-    if (r.kind == 'i' && r.bytes < 8 && x >> (8 * r.bytes - 1)) x |= ~UINT64_C(0) << 8 * r.bytes; /* the sign */
+    bool negative = r.kind == 'i' && x >> (8 * r.bytes - 1);
+    if (negative && r.bytes < 8) x |= ~UINT64_C(0) << 8 * r.bytes;
     store(size, t->data + (size_t)i * size, x);
   }
   return OK;
