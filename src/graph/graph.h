@@ -1,0 +1,99 @@
+/* Values, nodes and the builder. A Graph owns its nodes in one arena; nodes stand in trace order, which is an
+ * execution order. Builders are sticky: after the first failure they return NULL and do nothing. */
+#ifndef IPULUA_GRAPH_GRAPH_H
+#define IPULUA_GRAPH_GRAPH_H
+#include "base/arena.h"
+#include "graph/op.h"
+
+struct Value {
+  Type type;
+  Node *node;
+  int index; /* which output of node */
+};
+
+/* Where a node lives; a gradient node inherits that of the node it differentiates. */
+typedef struct Placement {
+  int device;  /* IPU device ordinal; DEVICE_HOST: the CPU */
+  int shard;   /* -1: none */
+  int stage;   /* pipeline stage; -1: none */
+  bool backward;
+  int8_t stochastic_rounding; /* -1: as configured */
+  int8_t half_partials;       /* -1: as configured */
+} Placement;
+enum { DEVICE_HOST = -1 };
+
+struct Node {
+  const OpDef *op;
+  int id; /* position in its graph's node list when made; grows */
+  int in_count, out_count;
+  Value **in;
+  Value *out;       /* [out_count] */
+  Attr *attr;       /* as op->attrs */
+  Arena *arena;     /* where infer may put lists; the graph's, or a call's */
+  const char *name; /* scope/op; unique only when the user made it so */
+  const char *source; /* "train.lua:12" */
+  Placement place;
+};
+
+/* What a new node inherits. */
+typedef struct Scope {
+  Placement place;
+  const char *source; /* the script's line, set by the binding before each op */
+  const char *prefix; /* name scope */
+} Scope;
+
+struct Graph {
+  Arena *arena;
+  Error error;
+  Node **node;
+  int node_count, node_capacity, next_id;
+  Value **input; /* outputs of input nodes, in order */
+  int input_count, input_capacity;
+  Value **output;
+  int output_count, output_capacity;
+  Tensor **held; /* constants, released with the graph */
+  int held_count, held_capacity;
+  Object **object; /* objects of attributes, released with the graph */
+  int object_count, object_capacity;
+  Graph **region; /* graphs of attributes, freed with this one */
+  int region_count, region_capacity;
+  Scope scope;
+};
+
+Graph *graph_new(void); /* NULL when memory is out */
+void graph_free(Graph *g);
+
+Value *graph_input(Graph *g, const Type *type, const char *name);
+Value *graph_constant(Graph *g, Tensor *t); /* retains t */
+/* A rank-0 constant (or filled one) of that dtype. */
+Value *graph_number(Graph *g, Dtype d, double value);
+void graph_output(Graph *g, Value *v);
+
+/* Append a node; attrs has the op's count of attributes (NULL: all defaults). Returns NULL after a failure, with
+ * g->error filled: "matmul: inner extents 3 and 4 differ: [2, 3] times [4, 5]". */
+Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
+Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs); /* its output 0 */
+/* A region that g owns from now on. */
+void graph_adopt(Graph *g, Graph *region);
+Status graph_error(const Graph *g);
+
+/* Attributes for C callers: {ATTR_…, .i = …}. Absent ones take the row's default. */
+Attr attr_int(int64_t i);
+Attr attr_float(double f);
+Attr attr_bool(bool b);
+Attr attr_string(const char *s);
+Attr attr_dtype(Dtype d);
+Attr attr_ints(const int64_t *v, int n); /* copied by graph_node */
+/* Parse the row's default for attribute i (lists in the arena). */
+Attr attr_fallback(Arena *a, const AttrDef *def);
+int op_attr_count(const OpDef *op);
+int op_input_count(const OpDef *op, int *required);
+
+/* Room for count outputs (loops, splits): sets n->out_count. For infer and for builders of such nodes. */
+bool node_outputs(Arena *a, Node *n, int count);
+bool node_is_input(const Node *n);
+bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
+
+/* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled by the caller. */
+Status node_infer(Error *e, Node *n);
+#endif

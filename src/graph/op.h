@@ -1,0 +1,131 @@
+/* OpDef: the row that an op is. Everything that computes is an op, and an op is one row in one file of src/ops. */
+#ifndef IPULUA_GRAPH_OP_H
+#define IPULUA_GRAPH_OP_H
+#include "base/pool.h"
+#include "base/rng.h"
+#include "kernels/chain.h"
+#include "kernels/kernels.h"
+#include "kernels/numerics.h"
+#include "tensor/tensor.h"
+
+typedef struct Graph Graph;
+typedef struct Node Node;
+typedef struct Value Value;
+typedef struct OpDef OpDef;
+struct Target;
+struct Cost;
+
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 8, MAX_ATTRS = 12 };
+
+/* ---- attributes: what an op takes besides tensors ---- */
+typedef enum AttrKind {
+  ATTR_NONE,
+  ATTR_INT,
+  ATTR_FLOAT,
+  ATTR_BOOL,
+  ATTR_STRING, /* one of AttrDef.choices when those are given; letter case is free in Lua */
+  ATTR_INTS,   /* a list; a single integer is taken as a list of one */
+  ATTR_DTYPE,
+  ATTR_TENSOR, /* a constant */
+  ATTR_GRAPH,  /* a region: the body of a loop, a branch */
+  ATTR_OBJECT, /* a counted object that the op serves: a queue, a host function */
+} AttrKind;
+
+/* Objects that attributes hold. The graph retains what its nodes hold. */
+typedef struct Object Object;
+struct Object {
+  _Atomic int references;
+  const char *kind; /* "infeed", "outfeed" … */
+  void (*destroy)(Object *o);
+};
+Object *object_retain(Object *o);
+void object_release(Object *o); /* NULL is fine */
+
+typedef struct Attr {
+  AttrKind kind; /* ATTR_NONE: not given, and no default */
+  union {
+    int64_t i; /* ATTR_INT, ATTR_BOOL, ATTR_DTYPE */
+    double f;
+    const char *s;
+    struct {
+      const int64_t *v;
+      int n;
+    } ints;
+    Tensor *tensor;
+    Graph *graph;
+    Object *object;
+  };
+} Attr;
+
+typedef struct AttrDef {
+  const char *name;
+  AttrKind kind;
+  const char *fallback; /* the default as a Lua literal: "-1", "false", "'VALID'", "nil" (optional); NULL: required */
+  const char *choices;  /* ATTR_STRING: "VALID SAME CAUSAL" */
+  const char *summary;
+} AttrDef;
+
+/* ---- evaluation ---- */
+
+/* One evaluation. Buffers are dense and row-major; an output may share the buffer of input k only where the row says
+ * IN_PLACE(k). Nothing in eval allocates: scratch is what OpDef.scratch asked for. */
+typedef struct Call {
+  const void *const *in; /* [in_count] */
+  void *const *out;      /* [out_count] */
+  const Type *const *in_type, *const *out_type;
+  const Node *node;
+  const Attr *attr; /* node->attr */
+  int in_count, out_count;
+  const Kernels *kernels;
+  Pool *pool; /* parallel loops with chunks fixed by shapes; NULL: none */
+  const Numerics *numerics;
+  void *scratch; /* 64-byte aligned */
+  RngKey rng;    /* for rounding and for ops with the RANDOM trait */
+  Error *error;
+  const char *source;
+} Call;
+
+/* ---- traits ---- */
+enum {
+  ELEMENTWISE = 1 << 0, /* has strip: fuses into chains; operands broadcast */
+  COMMUTATIVE = 1 << 1,
+  STATEFUL = 1 << 2,    /* has an effect: kept, in trace order, never merged */
+  RANDOM = 1 << 3,      /* the last input is its int64 step counter, a rank-0 tensor */
+  VIEW = 1 << 4,        /* output 0 is input 0's bytes under another shape: costs nothing */
+  VARIADIC = 1 << 5,    /* in Lua the first argument is a list of tensors; inputs[0] names it */
+  INTERNAL = 1 << 6,    /* not a function of the Lua interface */
+  CONTROL = 1 << 7,     /* holds regions; programs know it by its op */
+  NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
+  METHOD_ONLY = 1 << 9,
+};
+#define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
+
+struct OpDef {
+  const char *name;    /* "add", "nn.relu": its place under ipu */
+  const char *summary; /* a sentence, for reference and help() */
+  const char *shapes;  /* "[m, k], [k, n] → [m, n]" for the reference */
+  const char *source;  /* where the formula comes from, when it needs saying */
+  const char *inputs[MAX_INPUTS]; /* names; a trailing '?' marks an optional one */
+  AttrDef attrs[MAX_ATTRS];
+  int traits;
+  int outputs; /* 0 means 1; -1: as many as infer sets */
+  int visible_outputs; /* how many Lua sees; 0: all */
+
+  /* Input types → n->out[i].type (and n->out_count when outputs is -1). May normalise n->attr (axes). Messages are in
+   * the user's terms, without the op's name: graph_apply puts it in front. */
+  Status (*infer)(Error *e, Node *n);
+  Status (*eval)(const Call *c);
+  size_t (*scratch)(const Node *n); /* bytes; NULL: none */
+  /* Elementwise: which kernel, with which parameters. */
+  void (*strip)(const Node *n, Elementwise *kernel, double p[4]);
+  /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i] NULL for no gradient. */
+  void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
+  void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
+  /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float, P positive float, U float in
+   * (-0.9, 0.9), D distinct floats, I<k> integers below k, B bool, S sorted integers; attributes in Lua syntax. */
+  const char *sample;
+};
+
+/* One-node evaluation outside of programs: types are n's, data is dense. */
+Status op_eval(const OpDef *op, const Call *c);
+#endif

@@ -1,0 +1,369 @@
+#include "kernels/chain.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Rows shorter than this are handled several at a time, with broadcast operands expanded to match. */
+enum { SHORT_ROW = 256 };
+
+static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
+static Dtype compute_dtype(Dtype d) { return is_narrow(d) ? F32 : d; }
+
+bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand) {
+  if (kernel == ELEMENTWISE_COUNT) return true;
+  return k->strip[kernel][compute_dtype(operand)] != NULL;
+}
+
+void chain_begin(Chain *c, const Kernels *k, const Type *shape) {
+  memset(c, 0, offsetof(Chain, slot));
+  c->kernels = k;
+  c->numerics = NULL;
+  c->rng = (RngKey){0};
+  c->rank = shape->rank;
+  memcpy(c->extent, shape->shape, sizeof c->extent);
+  c->count = type_count(shape);
+}
+
+static int new_slot(Chain *c, ChainRole role, Dtype d) {
+  if (c->slot_count == CHAIN_SLOTS) return -1;
+  c->slot[c->slot_count] = (ChainSlot){.role = role, .dtype = d};
+  return c->slot_count++;
+}
+
+int chain_operand(Chain *c, const Type *type, void *data) {
+  int s = new_slot(c, CHAIN_GENERAL, type->dtype);
+  if (s < 0) return -1;
+  ChainSlot *slot = &c->slot[s];
+  slot->data = data;
+  int64_t dense[MAX_RANK];
+  type_strides(type, dense);
+  int missing = c->rank - type->rank;
+  for (int i = 0; i < c->rank; i++)
+    slot->stride[i] = i < missing || type->shape[i - missing] == 1 ? 0 : dense[i - missing];
+  return s;
+}
+
+int chain_temporary(Chain *c, Dtype d, int buffer) {
+  assert(buffer < CHAIN_TEMPORARIES);
+  int s = new_slot(c, CHAIN_TEMPORARY, d);
+  if (s >= 0) c->slot[s].temporary = buffer;
+  return s;
+}
+
+int chain_block_slot(Chain *c, Dtype d) { return new_slot(c, CHAIN_BLOCK, d); }
+
+bool chain_step(Chain *c, Elementwise kernel, int arity, const int *in, int out, const double *p) {
+  if (c->step_count == CHAIN_STEPS) return false;
+  ChainStep *s = &c->step[c->step_count++];
+  *s = (ChainStep){.kernel = kernel, .arity = arity, .out = out};
+  for (int i = 0; i < arity; i++) s->in[i] = in[i];
+  if (p) memcpy(s->p, p, sizeof s->p);
+  return true;
+}
+
+/* Dimension i can be merged into i + 1 when every operand's stride says so. */
+static bool mergeable(const Chain *c, int i) {
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    if (slot->role == CHAIN_GENERAL && slot->stride[i] != slot->stride[i + 1] * c->extent[i + 1]) return false;
+  }
+  return true;
+}
+
+static void remove_dimension(Chain *c, int i) {
+  for (int s = 0; s < c->slot_count; s++) {
+    int64_t *stride = c->slot[s].stride;
+    memmove(stride + i, stride + i + 1, (size_t)(c->rank - i - 1) * sizeof *stride);
+  }
+  memmove(c->extent + i, c->extent + i + 1, (size_t)(c->rank - i - 1) * sizeof *c->extent);
+  c->rank--;
+}
+
+static ChainRole classify(const Chain *c, const ChainSlot *slot) {
+  bool outer_zero = true;
+  int64_t dense = 1;
+  bool full = true;
+  for (int i = c->rank - 1; i >= 0; i--) {
+    if (slot->stride[i] != dense && c->extent[i] != 1) full = false;
+    dense *= c->extent[i];
+    if (i < c->rank - 1 && slot->stride[i] != 0) outer_zero = false;
+  }
+  if (full) return CHAIN_FULL;
+  if (outer_zero && slot->stride[c->rank - 1] == 0) return CHAIN_SINGLE;
+  return outer_zero ? CHAIN_ROW : CHAIN_GENERAL;
+}
+
+void chain_finish(Chain *c, bool keep_cols) {
+  for (int i = c->rank - 1 - keep_cols; i >= 0 && c->rank > 1; i--)
+    if (c->extent[i] == 1) remove_dimension(c, i);
+  for (int i = c->rank - 2 - keep_cols; i >= 0; i--) {
+    if (!mergeable(c, i)) continue;
+    c->extent[i + 1] *= c->extent[i];
+    remove_dimension(c, i);
+  }
+  if (c->rank == 0) {
+    c->rank = 1;
+    c->extent[0] = 1;
+    for (int s = 0; s < c->slot_count; s++) c->slot[s].stride[0] = 0;
+  }
+  c->cols = c->extent[c->rank - 1];
+  c->rows = c->cols ? c->count / c->cols : 0;
+  for (int s = 0; s < c->slot_count; s++)
+    if (c->slot[s].role == CHAIN_GENERAL) c->slot[s].role = classify(c, &c->slot[s]);
+  for (int s = 0; s < c->step_count; s++) c->step[s].stream = (uint32_t)s;
+}
+
+/* ---- running ---- */
+
+typedef struct Work {
+  const Chain *chain;
+  int64_t block; /* elements per block */
+  void *data[CHAIN_SLOTS];
+  unsigned single[CHAIN_SLOTS]; /* 1: one element */
+  _Alignas(64) char temporary[CHAIN_TEMPORARIES][CHAIN_BLOCK_BYTES];
+  _Alignas(64) char expanded[8][CHAIN_BLOCK_BYTES]; /* broadcast operands of short rows */
+  _Alignas(64) float wide[4][CHAIN_BLOCK_BYTES / sizeof(float)];
+  int events;
+} Work;
+
+static int64_t block_elements(const Chain *c) {
+  size_t largest = 4;
+  for (int s = 0; s < c->slot_count; s++)
+    if (dtype_size(c->slot[s].dtype) > largest) largest = dtype_size(c->slot[s].dtype);
+  return CHAIN_BLOCK_BYTES / (int64_t)largest;
+}
+
+static bool any_traps(const Numerics *n) { return n && (n->trap_invalid || n->trap_divide || n->trap_overflow); }
+
+/* What a step's float32 results say about its operands. */
+static int find_events(const ChainStep *s, const float *const *in, const unsigned *single, const float *out, int64_t n,
+                       bool narrow) {
+  int events = 0;
+  for (int64_t i = 0; i < n; i++) {
+    bool finite = isfinite(out[i]) && (!narrow || fabsf(out[i]) <= 65504.0f);
+    if (finite) continue;
+    bool clean = true;
+    for (int k = 0; k < s->arity; k++) clean = clean && isfinite(in[k][single[k] ? 0 : i]);
+    if (!clean) continue;
+    bool by_zero = (s->kernel == EW_DIV && in[1][single[1] ? 0 : i] == 0) ||
+                   ((s->kernel == EW_RECIPROCAL || s->kernel == EW_RSQRT || s->kernel == EW_LOG) && in[0][single[0] ? 0 : i] == 0);
+    events |= isnan(out[i]) ? EVENT_INVALID : by_zero ? EVENT_DIVIDE : EVENT_OVERFLOW;
+  }
+  return events;
+}
+
+/* On the machine a float16 division by zero gives NaN. */
+static void replace_infinities(float *x, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (isinf(x[i])) x[i] = NAN;
+}
+
+static bool divides(Elementwise k) { return k == EW_DIV || k == EW_RECIPROCAL || k == EW_RSQRT; }
+
+/* A step whose operands or result are float16 or bfloat16: widen, compute, round once. */
+static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
+  const Chain *c = w->chain;
+  const void *in[3] = {0};
+  const float *wide_in[3] = {0};
+  unsigned single = 0, singles[3] = {0};
+  for (int k = 0; k < s->arity; k++) {
+    const ChainSlot *slot = &c->slot[s->in[k]];
+    singles[k] = w->single[s->in[k]];
+    single |= singles[k] << k;
+    in[k] = w->data[s->in[k]];
+    if (!is_narrow(slot->dtype)) continue;
+    const void *from[1] = {in[k]};
+    c->kernels->cast[slot->dtype][F32](from, 0, w->wide[k], singles[k] ? 1 : n, NULL);
+    in[k] = wide_in[k] = w->wide[k];
+  }
+  Dtype out_dtype = c->slot[s->out].dtype;
+  float *result = is_narrow(out_dtype) ? w->wide[3] : w->data[s->out];
+  c->kernels->strip[s->kernel][F32](in, single, result, n, s->p);
+  if (!is_narrow(out_dtype)) return;
+  if (any_traps(c->numerics) && s->kernel != EW_WHERE) w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
+  if (out_dtype == F16) {
+    if (divides(s->kernel)) replace_infinities(result, n);
+    RngKey key = c->rng;
+    key.stream += s->stream;
+    narrow_f16(result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
+  } else {
+    const void *from[1] = {result};
+    c->kernels->cast[F32][BF16](from, 0, w->data[s->out], n, NULL);
+  }
+}
+
+static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
+  const Chain *c = w->chain;
+  const void *in[3] = {0};
+  unsigned single = 0;
+  for (int k = 0; k < s->arity; k++) {
+    in[k] = w->data[s->in[k]];
+    single |= w->single[s->in[k]] << k;
+  }
+  Dtype from = c->slot[s->in[s->arity == 3 ? 1 : 0]].dtype, to = c->slot[s->out].dtype;
+  if (s->kernel == ELEMENTWISE_COUNT) {
+    if (to == F16 && c->numerics && c->numerics->stochastic_rounding && from == F32 && !single) {
+      RngKey key = c->rng;
+      key.stream += s->stream;
+      narrow_f16(in[0], w->data[s->out], n, c->numerics, &key, (uint64_t)index);
+    } else {
+      c->kernels->cast[from][to](in, single, w->data[s->out], n, NULL);
+    }
+  } else if (is_narrow(from) || is_narrow(to)) {
+    run_narrow(w, s, n, index);
+  } else {
+    c->kernels->strip[s->kernel][from](in, single, w->data[s->out], n, s->p);
+    if (any_traps(c->numerics) && from == F32 && to == F32 && s->kernel != EW_WHERE) {
+      const float *operands[3] = {in[0], in[1], in[2]};
+      unsigned singles[3] = {single & 1, single >> 1 & 1, single >> 2 & 1};
+      w->events |= find_events(s, operands, singles, w->data[s->out], n, false);
+    }
+  }
+}
+
+static void run_steps(Work *w, int64_t n, int64_t index) {
+  const Chain *c = w->chain;
+  for (int i = 0; i < c->step_count; i++) run_step(w, &c->step[i], n, index);
+}
+
+static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row) {
+  int64_t offset = 0;
+  for (int i = c->rank - 2; i >= 0; i--) {
+    offset += row % c->extent[i] * slot->stride[i];
+    row /= c->extent[i];
+  }
+  return offset;
+}
+
+static void point_temporaries(Work *w) {
+  const Chain *c = w->chain;
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    w->single[s] = slot->role == CHAIN_SINGLE;
+    if (slot->role == CHAIN_TEMPORARY) w->data[s] = w->temporary[slot->temporary];
+    else if (slot->role == CHAIN_SINGLE) w->data[s] = slot->data;
+  }
+}
+
+/* A run inside one row: columns [col, col + n) of row. */
+static void run_in_row(Work *w, int64_t row, int64_t col, int64_t n) {
+  const Chain *c = w->chain;
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    int64_t size = (int64_t)dtype_size(slot->dtype), inner = slot->stride[c->rank - 1];
+    if (slot->role == CHAIN_FULL) {
+      w->data[s] = (char *)slot->data + (row * c->cols + col) * size;
+    } else if (slot->role == CHAIN_ROW) {
+      w->data[s] = (char *)slot->data + col * size;
+    } else if (slot->role == CHAIN_GENERAL) {
+      w->data[s] = (char *)slot->data + (general_offset(c, slot, row) + (inner ? col : 0)) * size;
+      w->single[s] = !inner;
+    }
+  }
+  run_steps(w, n, row * c->cols + col);
+}
+
+static void copy_row(char *to, const char *from, size_t size, int64_t cols, bool repeat) {
+  if (!repeat) memcpy(to, from, (size_t)cols * size);
+  else if (size == 4) for (int64_t i = 0; i < cols; i++) memcpy(to + i * 4, from, 4);
+  else for (int64_t i = 0; i < cols; i++) memcpy(to + i * (int64_t)size, from, size);
+}
+
+/* Several short rows at once: operands that aren't full are copied out row by row. False: too many such operands. */
+static bool run_short_rows(Work *w, int64_t row, int64_t rows, bool first) {
+  const Chain *c = w->chain;
+  int used = 0;
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    size_t size = dtype_size(slot->dtype);
+    if (slot->role == CHAIN_FULL) {
+      w->data[s] = (char *)slot->data + (size_t)(row * c->cols) * size;
+    } else if (slot->role == CHAIN_ROW || slot->role == CHAIN_GENERAL) {
+      if (used == 8) return false;
+      char *to = w->expanded[used++];
+      w->data[s] = to;
+      if (slot->role == CHAIN_ROW && !first) continue; /* the first block was the largest */
+      bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
+      for (int64_t r = 0; r < rows; r++) {
+        int64_t offset = slot->role == CHAIN_ROW ? 0 : general_offset(c, slot, row + r);
+        copy_row(to + (size_t)(r * c->cols) * size, (const char *)slot->data + (size_t)offset * size, size, c->cols, repeat);
+      }
+    }
+  }
+  run_steps(w, rows * c->cols, row * c->cols);
+  return true;
+}
+
+static int run_flat(Work *w, int64_t begin, int64_t end) {
+  const Chain *c = w->chain;
+  for (int64_t i = begin; i < end; i += w->block) {
+    int64_t n = end - i < w->block ? end - i : w->block;
+    for (int s = 0; s < c->slot_count; s++)
+      if (c->slot[s].role == CHAIN_FULL) w->data[s] = (char *)c->slot[s].data + i * (int64_t)dtype_size(c->slot[s].dtype);
+    run_steps(w, n, i);
+  }
+  return w->events;
+}
+
+static bool is_flat(const Chain *c) {
+  for (int s = 0; s < c->slot_count; s++)
+    if (c->slot[s].role == CHAIN_ROW || c->slot[s].role == CHAIN_GENERAL) return false;
+  return true;
+}
+
+int chain_run(const Chain *c, int64_t begin, int64_t end) {
+  if (begin >= end) return 0;
+  Work w;
+  w.chain = c;
+  w.events = 0;
+  w.block = block_elements(c);
+  point_temporaries(&w);
+  if (is_flat(c)) return run_flat(&w, begin, end);
+  int64_t cols = c->cols, row = begin / cols, col = begin % cols;
+  bool first = true, expand = cols < SHORT_ROW;
+  while (begin < end) {
+    int64_t rows = (end - begin) / cols, most = w.block / cols;
+    if (rows > most) rows = most;
+    if (expand && col == 0 && rows > 1) {
+      expand = run_short_rows(&w, row, rows, first);
+      if (!expand) continue;
+      first = false;
+      begin += rows * cols, row += rows;
+      continue;
+    }
+    int64_t n = cols - col;
+    if (n > end - begin) n = end - begin;
+    if (n > w.block) n = w.block;
+    run_in_row(&w, row, col, n);
+    begin += n, col += n;
+    if (col == cols) col = 0, row++;
+  }
+  return w.events;
+}
+
+int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  Work w;
+  w.chain = c;
+  w.events = 0;
+  w.block = block_elements(c);
+  point_temporaries(&w);
+  bool dense = block_row == c->cols && col == 0 && cols == c->cols;
+  bool flat = dense && is_flat(c);
+  int64_t total = flat ? rows * cols : cols;
+  for (int64_t r = 0; r < (flat ? 1 : rows); r++) {
+    for (int64_t done = 0; done < total; done += w.block) {
+      int64_t n = total - done < w.block ? total - done : w.block;
+      int64_t at = r * block_row + done;
+      for (int s = 0; s < c->slot_count; s++) {
+        size_t size = dtype_size(c->slot[s].dtype);
+        if (c->slot[s].role == CHAIN_BLOCK) w.data[s] = (char *)block + at * (int64_t)size;
+        else if (flat && c->slot[s].role == CHAIN_FULL)
+          w.data[s] = (char *)c->slot[s].data + (row * cols + done) * (int64_t)size;
+      }
+      if (flat) run_steps(&w, n, row * cols + done);
+      else run_in_row(&w, row + r, col + done, n);
+    }
+  }
+  return w.events;
+}

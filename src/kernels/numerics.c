@@ -1,0 +1,28 @@
+#include "kernels/numerics.h"
+
+#include <math.h>
+
+static const float LARGEST = 65504.0f;
+
+/* Stochastic: up with probability equal to the fractional distance between the two neighbours. */
+static f16 round_stochastically(float x, const RngKey *key, uint64_t index) {
+  float magnitude = fabsf(x);
+  f16 sign = x < 0 ? 0x8000 : 0;
+  f16 low = f32_to_f16(magnitude);
+  if (f16_to_f32(low) > magnitude) low--;
+  float below = f16_to_f32(low);
+  if (below == magnitude) return sign | low;
+  float above = f16_to_f32((f16)(low + 1));
+  float fraction = (magnitude - below) / (above - below);
+  return sign | (f16)(rng_uniform(key, index) < fraction ? low + 1 : low);
+}
+
+void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index) {
+  bool stochastic = numerics && numerics->stochastic_rounding && key;
+  bool nan_on_overflow = numerics && numerics->nan_on_overflow;
+  for (int64_t i = 0; i < n; i++) {
+    float v = x[i];
+    if (fabsf(v) > LARGEST && isfinite(v)) v = nan_on_overflow ? NAN : copysignf(LARGEST, v);
+    y[i] = stochastic && isfinite(v) ? round_stochastically(v, key, index + (uint64_t)i) : f32_to_f16(v);
+  }
+}

@@ -1,0 +1,22 @@
+/* What float16 does beyond its range, and what traps. */
+#ifndef IPULUA_KERNELS_NUMERICS_H
+#define IPULUA_KERNELS_NUMERICS_H
+#include "base/rng.h"
+#include "tensor/dtype.h"
+
+/* How float16 behaves and what traps (IPUConfig.floating_point_behaviour). */
+typedef struct Numerics {
+  bool nan_on_overflow;      /* float16 overflow gives NaN; otherwise it clips to 65504 */
+  bool stochastic_rounding;  /* of float16 results */
+  bool trap_invalid, trap_divide, trap_overflow;
+  bool half_partials;        /* float16 matmul and convolution accumulate in float16 */
+  bool stable_statistics;    /* two-pass variance in normalisations */
+} Numerics;
+
+/* What happened while computing; bits. */
+enum { EVENT_INVALID = 1, EVENT_DIVIDE = 2, EVENT_OVERFLOW = 4 };
+
+/* Round n float32 results to float16 the way the machine does: nearest even (or stochastic, keyed by key and the element's
+ * index), a finite value beyond 65504 clips or becomes NaN. Infinities stay infinities. numerics may be NULL: clip. */
+void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index);
+#endif

@@ -1,0 +1,212 @@
+#include "ops/ops.h"
+
+#include <string.h>
+
+/* ---- words ---- */
+
+Value *op_with(Graph *g, const char *name, Value *const *in, int in_count, const Attr *attrs) {
+  const OpDef *op = op_find(name);
+  if (!op) fail(&g->error, ERR_INTERNAL, "a gradient names an op that does not exist: %s", name);
+  return graph_apply(g, op, in, in_count, attrs);
+}
+Value *op1(Graph *g, const char *name, Value *x) { return op_with(g, name, &x, 1, NULL); }
+Value *op2(Graph *g, const char *name, Value *a, Value *b) { return op_with(g, name, (Value *[]){a, b}, 2, NULL); }
+Value *op3(Graph *g, const char *name, Value *a, Value *b, Value *c) {
+  return op_with(g, name, (Value *[]){a, b, c}, 3, NULL);
+}
+
+Value *ops_add(Graph *g, Value *a, Value *b) { return op2(g, "add", a, b); }
+Value *ops_sub(Graph *g, Value *a, Value *b) { return op2(g, "sub", a, b); }
+Value *ops_mul(Graph *g, Value *a, Value *b) { return op2(g, "mul", a, b); }
+Value *ops_div(Graph *g, Value *a, Value *b) { return op2(g, "div", a, b); }
+Value *ops_neg(Graph *g, Value *x) { return op1(g, "neg", x); }
+Value *ops_where(Graph *g, Value *c, Value *a, Value *b) { return op3(g, "where", c, a, b); }
+
+Value *ops_scale(Graph *g, Value *x, double factor) {
+  return x ? ops_mul(g, x, graph_number(g, x->type.dtype, factor)) : NULL;
+}
+
+Value *ops_reshape(Graph *g, Value *x, const Type *shape) {
+  if (!x || shape_equal(&x->type, shape)) return x;
+  Attr a[MAX_ATTRS] = {attr_ints(shape->shape, shape->rank)};
+  return op_with(g, "reshape", &x, 1, a);
+}
+
+Value *ops_reshape_like(Graph *g, Value *x, const Value *like) { return ops_reshape(g, x, &like->type); }
+
+Value *ops_broadcast(Graph *g, Value *x, const Type *shape) {
+  if (!x || shape_equal(&x->type, shape)) return x;
+  Attr a[MAX_ATTRS] = {attr_ints(shape->shape, shape->rank)};
+  return op_with(g, "broadcast_to", &x, 1, a);
+}
+
+Value *ops_sum(Graph *g, Value *x, const int64_t *axes, int count, bool keepdims) {
+  if (count == 0) return x;
+  Attr a[MAX_ATTRS] = {attr_ints(axes, count), attr_bool(keepdims)};
+  return op_with(g, "reduce_sum", &x, 1, a);
+}
+
+Value *ops_sum_to(Graph *g, Value *x, const Type *shape) {
+  if (!x || shape_equal(&x->type, shape)) return x;
+  int64_t axes[MAX_RANK];
+  int count = 0, missing = x->type.rank - shape->rank;
+  for (int i = 0; i < x->type.rank; i++)
+    if (i < missing || (shape->shape[i - missing] == 1 && x->type.shape[i] != 1)) axes[count++] = i;
+  return ops_reshape(g, ops_sum(g, x, axes, count, false), shape);
+}
+
+Value *ops_transpose(Graph *g, Value *x, const int64_t *perm) {
+  Attr a[MAX_ATTRS] = {attr_ints(perm, x ? x->type.rank : 0)};
+  return op_with(g, "transpose", &x, 1, a);
+}
+
+Value *ops_matmul(Graph *g, Value *a, Value *b, bool transpose_a, bool transpose_b) {
+  Attr attrs[MAX_ATTRS] = {attr_bool(transpose_a), attr_bool(transpose_b)};
+  return op_with(g, "matmul", (Value *[]){a, b}, 2, attrs);
+}
+
+Value *ops_cast(Graph *g, Value *x, Dtype d) {
+  if (!x || x->type.dtype == d) return x;
+  Attr a[MAX_ATTRS] = {attr_dtype(d)};
+  return op_with(g, "cast", &x, 1, a);
+}
+
+static Value *filled(Graph *g, const Type *t, double value) { return ops_broadcast(g, graph_number(g, t->dtype, value), t); }
+Value *ops_zeros(Graph *g, const Type *t) { return filled(g, t, 0); }
+Value *ops_ones(Graph *g, const Type *t) { return filled(g, t, 1); }
+
+/* ---- infer ---- */
+
+Status infer_same(Error *e, Node *n) {
+  (void)e;
+  n->out[0].type = n->in[0]->type;
+  return OK;
+}
+
+Status infer_float(Error *e, Node *n) {
+  if (!dtype_is_float(n->in[0]->type.dtype))
+    return fail(e, ERR_TYPE, "wants floating point, got %s", dtype_name(n->in[0]->type.dtype));
+  return infer_same(e, n);
+}
+
+Status infer_broadcast(Error *e, Node *n) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  char ta[TYPE_TEXT], tb[TYPE_TEXT];
+  if (a->dtype != b->dtype)
+    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta), type_text(b, tb));
+  if (!type_broadcast(a, b, &n->out[0].type))
+    return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s don't broadcast", shape_text(a, ta), shape_text(b, tb));
+  return OK;
+}
+
+Status infer_compare(Error *e, Node *n) {
+  Status s = infer_broadcast(e, n);
+  n->out[0].type.dtype = BOOL;
+  return s;
+}
+
+Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX_RANK]) {
+  *count = 0;
+  bool all = attr->kind == ATTR_NONE;
+  bool taken[MAX_RANK] = {false};
+  for (int i = 0; i < rank && all; i++) taken[i] = true;
+  for (int i = 0; !all && i < attr->ints.n; i++) {
+    int axis;
+    Status s = axis_check(e, "axis", attr->ints.v[i], rank, &axis);
+    if (s != OK) return s;
+    if (taken[axis]) return fail(e, ERR_VALUE, "axis %d is named twice", axis);
+    taken[axis] = true;
+  }
+  for (int i = 0; i < rank; i++)
+    if (taken[i]) axes[(*count)++] = i;
+  return OK;
+}
+
+/* ---- evaluation ---- */
+
+typedef struct Loop {
+  int64_t count, grain;
+  void (*body)(void *context, int64_t begin, int64_t end);
+  void *context;
+} Loop;
+
+static void run_chunk(void *context, int64_t chunk, int slot) {
+  (void)slot;
+  const Loop *l = context;
+  int64_t begin = chunk * l->grain, end = begin + l->grain;
+  l->body(l->context, begin, end < l->count ? end : l->count);
+}
+
+void parallel_for(const Call *c, int64_t count, int64_t grain, void (*body)(void *, int64_t, int64_t), void *context) {
+  if (grain < 1) grain = 1;
+  if (count <= grain || pool_size(c->pool) == 1) {
+    if (count > 0) body(context, 0, count);
+    return;
+  }
+  Loop l = {count, grain, body, context};
+  pool_run(c->pool, (count + grain - 1) / grain, run_chunk, &l);
+}
+
+/* Elements of a chunk of elementwise work: 64 KiB of float32, so that a hand-off is small beside it. */
+enum { ELEMENTWISE_GRAIN = 16384 };
+
+typedef struct ChainLoop {
+  const Chain *chain;
+  _Atomic int events;
+} ChainLoop;
+
+static void run_chain(void *context, int64_t begin, int64_t end) {
+  ChainLoop *l = context;
+  int events = chain_run(l->chain, begin, end);
+  if (events) atomic_fetch_or(&l->events, events);
+}
+
+static Status trap(const Call *c, int events) {
+  const Numerics *n = c->numerics;
+  if (!n || !events) return OK;
+  const char *what = (events & EVENT_INVALID) && n->trap_invalid ? "an invalid operation (inv)"
+                     : (events & EVENT_DIVIDE) && n->trap_divide ? "a division by zero (div0)"
+                     : (events & EVENT_OVERFLOW) && n->trap_overflow ? "an overflow (oflo)" : NULL;
+  if (!what) return OK;
+  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, c->node->op->name);
+}
+
+/* Integers to float32 (a division): in float64, rounded once. */
+static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const int *in, int out, const double *p) {
+  int wide[3], result = chain_temporary(chain, F64, arity);
+  for (int i = 0; i < arity; i++) {
+    wide[i] = chain_temporary(chain, F64, i);
+    chain_step(chain, ELEMENTWISE_COUNT, 1, &in[i], wide[i], NULL);
+  }
+  chain_step(chain, kernel, arity, wide, result, p);
+  chain_step(chain, ELEMENTWISE_COUNT, 1, &result, out, NULL);
+}
+
+Status eval_elementwise(const Call *c, const Node *n) {
+  Elementwise kernel;
+  double p[4] = {0};
+  n->op->strip(n, &kernel, p);
+  Dtype operand = c->in_type[n->in_count == 3 ? 1 : 0]->dtype;
+  bool in_f64 = !chain_can(c->kernels, kernel, operand) && dtype_is_integer(operand) && c->out_type[0]->dtype == F32;
+  if (!in_f64 && !chain_can(c->kernels, kernel, operand))
+    return fail_at(c->error, c->source, ERR_TYPE, "%s: does not take %s", n->op->name, dtype_name(operand));
+  Chain chain;
+  chain_begin(&chain, c->kernels, c->out_type[0]);
+  int in[3];
+  for (int i = 0; i < n->in_count; i++) in[i] = chain_operand(&chain, c->in_type[i], (void *)(uintptr_t)c->in[i]);
+  int out = chain_operand(&chain, c->out_type[0], c->out[0]);
+  if (in_f64) chain_step_f64(&chain, kernel, n->in_count, in, out, p);
+  else chain_step(&chain, kernel, n->in_count, in, out, p);
+  chain.numerics = c->numerics;
+  chain.rng = c->rng;
+  chain_finish(&chain, false);
+  ChainLoop loop = {.chain = &chain};
+  parallel_for(c, chain.count, ELEMENTWISE_GRAIN, run_chain, &loop);
+  return trap(c, loop.events);
+}
+
+Status op_eval(const OpDef *op, const Call *c) {
+  if (op->strip) return eval_elementwise(c, c->node);
+  if (!op->eval) return fail_at(c->error, c->source, ERR_INTERNAL, "%s: has no evaluation", op->name);
+  return op->eval(c);
+}
