@@ -71,9 +71,11 @@ $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root.
+# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
+# that each one can be made to fail.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup \
+	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
