@@ -18,7 +18,11 @@
   void kernels_fill_reduce_##isa(Kernels *k);         \
   void kernels_fill_softmax_##isa(Kernels *k);        \
   void kernels_fill_norm_##isa(Kernels *k);           \
-  void kernels_fill_transpose_##isa(Kernels *k);
+  void kernels_fill_transpose_##isa(Kernels *k);      \
+  void kernels_fill_panel_##isa(Kernels *k);          \
+  void kernels_fill_pool_##isa(Kernels *k);           \
+  void kernels_fill_columns_##isa(Kernels *k);        \
+  void kernels_fill_cells_##isa(Kernels *k);
 KERNEL_ISAS(FILLS)
 #undef FILLS
 

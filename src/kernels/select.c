@@ -23,7 +23,11 @@ static void fill_tables(void) {
   kernels_fill_reduce_##isa(&tables[TABLE_##isa]);       \
   kernels_fill_softmax_##isa(&tables[TABLE_##isa]);      \
   kernels_fill_norm_##isa(&tables[TABLE_##isa]);         \
-  kernels_fill_transpose_##isa(&tables[TABLE_##isa]);
+  kernels_fill_transpose_##isa(&tables[TABLE_##isa]);    \
+  kernels_fill_panel_##isa(&tables[TABLE_##isa]);        \
+  kernels_fill_pool_##isa(&tables[TABLE_##isa]);         \
+  kernels_fill_columns_##isa(&tables[TABLE_##isa]);      \
+  kernels_fill_cells_##isa(&tables[TABLE_##isa]);
   KERNEL_ISAS(X)
 #undef X
 }
