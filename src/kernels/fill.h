@@ -10,17 +10,16 @@
 #define KERNEL_ISAS(X) X(base)
 #endif
 
-#define FILLS(isa)                                    \
-  void kernels_fill_elementwise_##isa(Kernels *k);    \
-  void kernels_fill_functions_##isa(Kernels *k);      \
-  void kernels_fill_cast_##isa(Kernels *k);           \
-  void kernels_fill_matmul_##isa(Kernels *k);         \
-  void kernels_fill_reduce_##isa(Kernels *k);         \
-  void kernels_fill_softmax_##isa(Kernels *k);        \
-  void kernels_fill_norm_##isa(Kernels *k);           \
-  void kernels_fill_transpose_##isa(Kernels *k);
-KERNEL_ISAS(FILLS)
-#undef FILLS
+/* The files that fill, in no order. */
+#define KERNEL_FILES(X, isa)                                                                                    \
+  X(cast, isa) X(cells, isa) X(columns, isa) X(elementwise, isa) X(functions, isa) X(matmul, isa) X(norm, isa)   \
+  X(panel, isa) X(pool, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
+
+#define DECLARE(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
+#define DECLARE_ALL(isa) KERNEL_FILES(DECLARE, isa)
+KERNEL_ISAS(DECLARE_ALL)
+#undef DECLARE
+#undef DECLARE_ALL
 
 /* kernels_fill_<file>_<isa> for the instruction set being compiled. */
 #define FILL_NAME_(file, isa) kernels_fill_##file##_##isa
