@@ -74,8 +74,11 @@ static bool read_list(Reader *r, Attr *out) {
   skip_space(r);
   if (take(r, '{')) {
     if (!read_ints(r, v, &n)) return false;
+  } else if (!strncmp(r->at, "false", 5)) {
+    v[n++] = INT64_MIN, r->at += 5;
   } else {
     v[n++] = strtoll(r->at, &end, 10);
+    if (end == r->at) return complain(r, "a number expected");
     r->at = end;
   }
   *out = attr_ints(arena_copy(r->arena, v, sizeof *v * (size_t)n), n);
