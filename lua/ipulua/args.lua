@@ -197,7 +197,7 @@ end
 
 local function refuse(fname, row, value)
   local e = row.enumeration
-  if e and #row.tests == 1 and type(value) == "string" then
+  if e and type(value) == "string" then
     blame.error(string.format("%s: '%s': %s", fname, row.name, enum.refusal(e, value)), "value")
   end
   blame.error(string.format("%s: '%s' must be %s, got %s", fname, row.name, row.noun, args.describe(value)), "type")

@@ -77,7 +77,7 @@ def hand_picked():
     show(np.array([True, False]))
     show(np.array([True, True]))
     show(np.array([[False], [True]]))
-    for t in ("float32", "int32", "float64", "int64"):
+    for t in ("float32", "int64"):
         for shape in ((1000,), (1001,), (10, 100), (11, 100), (7, 144), (6, 200), (200, 6), (7, 7, 21), (3, 350), (350, 3),
                       (2, 2, 300), (6, 6, 30), (1, 1, 1200), (1, 2, 3, 4, 50), (5, 5, 5, 5, 5), (60,), (25, 2), (4, 30)):
             show(np.arange(np.prod(shape)).astype(t).reshape(shape), "range")
