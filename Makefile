@@ -94,6 +94,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# Speeds of the neural-network rows: build/nn_bench [threads] [names].
+$(BUILD)/nn_bench: spec/support/nn_bench.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
 
