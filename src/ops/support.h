@@ -42,6 +42,17 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
+/* Elements of some bytes from strided places to strided places: what transposes, slices, concatenations and tiles are. Steps
+ * are in elements; a `from` of 0 repeats. Places written must be distinct. */
+typedef struct Strided {
+  int rank;
+  int64_t extent[2 * MAX_RANK], from[2 * MAX_RANK], to[2 * MAX_RANK];
+} Strided;
+void strided_add(Strided *s, int64_t extent, int64_t from, int64_t to); /* one more dimension, inside of the others */
+void copy_strided(const Call *c, size_t size, const Strided *s, const void *x, void *y);
+/* n times the element at value. */
+void fill_elements(void *y, size_t size, const void *value, int64_t n);
+
 /* One elementwise kernel on dense buffers: out has its type's shape, operands broadcast to it. For use inside of bodies of
  * eval_wide: no narrow dtypes. */
 void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type, const void *const *in,
