@@ -88,7 +88,7 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Speeds of the kernels, on one thread.
+# Speeds: build/kernels_bench, build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
