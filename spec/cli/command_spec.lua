@@ -230,12 +230,12 @@ describe("the command line", function()
 
   it("is interrupted by the first Ctrl-C, also in a loop that catches errors by the third", function()
     local shell = "%s -e %s & sleep 0.5; for i in %s; do kill -INT $!; sleep 0.3; done; wait $!; echo $?"
-    local once = shell:format(command.quote(command.ipulua), command.quote("while true do end"), "1")
+    local once = shell:format(command.quote(command.ipulua), command.quote(command.endless), "1")
     local got = command.run {"bash", "-c", once}
     assert.equal("1\n", got.out)
     assert.truthy(got.err:find("(command line):1: interrupted!", 1, true), got.err)
     local thrice = shell:format(command.quote(command.ipulua),
-      command.quote("while true do pcall(function() while true do end end) end"), "1 2 3")
+      command.quote("while true do pcall(function() " .. command.endless .. " end) end"), "1 2 3")
     assert.equal("130\n", command.run({"bash", "-c", thrice}).out)
   end)
 

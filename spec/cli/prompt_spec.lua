@@ -238,7 +238,7 @@ describe("the prompt", function()
       it("stops what runs, again and again", function()
         local steps = {{expect = "> "}}
         for _ = 1, 4 do
-          for _, step in ipairs {{send = "print('go') while true do end\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1},
+          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1},
             {send = CTRL_C}, {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
         end
         for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
@@ -248,14 +248,15 @@ describe("the prompt", function()
 
       it("stops the printing of a result", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "setmetatable({}, {__tostring = function() print('go') while true do end end})\n"},
+          {send = "setmetatable({}, {__tostring = function() print('go') " .. command.endless .. " end})\n"},
           {expect = "\r\ngo"}, {wait = 0.1}, {send = CTRL_C}, {expect = "interrupted!\r\n> "}, {send = CTRL_D}}
         assert.equal(0, status, shown)
       end)
 
       it("ends the program at the third when errors are caught", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "while true do pcall(function() print('go') while true do end end) end\n"}, {expect = "\r\ngo"}, {wait = 0.1},
+          {send = "while true do pcall(function() print('go') " .. command.endless .. " end) end\n"},
+          {expect = "\r\ngo"}, {wait = 0.1},
           {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C},
           {["end"] = ""}}
         assert.equal(130, status, shown)

@@ -11,24 +11,24 @@
 const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
 
 static const char *const keywords[] = {
-    "and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "goto",  "if",
-    "in",    "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
+    "and", "break", "do",  "else", "elseif", "end",    "false",  "for",  "function", "goto",  "if",
+    "in",  "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
 };
 
 enum { BRACKETS = 64, CHAIN = 16 /* __index tables followed */ };
 
 /* Where the cursor, at the end of the text, stands. */
 typedef struct Place {
-  bool comment;             /* in a comment or a long string */
-  bool string;              /* in a quoted string, which begins at start */
+  bool comment; /* in a comment or a long string */
+  bool string;  /* in a quoted string, which begins at start */
   size_t start;
-  size_t open[BRACKETS];    /* positions of the brackets that are open */
+  size_t open[BRACKETS]; /* positions of the brackets that are open */
   int depth;
 } Place;
 
 static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* The end of a long bracket that opens at i, "[[" or "[==["; i when none opens there, n when it stays open. */
+/* The end of a long bracket that opens at i, "[[" or "[==["; i if none opens there, n if it stays open. */
 static size_t skip_long(const char *s, size_t i, size_t n) {
   size_t level = 0, j = i + 1;
   while (j < n && s[j] == '=') level++, j++;
@@ -54,10 +54,8 @@ static size_t skip_comment(Place *p, const char *s, size_t i, size_t n) {
 
 static size_t skip_string(Place *p, const char *s, size_t i, size_t n) {
   for (size_t j = i + 1; j < n; j++) {
-    if (s[j] == '\\')
-      j++;
-    else if (s[j] == s[i] || s[j] == '\n')
-      return j + 1;
+    if (s[j] == '\\') j++;
+    else if (s[j] == s[i] || s[j] == '\n') return j + 1;
   }
   p->string = true;
   p->start = i + 1;
@@ -125,8 +123,8 @@ static void add_keys(lua_State *L, int index, const char *stem, size_t length, b
   }
 }
 
-/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A metatable
- * whose __index is a function may list names in a table __methods instead. */
+/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A
+ * metatable whose __index is a function may list names in a table __methods instead. */
 static bool follow_index(lua_State *L) {
   if (!lua_getmetatable(L, -1)) {
     lua_pop(L, 1);
@@ -164,8 +162,8 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
   lua_pop(L, 1);
 }
 
-/* Replaces key and value on the stack (key on top) by the field, nil if there is none to be seen without running
- * code of the script. */
+/* Replaces key and value on the stack (key on top) by the field, nil if there is none to be seen without
+ * running code of the script. */
 static void get_field(lua_State *L) {
   int key = lua_gettop(L);
   lua_pushvalue(L, key - 1);
@@ -223,10 +221,8 @@ static size_t path_begin(const char *s, size_t end) {
     }
     while (i > 0 && is_name(s[i - 1])) i--;
     if (i == segment) return end;
-    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':')
-      i--;
-    else
-      return i;
+    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':') i--;
+    else return i;
   }
 }
 
@@ -265,8 +261,9 @@ static size_t callee_end(const Place *p, const char *s, size_t brace) {
   return i;
 }
 
-/* Adds "name = " for the options of the call around the cursor. They come from require("ipulua.help").options,
- * which maps a function or class to a list of names, or of rows that begin with the name. */
+/* Adds "name = " for the options of the call around the cursor. They come from
+ * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
+ * with the name. */
 static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
   size_t end = callee_end(p, s, p->open[p->depth - 1]);
