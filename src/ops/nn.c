@@ -1,0 +1,223 @@
+#include "ops/nn.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* ---- parallel chunks with scratch ---- */
+
+typedef struct Run {
+  NnTask task;
+  void *context;
+  char *slots;
+  size_t slot_bytes;
+  int64_t count, lanes; /* lanes: 0 when slots are the pool's own */
+} Run;
+
+static void run_chunk(void *context, int64_t chunk, int slot) {
+  const Run *r = context;
+  if (!r->lanes) {
+    r->task(r->context, chunk, r->slots + (size_t)slot * r->slot_bytes);
+    return;
+  }
+  for (int64_t i = chunk; i < r->count; i += r->lanes) r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
+}
+
+void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context) {
+  if (count <= 0) return;
+  Run r = {task, context, slots, slot_bytes, count, pool_size(c->pool) > NN_SLOTS ? NN_SLOTS : 0};
+  pool_run(c->pool, r.lanes && r.lanes < count ? r.lanes : count, run_chunk, &r);
+}
+
+void *room_take(Room *r, size_t bytes) {
+  void *piece = r->base ? r->base + r->used : NULL;
+  r->used += (bytes + 63) & ~(size_t)63;
+  return piece;
+}
+
+/* ---- float16 and bfloat16 ---- */
+
+static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
+
+static void *take_wide(Room *r, const Type *t) { return room_take(r, (size_t)type_count(t) * sizeof(float)); }
+
+static void take_all(Room *r, const Node *n) {
+  for (int i = 0; i < n->in_count; i++)
+    if (is_narrow(n->in[i]->type.dtype)) take_wide(r, &n->in[i]->type);
+  for (int i = 0; i < n->out_count; i++)
+    if (is_narrow(n->out[i].type.dtype)) take_wide(r, &n->out[i].type);
+}
+
+size_t nn_wide_scratch(const Node *n, size_t inner_bytes) {
+  Room r = {0};
+  take_all(&r, n);
+  return r.used + inner_bytes;
+}
+
+enum { CONVERT_GRAIN = 16384, MAX_WIDE = 16 };
+
+typedef struct Conversion {
+  const Call *call;
+  const char *from;
+  char *to;
+  Dtype narrow;
+  int output; /* -1: an operand is widened */
+} Conversion;
+
+static void convert(void *context, int64_t begin, int64_t end) {
+  const Conversion *v = context;
+  const Kernels *k = v->call->kernels;
+  if (v->output < 0) {
+    k->cast[v->narrow][F32]((const void *[]){v->from + begin * 2}, 0, v->to + begin * 4, end - begin, NULL);
+  } else if (v->narrow == BF16) {
+    k->cast[F32][BF16]((const void *[]){v->from + begin * 4}, 0, v->to + begin * 2, end - begin, NULL);
+  } else {
+    RngKey key = v->call->rng;
+    key.step += (uint64_t)v->output << 48; /* each output draws its own numbers */
+    narrow_f16((const float *)(const void *)v->from + begin, (f16 *)(void *)v->to + begin, end - begin, v->call->numerics,
+               &key, (uint64_t)begin);
+  }
+}
+
+static void convert_all(const Call *c, const Type *t, const void *from, void *to, int output) {
+  Conversion v = {c, from, to, t->dtype, output};
+  parallel_for(c, type_count(t), CONVERT_GRAIN, convert, &v);
+}
+
+Status nn_wide(const Call *c, Status (*inner)(const Call *c)) {
+  bool narrow = false;
+  for (int i = 0; i < c->in_count; i++) narrow |= is_narrow(c->in_type[i]->dtype);
+  for (int i = 0; i < c->out_count; i++) narrow |= is_narrow(c->out_type[i]->dtype);
+  if (!narrow) return inner(c);
+  const void *in[MAX_INPUTS];
+  void *out[MAX_OUTPUTS];
+  Type types[MAX_WIDE];
+  const Type *in_type[MAX_INPUTS], *out_type[MAX_OUTPUTS];
+  int type_used = 0;
+  Room room = {c->scratch, 0};
+  for (int i = 0; i < c->in_count; i++) {
+    in[i] = c->in[i];
+    in_type[i] = c->in_type[i];
+    if (!is_narrow(c->in_type[i]->dtype)) continue;
+    void *wide = take_wide(&room, c->in_type[i]);
+    convert_all(c, c->in_type[i], c->in[i], wide, -1);
+    in[i] = wide;
+    types[type_used] = *c->in_type[i];
+    types[type_used].dtype = F32;
+    in_type[i] = &types[type_used++];
+  }
+  for (int i = 0; i < c->out_count; i++) {
+    out[i] = c->out[i];
+    out_type[i] = c->out_type[i];
+    if (!is_narrow(c->out_type[i]->dtype)) continue;
+    out[i] = take_wide(&room, c->out_type[i]);
+    types[type_used] = *c->out_type[i];
+    types[type_used].dtype = F32;
+    out_type[i] = &types[type_used++];
+  }
+  Call wide = *c;
+  wide.in = in;
+  wide.out = out;
+  wide.in_type = in_type;
+  wide.out_type = out_type;
+  wide.scratch = (char *)c->scratch + room.used;
+  Status s = inner(&wide);
+  for (int i = 0; s == OK && i < c->out_count; i++)
+    if (is_narrow(c->out_type[i]->dtype)) convert_all(c, c->out_type[i], out[i], c->out[i], i);
+  return s;
+}
+
+/* ---- infer ---- */
+
+static const char *input_name(const Node *n, int i, char buffer[40]) {
+  size_t length = strcspn(n->op->inputs[i], "?");
+  if (length > 39) length = 39;
+  memcpy(buffer, n->op->inputs[i], length);
+  buffer[length] = 0;
+  return buffer;
+}
+
+Status nn_want_float(Error *e, const Node *n, int first, int count) {
+  char name[40], other[40];
+  for (int i = first; i < first + count && i < n->in_count; i++) {
+    Dtype d = n->in[i]->type.dtype;
+    if (!dtype_is_float(d))
+      return fail(e, ERR_TYPE, "%s must be floating point, got %s", input_name(n, i, name), dtype_name(d));
+    if (d != n->in[first]->type.dtype)
+      return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them", input_name(n, i, name), dtype_name(d),
+                  input_name(n, first, other), dtype_name(n->in[first]->type.dtype));
+  }
+  return OK;
+}
+
+Status nn_want_rank(Error *e, const char *what, const Type *t, int rank) {
+  char text[TYPE_TEXT];
+  if (t->rank == rank) return OK;
+  return fail(e, ERR_INVALID_ARGUMENT, "%s must have rank %d, got %s", what, rank, shape_text(t, text));
+}
+
+bool nn_is(const Attr *a, const char *word) { return a->kind == ATTR_STRING && a->s && !strcasecmp(a->s, word); }
+
+/* ---- windows ---- */
+
+static bool is_outer_one(const Attr *a, int rank) {
+  return a->ints.n == rank + 2 && a->ints.v[0] == 1 && a->ints.v[rank + 1] == 1;
+}
+
+Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t least, const int64_t *absent,
+                  int64_t out[SPATIAL]) {
+  for (int i = 0; i < SPATIAL; i++) out[i] = 1;
+  int skip = SPATIAL - rank;
+  if (a->kind == ATTR_NONE) {
+    for (int i = skip; i < SPATIAL; i++) out[i] = absent[i];
+    return OK;
+  }
+  const int64_t *v = is_outer_one(a, rank) ? a->ints.v + 1 : a->ints.v;
+  int n = is_outer_one(a, rank) ? rank : a->ints.n;
+  if (n != 1 && n != rank)
+    return fail(e, ERR_VALUE, "%s must be one integer or %d of them, got %d", what, rank, a->ints.n);
+  for (int i = 0; i < rank; i++) {
+    int64_t x = v[n == 1 ? 0 : i];
+    if (x < least || x > INT32_MAX)
+      return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)least, (long long)x);
+    out[skip + i] = x;
+  }
+  return OK;
+}
+
+Status nn_window(Error *e, const Attr *padding, Window *w) {
+  bool same = nn_is(padding, "SAME"), causal = nn_is(padding, "CAUSAL");
+  if (!same && !causal && !nn_is(padding, "VALID"))
+    return fail(e, ERR_VALUE, "padding must be VALID%s or SAME, got %s", w->rank == 1 ? ", CAUSAL" : "",
+                padding->s ? padding->s : "nothing");
+  if (causal && w->rank != 1) return fail(e, ERR_VALUE, "padding CAUSAL is for one spatial dimension, here are %d", w->rank);
+  for (int i = 0; i < SPATIAL; i++) {
+    if (w->in[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
+      return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
+    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    w->pad[i] = 0;
+    if (same || causal) {
+      w->out[i] = (w->in[i] + w->stride[i] - 1) / w->stride[i];
+      int64_t total = (w->out[i] - 1) * w->stride[i] + reach - w->in[i];
+      w->pad[i] = causal ? reach - 1 : total > 0 ? total / 2 : 0;
+      continue;
+    }
+    if (w->in[i] < reach)
+      return fail(e, ERR_INVALID_ARGUMENT, "a window of %lld does not fit into an extent of %lld; use padding SAME",
+                  (long long)reach, (long long)w->in[i]);
+    w->out[i] = (w->in[i] - reach) / w->stride[i] + 1;
+  }
+  return OK;
+}
+
+/* ---- words for gradients ---- */
+
+Value *nn_like(Graph *g, double value, const Value *like) {
+  return like ? ops_broadcast(g, graph_number(g, like->type.dtype, value), &like->type) : NULL;
+}
+
+Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count) {
+  if (!x) return NULL;
+  double n = 1;
+  for (int i = 0; i < count; i++) n *= (double)x->type.shape[axes[i]];
+  return ops_scale(g, ops_sum(g, x, axes, count, true), n > 0 ? 1 / n : 0);
+}

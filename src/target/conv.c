@@ -1,0 +1,300 @@
+/* The planner of convolutions: which method, and which tile computes which part of the field.
+ *
+ * Methods: the n x 1 AMP kernel (one pass over the rows per kernel point), the kernel's columns, rows or both
+ * expanded into input channels (more channels, fewer passes, the input copied once per point), SLIC (four kernel
+ * columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one channel per
+ * group. All are priced with all cuts of batch, field, channels and groups, the cheapest one is the plan. */
+#include <math.h>
+
+#include "target/plan.h"
+
+/* A convolution as the planner sees it: two field dimensions, stride 1 or more, padding as part of the input. */
+typedef struct Problem {
+  int64_t groups, batch, in_channels, out_channels;
+  int64_t rows, columns;             /* of the output */
+  int64_t in_rows, in_columns;       /* of the input, without padding */
+  int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
+  double limit;
+} Problem;
+
+/* How the field of one tile is cut. */
+typedef struct Block {
+  int64_t batch, rows, columns;
+} Block;
+
+static int64_t product(const int64_t *x, int rank) {
+  int64_t p = 1;
+  for (int i = 0; i < rank; i++) p *= x[i];
+  return p;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Points read for a block: the halo, but no more than there is. */
+static double input_points(const Problem *q, const Block *b, int64_t kernel_rows, int64_t kernel_columns) {
+  int64_t rows = least((b->rows - 1) * q->stride_rows + kernel_rows, most(q->in_rows, 1));
+  int64_t columns = least((b->columns - 1) * q->stride_columns + kernel_columns, most(q->in_columns, 1));
+  return (double)b->batch * (double)rows * (double)columns;
+}
+
+/* The field's points, in row order, are cut into one range per worker; a range costs a set-up, each of its pieces
+ * within a row, and its points. The slowest worker counts. */
+static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range, double per_piece,
+                             double per_point) {
+  int64_t points = rows * columns, share = idiv(points, t->workers);
+  double worst = 0;
+  for (int64_t w = 0; w < t->workers && w * share < points; w++) {
+    int64_t first = w * share, last = least(first + share, points) - 1;
+    double pieces = (double)(last / columns - first / columns + 1);
+    worst = fmax(worst, per_range + pieces * per_piece + (double)(last - first + 1) * per_point);
+  }
+  return worst;
+}
+
+/* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the sums. */
+static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_t in_groups, int64_t out_passes,
+                         double kernel_rows, double kernel_columns) {
+  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
+  double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 28 - 3 * u->per_row, u->per_row);
+  double clear_width = u->sum == 4 ? 2 : 4;
+  double points = (double)(b->batch * b->rows * b->columns);
+  double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
+  return 217 + 23 * no + 16 +
+         ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (30 + u->load)) +
+                          kernel_rows * kernel_columns * w * worker)) +
+         clear;
+}
+
+typedef struct Search {
+  const Target *t;
+  const Units *u;
+  const Problem *q;
+  VertexKind kernel;
+  int64_t in_groups, out_passes, groups; /* to be cut */
+  Plan *best;
+} Search;
+
+static double kernel_cycles(const Search *s, const Block *b, int64_t in_groups, int64_t out_passes, int64_t taps) {
+  const Problem *q = s->q;
+  double columns = (double)(s->kernel == VERTEX_SLIC ? idiv(q->kernel_columns, 4) : q->kernel_columns);
+  if (s->kernel != VERTEX_VECTOR_MAC)
+    return amp_cycles(s->t, s->u, b, in_groups, out_passes, (double)taps, columns);
+  double worker = slowest_worker(s->t, b->batch * b->rows, b->columns, 0, 10, 4);
+  return (double)s->t->workers * (50 + (double)taps * columns * worker);
+}
+
+typedef struct Cut {
+  int64_t group_parts, out_parts, in_parts, kernel_parts;
+} Cut;
+
+static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
+  const Problem *q = s->q;
+  const Units *u = s->u;
+  bool packed = s->kernel == VERTEX_VECTOR_MAC; /* groups in packs of one in-group, one channel each */
+  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_passes, cut->out_parts);
+  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts);
+  Plan p = {.kernel = s->kernel, .group_split = cut->group_parts, .row_split = field_parts,
+            .out_split = cut->out_parts, .in_split = cut->in_parts * cut->kernel_parts,
+            .group_share = idiv(s->groups, cut->group_parts)};
+  double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns);
+  double in_width = (double)(in * (s->kernel == VERTEX_SLIC ? 4 : u->group));
+  double out_width = packed ? (double)u->group : (double)(out * u->units);
+  double bytes = (double)u->element, halo = input_points(q, b, taps, q->kernel_columns);
+  p.written_narrow = u->element == 2 && u->sum == 2;
+  p.outputs = share * points * out_width;
+  p.input_bytes = share * halo * in_width * bytes;
+  p.weight_bytes = share * (double)(taps * q->kernel_columns) * in_width * (packed ? 1 : out_width) * bytes;
+  p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
+  p.compute = share * kernel_cycles(s, b, in, out, taps);
+  p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  finish_plan(s->t, u, &p);
+  if (is_better(&p, s->best)) *s->best = p;
+}
+
+/* Images, then a few columns or all, then as many rows as tiles are left. */
+static void cut_field(const Search *s, const Cut *cut) {
+  const Problem *q = s->q;
+  int64_t room = s->t->tiles / (cut->group_parts * cut->out_parts * cut->in_parts * cut->kernel_parts);
+  for (int64_t images = 1; images && images <= room; images = next_split(q->batch, images))
+    for (int64_t columns = 1; columns && images * columns <= room;
+         columns = columns < 8 || columns == q->columns ? next_split(q->columns, columns)
+                   : q->columns * images <= room        ? q->columns
+                                                        : 0) {
+      int64_t left = room / (images * columns);
+      Block b = {.batch = idiv(q->batch, images), .columns = idiv(q->columns, columns)};
+      b.rows = idiv(q->rows, least(left, q->rows));
+      consider(s, cut, &b, images * columns * idiv(q->rows, b.rows));
+      if (columns == q->columns) break;
+    }
+}
+
+static void search(const Search *s) {
+  int64_t tiles = s->t->tiles;
+  Cut c;
+  for (c.group_parts = 1; c.group_parts && c.group_parts <= tiles;
+       c.group_parts = next_split(s->groups, c.group_parts))
+    for (c.out_parts = 1; c.out_parts && c.group_parts * c.out_parts <= tiles;
+         c.out_parts = next_split(s->out_passes, c.out_parts))
+      for (c.in_parts = 1; c.in_parts && c.group_parts * c.out_parts * c.in_parts <= tiles;
+           c.in_parts = next_split(s->in_groups, c.in_parts))
+        for (c.kernel_parts = 1; c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
+             c.kernel_parts = next_split(s->q->kernel_rows, c.kernel_parts))
+          cut_field(s, &c);
+}
+
+static void try_kernel(const Target *t, const Units *u, const Problem *q, VertexKind kernel, double expanded_bytes,
+                       Plan *best) {
+  Plan found = {0};
+  Search s = {t, u, q, kernel, idiv(q->in_channels, u->group), idiv(q->out_channels, u->units), q->groups, &found};
+  if (kernel == VERTEX_SLIC) s.in_groups = 1;
+  if (kernel == VERTEX_VECTOR_MAC) s.in_groups = s.out_passes = 1, s.groups = idiv(q->groups, u->group);
+  search(&s);
+  if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);
+  if (is_better(&found, best)) *best = found;
+}
+
+/* The kernel's rows, columns or both as input channels. */
+static Problem expand(const Problem *q, bool rows, bool columns) {
+  Problem e = *q;
+  if (rows) e.in_channels *= q->kernel_rows, e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
+  if (columns) e.in_channels *= q->kernel_columns, e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
+  return e;
+}
+
+static double expanded_bytes(const Problem *e, const Units *u) {
+  return (double)e->groups * (double)e->batch * (double)e->in_rows * (double)e->in_columns *
+         (double)e->in_channels * (double)u->element;
+}
+
+static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
+  Units u = find_units(t, d, partials);
+  int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
+  Plan best = plan_matmul(t, d, partials, q->groups, points, q->in_channels * window, q->out_channels, proportion);
+  if (window == 1) return best;
+  Problem all = expand(q, true, true);
+  add_prepare(t, &best, expanded_bytes(&all, &u), 8);
+  try_kernel(t, &u, q, VERTEX_AMP_NX1, 0, &best);
+  if (q->kernel_rows > 1 && q->kernel_columns > 1) {
+    Problem rows = expand(q, true, false), columns = expand(q, false, true);
+    try_kernel(t, &u, &rows, VERTEX_AMP_NX1, expanded_bytes(&rows, &u), &best);
+    try_kernel(t, &u, &columns, VERTEX_AMP_NX1, expanded_bytes(&columns, &u), &best);
+  }
+  if (q->in_channels <= 4 && q->groups == 1 && u.element == 2) try_kernel(t, &u, q, VERTEX_SLIC, 0, &best);
+  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
+    try_kernel(t, &u, q, VERTEX_VECTOR_MAC, 0, &best);
+  return best;
+}
+
+/* Dimensions beyond the last two are part of the batch; their kernel extent is expanded into channels. */
+static Problem read_shape(const ConvShape *s, bool backward, double limit) {
+  int last = s->rank - 1, rows = s->rank - 2;
+  int64_t depth_kernel = s->rank > 2 ? s->kernel[0] : 1;
+  Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
+  const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
+  q.batch *= s->rank > 2 ? field[0] : 1;
+  q.in_channels = (backward ? s->out_channels : s->in_channels) * depth_kernel;
+  q.out_channels = backward ? s->in_channels : s->out_channels;
+  q.columns = field[last], q.in_columns = in[last];
+  q.kernel_columns = s->kernel[last], q.stride_columns = s->stride[last];
+  q.rows = q.in_rows = q.kernel_rows = q.stride_rows = 1;
+  if (rows >= 0)
+    q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows], q.stride_rows = s->stride[rows];
+  if (backward) { /* each phase of a strided field sees its own points of the kernel */
+    q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
+    q.stride_rows = q.stride_columns = 1;
+  }
+  return q;
+}
+
+static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
+  Cost c = cost_free();
+  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  double g = (double)s->groups;
+  double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
+  cost_layout(&c, t, d, g * read * (double)s->in_channels, 1);
+  cost_layout(&c, t, d, g * (double)points * (double)s->out_channels, 1);
+  if (window > 1) {
+    Plan expansion = {0};
+    add_prepare(t, &expansion, g * (double)points * (double)(s->in_channels * window) * element_bytes(d), 8);
+    cost_step(&c, t, "rearrange", expansion.prepare_exchange * (double)t->exchange_bytes_per_cycle,
+              expansion.prepare - (double)t->launch_cycles);
+  }
+  Plan p = plan_matmul(t, d, partials, s->groups, s->in_channels * window, points, s->out_channels,
+                       o->available_memory_proportion);
+  cost_plan(&c, t, &p);
+  double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
+  cost_layout(&c, t, d, weights, 1);
+  if (o->accumulate) cost_scaled_add(&c, t, d, weights);
+  return c;
+}
+
+Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+               const PlanOptions *options) {
+  static const PlanOptions defaults = {0};
+  const PlanOptions *o = options ? options : &defaults;
+  Cost c = cost_free();
+  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  double g = (double)s->groups, width = (double)s->in_channels;
+  if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
+  c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
+  Cost work;
+  if (pass == CONV_WEIGHTS) {
+    work = weights_cost(t, d, partials, s, o);
+    cost_then(&c, &work);
+    return c;
+  }
+  double in_points = (double)s->batch * (double)product(s->in, s->rank);
+  if (pass == CONV_FORWARD && s->groups == 1 && s->in_channels < 8) /* padded to a whole in-group */
+    cost_layout(&c, t, d, in_points * 16, 1);
+  if (pass == CONV_BACKWARD) cost_layout(&c, t, d, g * (double)window * width * (double)s->out_channels, 1);
+  Problem q = read_shape(s, pass == CONV_BACKWARD, plan_limit(t, o->available_memory_proportion));
+  Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
+  if (pass == CONV_BACKWARD && product(s->stride, s->rank) > 1)
+    add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
+  cost_plan(&c, t, &p);
+  return c;
+}
+
+/* Tiles in proportion to the work of each part; a pass lasts as long as its slowest part. */
+Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
+                 const PlanOptions *options) {
+  Cost all = cost_free();
+  double work = 0;
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    work += (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+  }
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    double macs = (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+    Target share = *t;
+    share.tiles = most(8, (int64_t)((double)t->tiles * macs / work));
+    if (share.tiles > t->tiles) share.tiles = t->tiles;
+    Cost c = cost_conv(&share, d, partials, s, pass, options);
+    double total = all.temporary_total + c.temporary_total, tiles = fmin((double)t->tiles, all.tiles + c.tiles);
+    uint32_t vertices = all.vertices | c.vertices;
+    if (cost_cycles(&c) > cost_cycles(&all)) {
+      double interleaved = fmax(all.interleaved_bytes, c.interleaved_bytes);
+      all = c;
+      all.interleaved_bytes = interleaved;
+    }
+    all.temporary_total = total, all.tiles = tiles, all.vertices = vertices;
+  }
+  if (pass != CONV_FORWARD) return all;
+  for (int i = 0; i < count; i++) {
+    const ConvShape *s = &parts[i].shape;
+    double in = (double)(s->batch * s->in_channels * product(s->in, s->rank)), out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
+    double tiles = (double)t->tiles, w = (double)t->workers;
+    if (parts[i].pooled) {
+      cost_step(&all, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
+      cost_layout(&all, t, d, 4 * in, 8);
+    }
+    if (parts[i].upsampled) {
+      cost_layout(&all, t, d, 4 * out, 8);
+      cost_scaled_add(&all, t, d, 4 * out);
+    }
+  }
+  return all;
+}

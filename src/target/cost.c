@@ -1,0 +1,380 @@
+#include "target/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "target/plan.h"
+
+/* --- building --- */
+
+const char *cost_phase_name(CostPhase p) {
+#define X(id, name) [PHASE_##id] = name,
+  static const char *const names[] = {COST_PHASES(X)};
+#undef X
+  return names[p];
+}
+
+const char *cost_category_name(CostCategory m) {
+#define X(id, name, summary) [MEMORY_##id] = name,
+  static const char *const names[] = {COST_CATEGORIES(X)};
+#undef X
+  return names[m];
+}
+
+double cost_cycles(const Cost *c) {
+  double sum = 0;
+  for (int p = 0; p < PHASE_COUNT; p++) sum += c->cycles[p];
+  return sum;
+}
+
+static bool is_temporary(int category) { return category <= MEMORY_TEMPORARY; }
+
+double cost_temporary(const Cost *c) {
+  double sum = 0;
+  for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? c->bytes[m] : 0;
+  return sum;
+}
+
+double cost_always(const Cost *c) {
+  double sum = 0;
+  for (int m = 0; m < MEMORY_COUNT; m++) sum += is_temporary(m) ? 0 : c->bytes[m];
+  return sum;
+}
+
+Cost cost_free(void) { return (Cost){.fits = true}; }
+
+/* The row of that name, a new one, or, when there is no room, the last. */
+static CostStep *find_row(Cost *c, const char *name) {
+  for (int i = 0; i < c->row_count; i++)
+    if (!strcmp(c->steps[i].name, name)) return &c->steps[i];
+  if (c->row_count == COST_STEPS) return &c->steps[COST_STEPS - 1];
+  CostStep *row = &c->steps[c->row_count++];
+  row->name = name;
+  return row;
+}
+
+void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes, double compute) {
+  if (!(times > 0)) return;
+  double exchange = (double)t->exchange_start_cycles + exchange_bytes / (double)t->exchange_bytes_per_cycle;
+  double sync = (double)t->sync_cycles;
+  compute += (double)t->launch_cycles;
+  CostStep *row = find_row(c, name);
+  row->times += times;
+  row->compute += times * compute;
+  row->exchange += times * exchange;
+  row->sync += times * sync;
+  row->bytes += times * exchange_bytes;
+  c->cycles[PHASE_COMPUTE] += times * compute;
+  c->cycles[PHASE_EXCHANGE] += times * exchange;
+  c->cycles[PHASE_SYNC] += times * sync;
+  c->moved_bytes += times * exchange_bytes;
+  c->step_count += times;
+  c->bytes[MEMORY_CONTROL_CODE] += t->code ? CONTROL_BYTES : 0;
+}
+
+void cost_step(Cost *c, const Target *t, const char *name, double exchange_bytes, double compute) {
+  cost_steps(c, t, name, 1, exchange_bytes, compute);
+}
+
+void cost_stream(Cost *c, const char *name, double bytes, double cycles) {
+  CostStep *row = find_row(c, name);
+  row->times += 1;
+  row->stream += cycles;
+  c->cycles[PHASE_STREAM] += cycles;
+  c->streamed_bytes += bytes;
+  c->step_count += 1;
+}
+
+double cost_code_bytes(uint32_t vertices) {
+#define X(id, bytes) [VERTEX_##id] = bytes,
+  static const double sizes[] = {COST_VERTICES(X)};
+#undef X
+  double sum = 0;
+  for (int v = 0; v < VERTEX_COUNT; v++) sum += vertices >> v & 1 ? sizes[v] : 0;
+  return sum;
+}
+
+void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes) {
+  c->vertices |= 1u << kind;
+  c->bytes[MEMORY_VERTEX_CODE] = t->code ? cost_code_bytes(c->vertices) : 0;
+  c->bytes[MEMORY_VERTEX_STATE] += state_bytes;
+  c->bytes[MEMORY_EXCHANGE_CODE] += t->code ? exchange_code_bytes : 0;
+}
+
+void cost_memory(Cost *c, CostCategory category, double bytes_per_tile) {
+  c->bytes[category] = fmax(c->bytes[category], bytes_per_tile);
+  c->temporary_total = fmax(c->temporary_total, cost_temporary(c) * c->tiles);
+}
+
+static void add_rows(Cost *a, const Cost *b) {
+  for (int i = 0; i < b->row_count; i++) {
+    const CostStep *from = &b->steps[i];
+    CostStep *row = find_row(a, from->name);
+    row->times += from->times;
+    row->compute += from->compute;
+    row->exchange += from->exchange;
+    row->sync += from->sync;
+    row->stream += from->stream;
+    row->bytes += from->bytes;
+  }
+}
+
+void cost_then(Cost *a, const Cost *b) {
+  for (int p = 0; p < PHASE_COUNT; p++) a->cycles[p] += b->cycles[p];
+  bool larger = cost_temporary(b) > cost_temporary(a);
+  for (int m = 0; m < MEMORY_COUNT; m++)
+    if (!is_temporary(m)) a->bytes[m] += b->bytes[m];
+    else if (larger) a->bytes[m] = b->bytes[m];
+  bool code = a->bytes[MEMORY_VERTEX_CODE] > 0;
+  a->vertices |= b->vertices;
+  if (code) a->bytes[MEMORY_VERTEX_CODE] = cost_code_bytes(a->vertices);
+  a->tiles = fmax(a->tiles, b->tiles);
+  a->temporary_total = fmax(a->temporary_total, b->temporary_total);
+  a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
+  a->flops += b->flops;
+  a->moved_bytes += b->moved_bytes;
+  a->streamed_bytes += b->streamed_bytes;
+  a->step_count += b->step_count;
+  if (a->fits && !b->fits) a->fits = false, a->why = b->why;
+  add_rows(a, b);
+}
+
+void cost_repeat(Cost *c, double times) {
+  for (int p = 0; p < PHASE_COUNT; p++) c->cycles[p] *= times;
+  c->flops *= times;
+  c->moved_bytes *= times;
+  c->streamed_bytes *= times;
+  c->step_count *= times;
+  for (int i = 0; i < c->row_count; i++) {
+    CostStep *row = &c->steps[i];
+    row->times *= times;
+    row->compute *= times;
+    row->exchange *= times;
+    row->sync *= times;
+    row->stream *= times;
+    row->bytes *= times;
+  }
+}
+
+/* --- shared arithmetic --- */
+
+double ceil_div(double a, double b) { return ceil(a / b); }
+
+/* What the chip computes with: types that it lacks are carried in wider ones. */
+double element_bytes(Dtype d) {
+  double size = (double)dtype_size(d);
+  return size < 1 ? 1 : size;
+}
+
+double vector_width(const Target *t, Dtype d) { return fmax(1, (double)t->vector_bytes / element_bytes(d)); }
+
+/* Elements on the fullest tile when they are spread in grains of one vector and at least 128 bytes a tile. */
+double tile_share(const Target *t, Dtype d, double elements) {
+  if (elements <= 0) return 0;
+  double grain = vector_width(t, d), least = 128 / element_bytes(d);
+  double share = ceil_div(ceil_div(elements, grain), (double)t->tiles) * grain;
+  return fmin(elements, fmax(share, fmin(least, elements)));
+}
+
+double tiles_used(const Target *t, Dtype d, double elements) {
+  double share = tile_share(t, d, elements);
+  return share > 0 ? fmin((double)t->tiles, ceil_div(elements, share)) : 0;
+}
+
+/* Six contexts take turns: a tile's time is six times the slowest context's. */
+double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width) {
+  double share = ceil_div(ceil_div(elements, (double)t->workers), width);
+  return (double)t->workers * (prologue + share * per_vector) + SUPERVISOR_CYCLES;
+}
+
+double rearrange_cycles(const Target *t, double bytes, double run_bytes) {
+  if (run_bytes == (double)t->exchange_bytes_per_cycle) return 0; /* what the exchange moves anyway */
+  return bytes * 1.25 / fmin((double)t->vector_bytes, fmax(1, run_bytes));
+}
+
+/* --- vector work --- */
+
+/* Cycles per group of elements of one worker, from PL popopsCycleEstimators; 'e' costs are per element. */
+typedef struct VectorOp {
+  const char *name;
+  double f32, f32_elements, f16, f16_elements;
+} VectorOp;
+
+static const VectorOp vector_ops[] = {
+    {"add", 3, 2, 3, 4},        {"sub", 3, 2, 3, 4},         {"mul", 3, 2, 3, 4},
+    {"div", 10, 2, 21, 4},      {"minimum", 3, 2, 4, 4},     {"maximum", 3, 2, 4, 4},
+    {"min", 3, 2, 4, 4},        {"max", 3, 2, 4, 4},         {"less", 14, 4, 9, 4},
+    {"greater", 14, 4, 9, 4},   {"equal", 14, 4, 9, 4},      {"less_equal", 14, 4, 9, 4},
+    {"greater_equal", 14, 4, 9, 4}, {"not_equal", 20, 4, 11, 4}, {"neg", 2, 2, 2, 4},
+    {"square", 2, 2, 2, 4},     {"abs", 2, 2, 2, 4},         {"reciprocal", 6, 2, 15, 4},
+    {"pow", 312, 1, 325, 1},    {"rem", 133, 2, 300, 4},     {"mod", 133, 2, 300, 4},
+    {"floordiv", 145, 2, 330, 4}, {"atan2", 272, 2, 578, 4}, {"floor", 2, 2, 2, 4},
+    {"ceil", 2, 2, 2, 4},       {"round", 2, 2, 2, 4},       {"sign", 5, 2, 5, 4},
+    {"isfinite", 5, 2, 5, 4},   {"isnan", 5, 2, 5, 4},       {"isinf", 5, 2, 5, 4},
+    {"cbrt", 27, 1, 17, 4},     {"trunc", 3, 2, 11, 4},      {"exp", 6, 2, 4, 4},
+    {"log", 12, 2, 4, 4},       {"tanh", 12, 2, 4, 4},       {"sigmoid", 12, 2, 6, 4},
+    {"relu", 3, 2, 3, 4},       {"sqrt", 10, 2, 23, 4},      {"rsqrt", 8, 2, 19, 4},
+    {"gelu", 22, 1, 16, 1},     {"erf", 41, 1, 13, 1},       {"sin", 25, 1, 25, 1},
+    {"cos", 25, 1, 25, 1},      {"tan", 5100, 1, 5700, 1},   {"asin", 102, 1, 102, 1},
+    {"acos", 102, 1, 102, 1},   {"atan", 102, 1, 102, 1},    {"log1p", 18, 2, 18, 4},
+    {"expm1", 4, 1, 5, 4},      {"where", 5, 1, 5, 1},       {"select", 5, 1, 5, 1},
+    {"clamp", 5, 1, 5, 1},      {"clip", 5, 1, 5, 1},        {"softplus", 18, 2, 8, 4},
+    {"cast", 1, 2, 1, 4},       {"copy", 1, 2, 1, 4},        {"fill", 1, 2, 1, 4},
+    {"scaled_add", 3, 2, 3, 4}, {"axpby", 3, 2, 3, 4},       {"relu_grad", 3, 2, 3, 4},
+    {"sigmoid_grad", 3, 2, 3, 4}, {"tanh_grad", 3, 2, 3, 4}, {"gelu_grad", 10, 2, 5, 4},
+};
+
+/* Integers have no vector forms: PL charges per element. */
+static double integer_vector_cycles(const char *name, double width) {
+  static const char *const slow[] = {"div", "rem", "mod", "floordiv", "pow"};
+  for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+    if (!strcmp(name, slow[i])) return 277 * width;
+  return 7 * width;
+}
+
+double cost_vector_cycles(const char *name, Dtype d) {
+  const char *dot = name ? strrchr(name, '.') : NULL;
+  const char *bare = dot ? dot + 1 : name ? name : "";
+  double bytes = element_bytes(d), width = fmax(1, 8 / bytes);
+  if (d == BOOL) return 5 * width / 4;
+  if (!dtype_is_float(d)) return integer_vector_cycles(bare, width);
+  const VectorOp *op = NULL;
+  for (size_t i = 0; i < sizeof vector_ops / sizeof *vector_ops && !op; i++)
+    if (!strcmp(vector_ops[i].name, bare)) op = &vector_ops[i];
+  double scale = d == F64 ? 20 : 1; /* no f64 unit: software */
+  if (!op) return (bytes >= 4 ? 12 : 16) * scale;
+  return scale * (bytes >= 4 ? op->f32 * width / op->f32_elements : op->f16 * width / op->f16_elements);
+}
+
+/* Prologues of PL's elementwise vertices: one operand, two, or more (fused expressions). */
+static double pass_prologue(Dtype d, int operands) {
+  if (operands <= 0) return element_bytes(d) >= 4 ? 7 : 26;
+  if (operands == 1) return 26;
+  return element_bytes(d) >= 4 ? 29 : 26;
+}
+
+Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, double cycles_per_vector) {
+  Cost c = cost_free();
+  if (elements <= 0) return c;
+  double share = tile_share(t, d, (double)elements);
+  cost_step(&c, t, "elementwise", 0,
+            worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector), vector_width(t, d)));
+  c.tiles = tiles_used(t, d, (double)elements);
+  c.flops = (double)elements;
+  cost_vertex(&c, t, VERTEX_ELEMENTWISE, 12, 0);
+  return c;
+}
+
+Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements, double cycles_per_vector) {
+  Cost c = cost_elementwise(t, d, elements, 2, cycles_per_vector);
+  if (elements <= 0) return c;
+  /* Each tile needs the part of the smaller operand that its share of the larger one meets. */
+  double received = fmin((double)small_elements, tile_share(t, d, (double)elements)) * element_bytes(d);
+  double exchange = received / (double)t->exchange_bytes_per_cycle;
+  c.cycles[PHASE_EXCHANGE] += exchange;
+  c.steps[0].exchange += exchange;
+  c.steps[0].bytes += received;
+  c.moved_bytes += received;
+  cost_memory(&c, MEMORY_MESSAGE, received);
+  cost_vertex(&c, t, VERTEX_BROADCAST, 4, 16);
+  return c;
+}
+
+Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements) {
+  Dtype wide = element_bytes(from) > element_bytes(to) ? from : to;
+  return cost_elementwise(t, wide, elements, 1, 1);
+}
+
+Cost cost_fill(const Target *t, Dtype d, int64_t elements) { return cost_elementwise(t, d, elements, 0, 1); }
+
+Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
+  bool rejects = kind && !strcmp(kind, "truncated_normal"), bits = kind && !strcmp(kind, "bernoulli");
+  bool drops = kind && !strcmp(kind, "dropout");
+  Cost c = cost_free();
+  if (elements <= 0) return c;
+  double share = tile_share(t, d, (double)elements);
+  double per_vector = bits ? 1 : drops ? 2 : rejects ? 14 : 4;
+  cost_step(&c, t, "random", 0, worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
+  c.tiles = tiles_used(t, d, (double)elements);
+  cost_vertex(&c, t, VERTEX_RANDOM, 12, 0);
+  return c;
+}
+
+typedef struct UpdateRule {
+  const char *name;
+  double cycles; /* per vector of 2 f32, all passes together */
+  double passes;
+  double norms;
+} UpdateRule;
+
+static const UpdateRule update_rules[] = {{"sgd", 3, 1, 0},   {"momentum", 6, 2, 0}, {"rmsprop", 31, 4, 0},
+                                          {"adam", 34, 5, 0}, {"adamw", 37, 5, 0},   {"lamb", 40, 6, 2}};
+
+Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements, const char *rule) {
+  const UpdateRule *r = &update_rules[3];
+  for (size_t i = 0; i < sizeof update_rules / sizeof *update_rules; i++)
+    if (rule && !strcmp(update_rules[i].name, rule)) r = &update_rules[i];
+  Cost c = cost_free();
+  for (int i = 0; i < (int)r->passes; i++) {
+    Cost pass = cost_elementwise(t, state, elements, 2, r->cycles / r->passes * vector_width(t, state) / 2);
+    cost_then(&c, &pass);
+  }
+  if (element_bytes(parameters) != element_bytes(state)) {
+    Cost cast = cost_cast(t, parameters, state, elements);
+    cost_then(&c, &cast);
+    cost_then(&c, &cast);
+  }
+  for (int i = 0; i < (int)r->norms; i++) {
+    Cost norm = cost_reduce(t, state, REDUCE_SUM, 1, elements, 1);
+    cost_then(&c, &norm);
+  }
+  return c;
+}
+
+/* --- moving --- */
+
+Cost cost_copy(const Target *t, int64_t bytes) {
+  Cost c = cost_free();
+  if (bytes <= 0) return c;
+  double share = tile_share(t, U8, (double)bytes);
+  cost_step(&c, t, "copy", 0, 25 + share / (double)t->vector_bytes);
+  c.tiles = tiles_used(t, U8, (double)bytes);
+  return c;
+}
+
+Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
+  Cost c = cost_free();
+  if (bytes <= 0) return c;
+  double share = (double)bytes / (double)t->tiles;
+  double compute = rearrange_cycles(t, share, (double)run_bytes);
+  cost_step(&c, t, "rearrange", share, 0);
+  if (compute > 0) cost_step(&c, t, "rearrange", 0, compute);
+  c.tiles = tiles_used(t, U8, (double)bytes);
+  cost_memory(&c, MEMORY_REARRANGEMENT, share);
+  cost_memory(&c, MEMORY_MESSAGE, share);
+  if (compute > 0) cost_vertex(&c, t, VERTEX_COPY, 16, 120);
+  return c;
+}
+
+Cost cost_transpose(const Target *t, Dtype d, int64_t elements) {
+  return cost_rearrange(t, (int64_t)((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
+}
+
+Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
+  Cost c = cost_free();
+  if (elements <= 0) return c;
+  double share = tile_share(t, d, (double)elements), width = vector_width(t, d);
+  double vectors = ceil_div(ceil_div(share, (double)t->workers), width);
+  cost_step(&c, t, "slice", 4, 25 + (double)t->workers * (63 + 2 * vectors));
+  c.tiles = tiles_used(t, d, (double)elements);
+  cost_vertex(&c, t, VERTEX_SLICE, 24, 16);
+  return c;
+}
+
+Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
+  Cost c = cost_fill(t, d, indices * depth);
+  if (indices <= 0) return c;
+  double share = ceil_div((double)indices, (double)t->tiles);
+  cost_step(&c, t, "one_hot", share * 4, 74 * share);
+  return c;
+}

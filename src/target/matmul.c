@@ -1,0 +1,228 @@
+/* The planner of matrix products: which tile multiplies which block.
+ *
+ * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one per tile. Each tile
+ * receives its blocks of both operands, multiplies them with the AMP units, and, where the inner extent was cut,
+ * sends partial sums to be added. All cuts are priced, those whose blocks don't fit the allowed memory are left
+ * out, the cheapest one is the plan. Formulas: docs/machine-model.md. */
+#include <math.h>
+
+#include "target/plan.h"
+
+double step_cycles(const Target *t) {
+  return (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
+}
+
+double plan_limit(const Target *t, double proportion) {
+  return (proportion > 0 ? proportion : 0.6) * (double)t->tile_bytes;
+}
+
+Units find_units(const Target *t, Dtype d, Dtype partials) {
+  bool wide = element_bytes(d) >= 4, wide_sum = wide || element_bytes(partials) >= 4;
+  Units u = {.group = wide ? t->group_f32 : t->group_f16,
+             .units = wide ? t->units_f32 : wide_sum ? t->units_f16_f32 : t->units_f16_f16,
+             .element = wide ? 4 : 2,
+             .sum = wide_sum ? 4 : 2};
+  if (u.units < 1) u.units = 1;
+  u.load = (double)(u.units * u.group * u.element) / (double)t->weight_bytes_per_cycle;
+  u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum); /* 4 on f16, 4 or 8 on f32 */
+  return u;
+}
+
+/* Worker cycles of one pass over `rows` rows (PL PerformanceEstimation); the first also clears the sums. */
+static double pass_cycles(const Units *u, int64_t rows, bool first) {
+  double e = (double)rows, extra = e > 3 ? u->per_row * (e - 3) : 0;
+  if (u->element == 4) {
+    static const double base[] = {24, 47, 46};
+    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + 4 * e : 0);
+  }
+  if (u->sum == 2 && u->units <= 8) {
+    static const double base[] = {24, 39, 40};
+    return (rows < 3 ? base[rows] : 41 + extra) + (first ? 2 + 2 * e : 0) - 7;
+  }
+  static const double base[] = {22, 33, 42};
+  return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
+}
+
+/* The 1x1 kernel on a block of rows x in_groups x out_passes. */
+static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_passes) {
+  int64_t e = idiv(rows, t->workers);
+  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
+  double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
+  return 50 + state + 13 + (ni - 1) * (15 + no * (25 + u->load + w * pass_cycles(u, e, false))) + 11 +
+         no * (25 + u->load + w * pass_cycles(u, e, true));
+}
+
+int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
+
+/* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce estimators). */
+static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes, bool half_out) {
+  double group = partial_bytes >= 4 ? 4 : 8, w = (double)t->workers;
+  double share = ceil_div(ceil_div(outputs, group), w);
+  double store = (partial_bytes >= 4 ? 8 : 10) - (half_out ? 1 : 0);
+  return w * (20 + (2 * (depth - 1) + store) * share) + 33;
+}
+
+double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
+                       double *exchange, double *steps) {
+  int stages = reduce_stages(depth);
+  double cycles = 0, left = depth, rate = (double)t->exchange_bytes_per_cycle;
+  double each = fmax(2, round(pow(depth, 1.0 / stages)));
+  *exchange = 0;
+  *steps = 2 * stages;
+  for (int s = 0; s < stages; s++) {
+    double d = s + 1 < stages ? fmin(each, left) : left;
+    *exchange += outputs * (1 - 1 / d) * partial_bytes / rate;
+    outputs = ceil_div(outputs, d);
+    cycles += reduce_vertex(t, outputs, d, partial_bytes, half_out && s + 1 == stages);
+    left = ceil_div(left, d);
+  }
+  return cycles;
+}
+
+void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
+  double share = bytes / (double)t->tiles, compute = rearrange_cycles(t, share, run_bytes);
+  p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
+  p->prepare += compute;
+  p->prepare_steps += compute > 0 ? 2 : 1;
+  p->cycles += share / (double)t->exchange_bytes_per_cycle + compute + (compute > 0 ? 2 : 1) * step_cycles(t);
+}
+
+void finish_plan(const Target *t, const Units *u, Plan *p) {
+  double rate = (double)t->exchange_bytes_per_cycle;
+  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1;
+  p->exchange_in = (p->input_bytes / pair + p->weight_bytes) / rate;
+  if (p->in_split > 1)
+    p->reduce = reduce_partials(t, p->outputs, (double)p->in_split, (double)u->sum, u->element == 2,
+                                &p->reduce_exchange, &p->reduce_steps);
+  else if (u->element == 2 && !p->written_narrow)
+    p->convert = 26 + ceil_div(p->outputs, 4) + 12;
+  p->serial = 1;
+  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert +
+              (3 + p->reduce_steps) * step_cycles(t);
+}
+
+bool is_better(const Plan *p, const Plan *than) {
+  if (than->cycles == 0) return true;
+  return p->fits != than->fits ? p->fits : p->cycles < than->cycles;
+}
+
+int64_t next_split(int64_t extent, int64_t parts) {
+  int64_t size = idiv(extent, parts);
+  return size <= 1 ? 0 : idiv(extent, size - 1);
+}
+
+typedef struct Problem {
+  int64_t groups, m, k, n;
+  double limit;
+} Problem;
+
+static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
+                     Plan *best) {
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units);
+  Plan p = {.group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
+  int64_t rows = idiv(q->m, room < q->m ? room : q->m);
+  int64_t in = idiv(in_groups, ks), out = idiv(out_passes, ns);
+  double share = (double)p.group_share;
+  p.row_split = idiv(q->m, rows);
+  p.written_narrow = u->element == 2 && (u->sum == 2 || q->k <= u->group);
+  p.outputs = share * (double)(rows * out * u->units);
+  p.input_bytes = share * (double)(rows * in * u->group * u->element);
+  p.weight_bytes = share * (double)(in * u->group * out * u->units * u->element);
+  p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
+  p.compute = share * block_cycles(t, u, rows, in, out);
+  p.tiles = (double)(gs * p.row_split * ns * ks);
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  finish_plan(t, u, &p);
+  if (is_better(&p, best)) *best = p;
+}
+
+static Plan search(const Target *t, const Units *u, const Problem *q) {
+  Plan best = {0};
+  int64_t in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units), tiles = t->tiles;
+  for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(q->groups, gs))
+    for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_passes, ns))
+      for (int64_t ks = 1; ks && gs * ns * ks <= tiles; ks = next_split(in_groups, ks))
+        consider(t, u, q, gs, ns, ks, &best);
+  return best;
+}
+
+/* Parts of the outputs, one after the other, where a whole plan doesn't fit. */
+static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
+  static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->n; i++) {
+    Problem part = *q;
+    part.n = idiv(q->n, parts[i]);
+    Plan p = search(t, u, &part);
+    if (!p.fits) continue;
+    double share = (double)q->groups * (double)q->m * (double)part.n / (double)t->tiles;
+    double moved = share * (double)u->element;
+    double vectors = ceil_div(ceil_div(share, (double)t->workers), 8.0 / (double)u->element);
+    p.serial = parts[i];
+    p.update = moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
+               (double)t->workers * (63 + 2 * vectors);
+    p.cycles = (double)p.serial * (p.cycles + p.update + 3 * step_cycles(t));
+    return p;
+  }
+  return search(t, u, q);
+}
+
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
+                 double proportion) {
+  Units u = find_units(t, d, partials);
+  /* The larger outer extent streams past the units, the smaller one is loaded into them. */
+  Problem q = {groups, m > n ? m : n, k, m > n ? n : m, plan_limit(t, proportion)};
+  Plan p = search(t, &u, &q);
+  return p.fits ? p : search_serial(t, &u, &q);
+}
+
+void cost_plan(Cost *c, const Target *t, const Plan *p) {
+  Cost plan = cost_free();
+  double rate = (double)t->exchange_bytes_per_cycle, n = (double)p->serial;
+  cost_steps(&plan, t, "rearrange", p->prepare_steps, p->prepare_exchange / p->prepare_steps * rate,
+             p->prepare / p->prepare_steps);
+  cost_steps(&plan, t, p->kernel == VERTEX_AMP_NX1 || p->kernel == VERTEX_SLIC ? "convolve" : "multiply", n,
+             p->exchange_in * rate, p->compute);
+  cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
+             p->reduce / p->reduce_steps);
+  cost_steps(&plan, t, "convert", n * 2, 0, p->convert / 2);
+  if (p->serial > 1) cost_steps(&plan, t, "join parts", n * 3, 0, p->update / 3);
+  plan.tiles = p->tiles;
+  cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
+  cost_memory(&plan, MEMORY_PARTIALS, p->partial_bytes);
+  plan.interleaved_bytes = p->partial_bytes;
+  cost_vertex(&plan, t, p->kernel, 60, 300);
+  if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);
+  if (p->in_split > 1) cost_vertex(&plan, t, VERTEX_REDUCE_PARTIALS, 24, 40);
+  if (p->serial > 1) cost_vertex(&plan, t, VERTEX_SLICE, 24, 20), cost_vertex(&plan, t, VERTEX_COPY, 24, 20);
+  if (!p->fits) plan.fits = false, plan.why = "no plan's blocks fit the available memory of a tile";
+  cost_then(c, &plan);
+}
+
+void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
+  Cost moved =
+      cost_rearrange(t, (int64_t)(elements * element_bytes(d)), (int64_t)(run_elements * element_bytes(d)));
+  cost_then(c, &moved);
+}
+
+void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
+  double share = elements / (double)t->tiles, w = (double)t->workers;
+  cost_step(c, t, "scaled add", 0, w * (24 + 3 * ceil_div(share, w * vector_width(t, d))));
+  cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
+}
+
+Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
+                 const PlanOptions *options) {
+  static const PlanOptions defaults = {0};
+  const PlanOptions *o = options ? options : &defaults;
+  Cost c = cost_free();
+  if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
+  double g = (double)groups;
+  if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
+  if (o->right_moved && k > 1 && n > 1) cost_layout(&c, t, d, g * (double)k * (double)n, 1);
+  Plan p = plan_matmul(t, d, partials, groups, m, k, n, o->available_memory_proportion);
+  cost_plan(&c, t, &p);
+  if (o->result_moved && m > 1 && n > 1) cost_layout(&c, t, d, g * (double)m * (double)n, 1);
+  if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
+  c.flops = 2 * g * (double)m * (double)k * (double)n;
+  return c;
+}

@@ -1,0 +1,74 @@
+/* What the planners of this layer share. Inside target/ only. */
+#ifndef IPULUA_TARGET_PLAN_H
+#define IPULUA_TARGET_PLAN_H
+#include "target/cost.h"
+
+/* PL cycle estimators: entering and leaving a vertex that a supervisor splits over the workers. */
+#define SUPERVISOR_CYCLES 11
+/* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on 7.2 bytes. */
+#define CONTROL_BYTES 7.2
+
+double ceil_div(double a, double b);
+double element_bytes(Dtype d);
+double vector_width(const Target *t, Dtype d);
+double tile_share(const Target *t, Dtype d, double elements);
+double tiles_used(const Target *t, Dtype d, double elements);
+double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width);
+/* Compute cycles of moving bytes per tile in runs of that many contiguous bytes. */
+double rearrange_cycles(const Target *t, double bytes, double run_bytes);
+
+void cost_stream(Cost *c, const char *name, double bytes, double cycles);
+void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes);
+/* At least so many bytes per tile of that category. */
+void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
+
+static inline int64_t idiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* How a product or a convolution is spread over tiles: what the fullest tile holds and does. */
+typedef struct Plan {
+  VertexKind kernel;
+  int64_t group_split, row_split, out_split, in_split, serial;
+  int64_t group_share;                             /* products of one tile, one after the other */
+  double input_bytes, weight_bytes, partial_bytes; /* blocks of one tile, padded to what the units take */
+  double outputs;                                  /* of one tile's block */
+  bool written_narrow;                             /* nothing was summed between calls: no cast follows */
+  double tiles;
+  double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
+  double exchange_in, compute;                     /* cycles of one serial part */
+  double reduce_exchange, reduce, reduce_steps, convert, update;
+  double cycles;                                   /* everything, steps included */
+  bool fits;
+} Plan;
+
+/* What the AMP units do for one pair of types. */
+typedef struct Units {
+  int64_t group, units, element, sum; /* channels of a pass in and out; bytes of an element and of a sum */
+  double load;                        /* cycles to load the weights of one pass */
+  double per_row;                     /* cycles of one row and worker, once running */
+} Units;
+
+Units find_units(const Target *t, Dtype d, Dtype partials);
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
+                 double proportion);
+/* Add the plan's steps, memory and code to c. */
+void cost_plan(Cost *c, const Target *t, const Plan *p);
+/* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are set. */
+void finish_plan(const Target *t, const Units *u, Plan *p);
+/* The better of two: one that fits, then the cheaper. */
+bool is_better(const Plan *p, const Plan *than);
+double plan_limit(const Target *t, double proportion);
+/* Bytes spread over all tiles change their layout before or after the plan: contiguous runs of run_bytes. */
+void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes);
+/* The next larger number of parts that makes the parts of `extent` smaller; 0 when there is none. */
+int64_t next_split(int64_t extent, int64_t parts);
+double step_cycles(const Target *t);
+/* Stages in which `depth` partial sums become one. */
+int reduce_stages(double depth);
+/* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in *exchange. */
+double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
+                       double *exchange, double *steps);
+/* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on the tile. */
+void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements);
+/* x += k y over elements spread over all tiles. */
+void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements);
+#endif

@@ -1,0 +1,116 @@
+/* Reductions, scans and sorts. */
+#include <math.h>
+
+#include "target/plan.h"
+
+/* PL popops/reduction: outputs of one tile, each over depth partials. */
+static double vertex(const Target *t, double outputs, double depth) {
+  double vectors = ceil_div(outputs, 4), w = (double)t->workers;
+  return w * (55 + ceil_div(vectors, w) * (depth + 12));
+}
+
+/* How a tensor, spread linearly, meets the outputs of a reduction. */
+typedef struct Spread {
+  double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
+} Spread;
+
+/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it. */
+static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
+  double total = 1, left, all = 1;
+  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
+  Spread s = {.elements = tile_share(t, d, total), .outputs = 1, .tiles = 1};
+  left = s.elements;
+  for (int i = rank - 1; i >= 0; i--) {
+    double extent = (double)axes[i].extent, here = fmin(extent, fmax(1, ceil(left)));
+    if (axes[i].reduced) s.tiles *= ceil_div(extent, here);
+    else s.outputs *= here;
+    left /= extent;
+  }
+  s.outputs = fmin(fmin(s.outputs, s.elements), all);
+  s.depth = ceil_div(s.elements, s.outputs);
+  s.tiles = fmin(s.tiles, (double)t->tiles);
+  return s;
+}
+
+Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank) {
+  Cost c = cost_free();
+  double total = 1;
+  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent;
+  if (!(total > 0)) return c;
+  Spread s = spread(t, d, axes, rank);
+  double sum_bytes = kind == REDUCE_MAX ? element_bytes(d) : kind == REDUCE_ARG ? 8 : 4;
+  double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
+  double scale = kind == REDUCE_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == REDUCE_ARG ? 3 : 1;
+  bool cut = kind != REDUCE_MAX && vectors < w && s.depth >= 2 * w;
+  double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
+                     : vertex(t, s.outputs, scale * s.depth);
+  c.tiles = tiles_used(t, d, total);
+  cost_step(&c, t, "reduce", 0, local);
+  int stages = s.tiles <= 1 ? 0 : s.tiles <= 64 ? 1 : 2;
+  double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
+  for (int i = 0; i < stages; i++)
+    cost_step(&c, t, "reduce across tiles", s.outputs * sum_bytes * depth, vertex(t, s.outputs, scale * depth));
+  c.flops = total;
+  cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
+  cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
+  return c;
+}
+
+Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner) {
+  const ReduceAxis axes[] = {{outer, false}, {extent, true}, {inner, false}};
+  return cost_reduce_axes(t, d, kind, axes, 3);
+}
+
+/* Bitonic: log2(n) (log2(n) + 1) / 2 rounds of compare and exchange. */
+Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent) {
+  Cost c = cost_free();
+  if (rows <= 0 || extent <= 1) return c;
+  double levels = ceil(log2((double)extent)), rounds = levels * (levels + 1) / 2;
+  double share = tile_share(t, d, (double)rows * (double)extent);
+  /* Rounds inside one tile's share need no exchange; key and 4-byte index move together. */
+  double inside = floor(log2(fmax(1, fmin(share, (double)extent)))), local = inside * (inside + 1) / 2;
+  double compute = worker_cycles(t, 30, share, 20, vector_width(t, d));
+  if (local > 0) cost_step(&c, t, "sort", 0, local * compute);
+  cost_steps(&c, t, "sort exchange", rounds - local, share * (element_bytes(d) + 4), compute);
+  c.tiles = tiles_used(t, d, (double)rows * (double)extent);
+  cost_memory(&c, MEMORY_TEMPORARY, share * (element_bytes(d) + 4));
+  cost_memory(&c, MEMORY_MESSAGE, rounds > local ? share * (element_bytes(d) + 4) : 0);
+  cost_vertex(&c, t, VERTEX_SORT, 32, 60);
+  return c;
+}
+
+/* Sort runs of k, then keep the better half of each pair of runs. */
+Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t k) {
+  Cost c = cost_free();
+  if (rows <= 0 || extent <= 0 || k <= 0) return c;
+  if (k >= extent) return cost_sort(t, d, rows, extent);
+  int64_t runs = idiv(extent, k);
+  c = cost_sort(t, d, rows * runs, k);
+  double levels = ceil(log2((double)k + 1)), left = (double)rows * (double)extent;
+  for (int64_t r = runs; r > 1; r = idiv(r, 2)) {
+    double share = tile_share(t, d, left);
+    cost_steps(&c, t, "top k merge", levels, share * (element_bytes(d) + 4),
+               worker_cycles(t, 30, share, 20, vector_width(t, d)));
+    left = ceil(left / 2);
+  }
+  if (runs > 1 && k == 1) cost_vertex(&c, t, VERTEX_REDUCE, 12, 20);
+  c.tiles = tiles_used(t, d, (double)rows * (double)extent);
+  return c;
+}
+
+/* Local scan, then the tiles' totals are scanned in log2 rounds, then added. */
+Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent) {
+  Cost c = cost_free();
+  if (rows <= 0 || extent <= 0) return c;
+  double share = tile_share(t, d, (double)rows * (double)extent);
+  double across = fmin((double)t->tiles, ceil_div((double)extent, share));
+  cost_step(&c, t, "scan", 0, worker_cycles(t, 30, share, 3, 1));
+  if (across > 1) {
+    cost_steps(&c, t, "scan across tiles", ceil(log2(across)), 4, worker_cycles(t, 30, 1, 3, 1));
+    cost_step(&c, t, "scan", 4, worker_cycles(t, 20, share, 3, vector_width(t, d)));
+  }
+  c.tiles = tiles_used(t, d, (double)rows * (double)extent);
+  c.flops = (double)rows * (double)extent;
+  cost_vertex(&c, t, VERTEX_SCAN, 24, 20);
+  return c;
+}

@@ -1,0 +1,187 @@
+#include "target/target.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { CHIP_COUNT = 4 };
+
+#define GC2_VALUE(gc2, gc200, bow, c600) gc2
+#define GC200_VALUE(gc2, gc200, bow, c600) gc200
+#define BOW_VALUE(gc2, gc200, bow, c600) bow
+#define C600_VALUE(gc2, gc200, bow, c600) c600
+
+static const Target chips[CHIP_COUNT] = {
+    {.name = "GC2",
+     .architecture = "ipu1",
+     .code = true,
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = GC2_VALUE(gc2, gc200, bow, c600),
+     TARGET_NUMBERS(X)
+#undef X
+    },
+    {.name = "GC200",
+     .architecture = "ipu2",
+     .code = true,
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = GC200_VALUE(gc2, gc200, bow, c600),
+     TARGET_NUMBERS(X)
+#undef X
+    },
+    {.name = "Bow",
+     .architecture = "ipu2",
+     .code = true,
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = BOW_VALUE(gc2, gc200, bow, c600),
+     TARGET_NUMBERS(X)
+#undef X
+    },
+    {.name = "C600",
+     .architecture = "ipu21",
+     .code = true,
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = C600_VALUE(gc2, gc200, bow, c600),
+     TARGET_NUMBERS(X)
+#undef X
+    },
+};
+
+/* What the table says about one number, for setting and printing it by name. */
+typedef struct NumberInfo {
+  const char *name, *unit, *source;
+  int64_t least, most;
+  size_t offset;
+} NumberInfo;
+
+static const NumberInfo numbers[] = {
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
+  {#member, unit, source, least, most, offsetof(Target, member)},
+    TARGET_NUMBERS(X)
+#undef X
+};
+enum { NUMBER_COUNT = sizeof numbers / sizeof *numbers };
+
+const Target *target_at(int index) { return index >= 0 && index < CHIP_COUNT ? &chips[index] : NULL; }
+
+const Target *target_find(const char *name) {
+  static const struct {
+    const char *name;
+    int chip;
+  } aliases[] = {{"gc2", 0},   {"ipu1", 0}, {"mk1", 0}, {"gc200", 1}, {"ipu2", 1},
+                 {"mk2", 1},   {"bow", 2},  {"c600", 3}, {"ipu21", 3}};
+  for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
+    if (!strcasecmp(name, aliases[i].name)) return &chips[aliases[i].chip];
+  return NULL;
+}
+
+static int64_t *number_at(Target *t, const NumberInfo *n) { return (int64_t *)(void *)((char *)t + n->offset); }
+
+static const NumberInfo *find_number(const char *name) {
+  for (int i = 0; i < NUMBER_COUNT; i++)
+    if (!strcmp(numbers[i].name, name)) return &numbers[i];
+  return NULL;
+}
+
+Status target_set(Error *e, Target *t, const char *name, double value) {
+  const NumberInfo *n = name ? find_number(name) : NULL;
+  if (!n) return fail(e, ERR_VALUE, "a target has no number called '%s'", name ? name : "");
+  if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
+    return fail(e, ERR_VALUE, "target: %s must be a whole number from %lld to %lld, got %g", name,
+                (long long)n->least, (long long)n->most, value);
+  *number_at(t, n) = (int64_t)value;
+  return OK;
+}
+
+/* Numbers that only make sense together. */
+static Status check(Error *e, const Target *t) {
+  if (t->region0_bytes > t->tile_bytes)
+    return fail(e, ERR_VALUE, "target: region0_bytes (%lld) is more than tile_bytes (%lld)",
+                (long long)t->region0_bytes, (long long)t->tile_bytes);
+  return OK;
+}
+
+static Status set_text(Error *e, char *out, size_t size, const char *key, json_t *value) {
+  const char *s = json_string_value(value);
+  if (!s || !*s || strlen(s) >= size)
+    return fail(e, ERR_VALUE, "target: %s must be a string of 1 to %d characters", key, (int)size - 1);
+  memcpy(out, s, strlen(s) + 1);
+  return OK;
+}
+
+static Status set_member(Error *e, Target *t, const char *key, json_t *value) {
+  if (!strcmp(key, "base")) return OK;
+  if (!strcmp(key, "name")) return set_text(e, t->name, sizeof t->name, key, value);
+  if (!strcmp(key, "architecture")) return set_text(e, t->architecture, sizeof t->architecture, key, value);
+  if (!strcmp(key, "code")) {
+    if (!json_is_boolean(value)) return fail(e, ERR_VALUE, "target: code must be true or false");
+    t->code = json_is_true(value);
+    return OK;
+  }
+  if (!json_is_number(value)) return fail(e, ERR_VALUE, "target: %s must be a number", key);
+  return target_set(e, t, key, json_number_value(value));
+}
+
+static Status read_members(Error *e, json_t *root, Target *t) {
+  if (!json_is_object(root)) return fail(e, ERR_VALUE, "target: expected a JSON object");
+  json_t *base = json_object_get(root, "base");
+  const Target *from = base ? target_find(json_string_value(base)) : target_find("GC200");
+  if (!from) return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600");
+  *t = *from;
+  const char *key;
+  json_t *value;
+  json_object_foreach(root, key, value) {
+    Status s = set_member(e, t, key, value);
+    if (s != OK) return s;
+  }
+  return check(e, t);
+}
+
+Status target_parse(Error *e, const char *json, size_t length, Target *out) {
+  json_error_t at;
+  json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &at);
+  if (!root) return fail(e, ERR_VALUE, "target: line %d: %s", at.line, at.text);
+  Target t;
+  Status s = read_members(e, root, &t);
+  json_decref(root);
+  if (s == OK) *out = t;
+  return s;
+}
+
+char *target_print(const Target *t) {
+  json_t *root = json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture, "code", t->code);
+  for (int i = 0; root && i < NUMBER_COUNT; i++) {
+    int64_t v;
+    memcpy(&v, (const char *)t + numbers[i].offset, sizeof v);
+    json_object_set_new(root, numbers[i].name, json_integer(v));
+  }
+  char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+  json_decref(root);
+  return text;
+}
+
+Status target_restrict(Error *e, Target *t, int64_t tiles_per_ipu, int64_t io_tiles) {
+  if (tiles_per_ipu < 0 || tiles_per_ipu > t->tiles)
+    return fail(e, ERR_VALUE, "tiles_per_ipu must be from 0 (all) to %lld, got %lld", (long long)t->tiles,
+                (long long)tiles_per_ipu);
+  int64_t tiles = tiles_per_ipu ? tiles_per_ipu : t->tiles;
+  if (io_tiles < 0 || io_tiles >= tiles)
+    return fail(e, ERR_VALUE, "num_io_tiles must be from 0 to %lld, got %lld", (long long)tiles - 1,
+                (long long)io_tiles);
+  t->tiles = tiles - io_tiles;
+  return OK;
+}
+
+bool target_number(int index, const char **name, const char **unit, const char **source) {
+  if (index < 0 || index >= NUMBER_COUNT) return false;
+  *name = numbers[index].name;
+  *unit = numbers[index].unit;
+  *source = numbers[index].source;
+  return true;
+}
+
+double target_seconds(const Target *t, double cycles) { return cycles / (double)t->clock_hz; }
+
+double target_macs(const Target *t, int64_t element_bytes, int64_t sum_bytes) {
+  if (element_bytes >= 4) return (double)t->macs_f32;
+  double halved = t->units_f16_f16 > 0 ? (double)t->units_f16_f32 / (double)t->units_f16_f16 : 1;
+  return sum_bytes >= 4 ? (double)t->macs_f16 * halved : (double)t->macs_f16;
+}
