@@ -10,15 +10,13 @@
 #define KERNEL_ISAS(X) X(base)
 #endif
 
-#define FILLS(isa)                                    \
-  void kernels_fill_elementwise_##isa(Kernels *k);    \
-  void kernels_fill_functions_##isa(Kernels *k);      \
-  void kernels_fill_cast_##isa(Kernels *k);           \
-  void kernels_fill_matmul_##isa(Kernels *k);         \
-  void kernels_fill_reduce_##isa(Kernels *k);         \
-  void kernels_fill_softmax_##isa(Kernels *k);        \
-  void kernels_fill_norm_##isa(Kernels *k);           \
-  void kernels_fill_transpose_##isa(Kernels *k);
+/* The files that fill a table. The one list of them. */
+#define KERNEL_FILES(X, isa)                                                                            \
+  X(elementwise, isa) X(functions, isa) X(cast, isa) X(matmul, isa) X(reduce, isa) X(softmax, isa)      \
+  X(norm, isa) X(transpose, isa) X(cells, isa) X(columns, isa) X(panel, isa) X(pool, isa)
+
+#define FILL_DECLARATION(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
+#define FILLS(isa) KERNEL_FILES(FILL_DECLARATION, isa)
 KERNEL_ISAS(FILLS)
 #undef FILLS
 

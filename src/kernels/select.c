@@ -14,16 +14,10 @@ static Kernels tables[TABLE_COUNT];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 static void fill_tables(void) {
-#define X(isa)                                           \
-  tables[TABLE_##isa].name = #isa;                       \
-  kernels_fill_elementwise_##isa(&tables[TABLE_##isa]);  \
-  kernels_fill_functions_##isa(&tables[TABLE_##isa]);    \
-  kernels_fill_cast_##isa(&tables[TABLE_##isa]);         \
-  kernels_fill_matmul_##isa(&tables[TABLE_##isa]);       \
-  kernels_fill_reduce_##isa(&tables[TABLE_##isa]);       \
-  kernels_fill_softmax_##isa(&tables[TABLE_##isa]);      \
-  kernels_fill_norm_##isa(&tables[TABLE_##isa]);         \
-  kernels_fill_transpose_##isa(&tables[TABLE_##isa]);
+#define FILL_CALL(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
+#define X(isa)                     \
+  tables[TABLE_##isa].name = #isa; \
+  KERNEL_FILES(FILL_CALL, isa)
   KERNEL_ISAS(X)
 #undef X
 }

@@ -74,7 +74,7 @@ static Status inner_dense(const Call *c) {
   parallel_for(c, type_count(t) / d.n, ROWS_GRAIN / d.n, t->dtype == F64 ? dense_F64 : dense_F32, &d);
   return OK;
 }
-static Status eval_dense(const Call *c) { return nn_wide(c, inner_dense); }
+static Status eval_dense(const Call *c) { return eval_wide(c, inner_dense); }
 
 static Value *trailing_one(Graph *g, Value *x) {
   if (!x) return NULL;
@@ -154,13 +154,13 @@ static Status inner_sparse(const Call *c) {
   parallel_for(c, type_count(c->in_type[LABELS]), ROWS_GRAIN / s.n, sparse_rows, &s);
   return OK;
 }
-static Status eval_sparse(const Call *c) { return nn_wide(c, inner_sparse); }
+static Status eval_sparse(const Call *c) { return eval_wide(c, inner_sparse); }
 
 static size_t scratch_sparse(const Node *n) {
   const Type *labels = &n->in[LABELS]->type;
-  return nn_wide_scratch(n, labels->dtype == I32 ? 0 : (size_t)type_count(labels) * sizeof(int32_t));
+  return wide_scratch(n, labels->dtype == I32 ? 0 : (size_t)type_count(labels) * sizeof(int32_t));
 }
-static size_t scratch_none(const Node *n) { return nn_wide_scratch(n, 0); }
+static size_t scratch_none(const Node *n) { return wide_scratch(n, 0); }
 
 static void grad_sparse(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *logits = n->in[LOGITS];
@@ -206,7 +206,7 @@ static Status inner_sigmoid(const Call *c) {
   parallel_for(c, type_count(c->in_type[LOGITS]), ROWS_GRAIN, sigmoid_block, (void *)(uintptr_t)c);
   return OK;
 }
-static Status eval_sigmoid(const Call *c) { return nn_wide(c, inner_sigmoid); }
+static Status eval_sigmoid(const Call *c) { return eval_wide(c, inner_sigmoid); }
 
 static void grad_sigmoid(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];

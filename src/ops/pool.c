@@ -219,12 +219,12 @@ static size_t scratch(const Node *n) {
   Pooling p;
   bool backward = n->attr[PADDING].kind != ATTR_NONE && op_attr_count(n->op) > SHAPE;
   geometry(&ignored, n, &n->in[0]->type, backward, &p);
-  return nn_wide_scratch(n, list_bytes(&p) * NN_SLOTS);
+  return wide_scratch(n, list_bytes(&p) * NN_SLOTS);
 }
 
 #define EVAL(id, mode)                                                    \
   static Status inner_##id(const Call *c) { return pool(c, mode); }       \
-  static Status eval_##id(const Call *c) { return nn_wide(c, inner_##id); }
+  static Status eval_##id(const Call *c) { return eval_wide(c, inner_##id); }
 EVAL(max, MODE_MAX)
 EVAL(max_grad, MODE_MAX_GRAD)
 EVAL(pick, MODE_PICK)
