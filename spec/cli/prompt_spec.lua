@@ -137,7 +137,10 @@ describe("the prompt", function()
     setup(function()
       folder = command.folder()
       os.execute(("cd %s && mkdir -p lib/ipulua files/inner && touch files/first.txt files/second.txt"):format(folder))
-      command.write(folder .. "/lib/ipulua.lua", "return {matmul = print, mean = print, nn = {}}")
+      command.write(folder .. "/lib/ipulua.lua", [[
+        local lazy = {relu = print, later = {inner = 'got it'}}
+        local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later", 1} end}
+        return setmetatable(ipu, {__index = function(_, name) return lazy[name] or error(name) end})]])
       command.write(folder .. "/lib/ipulua/help.lua",
         "return {options = setmetatable({}, {__mode = 'k', __index = function() end}), show = print}")
     end)
@@ -198,6 +201,10 @@ describe("the prompt", function()
           {"object.ar\t('found')", "found"}},
         {"fields of fields and positions", {"deep = {list = {{inner_value = 'got it'}}}", ""}, {"deep.list[1].inn\t", "got it"}},
         {"fields of the lazy globals", {"ipu.mat\t('product')", "product"}},
+        {"fields that a module loads on demand", {"ipu.rel\t('loaded')", "loaded"}, {"ipu.later.inn\t", "got it"}},
+        {"methods beside an __index function",
+          {"object = setmetatable({}, {__index = function() return print end, methods = {area = print}})", ""},
+          {"object.ar\t('found')", "found"}},
         {"option keys", {"function dense(o) return o.units + o.bias end", ""},
           {"package.loaded['ipulua.help'] = {options = {[dense] = {'units', {'bias', 'number'}}}}", ""},
           {"dense{uni\t40, bi\t2}", "42"}},

@@ -124,7 +124,7 @@ static void add_keys(lua_State *L, int index, const char *stem, size_t length, b
 }
 
 /* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A
- * metatable whose __index is a function may list names in a table __methods instead. */
+ * metatable whose __index is a function may hold the methods in a table "methods" besides. */
 static bool follow_index(lua_State *L) {
   if (!lua_getmetatable(L, -1)) {
     lua_pop(L, 1);
@@ -134,7 +134,7 @@ static bool follow_index(lua_State *L) {
   lua_rawget(L, -2);
   if (!lua_istable(L, -1)) {
     lua_pop(L, 1);
-    lua_pushliteral(L, "__methods");
+    lua_pushliteral(L, "methods");
     lua_rawget(L, -2);
   }
   if (!lua_istable(L, -1)) {
@@ -146,6 +146,47 @@ static bool follow_index(lua_State *L) {
   return true;
 }
 
+/* A module of the library, whose code may be trusted to run here. */
+static bool is_library(lua_State *L, int index) {
+  bool found = false;
+  index = lua_absindex(L, index);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (!strncmp(name, "ipulua", 6) && lua_rawequal(L, -1, index)) found = true;
+  }
+  lua_pop(L, 1);
+  return found;
+}
+
+/* Pushes the list of names that a module of the library loads on demand, __names(); false, nothing pushed, if
+ * the table at index is none. */
+static bool push_listed(lua_State *L, int index) {
+  if (!is_library(L, index)) return false;
+  lua_pushvalue(L, index);
+  lua_pushliteral(L, "__names");
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+  if (lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+/* Adds the names that the table at index lists. Stack top: the set. */
+static void add_listed(lua_State *L, int index, const char *stem, size_t length) {
+  if (!push_listed(L, index)) return;
+  lua_insert(L, -2);
+  for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
+    size_t bytes;
+    lua_rawgeti(L, -2, i);
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &bytes) : NULL;
+    lua_insert(L, -2);
+    if (name && is_identifier(name, bytes)) add(L, name, "", stem, length);
+    lua_remove(L, -2);
+  }
+  lua_remove(L, -2);
+}
+
 /* Replaces value and set on the stack by the set, with the fields of the value added. */
 static void add_fields(lua_State *L, const char *stem, size_t length, bool methods) {
   lua_insert(L, -2);
@@ -155,6 +196,7 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
       int table = lua_gettop(L);
       lua_pushvalue(L, set);
       add_keys(L, table, stem, length, methods);
+      if (!methods) add_listed(L, table, stem, length);
       lua_pop(L, 1);
     }
     if (!follow_index(L)) return;
@@ -162,15 +204,49 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
   lua_pop(L, 1);
 }
 
-/* Replaces key and value on the stack (key on top) by the field, nil if there is none to be seen without
- * running code of the script. */
+static int index_protected(lua_State *L) {
+  lua_gettable(L, 1);
+  return 1;
+}
+
+/* Pushes the field that the table at index lists under the key and loads on demand, else nil. */
+static void push_listed_field(lua_State *L, int index, int key) {
+  bool listed = false;
+  if (push_listed(L, index)) {
+    for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -1); i <= n && !listed; i++) {
+      lua_rawgeti(L, -1, i);
+      listed = lua_rawequal(L, -1, key);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  if (listed) {
+    lua_pushcfunction(L, index_protected);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, key);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    lua_pop(L, 1);
+  }
+  lua_pushnil(L);
+}
+
+/* Pushes what the table at index holds itself under the key, or nil. */
+static void push_own_field(lua_State *L, int index, int key) {
+  lua_pushvalue(L, key);
+  lua_rawget(L, index);
+  if (!lua_isnil(L, -1)) return;
+  lua_pop(L, 1);
+  push_listed_field(L, index, key);
+}
+
+/* Replaces value and key on the stack by the field, nil if there is none to be seen without running code of
+ * the script. */
 static void get_field(lua_State *L) {
   int key = lua_gettop(L);
   lua_pushvalue(L, key - 1);
   for (int i = 0; i < CHAIN; i++) {
     if (lua_istable(L, -1)) {
-      lua_pushvalue(L, key);
-      lua_rawget(L, -2);
+      push_own_field(L, key + 1, key);
       if (!lua_isnil(L, -1)) {
         lua_replace(L, key - 1);
         lua_settop(L, key - 1);
