@@ -55,9 +55,15 @@ $(BUILD)/cli/%.o: src/cli/%.c
 define kernel_rule
 $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) $$(KERNEL_ISA_$(1)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	$$(CC) $$(ALL_CFLAGS) -fno-trapping-math $$(KERNEL_ISA_$(1)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
+
+# Checks and speeds of the kernels alone.
+KERNEL_OBJECTS := $(BUILD)/kernels/select.o $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
+$(BUILD)/kernels_%: spec/support/kernels_%.c $(KERNEL_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(KERNEL_OBJECTS) -lm -pthread
 
 # The files of src/ops each export rows named ops_<file>; the registry includes this list.
 $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
@@ -71,9 +77,11 @@ $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root.
+# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
+# that each one can be made to fail.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup \
+	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 

@@ -27,6 +27,7 @@ struct Editor {
   bool colours;
   char *line; /* plain reading */
   size_t capacity;
+  char *newest; /* the last entry of the history, NULL when none was added yet */
 #ifdef HAVE_LIBEDIT
   EditLine *el; /* NULL: plain reading */
   History *entries;
@@ -63,12 +64,14 @@ static void signals_enter(Signals *before, bool block) {
   sigaction(SIGCONT, &ours, &before->resume);
 }
 
-static void signals_leave(const Signals *before) {
+/* Whether Ctrl-C came. */
+static bool signals_leave(const Signals *before) {
+  pthread_sigmask(SIG_SETMASK, &before->mask, NULL); /* what is pending still comes to our handlers */
+  bool interrupted = interrupt_take() != INTERRUPT_NONE;
   sigaction(SIGINT, &before->interrupt, NULL);
   sigaction(SIGWINCH, &before->resize, NULL);
   sigaction(SIGCONT, &before->resume, NULL);
-  pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
-  interrupt_reset();
+  return interrupted;
 }
 
 bool terminal_has_colours(int descriptor) {
@@ -82,8 +85,7 @@ static Reading read_plain(Editor *e, const char *prompt) {
   fflush(stdout);
   signals_enter(&before, false);
   ssize_t n = getline(&e->line, &e->capacity, stdin);
-  bool interrupted = n < 0 && interrupt_pending() != INTERRUPT_NONE;
-  signals_leave(&before);
+  bool interrupted = signals_leave(&before);
   if (n < 0) {
     clearerr(stdin);
     return interrupted ? READ_INTERRUPTED : READ_END;
@@ -105,6 +107,12 @@ static Editor *editor_of(EditLine *el) {
 
 static char *prompt_of(EditLine *el) { return editor_of(el)->prompt; }
 
+static void let_signals_in(const Editor *e) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, &e->waiting, &blocked);
+  pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
 /* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the line
  * (-1), the others have the line drawn anew, at the size that the window has now. */
 static int read_character(EditLine *el, wchar_t *character) {
@@ -112,8 +120,11 @@ static int read_character(EditLine *el, wchar_t *character) {
   mbstate_t state = {0};
   for (;;) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (ppoll(&input, 1, NULL, &e->waiting) < 0) {
-      if (errno != EINTR || interrupt_pending() != INTERRUPT_NONE) return -1;
+    int ready = ppoll(&input, 1, NULL, &e->waiting), reason = errno;
+    if (ready > 0) let_signals_in(e); /* a key typed after Ctrl-C can be there before it */
+    if (interrupt_pending() != INTERRUPT_NONE) return -1;
+    if (ready < 0) {
+      if (reason != EINTR) return -1;
       el_set(el, EL_PREP_TERM, 0);
       el_set(el, EL_PREP_TERM, 1);
       el_resize(el);
@@ -306,19 +317,28 @@ static void close_libedit(Editor *e) {
   if (e->locale) freelocale(e->locale);
 }
 
+/* The prompt in colour, but for its last character: libedit loses an escape sequence at the very end. */
+static void set_prompt(Editor *e, const char *prompt) {
+  size_t n = strlen(prompt);
+  if (e->colours && n > 1 && n < sizeof e->prompt / 2 && prompt[n - 1] == ' ')
+    snprintf(e->prompt, sizeof e->prompt, "\1\033[1;32m\1%.*s\1\033[0m\1 ", (int)n - 1, prompt);
+  else
+    snprintf(e->prompt, sizeof e->prompt, "%s", prompt);
+}
+
 static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   int n = 0;
   Signals before;
-  snprintf(e->prompt, sizeof e->prompt, e->colours ? "\1\033[1;32m\1%s\1\033[0m\1" : "%s", prompt);
+  set_prompt(e, prompt);
   e->pending = pending;
   fflush(stdout);
   signals_enter(&before, true);
   e->waiting = before.mask;
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
+  el_set(e->el, EL_PREP_TERM, 1); /* before the prompt shows: what is typed on seeing it is echoed once */
   const char *line = el_gets(e->el, &n);
-  bool interrupted = !line && interrupt_pending() != INTERRUPT_NONE;
   if (e->locale) uselocale(locale);
-  signals_leave(&before);
+  bool interrupted = signals_leave(&before);
   if (!line || n <= 0) {
     puts(interrupted ? "^C" : "");
     return interrupted ? READ_INTERRUPTED : READ_END;
@@ -345,7 +365,8 @@ static int editor_close(lua_State *L) {
   e->locale = (locale_t)0;
 #endif
   free(e->line);
-  e->line = NULL;
+  free(e->newest);
+  e->line = e->newest = NULL;
   return 0;
 }
 
@@ -372,6 +393,9 @@ Reading editor_read(Editor *e, const char *prompt, const char *pending) {
 }
 
 void editor_remember(Editor *e, const char *chunk) {
+  if (e->newest && !strcmp(e->newest, chunk)) return;
+  free(e->newest);
+  e->newest = strdup(chunk);
 #ifdef HAVE_LIBEDIT
   if (e->entries) enter_history(e->entries, chunk);
 #endif

@@ -353,7 +353,7 @@ static int get_field(lua_State *L) {
 }
 
 static int length(lua_State *L) {
-  Type type;
+  Type type = {0};
   bind_type_at(L, 1, &type);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no length");
   lua_pushinteger(L, type.shape[0]);

@@ -422,6 +422,19 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
+/* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
+static int hide(lua_State *L) {
+  State *s = bind_state(L);
+  lua_pushlightuserdata(L, s->trace);
+  s->trace = NULL;
+  return 1;
+}
+
+static int show(lua_State *L) {
+  bind_state(L)->trace = lua_touserdata(L, 1);
+  return 0;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -433,7 +446,8 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
       {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics},
-      {"set_placement", set_placement}, {"where", where},   {NULL, NULL}};
+      {"set_placement", set_placement}, {"where", where},
+      {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
   static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
