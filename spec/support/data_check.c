@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "data/benchmark.h"
 #include "data/dataset.h"
+#include "data/digits.h"
 
 static _Atomic int checks, failures; /* an engine's thread checks too */
 
@@ -403,11 +405,11 @@ static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int6
   return in ? consume(dataset_window(e, "spec.lua:16", in, size, shift, stride, drop), in) : NULL;
 }
 static Dataset *window_sums(Error *e, Dataset *in) {
-  HostFunction f = {NULL, window_sum, NULL};
+  ScriptFunction f = {NULL, window_sum, NULL};
   return in ? consume(dataset_map_host(e, "spec.lua:17", in, 1, &int_scalar, f), in) : NULL;
 }
 static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block) {
-  HostFunction f = {NULL, make_numbers, NULL};
+  ScriptFunction f = {NULL, make_numbers, NULL};
   return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in) : NULL;
 }
 static Dataset *padded(Error *e, Dataset *in, int64_t size, bool drop) {
@@ -1085,6 +1087,46 @@ static void check_far_skip(const Setup *one) {
   dataset_release(d);
 }
 
+/* ---- digits and benchmarks ------------------------------------------------------------------------------- */
+
+static void check_digits(const Setup *two) {
+  enum { COUNT = 1000, BYTES = DIGITS_SIZE * DIGITS_SIZE };
+  Error e = {.status = OK};
+  Tensor *x[4], *y[4];
+  for (int i = 0; i < 4; i++) /* one thread, two, another set, another seed */
+    CHECK(digits_draw(&e, i == 1 ? two->pool : NULL, i == 3 ? 2 : 1, i == 2 ? DIGITS_TEST : DIGITS_TRAIN, COUNT, &x[i],
+                      &y[i]) == OK);
+  CHECK(!memcmp(x[0]->data, x[1]->data, COUNT * BYTES) && !memcmp(y[0]->data, y[1]->data, COUNT));
+  for (int i = 2; i < 4; i++)
+    CHECK(memcmp(x[0]->data, x[i]->data, COUNT * BYTES) != 0 && memcmp(y[0]->data, y[i]->data, COUNT) != 0);
+  int each[10] = {0}, sorted = 0;
+  for (int i = 0; i < COUNT; i++) {
+    const uint8_t *label = (const uint8_t *)y[0]->data, *image = (const uint8_t *)x[0]->data + i * BYTES;
+    int ink = 0;
+    each[label[i] % 10]++;
+    sorted += i && label[i] == (label[i - 1] + 1) % 10;
+    for (int p = 0; p < BYTES; p++) ink += image[p] > 127;
+    CHECK(label[i] < 10 && ink > 15 && ink < 350);
+  }
+  for (int d = 0; d < 10; d++) CHECK(each[d] == COUNT / 10);
+  CHECK(sorted < COUNT / 5);
+  for (int i = 0; i < 4; i++) tensor_release(x[i]), tensor_release(y[i]);
+}
+
+static void check_benchmark(const Setup *one) {
+  Error e = {.status = OK};
+  Dataset *d = slices(&e, 10);
+  Iterator *it = open_at(&e, d, one);
+  BenchmarkEpoch b;
+  CHECK(benchmark_epoch(it, 6, true, &b, &e) == OK && b.elements == 6 && b.bytes == 6 * 9 && b.seconds >= 0);
+  CHECK(benchmark_epoch(it, 0, true, &b, &e) == ERR_VALUE);
+  error_clear(&e);
+  CHECK(benchmark_epoch(it, 5, false, &b, &e) == ERR_OUT_OF_RANGE && b.elements == 4);
+  CHECK_TEXT(e.message, "end of data: the dataset ended after 10 elements");
+  iterator_close(it);
+  dataset_release(d);
+}
+
 int main(void) {
   HostCalls *host = host_calls_new();
   Pool *pool = pool_new(2);
@@ -1105,6 +1147,8 @@ int main(void) {
   check_two_readers(&two);
   check_saved_elsewhere(&one);
   check_far_skip(&one);
+  check_digits(&two);
+  check_benchmark(&one);
   host_calls_serve(host);
   CHECK(storage_bytes_alive() == bytes);
   CHECK(atomic_load(&contexts_alive) == 0);
