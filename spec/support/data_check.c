@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,6 +14,8 @@
 #include "data/benchmark.h"
 #include "data/dataset.h"
 #include "data/digits.h"
+#include "data/reader.h"
+#include "tensor/image.h"
 
 static _Atomic int checks, failures; /* an engine's thread checks too */
 
@@ -1127,6 +1130,77 @@ static void check_benchmark(const Setup *one) {
   dataset_release(d);
 }
 
+/* ---- readers --------------------------------------------------------------------------------------------- */
+
+static void check_lines(const Setup *one) {
+  static const struct {
+    const char *text, *want;
+  } files[] = {{"ab\nc\r\n\nd", "[97 98];[99];[];[100];."}, {"a\n", "[97];."}, {"", "."}, {"\n", "[];."}};
+  const char *path = "build/data_check.txt";
+  Error e = {.status = OK};
+  for (int i = 0; i < 4; i++) {
+    Text t;
+    CHECK(file_write(&e, path, files[i].text, strlen(files[i].text)) == OK);
+    Dataset *d = dataset_from_lines(&e, NULL, path);
+    read_all(d, one, &t);
+    CHECK_TEXT(t.text, files[i].want);
+    CHECK(dataset_cardinality(d) == element_count(&t));
+    dataset_release(d);
+  }
+  const char mixed[] = "a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\xFF\xC3";
+  CHECK(file_write(&e, path, mixed, sizeof mixed - 1) == OK);
+  Tensor *c = text_read_characters(&e, path);
+  const int32_t want[] = {'a', 0xE4, 0x20AC, 0x1F600, 0xFF, 0xC3};
+  CHECK(c && c->type.shape[0] == 6 && !memcmp(c->data, want, sizeof want));
+  tensor_release(c);
+  remove(path);
+  CHECK(!dataset_from_lines(&e, NULL, path) && e.status != OK);
+}
+
+static void write_picture(const char *path, int shade) {
+  Error e = {.status = OK};
+  Type type = type_make(U8, 3, (int64_t[]){2, 4, 3});
+  Tensor *t = tensor_new(&e, &type);
+  for (int i = 0; i < 24; i++) t->data[i] = (char)(shade + i / 3 % 4 * 10);
+  CHECK(image_write_png(&e, path, t) == OK);
+  tensor_release(t);
+}
+
+/* The picture in the middle is broken: it fails, the others come. */
+static void check_failing_picture(Dataset *d, const Setup *s) {
+  Error e = {.status = OK}, later = {.status = OK};
+  Text t = {.used = 0};
+  Iterator *it = open_at(&e, d, s);
+  CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "2.png") && strstr(e.message, "spec.lua:1"));
+  CHECK(read_tensors(it, MOST, &t, &later) == OK);
+  CHECK_TEXT(t.text, "[15 35],0;![105 125],1;.");
+  iterator_close(it);
+}
+
+static void check_images(const Setup *one, const Setup *two) {
+  if (!image_reads_png()) return;
+  mkdir("build/pictures", 0777), mkdir("build/pictures/b", 0777), mkdir("build/pictures/a", 0777);
+  write_picture("build/pictures/a/2.png", 20);
+  write_picture("build/pictures/a/1.PNG", 10);
+  write_picture("build/pictures/b/x.png", 100);
+  Error e = {.status = OK};
+  ImageFolder files;
+  CHECK(image_folder_list(&e, "build/pictures", &files) == OK && files.class_count == 2 && files.file_count == 3);
+  Dataset *d = dataset_from_images(&e, "spec.lua:1", &files, 1, 2, 1);
+  Text a, b;
+  read_all(d, one, &a);
+  read_all(d, two, &b);
+  CHECK_TEXT(a.text, "[15 35],0;[25 45],0;[105 125],1;.");
+  CHECK_TEXT(b.text, a.text);
+  CHECK(dataset_is_static(d) && dataset_cardinality(d) == 3);
+  CHECK(file_write(&e, "build/pictures/a/2.png", "broken", 6) == OK);
+  check_failing_picture(d, two);
+  dataset_release(d);
+  remove("build/pictures/a/1.PNG"), remove("build/pictures/a/2.png"), remove("build/pictures/b/x.png");
+  CHECK(image_folder_list(&e, "build/pictures", &files) == ERR_NOT_FOUND);
+  rmdir("build/pictures/a"), rmdir("build/pictures/b"), rmdir("build/pictures");
+}
+
 int main(void) {
   HostCalls *host = host_calls_new();
   Pool *pool = pool_new(2);
@@ -1149,6 +1223,8 @@ int main(void) {
   check_far_skip(&one);
   check_digits(&two);
   check_benchmark(&one);
+  check_lines(&one);
+  check_images(&one, &two);
   host_calls_serve(host);
   CHECK(storage_bytes_alive() == bytes);
   CHECK(atomic_load(&contexts_alive) == 0);
