@@ -144,6 +144,12 @@ asan tsan:
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
+# The cases are elsewhere: JSON lines under DIR.
+.PHONY: conformance
+conformance: all ## run the conformance cases under DIR=
+	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
+	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
+
 # Where things go, under DESTDIR.
 BINDIR ?= $(PREFIX)/bin
 LUA_LMOD ?= $(PREFIX)/share/lua/5.4
