@@ -171,7 +171,11 @@ static double expanded_bytes(const Problem *e, const Units *u) {
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
   int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
-  Plan best = plan_matmul(t, d, partials, q->groups, points, q->in_channels * window, q->out_channels, proportion);
+  MatmulShape s = {q->groups, points, q->in_channels * window, q->out_channels};
+  MatmulShape other = {q->groups, q->out_channels, s.in, points};
+  double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
+                                      (double)points * (double)s.out);
+  Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   if (window == 1) return best;
   Problem all = expand(q, true, true);
   add_prepare(t, &best, expanded_bytes(&all, &u), 8);
@@ -208,24 +212,30 @@ static Problem read_shape(const ConvShape *s, bool backward, double limit) {
   return q;
 }
 
+/* Channels are regrouped before the exchange, so that it moves more than single elements, and after it. */
+static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
+  cost_layout(c, t, d, elements, 1);
+  if (element_bytes(d) == 2) cost_step(c, t, "rearrange", 0, 0);
+}
+
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
   int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
   double g = (double)s->groups;
   double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
-  cost_layout(&c, t, d, g * read * (double)s->in_channels, 1);
-  cost_layout(&c, t, d, g * (double)points * (double)s->out_channels, 1);
+  transpose(&c, t, d, g * read * (double)s->in_channels);
+  transpose(&c, t, d, g * (double)points * (double)s->out_channels);
   if (window > 1) {
     Plan expansion = {0};
     add_prepare(t, &expansion, g * (double)points * (double)(s->in_channels * window) * element_bytes(d), 8);
     cost_step(&c, t, "rearrange", expansion.prepare_exchange * (double)t->exchange_bytes_per_cycle,
               expansion.prepare - (double)t->launch_cycles);
   }
-  Plan p = plan_matmul(t, d, partials, s->groups, s->in_channels * window, points, s->out_channels,
-                       o->available_memory_proportion);
-  cost_plan(&c, t, &p);
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  cost_layout(&c, t, d, weights, 1);
+  MatmulShape shape = {s->groups, s->out_channels * window, points, s->in_channels};
+  MatmulShape other = {s->groups, s->in_channels * window, points, s->out_channels};
+  Plan p = plan_matmul(t, d, partials, &shape, &other, weights * element_bytes(d), o->available_memory_proportion);
+  cost_plan(&c, t, &p);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
   return c;
 }
@@ -248,7 +258,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   double in_points = (double)s->batch * (double)product(s->in, s->rank);
   if (pass == CONV_FORWARD && s->groups == 1 && s->in_channels < 8) /* padded to a whole in-group */
     cost_layout(&c, t, d, in_points * 16, 1);
-  if (pass == CONV_BACKWARD) cost_layout(&c, t, d, g * (double)window * width * (double)s->out_channels, 1);
+  if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
   Problem q = read_shape(s, pass == CONV_BACKWARD, plan_limit(t, o->available_memory_proportion));
   Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
   if (pass == CONV_BACKWARD && product(s->stride, s->rank) > 1)

@@ -166,13 +166,19 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   return search(t, u, q);
 }
 
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 double proportion) {
+static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
   Units u = find_units(t, d, partials);
-  /* The larger outer extent streams past the units, the smaller one is loaded into them. */
-  Problem q = {groups, m > n ? m : n, k, m > n ? n : m, plan_limit(t, proportion)};
+  Problem q = {s->groups, s->rows, s->in, s->out, plan_limit(t, proportion)};
   Plan p = search(t, &u, &q);
   return p.fits ? p : search_serial(t, &u, &q);
+}
+
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
+                 double moved_bytes, double proportion) {
+  Plan p = plan_rows(t, d, partials, s, proportion);
+  Plan swapped = plan_rows(t, d, partials, other, proportion);
+  add_prepare(t, &swapped, moved_bytes, element_bytes(d));
+  return is_better(&swapped, &p) ? swapped : p;
 }
 
 void cost_plan(Cost *c, const Target *t, const Plan *p) {
@@ -210,6 +216,14 @@ void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
+/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups of the units, it is
+ * padded or cut on the way: moved once more. */
+static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int64_t channels) {
+  cost_layout(c, t, d, elements, 1);
+  bool uneven = channels % t->group_f16 != 0 && element_bytes(d) == 2;
+  if (uneven && elements > 16 * (double)t->tiles) cost_layout(c, t, d, elements, 1);
+}
+
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
   static const PlanOptions defaults = {0};
@@ -218,10 +232,16 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
   double g = (double)groups;
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
-  if (o->right_moved && k > 1 && n > 1) cost_layout(&c, t, d, g * (double)k * (double)n, 1);
-  Plan p = plan_matmul(t, d, partials, groups, m, k, n, o->available_memory_proportion);
+  if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
+  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move everything. */
+  MatmulShape s = {groups, n, k, m}, other = {groups, m, k, n};
+  double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
+  Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);
   cost_plan(&c, t, &p);
-  if (o->result_moved && m > 1 && n > 1) cost_layout(&c, t, d, g * (double)m * (double)n, 1);
+  if (o->result_moved && m > 1 && n > 1) {
+    move_matrix(&c, t, d, g * (double)m * (double)n, m);
+    if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
+  }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;

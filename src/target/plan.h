@@ -48,8 +48,14 @@ typedef struct Units {
 } Units;
 
 Units find_units(const Target *t, Dtype d, Dtype partials);
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 double proportion);
+/* Rows stream past the units, output channels are loaded into them. */
+typedef struct MatmulShape {
+  int64_t groups, rows, in, out;
+} MatmulShape;
+
+/* The better of two ways round; the other one moves bytes to get there. */
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
+                 double moved_bytes, double proportion);
 /* Add the plan's steps, memory and code to c. */
 void cost_plan(Cost *c, const Target *t, const Plan *p);
 /* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are set. */
