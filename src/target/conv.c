@@ -66,6 +66,15 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_
          clear;
 }
 
+/* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own that
+ * are cleared before and added up after. */
+static double vector_cycles(const Target *t, const Block *b, double kernel_rows, double kernel_columns) {
+  double w = (double)t->workers, points = (double)(b->rows * b->columns), share = ceil_div(points * (double)b->batch, w);
+  double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
+  double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
+  return 100 + clear + 56 + w * worker + sum;
+}
+
 typedef struct Search {
   const Target *t;
   const Units *u;
@@ -80,8 +89,7 @@ static double kernel_cycles(const Search *s, const Block *b, int64_t in_groups, 
   double columns = (double)(s->kernel == VERTEX_SLIC ? idiv(q->kernel_columns, 4) : q->kernel_columns);
   if (s->kernel != VERTEX_VECTOR_MAC)
     return amp_cycles(s->t, s->u, b, in_groups, out_passes, (double)taps, columns);
-  double worker = slowest_worker(s->t, b->batch * b->rows, b->columns, 0, 10, 4);
-  return (double)s->t->workers * (50 + (double)taps * columns * worker);
+  return vector_cycles(s->t, b, (double)taps, columns);
 }
 
 typedef struct Cut {
@@ -186,13 +194,11 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
     try_kernel(t, &u, &columns, VERTEX_AMP_NX1, expanded_bytes(&columns, &u), &best);
   }
   if (q->in_channels <= 4 && q->groups == 1 && u.element == 2) try_kernel(t, &u, q, VERTEX_SLIC, 0, &best);
-  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
-    try_kernel(t, &u, q, VERTEX_VECTOR_MAC, 0, &best);
   return best;
 }
 
 /* Dimensions beyond the last two are part of the batch; their kernel extent is expanded into channels. */
-static Problem read_shape(const ConvShape *s, bool backward, double limit) {
+static Problem read_shape(const ConvShape *s, bool backward, bool phases, double limit) {
   int last = s->rank - 1, rows = s->rank - 2;
   int64_t depth_kernel = s->rank > 2 ? s->kernel[0] : 1;
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
@@ -205,10 +211,10 @@ static Problem read_shape(const ConvShape *s, bool backward, double limit) {
   q.rows = q.in_rows = q.kernel_rows = q.stride_rows = 1;
   if (rows >= 0)
     q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows], q.stride_rows = s->stride[rows];
-  if (backward) { /* each phase of a strided field sees its own points of the kernel */
+  if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
-    q.stride_rows = q.stride_columns = 1;
   }
+  if (backward) q.stride_rows = q.stride_columns = 1;
   return q;
 }
 
@@ -232,11 +238,43 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
               expansion.prepare - (double)t->launch_cycles);
   }
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  MatmulShape shape = {s->groups, s->out_channels * window, points, s->in_channels};
-  MatmulShape other = {s->groups, s->in_channels * window, points, s->out_channels};
-  Plan p = plan_matmul(t, d, partials, &shape, &other, weights * element_bytes(d), o->available_memory_proportion);
+  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels};
+  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window};
+  Plan p = plan_matmul(t, d, partials, &outwards, &inwards, weights * element_bytes(d), o->available_memory_proportion);
   cost_plan(&c, t, &p);
+  if (window > 1) cost_layout(&c, t, d, weights, 1);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
+  return c;
+}
+
+/* One channel per group: vector multiply-adds over packs of groups. The weight gradient multiplies the same points
+ * and leaves a partial kernel on every tile that holds a part of the field. */
+static Cost depthwise_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+                           const PlanOptions *o) {
+  Cost c = cost_free();
+  Units u = find_units(t, d, partials);
+  double b = (double)s->batch * (double)s->groups, in = b * (double)product(s->in, s->rank);
+  double out = b * (double)product(s->out, s->rank), window = (double)product(s->kernel, s->rank);
+  if (pass != CONV_BACKWARD) cost_layout(&c, t, d, in, 1);
+  if (pass != CONV_FORWARD) cost_layout(&c, t, d, out, 1);
+  Problem q = read_shape(s, pass == CONV_BACKWARD, false, plan_limit(t, o->available_memory_proportion));
+  Plan p = {0};
+  try_kernel(t, &u, &q, VERTEX_VECTOR_MAC, 0, &p);
+  if (pass == CONV_WEIGHTS) {
+    double steps, exchange;
+    p.exchange_in += p.outputs * (double)u.element / (double)t->exchange_bytes_per_cycle;
+    p.input_bytes += p.outputs * (double)u.element;
+    double sums = (double)(u.group * p.group_share) * window;
+    p.partial_bytes = sums * (double)u.sum;
+    p.convert = 0;
+    p.in_split = p.row_split;
+    if (p.row_split > 1) {
+      p.reduce = reduce_partials(t, sums, (double)p.row_split, (double)u.sum, true, &exchange, &steps);
+      p.reduce_exchange = exchange, p.reduce_steps = steps;
+    }
+  }
+  cost_plan(&c, t, &p);
+  if (pass == CONV_WEIGHTS && o->accumulate) cost_scaled_add(&c, t, d, (double)s->groups * window);
   return c;
 }
 
@@ -250,6 +288,11 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
   c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
   Cost work;
+  if (s->in_channels == 1 && s->out_channels == 1 && s->groups > 1 && window > 1) {
+    work = depthwise_cost(t, d, partials, s, pass, o);
+    cost_then(&c, &work);
+    return c;
+  }
   if (pass == CONV_WEIGHTS) {
     work = weights_cost(t, d, partials, s, o);
     cost_then(&c, &work);
@@ -259,7 +302,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   if (pass == CONV_FORWARD && s->groups == 1 && s->in_channels < 8) /* padded to a whole in-group */
     cost_layout(&c, t, d, in_points * 16, 1);
   if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
-  Problem q = read_shape(s, pass == CONV_BACKWARD, plan_limit(t, o->available_memory_proportion));
+  Problem q = read_shape(s, pass == CONV_BACKWARD, true, plan_limit(t, o->available_memory_proportion));
   Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
   if (pass == CONV_BACKWARD && product(s->stride, s->rank) > 1)
     add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
