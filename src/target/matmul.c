@@ -146,24 +146,35 @@ static Plan search(const Target *t, const Units *u, const Problem *q) {
   return best;
 }
 
-/* Parts of the outputs, one after the other, where a whole plan doesn't fit. */
+/* Cycles to place, or to add, a share of outputs after each serial part. */
+static double join_cycles(const Target *t, const Units *u, double share, bool adds) {
+  double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
+  double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
+  if (adds) return w * (58 + 3 * ceil_div(ceil_div(share, w), 2)) + SUPERVISOR_CYCLES;
+  return moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 + w * (63 + 2 * vectors);
+}
+
+/* Where a whole plan doesn't fit: the fewest parts of the outputs, else of the inputs, one after the other. */
 static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
-  static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->n; i++) {
-    Problem part = *q;
-    part.n = idiv(q->n, parts[i]);
-    Plan p = search(t, u, &part);
-    if (!p.fits) continue;
-    double share = (double)q->groups * (double)q->m * (double)part.n / (double)t->tiles;
-    double moved = share * (double)u->element;
-    double vectors = ceil_div(ceil_div(share, (double)t->workers), 8.0 / (double)u->element);
-    p.serial = parts[i];
-    p.update = moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
-               (double)t->workers * (63 + 2 * vectors);
-    p.cycles = (double)p.serial * (p.cycles + p.update + 3 * step_cycles(t));
-    return p;
-  }
-  return search(t, u, q);
+  static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
+  Plan best = {0};
+  double tiles = (double)t->tiles, outputs = (double)q->groups * (double)q->m * (double)q->n;
+  for (int adds = 0; adds < 2 && !best.fits; adds++)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= (adds ? q->k : q->n) && !best.fits; i++) {
+      Problem part = *q;
+      if (adds) part.k = idiv(q->k, parts[i]), part.limit -= outputs / tiles * (double)u->sum;
+      else part.n = idiv(q->n, parts[i]);
+      Plan p = search(t, u, &part);
+      if (!p.fits) continue;
+      double n = (double)parts[i];
+      p.serial = parts[i];
+      p.update = join_cycles(t, u, adds ? outputs / tiles : outputs / tiles / n, adds);
+      if (adds) p.partial_bytes += outputs / tiles * (double)u->sum;
+      p.joined_bytes = outputs / tiles * (double)u->element;
+      p.cycles = n * (p.cycles + p.update + 3 * step_cycles(t));
+      if (is_better(&p, &best)) best = p;
+    }
+  return best.cycles > 0 ? best : search(t, u, q);
 }
 
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
@@ -195,6 +206,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   plan.tiles = p->tiles;
   cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
   cost_memory(&plan, MEMORY_PARTIALS, p->partial_bytes);
+  cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
   plan.interleaved_bytes = p->partial_bytes;
   cost_vertex(&plan, t, p->kernel, 60, 300);
   if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);

@@ -31,6 +31,7 @@ typedef struct Plan {
   int64_t group_share;                             /* products of one tile, one after the other */
   double input_bytes, weight_bytes, partial_bytes; /* blocks of one tile, padded to what the units take */
   double outputs;                                  /* of one tile's block */
+  double joined_bytes;                             /* of one tile: the result while serial parts are joined */
   bool written_narrow;                             /* nothing was summed between calls: no cast follows */
   double tiles;
   double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
