@@ -179,8 +179,8 @@ static double expanded_bytes(const Problem *e, const Units *u) {
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
   int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
-  MatmulShape s = {q->groups, points, q->in_channels * window, q->out_channels};
-  MatmulShape other = {q->groups, q->out_channels, s.in, points};
+  MatmulShape s = {q->groups, points, q->in_channels * window, q->out_channels, true};
+  MatmulShape other = {q->groups, q->out_channels, s.in, points, true};
   double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
                                       (double)points * (double)s.out);
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
@@ -238,8 +238,8 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
               expansion.prepare - (double)t->launch_cycles);
   }
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels};
-  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window};
+  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels, true};
+  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window, true};
   Plan p = plan_matmul(t, d, partials, &outwards, &inwards, weights * element_bytes(d), o->available_memory_proportion);
   cost_plan(&c, t, &p);
   if (window > 1) cost_layout(&c, t, d, weights, 1);

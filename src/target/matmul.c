@@ -43,13 +43,14 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
 }
 
-/* The 1x1 kernel on a block of rows x in_groups x out_passes. */
-static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_passes) {
+/* The 1x1 kernel on a block of rows x in_groups x out_groups, each of some passes. */
+static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_groups,
+                           int64_t passes) {
   int64_t e = idiv(rows, t->workers);
-  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
+  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups, n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
-  return 50 + state + 13 + (ni - 1) * (15 + no * (25 + u->load + w * pass_cycles(u, e, false))) + 11 +
-         no * (25 + u->load + w * pass_cycles(u, e, true));
+  return 50 + state + 13 + (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) + 11 +
+         no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
 }
 
 int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
@@ -112,24 +113,24 @@ int64_t next_split(int64_t extent, int64_t parts) {
 }
 
 typedef struct Problem {
-  int64_t groups, m, k, n;
+  int64_t groups, m, k, n, grain; /* grain: output channels that stay together */
   double limit;
 } Problem;
 
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
                      Plan *best) {
-  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units);
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain);
   Plan p = {.group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
   int64_t rows = idiv(q->m, room < q->m ? room : q->m);
-  int64_t in = idiv(in_groups, ks), out = idiv(out_passes, ns);
+  int64_t in = idiv(in_groups, ks), out = idiv(out_groups, ns);
   double share = (double)p.group_share;
   p.row_split = idiv(q->m, rows);
   p.written_narrow = u->element == 2 && (u->sum == 2 || q->k <= u->group);
-  p.outputs = share * (double)(rows * out * u->units);
+  p.outputs = share * (double)(rows * out * q->grain);
   p.input_bytes = share * (double)(rows * in * u->group * u->element);
-  p.weight_bytes = share * (double)(in * u->group * out * u->units * u->element);
+  p.weight_bytes = share * (double)(in * u->group * out * q->grain * u->element);
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
-  p.compute = share * block_cycles(t, u, rows, in, out);
+  p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   finish_plan(t, u, &p);
@@ -138,9 +139,9 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
 
 static Plan search(const Target *t, const Units *u, const Problem *q) {
   Plan best = {0};
-  int64_t in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units), tiles = t->tiles;
+  int64_t in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain), tiles = t->tiles;
   for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(q->groups, gs))
-    for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_passes, ns))
+    for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_groups, ns))
       for (int64_t ks = 1; ks && gs * ns * ks <= tiles; ks = next_split(in_groups, ks))
         consider(t, u, q, gs, ns, ks, &best);
   return best;
@@ -177,11 +178,22 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   return best.cycles > 0 ? best : search(t, u, q);
 }
 
+static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, int64_t grain, double proportion) {
+  Problem q = {s->groups, s->rows, s->in, s->out, grain, plan_limit(t, proportion)};
+  Plan p = search(t, u, &q);
+  return p.fits ? p : search_serial(t, u, &q);
+}
+
+/* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
   Units u = find_units(t, d, partials);
-  Problem q = {s->groups, s->rows, s->in, s->out, plan_limit(t, proportion)};
-  Plan p = search(t, &u, &q);
-  return p.fits ? p : search_serial(t, &u, &q);
+  Plan p = plan_grain(t, &u, s, u.units, proportion);
+  if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
+  double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;
+  double regroup = rearrange_cycles(t, share * (double)u.element, 8);
+  Plan whole = plan_grain(t, &u, s, u.group, proportion);
+  p.convert += regroup, p.cycles += regroup;
+  return is_better(&whole, &p) ? whole : p;
 }
 
 Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
@@ -246,7 +258,7 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
   if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
   /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move everything. */
-  MatmulShape s = {groups, n, k, m}, other = {groups, m, k, n};
+  MatmulShape s = {groups, n, k, m, false}, other = {groups, m, k, n, false};
   double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
   Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);
   cost_plan(&c, t, &p);

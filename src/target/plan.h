@@ -52,6 +52,7 @@ Units find_units(const Target *t, Dtype d, Dtype partials);
 /* Rows stream past the units, output channels are loaded into them. */
 typedef struct MatmulShape {
   int64_t groups, rows, in, out;
+  bool regrouped; /* the result is read in whole in-groups */
 } MatmulShape;
 
 /* The better of two ways round; the other one moves bytes to get there. */
