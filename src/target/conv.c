@@ -224,6 +224,32 @@ static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
   if (element_bytes(d) == 2) cost_step(c, t, "rearrange", 0, 0);
 }
 
+/* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel. */
+static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
+  Units u = find_units(t, d, partials);
+  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
+  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels, true};
+  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window, true};
+  Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)(window * s->out_channels), proportion);
+  if (window == 1) return best;
+  add_prepare(t, &best, bytes * (double)(points * window), 8);
+  if (s->rank != 2 || product(s->stride, 2) > 1) return best;
+  const int64_t *out = s->out, *kernel = s->kernel;
+  for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
+    Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = s->batch * out[i],
+                 .out_channels = s->out_channels, .rows = kernel[0], .columns = kernel[1], .stride_rows = 1,
+                 .stride_columns = 1, .kernel_rows = 1, .kernel_columns = 1, .limit = plan_limit(t, proportion)};
+    q.in_rows = kernel[0], q.in_columns = kernel[1];
+    int64_t walked = out[1 - i] + kernel[1 - i] - 1;
+    if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
+    else q.kernel_columns = out[1], q.in_columns = walked;
+    double expanded = kernel[i] > 1 ? bytes * (double)(s->batch * out[i] * kernel[i] * walked) : 0;
+    try_kernel(t, &u, &q, VERTEX_AMP_NX1, expanded, &best);
+  }
+  return best;
+}
+
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
   int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
@@ -231,16 +257,8 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
   transpose(&c, t, d, g * read * (double)s->in_channels);
   transpose(&c, t, d, g * (double)points * (double)s->out_channels);
-  if (window > 1) {
-    Plan expansion = {0};
-    add_prepare(t, &expansion, g * (double)points * (double)(s->in_channels * window) * element_bytes(d), 8);
-    cost_step(&c, t, "rearrange", expansion.prepare_exchange * (double)t->exchange_bytes_per_cycle,
-              expansion.prepare - (double)t->launch_cycles);
-  }
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels, true};
-  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window, true};
-  Plan p = plan_matmul(t, d, partials, &outwards, &inwards, weights * element_bytes(d), o->available_memory_proportion);
+  Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
   cost_plan(&c, t, &p);
   if (window > 1) cost_layout(&c, t, d, weights, 1);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
