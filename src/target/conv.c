@@ -259,6 +259,7 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   transpose(&c, t, d, g * (double)points * (double)s->out_channels);
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
   Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
+  if (window == 1) p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) * element_bytes(d) / (double)t->tiles;
   cost_plan(&c, t, &p);
   if (window > 1) cost_layout(&c, t, d, weights, 1);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
