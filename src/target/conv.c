@@ -68,28 +68,47 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_
 
 /* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own that
  * are cleared before and added up after. */
-static double vector_cycles(const Target *t, const Block *b, double kernel_rows, double kernel_columns) {
-  double w = (double)t->workers, points = (double)(b->rows * b->columns), share = ceil_div(points * (double)b->batch, w);
+static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows, double kernel_columns) {
+  double w = (double)t->workers, points = (double)(b->rows * b->columns);
+  double share = ceil_div(points * (double)b->batch, w);
   double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
   double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
-  return 100 + clear + 56 + w * worker + sum;
+  return clear + 32 + in * (24 + w * worker) + sum;
 }
+
+/* PL SLIC estimators: windows of four kernel columns, loaded once each; the input passes twice. */
+static double window_cycles(const Target *t, const Block *b, double packs, double windows, bool one_group,
+                            double stride) {
+  double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
+  double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
+  return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
+}
+
+/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a weight window. */
+typedef struct Method {
+  VertexKind kernel;
+  int64_t groups, in, out, window;
+} Method;
 
 typedef struct Search {
   const Target *t;
   const Units *u;
   const Problem *q;
-  VertexKind kernel;
-  int64_t in_groups, out_passes, groups; /* to be cut */
+  Method method;
+  int64_t in_groups, out_groups, groups; /* to be cut */
   Plan *best;
 } Search;
 
-static double kernel_cycles(const Search *s, const Block *b, int64_t in_groups, int64_t out_passes, int64_t taps) {
+static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out, int64_t taps) {
   const Problem *q = s->q;
-  double columns = (double)(s->kernel == VERTEX_SLIC ? idiv(q->kernel_columns, 4) : q->kernel_columns);
-  if (s->kernel != VERTEX_VECTOR_MAC)
-    return amp_cycles(s->t, s->u, b, in_groups, out_passes, (double)taps, columns);
-  return vector_cycles(s->t, b, (double)taps, columns);
+  double columns = (double)q->kernel_columns, rows = (double)taps;
+  switch (s->method.kernel) {
+    case VERTEX_SLIC:
+      return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
+                           (double)q->stride_columns);
+    case VERTEX_VECTOR_MAC: return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
+    default: return share * amp_cycles(s->t, s->u, b, in, out, rows, columns);
+  }
 }
 
 typedef struct Cut {
@@ -99,22 +118,23 @@ typedef struct Cut {
 static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
   const Problem *q = s->q;
   const Units *u = s->u;
-  bool packed = s->kernel == VERTEX_VECTOR_MAC; /* groups in packs of one in-group, one channel each */
-  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_passes, cut->out_parts);
-  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts);
-  Plan p = {.kernel = s->kernel, .group_split = cut->group_parts, .row_split = field_parts,
+  const Method *m = &s->method;
+  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
+  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts), columns = idiv(q->kernel_columns, m->window) * m->window;
+  if (m->kernel != VERTEX_AMP_NX1 && out > 1) return; /* these take one group of channels on a tile */
+  if (m->kernel == VERTEX_SLIC && in > 1) return;
+  Plan p = {.kernel = m->kernel, .group_split = cut->group_parts, .row_split = field_parts,
             .out_split = cut->out_parts, .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = idiv(s->groups, cut->group_parts)};
-  double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns);
-  double in_width = (double)(in * (s->kernel == VERTEX_SLIC ? 4 : u->group));
-  double out_width = packed ? (double)u->group : (double)(out * u->units);
-  double bytes = (double)u->element, halo = input_points(q, b, taps, q->kernel_columns);
+  double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns), bytes = (double)u->element;
+  double in_width = (double)(m->groups * in * m->in), out_width = (double)(m->groups * out * m->out);
   p.written_narrow = u->element == 2 && u->sum == 2;
   p.outputs = share * points * out_width;
-  p.input_bytes = share * halo * in_width * bytes;
-  p.weight_bytes = share * (double)(taps * q->kernel_columns) * in_width * (packed ? 1 : out_width) * bytes;
+  p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
+  p.weight_bytes = share * (double)(taps * columns * out * m->out) * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
-  p.compute = share * kernel_cycles(s, b, in, out, taps);
+  if (m->kernel == VERTEX_SLIC) p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
+  p.compute = kernel_cycles(s, b, share, in, out, taps);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   finish_plan(s->t, u, &p);
@@ -144,7 +164,7 @@ static void search(const Search *s) {
   for (c.group_parts = 1; c.group_parts && c.group_parts <= tiles;
        c.group_parts = next_split(s->groups, c.group_parts))
     for (c.out_parts = 1; c.out_parts && c.group_parts * c.out_parts <= tiles;
-         c.out_parts = next_split(s->out_passes, c.out_parts))
+         c.out_parts = next_split(s->out_groups, c.out_parts))
       for (c.in_parts = 1; c.in_parts && c.group_parts * c.out_parts * c.in_parts <= tiles;
            c.in_parts = next_split(s->in_groups, c.in_parts))
         for (c.kernel_parts = 1; c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
@@ -152,16 +172,16 @@ static void search(const Search *s) {
           cut_field(s, &c);
 }
 
-static void try_kernel(const Target *t, const Units *u, const Problem *q, VertexKind kernel, double expanded_bytes,
-                       Plan *best) {
+static void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes, Plan *best) {
   Plan found = {0};
-  Search s = {t, u, q, kernel, idiv(q->in_channels, u->group), idiv(q->out_channels, u->units), q->groups, &found};
-  if (kernel == VERTEX_SLIC) s.in_groups = 1;
-  if (kernel == VERTEX_VECTOR_MAC) s.in_groups = s.out_passes = 1, s.groups = idiv(q->groups, u->group);
+  Search s = {t, u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups), &found};
   search(&s);
+  if (found.cycles == 0) return;
   if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);
   if (is_better(&found, best)) *best = found;
 }
+
+static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u->group, u->units, 1}; }
 
 /* The kernel's rows, columns or both as input channels. */
 static Problem expand(const Problem *q, bool rows, bool columns) {
@@ -176,6 +196,16 @@ static double expanded_bytes(const Problem *e, const Units *u) {
          (double)e->in_channels * (double)u->element;
 }
 
+/* One channel per group: several groups at a time, or several as one group with zeros off the diagonal. */
+static void try_depthwise(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  Problem combined = *q;
+  combined.in_channels = combined.out_channels = u->group;
+  combined.groups = idiv(q->groups, u->group);
+  try_method(t, u, &combined, amp_method(u), 0, best);
+  try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, best);
+  if (q->stride_columns <= 2) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+}
+
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
   int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
@@ -186,14 +216,17 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   if (window == 1) return best;
   Problem all = expand(q, true, true);
+  Method amp = amp_method(&u);
   add_prepare(t, &best, expanded_bytes(&all, &u), 8);
-  try_kernel(t, &u, q, VERTEX_AMP_NX1, 0, &best);
+  try_method(t, &u, q, amp, 0, &best);
   if (q->kernel_rows > 1 && q->kernel_columns > 1) {
     Problem rows = expand(q, true, false), columns = expand(q, false, true);
-    try_kernel(t, &u, &rows, VERTEX_AMP_NX1, expanded_bytes(&rows, &u), &best);
-    try_kernel(t, &u, &columns, VERTEX_AMP_NX1, expanded_bytes(&columns, &u), &best);
+    try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
+    try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
   }
-  if (q->in_channels <= 4 && q->groups == 1 && u.element == 2) try_kernel(t, &u, q, VERTEX_SLIC, 0, &best);
+  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2)
+    try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
+  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) try_depthwise(t, &u, q, &best);
   return best;
 }
 
@@ -234,8 +267,16 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
   Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)(window * s->out_channels), proportion);
   if (window == 1) return best;
   add_prepare(t, &best, bytes * (double)(points * window), 8);
-  if (s->rank != 2 || product(s->stride, 2) > 1) return best;
+  if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
+  if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1) {
+    Problem q = {.groups = s->groups, .batch = 1, .in_channels = s->batch, .out_channels = 1, .rows = kernel[0],
+                 .columns = kernel[1], .stride_rows = 1, .stride_columns = 1, .kernel_rows = out[0],
+                 .kernel_columns = out[1], .in_rows = s->in[0], .in_columns = s->in[1],
+                 .limit = plan_limit(t, proportion)};
+    try_method(t, &u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, &best);
+  }
+  if (product(s->stride, 2) > 1) return best;
   for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
     Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = s->batch * out[i],
                  .out_channels = s->out_channels, .rows = kernel[0], .columns = kernel[1], .stride_rows = 1,
@@ -245,7 +286,7 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
     if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
     else q.kernel_columns = out[1], q.in_columns = walked;
     double expanded = kernel[i] > 1 ? bytes * (double)(s->batch * out[i] * kernel[i] * walked) : 0;
-    try_kernel(t, &u, &q, VERTEX_AMP_NX1, expanded, &best);
+    try_method(t, &u, &q, amp_method(&u), expanded, &best);
   }
   return best;
 }
@@ -266,37 +307,6 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   return c;
 }
 
-/* One channel per group: vector multiply-adds over packs of groups. The weight gradient multiplies the same points
- * and leaves a partial kernel on every tile that holds a part of the field. */
-static Cost depthwise_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
-                           const PlanOptions *o) {
-  Cost c = cost_free();
-  Units u = find_units(t, d, partials);
-  double b = (double)s->batch * (double)s->groups, in = b * (double)product(s->in, s->rank);
-  double out = b * (double)product(s->out, s->rank), window = (double)product(s->kernel, s->rank);
-  if (pass != CONV_BACKWARD) cost_layout(&c, t, d, in, 1);
-  if (pass != CONV_FORWARD) cost_layout(&c, t, d, out, 1);
-  Problem q = read_shape(s, pass == CONV_BACKWARD, false, plan_limit(t, o->available_memory_proportion));
-  Plan p = {0};
-  try_kernel(t, &u, &q, VERTEX_VECTOR_MAC, 0, &p);
-  if (pass == CONV_WEIGHTS) {
-    double steps, exchange;
-    p.exchange_in += p.outputs * (double)u.element / (double)t->exchange_bytes_per_cycle;
-    p.input_bytes += p.outputs * (double)u.element;
-    double sums = (double)(u.group * p.group_share) * window;
-    p.partial_bytes = sums * (double)u.sum;
-    p.convert = 0;
-    p.in_split = p.row_split;
-    if (p.row_split > 1) {
-      p.reduce = reduce_partials(t, sums, (double)p.row_split, (double)u.sum, true, &exchange, &steps);
-      p.reduce_exchange = exchange, p.reduce_steps = steps;
-    }
-  }
-  cost_plan(&c, t, &p);
-  if (pass == CONV_WEIGHTS && o->accumulate) cost_scaled_add(&c, t, d, (double)s->groups * window);
-  return c;
-}
-
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
                const PlanOptions *options) {
   static const PlanOptions defaults = {0};
@@ -307,11 +317,6 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
   c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
   Cost work;
-  if (s->in_channels == 1 && s->out_channels == 1 && s->groups > 1 && window > 1) {
-    work = depthwise_cost(t, d, partials, s, pass, o);
-    cost_then(&c, &work);
-    return c;
-  }
   if (pass == CONV_WEIGHTS) {
     work = weights_cost(t, d, partials, s, o);
     cost_then(&c, &work);

@@ -18,13 +18,21 @@ double plan_limit(const Target *t, double proportion) {
 
 Units find_units(const Target *t, Dtype d, Dtype partials) {
   bool wide = element_bytes(d) >= 4, wide_sum = wide || element_bytes(partials) >= 4;
-  Units u = {.group = wide ? t->group_f32 : t->group_f16,
+  Units u = {.kernel = VERTEX_AMP_1X1,
+             .group = wide ? t->group_f32 : t->group_f16,
              .units = wide ? t->units_f32 : wide_sum ? t->units_f16_f32 : t->units_f16_f16,
              .element = wide ? 4 : 2,
              .sum = wide_sum ? 4 : 2};
   if (u.units < 1) u.units = 1;
   u.load = (double)(u.units * u.group * u.element) / (double)t->weight_bytes_per_cycle;
   u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum); /* 4 on f16, 4 or 8 on f32 */
+  return u;
+}
+
+/* The workers' multiply-accumulate: dot products of a vector's channels, any number of outputs. */
+static Units find_vector_units(const Target *t, Dtype d) {
+  Units u = {.kernel = VERTEX_VECTOR_MAC, .units = 1, .element = element_bytes(d) >= 4 ? 4 : 2, .sum = 4};
+  u.group = (int64_t)vector_width(t, d);
   return u;
 }
 
@@ -43,9 +51,19 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
 }
 
-/* The 1x1 kernel on a block of rows x in_groups x out_groups, each of some passes. */
+/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and output. f32 has no
+ * instruction that multiplies and adds a vector. */
+static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out) {
+  double w = (double)t->workers, e = (double)idiv(rows, t->workers), no = (double)out;
+  double dot = 7 + (double)in_groups * (u->element == 4 ? (double)u->group : 1);
+  double clear = w * no * (5 + ceil(e / 2));
+  return 63 + 9 * w + 23 + 15 + no * (10 + w * (16 + 16 + 19 + e * (7 + dot))) + clear;
+}
+
+/* A block of rows x in_groups x out_groups, each of some passes, by the 1x1 kernel. */
 static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_groups,
                            int64_t passes) {
+  if (u->kernel == VERTEX_VECTOR_MAC) return dot_cycles(t, u, rows, in_groups, out_groups);
   int64_t e = idiv(rows, t->workers);
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups, n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
@@ -120,12 +138,12 @@ typedef struct Problem {
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
                      Plan *best) {
   int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain);
-  Plan p = {.group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
+  Plan p = {.kernel = u->kernel, .group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
   int64_t rows = idiv(q->m, room < q->m ? room : q->m);
   int64_t in = idiv(in_groups, ks), out = idiv(out_groups, ns);
   double share = (double)p.group_share;
   p.row_split = idiv(q->m, rows);
-  p.written_narrow = u->element == 2 && (u->sum == 2 || q->k <= u->group);
+  p.written_narrow = u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
   p.outputs = share * (double)(rows * out * q->grain);
   p.input_bytes = share * (double)(rows * in * u->group * u->element);
   p.weight_bytes = share * (double)(in * u->group * out * q->grain * u->element);
@@ -188,6 +206,13 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
   Units u = find_units(t, d, partials);
   Plan p = plan_grain(t, &u, s, u.units, proportion);
+  Units v = find_vector_units(t, d);
+  double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
+  double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
+  if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
+    Plan dots = plan_grain(t, &v, s, 1, proportion);
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < 0.75 * p.cycles)) return dots;
+  }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
   double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;
   double regroup = rearrange_cycles(t, share * (double)u.element, 8);

@@ -41,8 +41,9 @@ typedef struct Plan {
   bool fits;
 } Plan;
 
-/* What the AMP units do for one pair of types. */
+/* What multiplies, for one pair of types: the AMP units, or the workers' own vector instructions. */
 typedef struct Units {
+  VertexKind kernel;
   int64_t group, units, element, sum; /* channels of a pass in and out; bytes of an element and of a sum */
   double load;                        /* cycles to load the weights of one pass */
   double per_row;                     /* cycles of one row and worker, once running */
