@@ -14,6 +14,7 @@ typedef struct Problem {
   int64_t rows, columns;             /* of the output */
   int64_t in_rows, in_columns;       /* of the input, without padding */
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
+  double phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
   double limit;
 } Problem;
 
@@ -53,12 +54,12 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
 }
 
 /* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the sums. */
-static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_t in_groups, int64_t out_passes,
-                         double kernel_rows, double kernel_columns) {
+static double amp_cycles(const Target *t, const Units *u, const Block *b, double phases, int64_t in_groups,
+                         int64_t out_passes, double kernel_rows, double kernel_columns) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
   double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
-  double points = (double)(b->batch * b->rows * b->columns);
+  double points = phases * (double)(b->batch * b->rows * b->columns);
   double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
   return 217 + 23 * no + 16 +
          ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (30 + u->load)) +
@@ -107,7 +108,7 @@ static double kernel_cycles(const Search *s, const Block *b, double share, int64
       return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
                            (double)q->stride_columns);
     case VERTEX_VECTOR_MAC: return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
-    default: return share * amp_cycles(s->t, s->u, b, in, out, rows, columns);
+    default: return share * amp_cycles(s->t, s->u, b, fmax(1, q->phases), in, out, rows, columns);
   }
 }
 
@@ -129,7 +130,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns), bytes = (double)u->element;
   double in_width = (double)(m->groups * in * m->in), out_width = (double)(m->groups * out * m->out);
   p.written_narrow = u->element == 2 && u->sum == 2;
-  p.outputs = share * points * out_width;
+  p.outputs = share * points * fmax(1, q->phases) * out_width;
   p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
   p.weight_bytes = share * (double)(taps * columns * out * m->out) * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
@@ -202,6 +203,7 @@ static void try_depthwise(const Target *t, const Units *u, const Problem *q, Pla
   combined.in_channels = combined.out_channels = u->group;
   combined.groups = idiv(q->groups, u->group);
   try_method(t, u, &combined, amp_method(u), 0, best);
+  if (q->phases > 1) return; /* the other two multiply by the zeros */
   try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, best);
   if (q->stride_columns <= 2) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
 }
@@ -224,7 +226,7 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
     try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
     try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
   }
-  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2)
+  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
   if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) try_depthwise(t, &u, q, &best);
   return best;
@@ -246,7 +248,9 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
     q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows], q.stride_rows = s->stride[rows];
   if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
+    q.phases = (double)(q.stride_rows * q.stride_columns);
   }
+  if (backward && !phases) q.in_rows *= q.stride_rows, q.in_columns *= q.stride_columns; /* zeros between points */
   if (backward) q.stride_rows = q.stride_columns = 1;
   return q;
 }
@@ -291,15 +295,25 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
   return best;
 }
 
+/* Channels regrouped in runs of one vector while they are exchanged. */
+static void regroup(Cost *c, const Target *t, Dtype d, double elements) {
+  double share = elements * element_bytes(d) / (double)t->tiles;
+  cost_step(c, t, "regroup", share, rearrange_cycles(t, share, (double)t->vector_bytes));
+  cost_vertex(c, t, VERTEX_COPY, 16, 60);
+}
+
+static bool is_depthwise(const ConvShape *s) { return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1; }
+
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
   int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
   double g = (double)s->groups;
   double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
-  transpose(&c, t, d, g * read * (double)s->in_channels);
-  transpose(&c, t, d, g * (double)points * (double)s->out_channels);
+  double in = g * read * (double)s->in_channels, out = g * (double)points * (double)s->out_channels;
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
   Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
+  if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) regroup(&c, t, d, in), regroup(&c, t, d, out);
+  else transpose(&c, t, d, in), transpose(&c, t, d, out); /* the points become channels */
   if (window == 1) p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) * element_bytes(d) / (double)t->tiles;
   cost_plan(&c, t, &p);
   if (window > 1) cost_layout(&c, t, d, weights, 1);
@@ -323,12 +337,20 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
     return c;
   }
   double in_points = (double)s->batch * (double)product(s->in, s->rank);
-  if (pass == CONV_FORWARD && s->groups == 1 && s->in_channels < 8) /* padded to a whole in-group */
-    cost_layout(&c, t, d, in_points * 16, 1);
-  if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
-  Problem q = read_shape(s, pass == CONV_BACKWARD, true, plan_limit(t, o->available_memory_proportion));
+  if (is_depthwise(s)) regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
+  else if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
+  bool strided = pass == CONV_BACKWARD && product(s->stride, s->rank) > 1;
+  double limit = plan_limit(t, o->available_memory_proportion);
+  Problem q = read_shape(s, pass == CONV_BACKWARD, true, limit);
   Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
-  if (pass == CONV_BACKWARD && product(s->stride, s->rank) > 1)
+  if (strided && is_depthwise(s)) { /* or all points, zeros between them */
+    q = read_shape(s, true, false, limit);
+    Plan all = plan_conv(t, d, partials, &q, o->available_memory_proportion);
+    if (is_better(&all, &p)) p = all;
+  }
+  if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 && p.prepare_steps == 0 && !is_depthwise(s))
+    cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */
+  if (strided && window == 1) /* computed densely, then spread over the field */
     add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
   cost_plan(&c, t, &p);
   return c;
