@@ -5,6 +5,7 @@
  * columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one channel per
  * group. All are priced with all cuts of batch, field, channels and groups, the cheapest one is the plan. */
 #include <math.h>
+#include <string.h>
 
 #include "target/plan.h"
 
@@ -356,44 +357,77 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   return c;
 }
 
-/* Tiles in proportion to the work of each part; a pass lasts as long as its slowest part. */
+static double macs_of(const ConvShape *s) {
+  return (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank)) *
+         (double)(s->groups * s->in_channels) * (double)s->out_channels;
+}
+
+/* b runs beside a, on other tiles: each kind of step lasts as long as the slower of the two. */
+static void run_beside(Cost *a, const Cost *b) {
+  for (int i = 0; i < b->row_count; i++) {
+    const CostStep *from = &b->steps[i];
+    CostStep *row = NULL;
+    for (int k = 0; k < a->row_count && !row; k++)
+      if (!strcmp(a->steps[k].name, from->name)) row = &a->steps[k];
+    if (!row && a->row_count < COST_STEPS) row = &a->steps[a->row_count++], *row = (CostStep){.name = from->name};
+    if (!row) continue;
+    row->times = fmax(row->times, from->times);
+    row->compute = fmax(row->compute, from->compute);
+    row->exchange = fmax(row->exchange, from->exchange);
+    row->sync = fmax(row->sync, from->sync);
+    row->bytes = fmax(row->bytes, from->bytes);
+  }
+  for (int m = 0; m < MEMORY_COUNT; m++) a->bytes[m] = fmax(a->bytes[m], b->bytes[m]);
+  a->temporary_total += b->temporary_total;
+  a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
+  a->vertices |= b->vertices;
+  a->tiles += b->tiles;
+  a->flops += b->flops;
+  if (a->fits && !b->fits) a->fits = false, a->why = b->why;
+}
+
+/* The sums that follow from the rows. */
+static void add_up(Cost *c) {
+  memset(c->cycles, 0, sizeof c->cycles);
+  c->step_count = c->moved_bytes = 0;
+  for (int i = 0; i < c->row_count; i++) {
+    c->cycles[PHASE_COMPUTE] += c->steps[i].compute;
+    c->cycles[PHASE_EXCHANGE] += c->steps[i].exchange;
+    c->cycles[PHASE_SYNC] += c->steps[i].sync;
+    c->step_count += c->steps[i].times;
+    c->moved_bytes += c->steps[i].bytes;
+  }
+}
+
+/* Inputs averaged over 2 x 2 points, outputs repeated 2 x 2 times and added to another part's. */
+static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
+  const ConvShape *s = &part->shape;
+  double in = (double)(s->batch * s->in_channels * product(s->in, s->rank));
+  double out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
+  double tiles = (double)t->tiles, w = (double)t->workers;
+  if (part->pooled) {
+    cost_step(c, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
+    cost_layout(c, t, d, 4 * in, 8);
+  }
+  if (part->upsampled) {
+    cost_layout(c, t, d, 4 * out, 8);
+    cost_scaled_add(c, t, d, 4 * out);
+  }
+}
+
 Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
                  const PlanOptions *options) {
   Cost all = cost_free();
   double work = 0;
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    work += (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
-  }
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    double macs = (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+  for (int i = 0; i < count; i++) work += macs_of(&parts[i].shape);
+  for (int i = 0; i < count && work > 0; i++) { /* tiles in proportion to the work of each part */
     Target share = *t;
-    share.tiles = most(8, (int64_t)((double)t->tiles * macs / work));
-    if (share.tiles > t->tiles) share.tiles = t->tiles;
-    Cost c = cost_conv(&share, d, partials, s, pass, options);
-    double total = all.temporary_total + c.temporary_total, tiles = fmin((double)t->tiles, all.tiles + c.tiles);
-    uint32_t vertices = all.vertices | c.vertices;
-    if (cost_cycles(&c) > cost_cycles(&all)) {
-      double interleaved = fmax(all.interleaved_bytes, c.interleaved_bytes);
-      all = c;
-      all.interleaved_bytes = interleaved;
-    }
-    all.temporary_total = total, all.tiles = tiles, all.vertices = vertices;
+    share.tiles = least(t->tiles, most(8, (int64_t)((double)t->tiles * macs_of(&parts[i].shape) / work)));
+    Cost c = cost_conv(&share, d, partials, &parts[i].shape, pass, options);
+    run_beside(&all, &c);
   }
-  if (pass != CONV_FORWARD) return all;
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    double in = (double)(s->batch * s->in_channels * product(s->in, s->rank)), out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
-    double tiles = (double)t->tiles, w = (double)t->workers;
-    if (parts[i].pooled) {
-      cost_step(&all, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
-      cost_layout(&all, t, d, 4 * in, 8);
-    }
-    if (parts[i].upsampled) {
-      cost_layout(&all, t, d, 4 * out, 8);
-      cost_scaled_add(&all, t, d, 4 * out);
-    }
-  }
+  all.tiles = fmin(all.tiles, (double)t->tiles);
+  add_up(&all);
+  for (int i = 0; i < count && pass == CONV_FORWARD; i++) resample(&all, t, d, &parts[i]);
   return all;
 }

@@ -234,8 +234,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   double rate = (double)t->exchange_bytes_per_cycle, n = (double)p->serial;
   cost_steps(&plan, t, "rearrange", p->prepare_steps, p->prepare_exchange / p->prepare_steps * rate,
              p->prepare / p->prepare_steps);
-  cost_steps(&plan, t, p->kernel == VERTEX_AMP_NX1 || p->kernel == VERTEX_SLIC ? "convolve" : "multiply", n,
-             p->exchange_in * rate, p->compute);
+  cost_steps(&plan, t, "multiply", n, p->exchange_in * rate, p->compute);
   cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
              p->reduce / p->reduce_steps);
   cost_steps(&plan, t, "convert", n * 2, 0, p->convert / 2);
