@@ -204,9 +204,8 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
 
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
-  Units u = find_units(t, d, partials);
+  Units u = find_units(t, d, partials), v = find_vector_units(t, d);
   Plan p = plan_grain(t, &u, s, u.units, proportion);
-  Units v = find_vector_units(t, d);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
   if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
@@ -285,6 +284,7 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   MatmulShape s = {groups, n, k, m, false}, other = {groups, m, k, n, false};
   double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
   Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);
+  if (o->resident) p.input_bytes *= 1 - 1 / (double)p.out_split; /* only what other tiles hold is copied */
   cost_plan(&c, t, &p);
   if (o->result_moved && m > 1 && n > 1) {
     move_matrix(&c, t, d, g * (double)m * (double)n, m);

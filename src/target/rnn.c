@@ -16,9 +16,11 @@ static Cost cell(const Target *t, Dtype d, Dtype partials, const RnnShape *s, in
   int64_t in = s->inputs + s->outputs;
   static const int64_t lstm[] = {4}, gru[] = {2, 1};
   const int64_t *parts = gates == 4 ? lstm : gru;
+  PlanOptions held = options ? *options : (PlanOptions){0};
+  held.resident = true;
   for (int i = 0; i < (gates == 4 ? 1 : 2); i++) {
-    Cost p = backward ? cost_matmul(t, d, partials, 1, s->batch, parts[i] * s->outputs, in, options)
-                      : cost_matmul(t, d, partials, 1, s->batch, in, parts[i] * s->outputs, options);
+    Cost p = backward ? cost_matmul(t, d, partials, 1, s->batch, parts[i] * s->outputs, in, &held)
+                      : cost_matmul(t, d, partials, 1, s->batch, in, parts[i] * s->outputs, &held);
     cost_then(&c, &p);
     if (!backward) continue;
     PlanOptions add = options ? *options : (PlanOptions){0};
