@@ -131,6 +131,7 @@ void cost_then(Cost *a, const Cost *b) {
   a->tiles = fmax(a->tiles, b->tiles);
   a->temporary_total = fmax(a->temporary_total, b->temporary_total);
   a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
+  a->uneven_bytes = fmax(a->uneven_bytes, b->uneven_bytes);
   a->separate_bytes = fmax(a->separate_bytes, b->separate_bytes);
   a->flops += b->flops;
   a->moved_bytes += b->moved_bytes;
