@@ -11,10 +11,15 @@ WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-pro
 LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
 LUA_LIBS = $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
 JSON_LIBS = $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
+ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
 EDIT_CFLAGS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo -DHAVE_LIBEDIT $$($(PKG_CONFIG) --cflags libedit))
 EDIT_LIBS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && $(PKG_CONFIG) --libs libedit)
+PNG_CFLAGS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && echo -DHAVE_LIBPNG $$($(PKG_CONFIG) --cflags libpng))
+PNG_LIBS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && $(PKG_CONFIG) --libs libpng)
+JPEG_CFLAGS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && echo -DHAVE_LIBJPEG $$($(PKG_CONFIG) --cflags libjpeg))
+JPEG_LIBS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && $(PKG_CONFIG) --libs libjpeg)
 ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated -ffp-contract=off -fno-math-errno -fvisibility=hidden $(CFLAGS)
-LIBS = $(JSON_LIBS) -lz -lm -ldl -pthread
+LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
 # One text of kernels, three instruction sets.
 KERNEL_ISA_base :=
@@ -50,9 +55,15 @@ $(BUILD)/cli/%.o: src/cli/%.c
 define kernel_rule
 $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) $$(KERNEL_ISA_$(1)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	$$(CC) $$(ALL_CFLAGS) -fno-trapping-math $$(KERNEL_ISA_$(1)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
+
+# Checks and speeds of the kernels alone.
+KERNEL_OBJECTS := $(BUILD)/kernels/select.o $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
+$(BUILD)/kernels_%: spec/support/kernels_%.c $(KERNEL_OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(KERNEL_OBJECTS) -lm -pthread
 
 # The files of src/ops each export rows named ops_<file>; the registry includes this list.
 $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
@@ -61,15 +72,95 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+$(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
+# that each one can be made to fail.
+$(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup \
+	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+# Programs that check what Lua can't reach: each prints "N passed, N failed" last.
+CHECKS := $(patsubst spec/support/%.c,$(BUILD)/%,$(wildcard spec/support/*_check.c))
+$(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
+# The sweep over the registry, with the naive evaluator that it compares with.
+$(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: checks
+checks: $(CHECKS) ## build the C check programs
+
+# What Debian calls the things that we need.
+PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev libopenblas-dev zlib1g-dev libjansson-dev libedit-dev \
+                  libzip-dev libpng-dev libjpeg62-turbo-dev
+PACKAGES_TEST := lua-busted lua-check luajit python3
+define install_packages
+	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
+	test -z "$$missing" && exit 0; \
+	command -v apt-get >/dev/null || { echo "please install:" $$missing; exit 1; }; \
+	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
+	echo "installing" $$missing; \
+	$$sudo apt-get -q update >/dev/null; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends $$missing >/dev/null
+endef
+
+.PHONY: deps deps-build deps-test
+deps: deps-build deps-test ## install all packages that are missing (apt-get, with sudo unless root)
+deps-build: ## install what building needs
+	$(call install_packages,$(PACKAGES_BUILD))
+deps-test: ## install what the tests need besides
+	$(call install_packages,$(PACKAGES_TEST))
+
+# A make of its own: only then are packages found that deps has just installed.
+JOBS ?= $(shell nproc)
+SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
+
+.PHONY: demo test lint lint-objects asan tsan
+demo: deps-build ## build, then train the model of examples/mnist.lua
+	+@$(SUBMAKE) all
+	@$(BUILD)/ipulua examples/mnist.lua
+
+test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/run.sh build lint checks specs
+
+LINTED := $(wildcard lua spec examples)
+CLANG := $(shell command -v clang)
+lint: ## luacheck; compile with clang, warnings being errors, if it is there
+	@luacheck -q --no-color $(LINTED)
+	+@test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang CFLAGS='-O0 -Werror' lint-objects
+
+lint-objects: $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
+
+# The specs under the sanitizers, in build folders of their own.
+SANITIZE_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+asan tsan:
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
+asan: ## the specs with address and undefined-behaviour checks
+tsan: ## the specs with data-race checks
+
+# Where things go, under DESTDIR.
+BINDIR ?= $(PREFIX)/bin
+LUA_LMOD ?= $(PREFIX)/share/lua/5.4
+.PHONY: install uninstall
+install: all ## install the command and its Lua files under PREFIX
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LUA_LMOD)'
+	install -m 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
+	cd lua && find ipulua -name '*.lua' -exec install -D -m 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+uninstall: ## remove what install put there
+	rm -f '$(DESTDIR)$(BINDIR)/ipulua'
+	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua'
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf $(BUILD) build-lint build-asan build-tsan
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16

@@ -153,7 +153,7 @@ static Node *new_node(Graph *g, const OpDef *op, Value *const *in, int in_count)
   n->out = arena_alloc(g->arena, MAX_OUTPUTS * sizeof *n->out);
   n->attr = arena_alloc(g->arena, (size_t)op_attr_count(op) * sizeof *n->attr);
   if (!n->in || !n->out || !n->attr) return NULL;
-  n->out_count = op->outputs > 0 ? op->outputs : 1;
+  n->out_count = op->outputs < 0 ? 0 : op->outputs > 0 ? op->outputs : 1;
   for (int i = 0; i < MAX_OUTPUTS; i++) n->out[i].node = n, n->out[i].index = i;
   n->place = g->scope.place;
   n->source = g->scope.source;

@@ -94,10 +94,10 @@ static ChainRole classify(const Chain *c, const ChainSlot *slot) {
   return outer_zero ? CHAIN_ROW : CHAIN_GENERAL;
 }
 
-void chain_finish(Chain *c) {
-  for (int i = c->rank - 1; i >= 0 && c->rank > 1; i--)
+void chain_finish(Chain *c, bool keep_cols) {
+  for (int i = c->rank - 1 - keep_cols; i >= 0 && c->rank > 1; i--)
     if (c->extent[i] == 1) remove_dimension(c, i);
-  for (int i = c->rank - 2; i >= 0; i--) {
+  for (int i = c->rank - 2 - keep_cols; i >= 0; i--) {
     if (!mergeable(c, i)) continue;
     c->extent[i + 1] *= c->extent[i];
     remove_dimension(c, i);

@@ -52,8 +52,9 @@ int chain_temporary(Chain *c, Dtype d, int buffer);
 int chain_block_slot(Chain *c, Dtype d);
 bool chain_step(Chain *c, Elementwise kernel, int arity, const int *in, int out, const double *p);
 bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand);
-/* After all operands are known: merge dimensions that every operand walks alike. Call once. */
-void chain_finish(Chain *c);
+/* After all operands are known: merge dimensions that every operand walks alike; keep_cols leaves the last one alone, as
+ * chain_run_block needs it. Call once. */
+void chain_finish(Chain *c, bool keep_cols);
 
 /* Elements [begin, end) of the row-major output. Ranges that don't share elements may run at once. Returns events. */
 int chain_run(const Chain *c, int64_t begin, int64_t end);

@@ -76,6 +76,51 @@ typedef struct GemmPlan {
   int64_t chunks;
 } GemmPlan;
 
+/* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention use it:
+ * y[i, j] (+)= sum over s and l of x[i * x_row + offset[s] + l] * w[(s * length + l) * PANEL_COLS + j]. */
+enum { PANEL_COLS = 32 };
+typedef struct PanelMul {
+  const void *x;
+  int64_t x_row;
+  const int64_t *offset; /* [segments] */
+  int64_t segments, length;
+  const void *w; /* made by panel_pack */
+  void *y;
+  int64_t y_row, rows, cols;
+  bool accumulate;
+} PanelMul;
+/* y[l, j] (+)= sum over lines and i of x[line * x_line + i * x_row + l] * d[line * d_line + i * d_row + j]. */
+typedef struct PanelOuter {
+  const void *x, *d;
+  int64_t x_line, x_row, d_line, d_row, lines, rows;
+  void *y;
+  int64_t y_row, length, cols;
+  bool accumulate;
+} PanelOuter;
+/* y[i, c] = sum over t of x[i * x_row + offset[t] + c] * w[t, c]. */
+typedef struct Depthwise {
+  const void *x, *w;
+  int64_t x_row;
+  const int64_t *offset; /* [taps] */
+  int64_t taps;
+  void *y;
+  int64_t y_row, rows, channels;
+} Depthwise;
+/* A run of pooling windows: window i, channel c covers x[i * x_row + offset[t] + c]; tap[t] is t's position in the whole
+ * window, which is what index records. */
+typedef struct PoolRun {
+  const void *x; /* or dy of gradients */
+  int64_t x_row;
+  const int64_t *offset; /* [taps] */
+  const int32_t *tap;
+  int64_t taps;
+  void *y; /* or dx of gradients */
+  int64_t y_row, rows, channels;
+  void *index; /* beside y (gradients: beside dy), rows of `channels` */
+  bool wide_index; /* int32; otherwise uint8 */
+  double scale;
+} PoolRun;
+
 typedef enum Reduction { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ANY, REDUCE_ALL, REDUCTION_COUNT } Reduction;
 
 typedef struct Kernels {
@@ -107,6 +152,36 @@ typedef struct Kernels {
                                        void *dgamma, void *dbeta);
   /* y[j, i] = x[i, j] for each of batch matrices [rows, cols]; element size 1, 2, 4, 8 */
   void (*transpose)(size_t size, const void *x, int64_t batch, int64_t rows, int64_t cols, void *y);
+  /* Products against panels, and what goes with them: see above. */
+  void (*panel_mul[DTYPE_COUNT])(const PanelMul *p);
+  void (*panel_outer[DTYPE_COUNT])(const PanelOuter *p);
+  /* panel[r, j] = source[r * row + j * col]: rows of PANEL_COLS, the columns beyond cols are zero */
+  void (*panel_pack[DTYPE_COUNT])(const void *source, int64_t row, int64_t col, int64_t rows, int64_t cols, void *panel);
+  void (*depthwise[DTYPE_COUNT])(const Depthwise *p);
+  void (*depthwise_outer[DTYPE_COUNT])(const Depthwise *p, const void *dy, void *dw); /* dw[t, c] += x dy; dy's rows are y_row apart */
+  /* Pooling. max: the first of equals wins, a NaN always; its gradient adds dy where index says so. Sums are times scale. */
+  void (*pool_max[DTYPE_COUNT])(const PoolRun *p);
+  void (*pool_max_grad[DTYPE_COUNT])(const PoolRun *p);  /* y[i * y_row + offset[t] + c] += index == tap[t] ? x[i * x_row + c] : 0 */
+  void (*pool_max_pick[DTYPE_COUNT])(const PoolRun *p);  /* y[i, c] = the x that index names */
+  void (*pool_sum[DTYPE_COUNT])(const PoolRun *p);
+  void (*pool_spread[DTYPE_COUNT])(const PoolRun *p);    /* y[i * y_row + offset[t] + c] += scale x[i * x_row + c] */
+  /* Columns of x [rows, n]. */
+  void (*column_sums[DTYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *sum);                     /* sum += x */
+  void (*column_squares[DTYPE_COUNT])(const void *x, const void *mean, int64_t rows, int64_t n, void *sum); /* sum += (x - mean)^2 */
+  void (*column_products[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, int64_t rows, int64_t n, void *sum,
+                                       void *product); /* sum += dy, product += dy (x - mean) */
+  void (*column_scale[DTYPE_COUNT])(const void *x, const void *mean, const void *scale, const void *shift, int64_t rows,
+                                    int64_t n, void *y); /* y = (x - mean) scale + shift */
+  void (*column_combine[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, const void *p, const void *q,
+                                      const void *r, int64_t rows, int64_t n, void *dx); /* dx = dy p + (x - mean) q + r */
+  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o; gates holds their activations. */
+  void (*lstm_state[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, void *c); /* c = f c_before + i g */
+  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *tanh_c, const void *dh,
+                                      void *dc, void *dgates); /* dc: of c in, of c_before out */
+  /* GRU gates stand as z, r, h; candidate holds tanh(...). */
+  void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate, const void *before, void *h);
+  void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before, const void *inner, const void *dh,
+                                     void *dgates, void *dinner, void *dbefore);
 } Kernels;
 
 /* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU lacks it). */

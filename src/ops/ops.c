@@ -5,7 +5,9 @@
 /* ---- words ---- */
 
 Value *op_with(Graph *g, const char *name, Value *const *in, int in_count, const Attr *attrs) {
-  return graph_apply(g, op_find(name), in, in_count, attrs);
+  const OpDef *op = op_find(name);
+  if (!op) fail(&g->error, ERR_INTERNAL, "a gradient names an op that does not exist: %s", name);
+  return graph_apply(g, op, in, in_count, attrs);
 }
 Value *op1(Graph *g, const char *name, Value *x) { return op_with(g, name, &x, 1, NULL); }
 Value *op2(Graph *g, const char *name, Value *a, Value *b) { return op_with(g, name, (Value *[]){a, b}, 2, NULL); }
@@ -169,22 +171,35 @@ static Status trap(const Call *c, int events) {
   return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, c->node->op->name);
 }
 
+/* Integers to float32 (a division): in float64, rounded once. */
+static void chain_step_f64(Chain *chain, Elementwise kernel, int arity, const int *in, int out, const double *p) {
+  int wide[3], result = chain_temporary(chain, F64, arity);
+  for (int i = 0; i < arity; i++) {
+    wide[i] = chain_temporary(chain, F64, i);
+    chain_step(chain, ELEMENTWISE_COUNT, 1, &in[i], wide[i], NULL);
+  }
+  chain_step(chain, kernel, arity, wide, result, p);
+  chain_step(chain, ELEMENTWISE_COUNT, 1, &result, out, NULL);
+}
+
 Status eval_elementwise(const Call *c, const Node *n) {
   Elementwise kernel;
   double p[4] = {0};
   n->op->strip(n, &kernel, p);
   Dtype operand = c->in_type[n->in_count == 3 ? 1 : 0]->dtype;
-  if (!chain_can(c->kernels, kernel, operand))
+  bool in_f64 = !chain_can(c->kernels, kernel, operand) && dtype_is_integer(operand) && c->out_type[0]->dtype == F32;
+  if (!in_f64 && !chain_can(c->kernels, kernel, operand))
     return fail_at(c->error, c->source, ERR_TYPE, "%s: does not take %s", n->op->name, dtype_name(operand));
   Chain chain;
   chain_begin(&chain, c->kernels, c->out_type[0]);
   int in[3];
   for (int i = 0; i < n->in_count; i++) in[i] = chain_operand(&chain, c->in_type[i], (void *)(uintptr_t)c->in[i]);
   int out = chain_operand(&chain, c->out_type[0], c->out[0]);
-  chain_step(&chain, kernel, n->in_count, in, out, p);
+  if (in_f64) chain_step_f64(&chain, kernel, n->in_count, in, out, p);
+  else chain_step(&chain, kernel, n->in_count, in, out, p);
   chain.numerics = c->numerics;
   chain.rng = c->rng;
-  chain_finish(&chain);
+  chain_finish(&chain, false);
   ChainLoop loop = {.chain = &chain};
   parallel_for(c, chain.count, ELEMENTWISE_GRAIN, run_chain, &loop);
   return trap(c, loop.events);

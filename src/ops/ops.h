@@ -37,7 +37,7 @@ Status infer_float(Error *e, Node *n);     /* the same; refuses integers and boo
 Status infer_broadcast(Error *e, Node *n); /* two operands, equal dtypes */
 Status infer_compare(Error *e, Node *n);   /* the same with a bool result */
 Status eval_elementwise(const Call *c, const Node *n); /* used by op_eval for rows with strip */
-/* Normalise an axes attribute: absent or empty means all axes; negative ones are counted from the end; sorted; duplicates
+/* Normalise an axes attribute: absent means all axes, an empty list none; negative ones are counted from the end; sorted; duplicates
  * refused. count and axes are filled. */
 Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX_RANK]);
 

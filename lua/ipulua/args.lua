@@ -1,0 +1,417 @@
+-- Arguments are declared once, as rows {name, type, default}; positions, names, types, defaults and
+-- messages follow from the rows.
+--
+--   local spec <const> = {
+--     {"units",      "integer"},                     -- no default: required
+--     {"activation", "string", "linear"},
+--     {"name",       "string", optional = true},     -- may stay nil
+--   }
+--   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
+--
+-- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each
+-- call; `optional = true` nil is fine; `choices = {…}` the values allowed; `check = function(value)` returns
+-- nil or words that complete "'name' …". On the first row only: `list = true` where the list part of a single
+-- table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself.
+--
+-- Types: integer number string boolean function callable table list dict tensor dtype any; an enumeration
+-- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
+-- Keep a spec in a local of its file: what is derived from it is cached by its identity.
+
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local enum = require "ipulua.enum"
+local nearest = require "ipulua.nearest"
+
+local args = {}
+
+local math_tointeger <const> = math.tointeger
+
+args.dtypes = {"float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32", "int64", "bool"}
+
+local is_dtype = {}
+for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
+
+-- The name of a value's type as a user would say it: a class or userdata by its __name.
+local function type_name(value)
+  local t = math.type(value) == "integer" and "integer" or type(value)
+  local meta = (t == "table" or t == "userdata") and getmetatable(value)
+  if type(meta) == "table" then
+    local name = rawget(meta, "__name")
+    if type(name) == "string" then return name end
+  end
+  return t
+end
+
+---A value for messages: its type, and for short things the value too: `string (256)`.
+---@param value any
+---@return string
+function args.describe(value)
+  local t = type(value)
+  if t == "string" then
+    local shown = value:gsub("%c", " ")
+    if #shown > 60 then shown = shown:sub(1, 57) .. "..." end
+    return "string (" .. shown .. ")"
+  elseif t == "number" then
+    return type_name(value) .. " (" .. tostring(value) .. ")"
+  elseif t == "boolean" then
+    return "boolean (" .. tostring(value) .. ")"
+  end
+  return type_name(value)
+end
+
+---Whether value is a tensor or something used as one: userdata named "…Tensor" or "…Variable", or an
+---object whose metatable says `is_tensor = true`.
+---@param value any
+---@return boolean
+function args.is_tensor(value)
+  local t = type(value)
+  if t ~= "userdata" and t ~= "table" then return false end
+  local meta = getmetatable(value)
+  if type(meta) ~= "table" then return false end
+  if meta.is_tensor == true then return true end
+  local name = rawget(meta, "__name")
+  return t == "userdata" and type(name) == "string" and
+    (name:find("[Tt]ensor$") ~= nil or name:find("[Vv]ariable$") ~= nil)
+end
+
+---Whether value is a table that a script wrote down, not an object.
+---@param value any
+---@return boolean
+function args.is_plain(value)
+  if type(value) ~= "table" then return false end
+  local meta = getmetatable(value)
+  return meta == nil or meta.__name == "json.array"
+end
+
+---Whether a plain table has nothing but a list part (an empty one counts).
+---@param t table
+---@return boolean
+function args.is_list(t)
+  if not args.is_plain(t) then return false end
+  local n = 0
+  for key in next, t do
+    if math.type(key) ~= "integer" or key < 1 then return false end
+    n = n + 1
+  end
+  return n == 0 or t[n] ~= nil
+end
+
+-- A tester takes a value and returns whether it fits and the value to use.
+local testers = {
+  any = function(v) return true, v end,
+  integer = function(v)
+    if type(v) ~= "number" then return false end
+    local i = math_tointeger(v)
+    return i ~= nil, i
+  end,
+  number = function(v) return type(v) == "number", v end,
+  string = function(v) return type(v) == "string", v end,
+  boolean = function(v) return type(v) == "boolean", v end,
+  ["function"] = function(v) return type(v) == "function", v end,
+  callable = function(v)
+    if type(v) == "function" then return true, v end
+    local meta = (type(v) == "table" or type(v) == "userdata") and getmetatable(v)
+    return type(meta) == "table" and meta.__call ~= nil, v
+  end,
+  table = function(v) return type(v) == "table", v end,
+  list = function(v) return args.is_list(v), v end,
+  dict = function(v) return args.is_plain(v) and (next(v) == nil or not args.is_list(v)), v end,
+  tensor = function(v) return args.is_tensor(v), v end,
+  dtype = function(v) return is_dtype[v] == true, v end,
+}
+
+local nouns <const> = {
+  any = "any value", integer = "an integer", number = "a number", string = "a string", boolean = "a boolean",
+  ["function"] = "a function", callable = "a function", table = "a table", list = "a list",
+  dict = "a table with names", tensor = "a tensor",
+  dtype = "a dtype (" .. table.concat(args.dtypes, ", ") .. ")",
+}
+
+local takes_tables <const> = {any = true, table = true, list = true, dict = true}
+local takes_names <const> = {any = true, table = true, dict = true} -- … and their keys may be strings
+
+-- tester, noun and, for an enumeration, the enumeration.
+local function compile_type(t, where)
+  if type(t) == "string" and testers[t] then return testers[t], nouns[t] end
+  if enum.is(t) then
+    return function(v)
+      local member = enum.find(t, v)
+      return member ~= nil, member
+    end, "a " .. enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")", t
+  end
+  if class.is_class(t) then
+    local name = t.__name
+    return function(v) return class.is_a(v, t), v end, (name:find("^[AEIOU]") and "an " or "a ") .. name
+  end
+  error("args: " .. where .. " has an unknown type " .. tostring(t))
+end
+
+local function compile_row(row)
+  local types = row[2]
+  if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
+  local compiled = {
+    name = row[1], default = row[3], check = row.check, list = row.list, whole = row.whole,
+    required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
+  }
+  local tests, words = {}, {}
+  for i, t in ipairs(types) do
+    local test, noun, enumeration = compile_type(t, row[1])
+    tests[i], words[i] = test, noun
+    compiled.enumeration = enumeration
+    if type(t) == "string" then
+      compiled.takes_tables = compiled.takes_tables or takes_tables[t]
+      compiled.takes_names = compiled.takes_names or takes_names[t]
+    end
+  end
+  compiled.tests = tests
+  compiled.first_test, compiled.only_test = tests[1], #tests == 1
+  compiled.noun = #words > 1 and table.concat(words, ", ", 1, #words - 1) .. " or " .. words[#words] or words[1]
+  if row.choices then
+    compiled.choices = row.choices
+    compiled.is_choice = {}
+    for _, choice in ipairs(row.choices) do compiled.is_choice[choice] = true end
+  end
+  return compiled
+end
+
+local function compile(spec)
+  local compiled = {count = #spec, names = {}, index = {}, rows = {}}
+  for i, row in ipairs(spec) do
+    compiled.rows[i] = compile_row(row)
+    compiled.names[i] = row[1]
+    compiled.index[row[1]] = i
+  end
+  return compiled
+end
+
+local cache = setmetatable({}, {__mode = "k"})
+
+local function compiled_spec(spec)
+  local compiled = cache[spec]
+  if not compiled then
+    compiled = compile(spec)
+    cache[spec] = compiled
+  end
+  return compiled
+end
+
+local function refuse(fname, row, value)
+  local e = row.enumeration
+  if e and type(value) == "string" then
+    blame.error(string.format("%s: '%s': %s", fname, row.name, enum.refusal(e, value)), "value")
+  end
+  blame.error(string.format("%s: '%s' must be %s, got %s", fname, row.name, row.noun, args.describe(value)), "type")
+end
+
+local function show_choice(choice)
+  return type(choice) == "string" and "'" .. choice .. "'" or tostring(choice)
+end
+
+local function accept(fname, row, value)
+  local ok, converted = row.first_test(value)
+  if not ok and not row.only_test then
+    for i = 2, #row.tests do
+      ok, converted = row.tests[i](value)
+      if ok then break end
+    end
+  end
+  if not ok then refuse(fname, row, value) end
+  if row.is_choice and not row.is_choice[converted] then
+    local shown = {}
+    for i, choice in ipairs(row.choices) do shown[i] = show_choice(choice) end
+    blame.error(string.format("%s: '%s' must be one of %s, got %s", fname, row.name,
+      table.concat(shown, ", "), args.describe(value)), "value")
+  end
+  if row.check then
+    local words = row.check(converted)
+    if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
+  end
+  return converted
+end
+
+-- Checks one value and stores it under its row's name.
+local function put(fname, row, values, value)
+  if value == nil then return end
+  if values[row.name] ~= nil then
+    blame.error(string.format("%s: '%s' is given twice, by position and by name", fname, row.name), "type")
+  end
+  values[row.name] = accept(fname, row, value)
+end
+
+local function put_position(fname, compiled, values, i, value)
+  local row = compiled.rows[i]
+  if row then
+    put(fname, row, values, value)
+  elseif value ~= nil then
+    return true
+  end
+end
+
+local function too_many(fname, compiled, count)
+  local limit = compiled.count
+  blame.error(string.format("%s takes at most %d argument%s, got %d", fname, limit, limit == 1 and "" or "s", count),
+    "type")
+end
+
+local function unknown(fname, compiled, key)
+  blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key), nearest.hint(key, compiled.names)),
+    "type")
+end
+
+-- The named part of a table; a list part is the caller's business when `skip_list` is set.
+local function put_named(fname, compiled, values, t, skip_list)
+  for key, value in next, t do
+    local i = compiled.index[key]
+    if i then
+      put(fname, compiled.rows[i], values, value)
+    elseif not (skip_list and math.type(key) == "integer") then
+      if math.type(key) == "integer" then
+        blame.error(string.format("%s: the last table mixes names with a list; give the list as an argument "
+          .. "of its own", fname), "type")
+      end
+      unknown(fname, compiled, key)
+    end
+  end
+end
+
+-- The largest integer key; lists of arguments may have holes (nil means the default).
+local function list_extent(t)
+  local n = 0
+  for key in next, t do
+    if math.type(key) == "integer" then
+      if key > n then n = key end
+    end
+  end
+  return n
+end
+
+local function names_known(compiled, t)
+  for key in next, t do
+    if not compiled.index[key] then return false end
+  end
+  return true
+end
+
+-- f{...}: the list part is the positional arguments (or the first one, when that is a list).
+local function from_constructor(fname, compiled, values, t)
+  local first = compiled.rows[1]
+  if first and first.list then
+    local n = #t
+    if n > 0 or (values[first.name] == nil and t[first.name] == nil and (first.required and next(t) == nil)) then
+      put(fname, first, values, table.move(t, 1, n, 1, {}))
+    end
+    for key in next, t do
+      if math.type(key) == "integer" and (key < 1 or key > n) then
+        blame.error(string.format("%s: the list has a hole before position %d", fname, key), "type")
+      end
+    end
+  else
+    local n = list_extent(t)
+    if n > compiled.count then too_many(fname, compiled, n) end
+    for i = 1, n do put_position(fname, compiled, values, i, t[i]) end
+  end
+  put_named(fname, compiled, values, t, true)
+end
+
+-- Whether the last of several arguments (or a single one that isn't a constructor) holds names.
+local function holds_names(compiled, position, t)
+  local row = compiled.rows[position]
+  if next(t) == nil then return not (row and row.takes_tables) end
+  local has_name = false
+  for key in next, t do
+    if type(key) == "string" then has_name = true break end
+  end
+  if not has_name then return not (row and row.takes_tables) end
+  return not (row and row.takes_names) or names_known(compiled, t)
+end
+
+-- A single plain table is a constructor, unless its only sensible reading is as the first argument.
+local function is_constructor(compiled, t)
+  local first = compiled.rows[1]
+  if not first or first.list then return true end
+  if first.whole then return false end
+  if not first.takes_tables then return true end
+  if next(t) == nil then return false end
+  if args.is_list(t) then
+    -- a list for a first argument that takes one: read it as that argument if the element does not fit there
+    return not (first.takes_tables and not args.is_plain(t[1]))
+  end
+  return not first.takes_names or t[1] ~= nil or names_known(compiled, t)
+end
+
+local function fill_defaults(fname, compiled, values)
+  local rows = compiled.rows
+  for i = 1, compiled.count do
+    local row = rows[i]
+    if values[row.name] == nil then
+      local default = row.default
+      if default ~= nil then
+        if row.copies then
+          local copy = {}
+          for key, value in next, default do copy[key] = value end
+          default = copy
+        end
+        values[row.name] = default
+      elseif row.required then
+        blame.error(string.format("%s: '%s' is missing; it must be %s", fname, row.name, row.noun), "type")
+      end
+    end
+  end
+end
+
+---Reads a call's arguments as rule 1 of the interface describes and returns them by name.
+---@param fname string for messages
+---@param spec table[] rows, see the head of this file
+---@param ... any what the user gave (without self)
+---@return table<string, any>
+function args.check(fname, spec, ...)
+  local compiled = compiled_spec(spec)
+  local values = {}
+  local count = select("#", ...)
+  local last = select(count > 0 and count or 1, ...)
+  local plain = count > 0 and args.is_plain(last)
+  if count == 1 and plain and is_constructor(compiled, last) then
+    from_constructor(fname, compiled, values, last)
+  else
+    local named = plain and (count > 1 or not compiled.rows[1].whole) and holds_names(compiled, count, last)
+    local positions = named and count - 1 or count
+    for i = 1, positions do
+      if put_position(fname, compiled, values, i, (select(i, ...))) then too_many(fname, compiled, positions) end
+    end
+    if named then put_named(fname, compiled, values, last, false) end
+  end
+  fill_defaults(fname, compiled, values)
+  return values
+end
+
+---The same, with the values returned in the order of the rows.
+---@param fname string
+---@param spec table[]
+---@param ... any
+---@return any ...
+function args.unpack(fname, spec, ...)
+  local values = args.check(fname, spec, ...)
+  local names = compiled_spec(spec).names
+  local list = {}
+  for i = 1, #names do list[i] = values[names[i]] end
+  return table.unpack(list, 1, #names)
+end
+
+---Checks one value against a row and returns it, converted; nil takes the row's default.
+---@param fname string
+---@param row table
+---@param value any
+---@return any
+function args.check_value(fname, row, value)
+  local compiled = cache[row]
+  if not compiled then
+    compiled = compile_row(row)
+    cache[row] = compiled
+  end
+  if value ~= nil then return accept(fname, compiled, value) end
+  local values = {}
+  fill_defaults(fname, {rows = {compiled}, count = 1}, values)
+  return values[compiled.name]
+end
+
+return args

@@ -1,0 +1,75 @@
+-- Classes: a class is the metatable of its instances, so a method call costs one table look-up per
+-- level. Metamethods are copied when a class is extended, because Lua does not look them up through
+-- __index; one that a base gains later is therefore not seen by classes that exist already.
+
+---@class Class
+---@field __name string
+---@field super Class?
+---@field init fun(self: any, ...: any)?
+local class = {}
+
+-- What every class offers. `extend` makes a derived class, `is_a` asks an instance.
+local function extend(base, name)
+  return class.new(name, base)
+end
+
+local function is_a(self, c)
+  return class.is_a(self, c)
+end
+
+local function build(c, ...)
+  local self = setmetatable({}, c)
+  local init = c.init
+  if init then init(self, ...) end
+  return self
+end
+
+---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
+---@param name string shown by messages and by tostring
+---@param base Class?
+---@return Class
+function class.new(name, base)
+  local c = {}
+  if base then
+    for key, value in pairs(base) do
+      if type(key) == "string" and key:sub(1, 2) == "__" then c[key] = value end
+    end
+  end
+  if not base or base.__index == base then c.__index = c end
+  c.__name = name
+  c.super = base
+  c.extend = extend
+  c.is_a = is_a
+  return setmetatable(c, {__index = base, __call = build, __name = "class"})
+end
+
+---The class of an instance, nil for anything else.
+---@param value any
+---@return Class?
+function class.of(value)
+  local c = type(value) == "table" and getmetatable(value)
+  if class.is_class(c) then return c end
+  return nil
+end
+
+---@param value any
+---@return boolean
+function class.is_class(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  return type(meta) == "table" and rawget(meta, "__call") == build
+end
+
+---Whether value is an instance of c or of a class derived from it.
+---@param value any
+---@param c Class
+---@return boolean
+function class.is_a(value, c)
+  local k = class.of(value)
+  while k do
+    if rawequal(k, c) then return true end
+    k = rawget(k, "super")
+  end
+  return false
+end
+
+return class

@@ -1,0 +1,462 @@
+-- The configured system of this Lua state: run flags, the applied configuration, its devices. The engine
+-- registers functions that are called when a configuration is applied or reset, and asks for devices and
+-- settings here; nothing happens before a script configures or the first program needs a device.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local devices = require "ipulua.devices"
+local flag_table = require "ipulua.flags"
+local json = require "ipulua.json"
+local log = require "ipulua.log"
+local object = require "ipulua.ipu_config"
+
+local IPUConfig = object.IPUConfig
+
+local config = {IPUConfig = IPUConfig}
+
+local function print_and_stop(text)
+  io.stdout:write(text)
+  os.exit(0, true)
+end
+
+local state = {
+  flags = nil,         -- all run flags by name; read from the environment at first need
+  system_ipus = 16,    -- of the simulated machine
+  devices = nil,       -- list, position = ordinal + 1; nil before configuring or first use
+  configured = false,  -- by a script, rather than by first use
+  settings = nil,      -- effective values by full name
+  assigned = {},       -- the names that the applied configuration's script has set
+  fingerprint = nil,   -- of the applied values, to tell an identical configuration
+  on_apply = {}, on_reset = {},
+  show_help = print_and_stop,
+}
+
+-- ------------------------------------------------ run flags
+
+local function use_flags(values)
+  if values.help then state.show_help(flag_table.help()) end
+  state.flags = values
+end
+
+---The run flags by name, from IPULUA_FLAGS unless set_flags has been called.
+---@return table<string, any>
+function config.flags()
+  if not state.flags then use_flags(flag_table.parse(os.getenv("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
+  return state.flags
+end
+
+---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
+---@param text string
+function config.set_flags(text)
+  if type(text) ~= "string" then blame.error("set_flags takes a text, got " .. args.describe(text), "type") end
+  if state.devices then
+    blame.error("set_flags: flags count when devices are made, and there are devices already; call "
+      .. "ipu.reset_ipu_configuration() first", "failed_precondition")
+  end
+  use_flags(flag_table.parse(text, "set_flags"))
+end
+
+---Replaces what --help does (print to standard output and end the process).
+---@param handler fun(text: string)?
+function config.set_help_handler(handler)
+  state.show_help = handler or print_and_stop
+end
+
+---Whether the limits of the IPU Model apply.
+---@return boolean
+function config.running_on_ipu_model()
+  return config.flags().use_ipu_model
+end
+
+---Whether data of a category is made up instead of crossing between host and device.
+---@param category string infeed, outfeed, seed, hostembedding or parameters
+---@return boolean
+function config.use_synthetic_data_for(category)
+  local known = type(category) == "string" and category:lower()
+  for _, name in ipairs(flag_table.synthetic_categories) do
+    if name == known then
+      local flags = config.flags()
+      return flags.use_synthetic_data or flags.synthetic_data_categories[name] == true
+    end
+  end
+  blame.error("use_synthetic_data_for: the category must be one of " ..
+    table.concat(flag_table.synthetic_categories, ", ") .. ", got " .. args.describe(category), "value")
+end
+
+---The number of IPUs of the simulated machine (a power of two), for the command's --ipus.
+---@param count integer
+function config.set_system_ipus(count)
+  if not devices.is_system_size(count) then
+    blame.error("the number of IPUs of the machine must be a power of two, at most 1024, got " .. args.describe(count),
+      "value")
+  end
+  if state.devices then
+    blame.error("the machine's size can be set only before configuring", "failed_precondition")
+  end
+  state.system_ipus = count
+end
+
+---@return integer
+function config.system_ipus()
+  return state.system_ipus
+end
+
+-- ------------------------------------------------ checks that look at several options
+
+local function as_list(value)
+  return type(value) == "number" and {value} or value
+end
+
+local function check_selection(values, flags)
+  local auto, select_ids = as_list(values.auto_select_ipus), as_list(values.select_ipus)
+  if #auto > 0 and #select_ids > 0 then
+    blame.error("IPUConfig: only one of 'auto_select_ipus' and 'select_ipus' can be used, but both are set", "value")
+  end
+  local seen = {}
+  for _, id in ipairs(select_ids) do
+    if seen[id] then
+      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d twice; a device can be used once", id), "value")
+    end
+    seen[id] = true
+  end
+  if flags.use_ipu_model and #select_ids > 0 then
+    blame.error("IPUConfig: 'select_ipus' cannot be used with the IPU Model; use 'auto_select_ipus'", "value")
+  end
+end
+
+local function check_distribution(values, flags)
+  local index = values["experimental.multi_replica_distribution.process_index"]
+  local count = values["experimental.multi_replica_distribution.process_count"]
+  if count > 0 and flags.use_ipu_model then
+    blame.error("IPUConfig: Multi-replica distribution ('experimental.multi_replica_distribution.process_count' > 0) is not "
+      .. "supported on the IPU Model", "value")
+  end
+  if index >= math.max(count, 1) then
+    blame.error(string.format("IPUConfig: 'experimental.multi_replica_distribution.process_index' must be in [0, "
+      .. "process_count), got %d with a process_count of %d", index, count), "value")
+  end
+end
+
+local function check_chip(values, flags)
+  if flags.use_ipu_model and values["ipu_model.version"] == "" then
+    blame.error("IPUConfig: 'ipu_model.version' must be set on the IPU Model: ipu1, ipu2 or ipu21", "value")
+  end
+  local connection = values["device_connection.type"]
+  if (connection == "PRE_COMPILE" or connection == "NEVER") and values["device_connection.version"] == "" then
+    blame.error("IPUConfig: 'device_connection.version' must be set (ipu1, ipu2 or ipu21) when 'device_connection.type' is "
+      .. connection, "value")
+  end
+end
+
+local function check_io_tiles(values, flags)
+  local io_tiles = values["io_tiles.num_io_tiles"]
+  if values["io_tiles.place_ops_on_io_tiles"] and io_tiles == 0 then
+    blame.error("IPUConfig: 'io_tiles.place_ops_on_io_tiles' is true but 'io_tiles.num_io_tiles' is 0", "value")
+  end
+  local tiles = flags.ipu_model_tiles > 0 and flags.ipu_model_tiles or values["ipu_model.tiles_per_ipu"]
+  if tiles > 0 and io_tiles + io_tiles % 2 >= tiles then
+    blame.error(string.format("IPUConfig: 'io_tiles.num_io_tiles' is %d, which leaves no tile of the %d of an IPU to compute",
+      io_tiles, tiles), "value")
+  end
+  local group = values["norms.experimental.distributed_batch_norm_replica_group_size"]
+  if group > 1 and io_tiles > 0 then
+    blame.error("IPUConfig: 'norms.experimental.distributed_batch_norm_replica_group_size' > 1 cannot be used with I/O tiles "
+      .. "('io_tiles.num_io_tiles' > 0)", "value")
+  end
+end
+
+-- What the engine works with: options that speak for others are resolved, flags win.
+local function effective(values, flags)
+  local settings = {}
+  for name, value in pairs(values) do settings[name] = value end
+  if settings["floating_point_behaviour.set_all"] then
+    for _, flag in ipairs {"inv", "div0", "oflo", "nanoo"} do settings["floating_point_behaviour." .. flag] = true end
+    settings["floating_point_behaviour.esr"] = "ON"
+  end
+  local io_tiles = settings["io_tiles.num_io_tiles"]
+  settings["io_tiles.num_io_tiles"] = io_tiles + io_tiles % 2
+  settings["optimizations.math.fast"] = settings["optimizations.math.fast"] or settings["optimizations.enable_fast_math"]
+  if flags.ipu_model_tiles > 0 then settings["ipu_model.tiles_per_ipu"] = flags.ipu_model_tiles end
+  return settings
+end
+
+-- ------------------------------------------------ devices
+
+local function new_device(ordinal, id, dnc)
+  local members = table.move(dnc, 1, #dnc, 1, {})
+  table.sort(members)
+  return {device = "/device:IPU:" .. ordinal, ordinal = ordinal, ipus = #members, id = id, members = members, dnc = dnc,
+    attached = false}
+end
+
+local function refuse_count(count, why)
+  blame.error(string.format("IPUConfig: unsupported number of IPUs: %d (%s)", count, why), "failed_precondition")
+end
+
+local function take(taken, members)
+  for _, ipu in ipairs(members) do taken[ipu] = true end
+end
+
+-- Any number of IPUs, numbered on from device to device; a device's id is its ordinal.
+local function model_devices(counts)
+  local list, next_ipu = {}, 0
+  for i, count in ipairs(counts) do
+    if count < 1 then refuse_count(count, "a device has at least one") end
+    if next_ipu + count > 1024 then refuse_count(count, "all devices together can have 1024") end
+    local members = {}
+    for j = 1, count do members[j] = next_ipu + j - 1 end
+    next_ipu = next_ipu + count
+    list[i] = new_device(i - 1, i - 1, members)
+  end
+  return list
+end
+
+local function auto_devices(counts)
+  local list, taken, total = {}, {}, state.system_ipus
+  for i, count in ipairs(counts) do
+    if count < 1 or count & (count - 1) ~= 0 then refuse_count(count, "devices have 1, 2, 4, 8, … IPUs") end
+    if count > total then refuse_count(count, "the machine has " .. total) end
+    local id, members = devices.free_id(total, count, taken)
+    if not id then refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free") end
+    take(taken, members)
+    list[i] = new_device(i - 1, id, members)
+  end
+  return list
+end
+
+local function selected_devices(ids)
+  local list, owner, total = {}, {}, state.system_ipus
+  for i, id in ipairs(ids) do
+    local members = devices.members(total, id)
+    if not members then
+      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d; the machine's %d IPUs have the ids 0 to %d", id,
+        total, devices.id_count(total) - 1), "not_found")
+    end
+    for _, ipu in ipairs(members) do
+      if owner[ipu] then
+        blame.error(string.format("IPUConfig: 'select_ipus' names the ids %d and %d, which share IPU %d", owner[ipu], id, ipu),
+          "failed_precondition")
+      end
+      owner[ipu] = id
+    end
+    list[i] = new_device(i - 1, id, members)
+  end
+  return list
+end
+
+local function make_devices(values, flags)
+  local auto, ids = as_list(values.auto_select_ipus), as_list(values.select_ipus)
+  if #ids > 0 then return selected_devices(ids) end
+  if #auto == 0 then auto = {1} end
+  return (flags.use_ipu_model and model_devices or auto_devices)(auto)
+end
+
+local function attach(device)
+  if device.attached then return end
+  device.attached = true
+  log.info("Device %s attached to %s: %d", device.device, device.ipus == 1 and "IPU" or "IPUs", device.id)
+end
+
+-- ------------------------------------------------ applying and resetting
+
+local function call_all(hooks, ...)
+  for _, hook in ipairs(hooks) do hook(...) end
+end
+
+local function forget()
+  state.devices, state.settings, state.fingerprint = nil, nil, nil
+  state.configured, state.assigned = false, {}
+end
+
+---Goes back to no configuration: devices are given up and compiled programs forgotten.
+function config.reset_ipu_configuration()
+  if not state.devices then return end
+  call_all(state.on_reset)
+  forget()
+end
+
+local function install(values, assigned, list, flags, configured)
+  state.devices = list
+  state.settings = effective(values, flags)
+  state.assigned = assigned
+  state.fingerprint = object.fingerprint(values)
+  state.configured = configured
+  local ok, message = pcall(call_all, state.on_apply, state.settings, list)
+  if not ok then
+    forget()
+    error(message, 0)
+  end
+  if state.settings["device_connection.type"] == "ALWAYS" then
+    for _, device in ipairs(list) do attach(device) end
+  end
+end
+
+local apply_arguments <const> = {
+  {"config", IPUConfig},
+  {"device", "string", "cpu"},
+  {"reset_configuration", "boolean", true},
+}
+
+---Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
+---as it is.
+---@param ... any config, device, {reset_configuration = true}
+function config.configure_ipu_system(...)
+  local a = args.check("configure_ipu_system", apply_arguments, ...)
+  local flags = config.flags()
+  local values, assigned = object.snapshot(a.config)
+  for _, check in ipairs {check_selection, check_distribution, check_chip, check_io_tiles} do check(values, flags) end
+  local list = make_devices(values, flags)
+  for _, name in ipairs {"auto_select_ipus", "select_ipus"} do values[name] = as_list(values[name]) end
+  object.listify(a.config)
+  if state.configured then
+    if object.fingerprint(values) == state.fingerprint then return end
+    if not a.reset_configuration then
+      blame.error("configure_ipu_system: another configuration is active; call ipu.reset_ipu_configuration() first, or leave "
+        .. "reset_configuration true", "failed_precondition")
+    end
+    log.warn("configure_ipu_system: the existing configuration is being reset, and its compiled programs are forgotten")
+  end
+  config.reset_ipu_configuration()
+  install(values, assigned, list, flags, true)
+end
+
+---The same as ipu.configure_ipu_system(self, ...).
+---@param ... any device, {reset_configuration = true}
+function IPUConfig:configure_ipu_system(...)
+  config.configure_ipu_system(self, ...)
+end
+
+-- Without a configuration there is one device of one IPU, from its first use on.
+local function ensure_devices()
+  if state.devices then return end
+  local flags = config.flags()
+  local values = object.snapshot(IPUConfig())
+  values.auto_select_ipus = {1}
+  install(values, {}, make_devices(values, flags), flags, false)
+end
+
+-- ------------------------------------------------ asking
+
+---Whether a script has applied a configuration (rather than a program having made the default device).
+---@return boolean
+function config.is_configured()
+  return state.configured
+end
+
+---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---@return table[]
+function config.get_ipu_config()
+  if not state.devices then
+    blame.error("get_ipu_config: no IPU system is configured; call configure_ipu_system first", "runtime")
+  end
+  local list = {}
+  for i, device in ipairs(state.devices) do
+    local members = table.move(device.members, 1, device.ipus, 1, {})
+    list[i] = {device = device.device, ipus = device.ipus, id = device.id, members = members}
+  end
+  return list
+end
+
+---The device of a name or ordinal; without a configuration the default device is made. For the engine, which
+---must not change the table: {device, ordinal, ipus, id, members, dnc, attached}.
+---@param name string|integer "/device:IPU:0" or 0
+---@return table
+function config.device(name)
+  local ordinal = devices.ordinal(name)
+  ensure_devices()
+  local device = state.devices[ordinal + 1]
+  if not device then
+    local last = #state.devices - 1
+    blame.error(string.format("there is no device /device:IPU:%d; %s", ordinal, last == 0
+      and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:" .. last), "not_found")
+  end
+  return device
+end
+
+---The device that a program is about to run on, attached if it is not yet.
+---@param name string|integer
+---@return table
+function config.attached_device(name)
+  local device = config.device(name)
+  local connection = state.settings["device_connection.type"]
+  if connection == "NEVER" then
+    blame.error("a program cannot run: 'device_connection.type' is NEVER", "failed_precondition")
+  end
+  if connection ~= "PRE_COMPILE" then attach(device) end
+  return device
+end
+
+local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
+
+---@param ... any the device's name, such as "/device:IPU:0"
+---@return integer
+function config.get_num_of_ipus_in_device(...)
+  return config.device(args.check("get_num_of_ipus_in_device", device_arguments, ...).ipu_device).ipus
+end
+
+---The effective value of an option: of the applied configuration, or the default.
+---@param name string full dotted name
+---@return any
+function config.get(name)
+  return config.settings()[name]
+end
+
+---All effective values by full dotted name; not to be changed.
+---@return table<string, any>
+function config.settings()
+  if state.settings then return state.settings end
+  return effective(object.snapshot(IPUConfig()), config.flags())
+end
+
+---Whether the script of the applied configuration has set an option itself.
+---@param name string full dotted name
+---@return boolean
+function config.is_assigned(name)
+  return state.assigned[name] == true
+end
+
+local order_arguments <const> = {{"order", "string"}, {"count", "integer"}, {"default_pipeline", "boolean", false}}
+
+---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---@param ... any order, count, {default_pipeline = whether AUTO means a pipeline with the default device mapping}
+---@return integer[]
+function config.selection_order(...)
+  local a = args.check("selection_order", order_arguments, ...)
+  return devices.selection_order(a.order, a.count, a.default_pipeline)
+end
+
+---The profile and compile options: compilation_poplar_options, over them IPULUA_ENGINE_OPTIONS.
+---@return table<string, string>
+function config.engine_options()
+  local merged = {}
+  for key, value in pairs(config.get("compilation_poplar_options")) do merged[key] = value end
+  local text = os.getenv("IPULUA_ENGINE_OPTIONS")
+  if not text or text == "" then return merged end
+  local given, problem = json.parse(text)
+  if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end
+  if problem then blame.error("IPULUA_ENGINE_OPTIONS: " .. problem, "value") end
+  for key, value in pairs(given) do
+    if type(value) ~= "string" then
+      blame.error(string.format("IPULUA_ENGINE_OPTIONS: the value of '%s' must be a string, got %s", key, args.describe(value)),
+        "type")
+    end
+    merged[key] = value
+  end
+  return merged
+end
+
+-- ------------------------------------------------ for the engine
+
+---Registers f(settings, devices), called when a configuration (or the default device) takes effect.
+---@param f fun(settings: table<string, any>, devices: table[])
+function config.on_apply(f)
+  state.on_apply[#state.on_apply + 1] = f
+end
+
+---Registers f(), called before devices are given up: wait for jobs, forget programs.
+---@param f fun()
+function config.on_reset(f)
+  state.on_reset[#state.on_reset + 1] = f
+end
+
+return config

@@ -1,0 +1,112 @@
+-- Tensors from numbers.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+
+local creation = {}
+
+local tensor_spec <const> = {{"data", "any", whole = true}, {"dtype", "dtype", optional = true}}
+
+---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
+function creation.tensor(data, options)
+  if data == nil or type(options) == "string" then return args.check("tensor", tensor_spec, data, options) end
+  local dtype
+  if options ~= nil then
+    local a = args.check("tensor", {{"dtype", "dtype", optional = true}}, options)
+    dtype = a.dtype
+  end
+  return core.tensor(data, dtype)
+end
+
+local constant_spec <const> = {
+  {"value", "any"}, {"dtype", "dtype", optional = true}, {"shape", {"list", "integer"}, optional = true},
+  {"name", "string", optional = true},
+}
+
+---A tensor; with a shape, filled with one value or reshaped to it.
+function creation.constant(value, ...)
+  local a = args.check("constant", constant_spec, value, ...)
+  if not a.shape then return core.tensor(a.value, a.dtype) end
+  if type(a.value) == "number" or type(a.value) == "boolean" then return core.full(a.shape, a.value, a.dtype) end
+  return core.tensor(a.value, a.dtype):reshape(a.shape)
+end
+
+local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
+
+---@return userdata
+function creation.zeros(...)
+  local a = args.check("zeros", shape_spec, ...)
+  return core.full(a.shape, 0, a.dtype)
+end
+
+---@return userdata
+function creation.ones(...)
+  local a = args.check("ones", shape_spec, ...)
+  return core.full(a.shape, 1, a.dtype)
+end
+
+local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}
+
+---@return userdata
+function creation.full(...)
+  local a = args.check("full", full_spec, ...)
+  return core.full(a.shape, a.value, a.dtype)
+end
+
+local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true}, {"dtype", "dtype", "float32"}}
+
+---The identity matrix [n, m].
+function creation.eye(...)
+  local a = args.check("eye", eye_spec, ...)
+  local rows, cols = a.n, a.m or a.n
+  if rows < 0 or cols < 0 then blame.error("eye: extents must not be negative", "value") end
+  local list = {}
+  for i = 1, rows do
+    local row = {}
+    for j = 1, cols do row[j] = i == j and 1 or 0 end
+    list[i] = row
+  end
+  if rows == 0 or cols == 0 then return core.full({rows, cols}, 0, a.dtype) end
+  return core.tensor(list, a.dtype)
+end
+
+local arange_spec <const> = {
+  {"start", "number"}, {"stop", "number", optional = true}, {"step", "number", 1}, {"dtype", "dtype", optional = true},
+}
+
+---start, start + step … below stop; int32 for integers.
+function creation.arange(...)
+  local a = args.check("arange", arange_spec, ...)
+  local start, stop, step = a.start, a.stop, a.step
+  if stop == nil then start, stop = 0, start end
+  if step == 0 then blame.error("arange: 'step' must not be 0", "value") end
+  local integers = math.type(start) == "integer" and math.type(stop) == "integer" and math.type(step) == "integer"
+  local n = math.max(0, math.ceil((stop - start) / step))
+  local dtype = a.dtype or (integers and "int32" or "float32")
+  if n > 1e8 then blame.error(string.format("arange: %g elements are too many", n), "value") end
+  local list = {}
+  for i = 1, math.tointeger(n) or 0 do list[i] = start + (i - 1) * step end
+  if #list == 0 then return core.full({0}, 0, dtype) end
+  return core.tensor(list, dtype)
+end
+
+local linspace_spec <const> = {{"start", "number"}, {"stop", "number"}, {"num", "integer", 50}, {"dtype", "dtype", "float32"}}
+
+---num values from start to stop, both included.
+function creation.linspace(...)
+  local a = args.check("linspace", linspace_spec, ...)
+  if a.num < 0 then blame.error("linspace: 'num' must not be negative, got " .. a.num, "value") end
+  local list = {}
+  for i = 1, a.num do
+    list[i] = a.num == 1 and a.start or a.start + (a.stop - a.start) * (i - 1) / (a.num - 1)
+  end
+  if a.num > 1 then list[a.num] = a.stop end
+  if #list == 0 then return core.full({0}, 0, a.dtype) end
+  return core.tensor(list, a.dtype)
+end
+
+---@return boolean
+function creation.is_tensor(x) return core.is_tensor(x) end
+
+return creation

@@ -1,0 +1,23 @@
+-- Every enumeration of the interface. A field's value is the member's name as a string.
+
+local enum = require "ipulua.enum"
+
+local enums = {}
+
+local lists <const> = {
+  SelectionOrder = {"AUTO", "ZIGZAG", "SNAKE", "HOOF"},
+  DeviceConnectionType = {"ALWAYS", "ON_DEMAND", "PRE_COMPILE", "NEVER"},
+  StochasticRoundingBehaviour = {"OFF", "ON", "REPLICA_IDENTICAL_ONLY"},
+  MergeRemoteBuffersBehaviour = {"NO_MERGING", "MERGE", "IF_BENEFICIAL"},
+  SchedulingAlgorithm = {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"},
+  ExecutionProfileType = {"NO_PROFILE", "DEVICE_PROFILE", "IPU_PROFILE", "TILE_PROFILE"},
+  PipelineSchedule = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"},
+  RecomputationMode = {"Auto", "RecomputeThenBackpropagate", "RecomputeAndBackpropagateInterleaved"},
+  GradientAccumulationReductionMethod = {"SUM", "MEAN", "RUNNING_MEAN"},
+  ReplicatedMetricReductionMethod = {"NONE", "LIST", "SUM", "MEAN"},
+  IPUOutfeedMode = {"ALL", "LAST"},
+}
+
+for name, members in pairs(lists) do enums[name] = enum.new(name, members) end
+
+return enums

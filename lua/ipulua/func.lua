@@ -1,0 +1,159 @@
+-- ipu.func: a Lua function is called once per input signature with symbolic tensors; what it did becomes a program, and
+-- later calls run that.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+---@class Function
+local Function = class.new("Function")
+
+local compiled = {}   -- every program since the last reset, in order
+local listeners = {}  -- functions told of each compilation and execution
+
+function Function:init(f, name)
+  self.f = f
+  self.name = name
+  self.programs = {}
+  self.order = {}
+end
+
+local function signature(leaves, template)
+  local parts = {structure.key(template)}
+  for _, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      parts[#parts + 1] = "v" .. tostring(core.variable_identity(leaf))
+    else
+      local dtype, shape = core.type_of(leaf)
+      parts[#parts + 1] = structure.type_text(dtype, shape)
+    end
+  end
+  return table.concat(parts, ";")
+end
+
+local function any_symbolic(leaves)
+  for _, leaf in ipairs(leaves) do
+    if core.is_symbolic(leaf) then return true end
+  end
+  return false
+end
+
+-- Call f with symbolic arguments; give the program, the template of its results, and which leaves are run-time arguments.
+local function trace(self, leaves, template, count)
+  local _ <close> = tracing.guard()
+  tracing.begin_root()
+  local symbolic, passed = {}, {}
+  for i, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      symbolic[i] = leaf
+    else
+      local dtype, shape = core.type_of(leaf)
+      symbolic[i] = core.trace_argument(dtype, shape, "argument " .. i)
+      passed[#passed + 1] = i
+    end
+  end
+  local given = structure.rebuild(template, symbolic)
+  local results = table.pack(self.f(table.unpack(given, 1, count)))
+  local result_count = results.n
+  results.n = nil
+  local outputs, result_template = structure.flatten(results)
+  return {
+    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
+  }
+end
+
+local function notify(event, ...)
+  for _, f in ipairs(listeners) do f(event, ...) end
+end
+
+local function run(entry, leaves)
+  local arguments = {}
+  for i, at in ipairs(entry.passed) do arguments[i] = leaves[at] end
+  notify("execute", entry)
+  local outputs = entry.program:run(arguments)
+  local results = structure.rebuild(entry.results, outputs)
+  return table.unpack(results, 1, entry.result_count)
+end
+
+---The compiled form for these arguments, traced now if need be.
+function Function:concrete(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  local key = signature(leaves, template)
+  local entry = self.programs[key]
+  if not entry then
+    notify("trace", self)
+    entry = trace(self, leaves, template, count)
+    entry.key, entry.name = key, self.name
+    self.programs[key] = entry
+    self.order[#self.order + 1] = entry
+    compiled[#compiled + 1] = entry
+    notify("compile", entry)
+  end
+  return entry, leaves
+end
+
+function Function:__call(...)
+  if tracing.is_active() then return self.f(...) end
+  local given = table.pack(...)
+  given.n = nil
+  if any_symbolic((structure.flatten(given))) then return self.f(...) end
+  local entry, leaves = self:concrete(...)
+  return run(entry, leaves)
+end
+
+---What was traced so far, a text a signature.
+---@return string[]
+function Function:signatures()
+  local list = {}
+  for i, entry in ipairs(self.order) do list[i] = entry.key end
+  return list
+end
+
+local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
+
+local func = {Function = Function}
+
+---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---@param f function
+---@param options? {name: string}
+---@return Function
+function func.func(...)
+  local a = args.check("func", spec, ...)
+  local f = a.f
+  if getmetatable(f) == Function then return f end
+  local name = a.name
+  if not name then
+    local info = debug.getinfo(type(f) == "function" and f or getmetatable(f).__call, "S")
+    name = info.short_src:match("[^/]*$") .. ":" .. info.linedefined
+  end
+  return Function(f, name)
+end
+
+function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
+
+---Programs compiled since the last reset.
+function func.compiled() return compiled end
+
+---Forget them (configuration reset).
+function func.reset()
+  for _, entry in ipairs(compiled) do entry.stale = true end
+  compiled = {}
+end
+
+---f(event, entry) is called with "compile" and "execute".
+function func.listen(f) listeners[#listeners + 1] = f end
+
+---Text of what was compiled for a function.
+function func.check_traced(f, who)
+  if not func.is_function(f) then
+    blame.error(who .. ": the function must be compiled: wrap it in ipu.func(...)", "value")
+  end
+end
+
+return func

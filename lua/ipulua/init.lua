@@ -1,0 +1,80 @@
+-- ipulua: the public names, a line each. Rarely used parts load when first asked for.
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+
+local ipu = {}
+
+local function split_name(name) return name:match("^(.-)%.?([^.]+)$") end
+
+-- Ops stand where their rows say: add, nn.relu, random.normal.
+for name, f in pairs(core.ops) do
+  local module, leaf = split_name(name)
+  local place = ipu
+  if module ~= "" then
+    ipu[module] = ipu[module] or {}
+    place = ipu[module]
+  end
+  if not core.describe_op(name).internal then place[leaf] = f end
+end
+
+-- name = {file, field}; field false: the whole module
+local public = {
+  Variable = {"variables", "Variable"}, global_variables = {"variables", "global_variables"},
+  trainable_variables = {"variables", "trainable_variables"},
+  tensor = {"creation", "tensor"}, constant = {"creation", "constant"}, zeros = {"creation", "zeros"},
+  ones = {"creation", "ones"}, full = {"creation", "full"}, eye = {"creation", "eye"}, arange = {"creation", "arange"},
+  linspace = {"creation", "linspace"}, is_tensor = {"creation", "is_tensor"},
+  func = {"func", "func"}, loops = {"loops", false}, range = {"loops", "range"}, cond = {"loops", "cond"},
+  while_loop = {"loops", "while_loop"},
+  gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
+  IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
+}
+
+local configuration <const> = {
+  "IPUConfig", "configure_ipu_system", "reset_ipu_configuration", "get_ipu_config", "get_num_of_ipus_in_device",
+  "running_on_ipu_model", "use_synthetic_data_for", "set_flags", "selection_order",
+}
+for _, name in ipairs(configuration) do public[name] = {"config", name} end
+
+-- Enumerations and whatever a module offers under the name of a public field.
+local function find(name)
+  local at = public[name]
+  if at then
+    local module = require("ipulua." .. at[1])
+    if at[2] then return module[at[2]] end
+    return module
+  end
+  return require("ipulua.enums")[name]
+end
+
+setmetatable(ipu, {
+  __index = function(t, name)
+    local value = find(name)
+    if value == nil then
+      local near = type(name) == "string" and require("ipulua.nearest").find(name, ipu.__names())
+      blame.error(string.format("ipu has no '%s'%s", tostring(name), near and "; did you mean '" .. near .. "'?" or ""), "value")
+    end
+    rawset(t, name, value)
+    return value
+  end,
+})
+
+---Every public name, for completion and suggestions.
+function ipu.__names()
+  local names = {}
+  for name in pairs(public) do names[#names + 1] = name end
+  for name in next, ipu do names[#names + 1] = name end
+  for name in pairs(require "ipulua.enums") do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+---For files that add public names: ipu.__add("data", "data", false).
+function ipu.__add(name, module, field) public[name] = {module, field} end
+
+function ipu.set_num_threads(n) core.set_threads(n) end
+
+return ipu

@@ -1,0 +1,264 @@
+-- Loops and branches on the device. Their bodies are traced once; what they carry are the values handed over and every
+-- variable that the body changes.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local func = require "ipulua.func"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local loops = {}
+
+-- A carried value as a tensor: Lua integers are int32, other numbers float32.
+local function carried_tensor(value)
+  if math.type(value) == "integer" then return core.tensor(value, "int32") end
+  if type(value) == "number" then return core.tensor(value, "float32") end
+  if type(value) == "boolean" then return core.tensor(value, "bool") end
+  if core.is_variable(value) then return value:read_value() end
+  if core.is_tensor(value) then return value end
+  return core.tensor(value)
+end
+
+local function carried_list(inputs)
+  if inputs == nil then return {} end
+  if not structure.is_plain(inputs) then inputs = {inputs} end
+  local list = {}
+  for i, value in ipairs(inputs) do list[i] = carried_tensor(value) end
+  return list
+end
+
+local function count_tensor(n, who)
+  if core.is_variable(n) then n = n:read_value() end
+  if core.is_tensor(n) then
+    local dtype, shape = core.type_of(n)
+    if dtype ~= "int32" or #shape > 0 then
+      blame.error(string.format("%s: the count must be an int32 scalar, got %s", who, structure.type_text(dtype, shape)), "type")
+    end
+    return n
+  end
+  if math.type(n) ~= "integer" then
+    n = math.tointeger(n) or blame.error(who .. ": the count must be an integer, got " .. args.describe(n), "type")
+  end
+  if n < 0 then blame.error(who .. ": the count must not be negative, got " .. n, "value") end
+  return core.tensor(n, "int32")
+end
+
+-- How many values f takes: a number, or nil when it takes any.
+local function parameter_count(f)
+  if func.is_function(f) then f = f.f end
+  if type(f) ~= "function" then return nil end
+  local info = debug.getinfo(f, "u")
+  return not info.isvararg and info.nparams or nil
+end
+
+---An error when f declares another number of parameters than it is given values.
+function loops.check_parameters(f, given, role)
+  local declared = parameter_count(f)
+  if declared and declared ~= given then
+    blame.error(string.format("the %s declares %d parameter%s, but it is given %d value%s", role, declared,
+      declared == 1 and "" or "s", given, given == 1 and "" or "s"), "type")
+  end
+end
+
+local function symbolic_like(tensors)
+  local list = {}
+  for i, t in ipairs(tensors) do
+    local dtype, shape = core.type_of(t)
+    list[i] = core.trace_argument(dtype, shape, "carried " .. i)
+  end
+  return list
+end
+
+-- Results of a body: tensors first, then ops (nil here); as many as carried, of the same types.
+local function check_results(who, carried, results)
+  local list, n = {}, results.n
+  if n == 1 and structure.is_plain(results[1]) then
+    results, n = results[1], #results[1]
+  end
+  for i = 1, n do
+    if results[i] ~= nil then list[#list + 1] = carried_tensor(results[i]) end
+  end
+  if #list ~= #carried then
+    blame.error(string.format("%s: the body returned %d value%s, but %d value%s %s carried", who, #list,
+      #list == 1 and "" or "s", #carried, #carried == 1 and "" or "s", #carried == 1 and "is" or "are"), "type")
+  end
+  for i, value in ipairs(list) do
+    local want_dtype, want = core.type_of(carried[i])
+    local dtype, shape = core.type_of(value)
+    local a, b = structure.type_text(want_dtype, want), structure.type_text(dtype, shape)
+    if a ~= b then
+      blame.error(string.format("%s: carried value %d is %s, but the body returned %s", who, i, a, b), "type")
+    end
+  end
+  return list
+end
+
+local function body_arguments(who, body, carried, infeed)
+  local given = {table.unpack(carried)}
+  local n = #given
+  if infeed then
+    local element = table.pack(infeed:dequeue_in_loop(who))
+    for i = 1, element.n do given[n + i] = element[i] end
+    n = n + element.n
+  end
+  loops.check_parameters(body, n, who .. " body")
+  return given, n
+end
+
+local function unpack_results(list)
+  return table.unpack(list)
+end
+
+-- Outside a traced function a loop is a program of its own.
+local function at_once(f, ...)
+  return func.func(f, {name = "loop"})(...)
+end
+
+local repeat_spec <const> = {
+  {"n", "any"}, {"body", "callable"}, {"inputs", "any", optional = true}, {"infeed_queue", "any", optional = true},
+  {"use_while_v1", "boolean", true},
+}
+
+local function trace_repeat(a)
+  local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs)
+  local _ <close> = tracing.guard()
+  core.trace_begin(true)
+  core.trace_argument("int32", {}, "iteration")
+  local given, n = body_arguments("repeat_n", a.body, symbolic_like(carried), a.infeed_queue)
+  local results = check_results("repeat_n", carried, table.pack(a.body(table.unpack(given, 1, n))))
+  return core.end_repeat(count, carried, results)
+end
+
+---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
+function loops.repeat_n(...)
+  local a = args.check("repeat_n", repeat_spec, ...)
+  if tracing.is_active() then return unpack_results(trace_repeat(a)) end
+  local carried = carried_list(a.inputs)
+  return at_once(function(count, ...)
+    return unpack_results(trace_repeat{n = count, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue})
+  end, count_tensor(a.n, "repeat_n"), table.unpack(carried))
+end
+
+local while_spec <const> = {
+  {"condition", "callable"}, {"body", "callable"}, {"inputs", "any", optional = true},
+  {"infeed_queue", "any", optional = true}, {"maximum_iterations", "any", optional = true}, {"use_while_v1", "boolean", true},
+}
+
+local function trace_while(a)
+  local carried = carried_list(a.inputs)
+  local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
+  local _ <close> = tracing.guard()
+  core.trace_begin(true)
+  local given = symbolic_like(carried)
+  loops.check_parameters(a.condition, #given, "while_loop condition")
+  local test = a.condition(table.unpack(given))
+  local dtype, shape = core.type_of(test)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("while_loop: the condition must give a bool scalar, got "
+      .. (dtype and structure.type_text(dtype, shape) or args.describe(test)), "type")
+  end
+  local condition = core.suspend{test}
+  core.trace_begin(true)
+  local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)
+  local results = check_results("while_loop", carried, table.pack(a.body(table.unpack(values, 1, n))))
+  local body = core.suspend(results)
+  return core.end_while(condition, limit, carried, body)
+end
+
+---body while condition(carried…) holds; the condition never sees the infeed element.
+function loops.while_loop(...)
+  local a = args.check("while_loop", while_spec, ...)
+  if tracing.is_active() then return unpack_results(trace_while(a)) end
+  return at_once(function(...)
+    return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
+      maximum_iterations = a.maximum_iterations})
+  end, table.unpack(carried_list(a.inputs)))
+end
+
+-- In a traced function the loop's body runs once, between the iterator's two calls.
+local function traced_range(n)
+  local count = count_tensor(n, "range")
+  local depth, state = core.trace_depth(), "before"
+  local where = core.where()
+  local function step()
+    if state == "before" then
+      state = "inside"
+      core.trace_begin(true)
+      return core.trace_argument("int32", {}, "iteration")
+    end
+    state = "after"
+    if core.trace_depth() ~= depth + 1 then blame.error("ipu.range: a loop inside it is still open", "runtime") end
+    core.end_repeat(count, {}, {})
+    return nil
+  end
+  local closing = setmetatable({}, {__close = function(_, err)
+    if state ~= "inside" then return end
+    core.trace_give_up(depth)
+    if err == nil then
+      blame.error("ipu.range: a loop on the device can't be left by break or return; use ipu.while_loop", "runtime", where)
+    end
+  end})
+  return step, nil, nil, closing
+end
+
+---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+function loops.range(n)
+  if tracing.is_active() then return traced_range(n) end
+  if core.is_tensor(n) or core.is_variable(n) then n = n:item() end
+  local count = math.tointeger(n) or blame.error("range: the count must be an integer, got " .. args.describe(n), "type")
+  local i = -1
+  return function()
+    i = i + 1
+    if i < count then return i end
+    return nil
+  end
+end
+
+local function branch(f, role)
+  core.trace_begin(true)
+  loops.check_parameters(f, 0, role)
+  local results = table.pack(f())
+  local count = results.n
+  results.n = nil
+  local leaves, template = structure.flatten(results)
+  local types = {}
+  for i, leaf in ipairs(leaves) do
+    local dtype, shape = core.type_of(leaf)
+    types[i] = structure.type_text(dtype, shape)
+  end
+  return core.suspend(leaves), leaves, template, count, types
+end
+
+local function trace_cond(pred, yes_fn, no_fn)
+  local _ <close> = tracing.guard()
+  local yes, leaves, template, count, yes_types = branch(yes_fn, "true branch")
+  local no, _, no_template, _, no_types = branch(no_fn, "false branch")
+  if structure.key(template) ~= structure.key(no_template) or table.concat(yes_types, ", ") ~= table.concat(no_types, ", ") then
+    blame.error(string.format("cond: the branches return different values: %s and %s",
+      table.concat(yes_types, ", "), table.concat(no_types, ", ")), "type")
+  end
+  local results = core.end_cond(pred, yes, no, #leaves)
+  return table.unpack(structure.rebuild(template, results), 1, count)
+end
+
+local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
+
+---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
+function loops.cond(...)
+  local a = args.check("cond", cond_spec, ...)
+  local pred = a.pred
+  if core.is_variable(pred) then pred = pred:read_value() end
+  if core.is_symbolic(pred) then
+    local dtype, shape = core.type_of(pred)
+    if dtype ~= "bool" or #shape > 0 then
+      blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
+    end
+    return trace_cond(pred, a.true_fn, a.false_fn)
+  end
+  if core.is_tensor(pred) then pred = pred:item() end
+  if pred then return a.true_fn() end
+  return a.false_fn()
+end
+
+return loops

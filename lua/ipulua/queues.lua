@@ -1,0 +1,100 @@
+-- Outfeed queues: values leave a running program by them, in the structure that was enqueued.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local enums = require "ipulua.enums"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local queues = {}
+
+---@class IPUOutfeedQueue
+local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
+
+local outfeed_spec <const> = {
+  {"outfeed_mode", enums.IPUOutfeedMode, "ALL"}, {"device_ordinal", "integer", optional = true}, {"buffer_depth", "integer", 3},
+  {"optimise_latency", "boolean", false},
+}
+
+function IPUOutfeedQueue:init(...)
+  local a = args.check("IPUOutfeedQueue", outfeed_spec, ...)
+  if a.buffer_depth < 1 then
+    blame.error("IPUOutfeedQueue: 'buffer_depth' must be at least 1, got " .. a.buffer_depth, "value")
+  end
+  self.outfeed_mode, self.device_ordinal, self.buffer_depth = a.outfeed_mode, a.device_ordinal or 0, a.buffer_depth
+  self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
+  self.enqueued = false
+end
+
+---Only inside a traced function; once per queue and function.
+function IPUOutfeedQueue:enqueue(value, ...)
+  if not tracing.is_active() then
+    blame.error("IPUOutfeedQueue.enqueue works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
+  end
+  if select("#", ...) > 0 then
+    blame.error("IPUOutfeedQueue.enqueue takes one value; a list is written enqueue{a, b}", "type")
+  end
+  if value == nil then blame.error("IPUOutfeedQueue.enqueue: there is nothing to enqueue", "type") end
+  local root = tracing.root()
+  if self.enqueued_in == root then
+    blame.error("IPUOutfeedQueue.enqueue: a queue can be enqueued to only once in a program; make a second queue", "value")
+  end
+  local leaves, template = structure.flatten(value, function(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
+  end)
+  local types = {}
+  for i, leaf in ipairs(leaves) do
+    if math.type(leaf) == "integer" then leaf = core.tensor(leaf, "int32") end
+    if not core.is_tensor(leaf) then leaf = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf) end
+    leaves[i] = leaf
+    local dtype, shape = core.type_of(leaf)
+    types[i] = {dtype = dtype, shape = shape}
+  end
+  self.enqueued, self.enqueued_in, self.template, self.types = true, root, template, types
+  self.queue:enqueue(leaves)
+end
+
+function IPUOutfeedQueue:check_enqueued(who)
+  if not self.enqueued then
+    blame.error("IPUOutfeedQueue." .. who .. ": nothing is enqueued to this queue by any program yet", "value")
+  end
+end
+
+local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
+
+---All values since the last call, stacked (mode ALL); the newest (mode LAST).
+function IPUOutfeedQueue:dequeue(...)
+  local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
+  self:check_enqueued("dequeue")
+  if a.wait_for_completion and queues.wait then queues.wait() end
+  return structure.rebuild(self.template, self.queue:take(self.types))
+end
+
+local function unstack(tensors)
+  local list = {}
+  for i, t in ipairs(tensors) do list[i] = t[1] end
+  return list
+end
+
+---One value at a time, until the queue is empty; with a job, until that has ended too.
+function IPUOutfeedQueue:iter(job)
+  if self.outfeed_mode ~= "ALL" then
+    blame.error("IPUOutfeedQueue.iter: only a queue of mode ALL can be iterated", "runtime")
+  end
+  return function()
+    while true do
+      if self.enqueued and self.queue:count() > 0 then
+        return structure.rebuild(self.template, unstack(self.queue:take(self.types, 1)))
+      end
+      if not job or job:done() and self.queue:count() == 0 then return nil end
+      job:poll()
+    end
+  end
+end
+
+function IPUOutfeedQueue:deleter() self.queue:clear() end
+
+queues.IPUOutfeedQueue = IPUOutfeedQueue
+return queues

@@ -1,0 +1,86 @@
+-- IPUStrategy: what is made in its scope lives on the IPU, what it runs is compiled.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local func = require "ipulua.func"
+local scope = require "ipulua.scope"
+local structure = require "ipulua.structure"
+
+local strategy = {}
+
+---@class IPUStrategy
+local IPUStrategy = class.new("IPUStrategy")
+
+local strategy_spec <const> = {
+  {"ipu_device", "string", "/device:IPU:0"}, {"cpu_device", "string", "/device:CPU:0"}, {"enable_dataset_iterators", "boolean", true},
+  {"enable_keras_extensions", "boolean", true},
+}
+
+function IPUStrategy:init(...)
+  local a = args.check("IPUStrategy", strategy_spec, ...)
+  self.ipu_device, self.cpu_device = a.ipu_device, a.cpu_device
+  self.enable_dataset_iterators, self.enable_keras_extensions = a.enable_dataset_iterators, a.enable_keras_extensions
+  self.num_replicas_in_sync = 1
+end
+
+local current = {}
+
+function IPUStrategy:scope()
+  current[#current + 1] = self
+  return scope.new("strategy:scope()", function() table.remove(current) end)
+end
+
+---The strategy whose scope is open, nil outside.
+---@return IPUStrategy?
+function strategy.current() return current[#current] end
+
+local function refuse_float64(value, role)
+  for _, leaf in ipairs((structure.flatten(value))) do
+    if not core.is_variable(leaf) and (core.type_of(leaf)) == "float64" then
+      blame.error(string.format("strategy:run: float64 is not supported for an %s; cast it to float32", role), "type")
+    end
+  end
+end
+
+local run_spec <const> = {{"fn", "any"}, {"args", "any", optional = true}, {"kwargs", "table", optional = true}}
+
+-- {a, b, name = c}: positional ones, then one table of the named ones.
+local function spread(given)
+  if given == nil then return {n = 0} end
+  if not structure.is_plain(given) then return {n = 1, given} end
+  local list, named = {n = 0}, nil
+  for k, v in pairs(given) do
+    if math.type(k) == "integer" then
+      list[k] = v
+      if k > list.n then list.n = k end
+    else
+      named = named or {}
+      named[k] = v
+    end
+  end
+  if named then
+    list.n = list.n + 1
+    list[list.n] = named
+  end
+  return list
+end
+
+---Run a compiled function; {a, b, name = c} are its arguments.
+function IPUStrategy:run(...)
+  local a = args.check("IPUStrategy.run", run_spec, ...)
+  func.check_traced(a.fn, "strategy:run")
+  local given = spread(a.args)
+  refuse_float64(given, "input")
+  local results = table.pack(a.fn(table.unpack(given, 1, given.n)))
+  refuse_float64(results, "output")
+  return table.unpack(results, 1, results.n)
+end
+
+function IPUStrategy:experimental_run_v2()
+  blame.error("strategy:experimental_run_v2 was removed; use strategy:run(fn, {args})", "runtime")
+end
+
+strategy.IPUStrategy = IPUStrategy
+return strategy

@@ -1,0 +1,111 @@
+-- Differentiation: ipu.gradients in a traced function, ipu.GradientTape anywhere.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local scope = require "ipulua.scope"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local tape = {}
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+local function as_list(x)
+  if is_value(x) then return {x} end
+  return x
+end
+
+-- grad_ys as the binding wants them: false where none is given.
+local function seeds(dys, count)
+  if dys == nil then return nil end
+  dys = as_list(dys)
+  local list = {}
+  for i = 1, count do list[i] = dys[i] or false end
+  return list
+end
+
+local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}
+
+---d(sum of ys) / d xs, a list; nil where there is no path.
+function tape.gradients(...)
+  local a = args.check("gradients", gradients_spec, ...)
+  local ys, xs = as_list(a.ys), as_list(a.xs)
+  if not tracing.is_active() then
+    blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
+  end
+  local found = core.gradients(ys, xs, seeds(a.grad_ys, #ys))
+  for i = 1, #xs do found[i] = found[i] or nil end
+  return found
+end
+
+---@class GradientTape: Scope
+local GradientTape = scope.Scope:extend("GradientTape")
+
+local open = {} -- eager tapes that still hold notes, weakly
+setmetatable(open, {__mode = "k"})
+
+local tape_spec <const> = {{"persistent", "boolean", false}, {"watch_accessed_variables", "boolean", true}}
+
+function GradientTape:init(...)
+  local a = args.check("GradientTape", tape_spec, ...)
+  self.persistent = a.persistent
+  self.eager = not tracing.is_active()
+  self.recording = true
+  self.used = false
+  if self.eager then
+    core.tape_open()
+    open[self] = true
+  end
+  scope.Scope.init(self, "GradientTape()", function(s) s:stop() end)
+end
+
+function GradientTape:stop()
+  if not self.recording then return end
+  self.recording = false
+  if self.eager then core.tape_pause() end
+end
+
+---Symbolic and recorded tensors need no watching; kept because scripts say it.
+function GradientTape:watch(_) return self end
+
+local gradient_spec <const> = {
+  {"target", "any"}, {"sources", "any"}, {"output_gradients", "any", optional = true},
+  {"unconnected_gradients", "string", "none", choices = {"none", "zero"}},
+}
+
+---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+function GradientTape:gradient(...)
+  local a = args.check("GradientTape.gradient", gradient_spec, ...)
+  if self.used and not self.persistent then
+    blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = true}", "runtime")
+  end
+  self.used = true
+  local ys = as_list(a.target)
+  local leaves, template = structure.flatten(a.sources)
+  local dys = seeds(a.output_gradients, #ys)
+  local found
+  if self.eager and not tracing.is_active() then found = core.tape_gradients(ys, leaves, dys)
+  else found = core.gradients(ys, leaves, dys) end
+  for i, leaf in ipairs(leaves) do
+    local g = found[i] or nil
+    if g == nil and a.unconnected_gradients == "zero" then
+      local dtype, shape = leaf.dtype, leaf.shape
+      g = core.full(shape, 0, dtype)
+    end
+    found[i] = g
+  end
+  if template.leaf then return found[1] end
+  return structure.rebuild(template, found)
+end
+
+function GradientTape:__gc()
+  if self.recording and self.eager then core.tape_pause() end
+  open[self] = nil
+  if self.eager and next(open) == nil then core.tape_drop() end
+end
+
+tape.GradientTape = GradientTape
+tape.class = class
+return tape

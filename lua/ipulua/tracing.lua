@@ -1,0 +1,49 @@
+-- What is being traced now. Errors leave no trace open: a guard closes what was begun.
+
+local core = require "ipulua.core"
+
+local tracing = {}
+
+local serial, roots = 0, {} -- roots: serial numbers of the open root traces, innermost last
+
+---@return boolean
+function tracing.is_active() return core.trace_depth() > 0 end
+
+---A number for the function being traced, nil outside.
+---@return integer?
+function tracing.root() return roots[#roots] end
+
+local guard_meta = {__close = function(self, err)
+  if err ~= nil then
+    core.trace_give_up(self.depth)
+    while #roots > self.roots do table.remove(roots) end
+  end
+end}
+
+---To be closed: an error gives up the traces begun since.
+function tracing.guard()
+  return setmetatable({depth = core.trace_depth(), roots = #roots}, guard_meta)
+end
+
+function tracing.begin_root()
+  serial = serial + 1
+  roots[#roots + 1] = serial
+  core.trace_begin(false)
+end
+
+function tracing.end_root(results, name)
+  if core.trace_depth() == 0 then error("no trace is open") end
+  local program = core.trace_end(results, name)
+  table.remove(roots)
+  return program
+end
+
+local shown_meta = {__close = function(self) core.trace_show(self.token) end}
+
+---Run f as if nothing were traced (initialisers, host work).
+function tracing.outside(f, ...)
+  local _ <close> = setmetatable({token = core.trace_hide()}, shown_meta)
+  return f(...)
+end
+
+return tracing

@@ -1,0 +1,137 @@
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local enum = require "ipulua.enum"
+
+local Schedule = enum.new("PipelineSchedule", {"Grouped", "Interleaved", "Sequential"})
+local Layer = class.new("Layer")
+
+local dense <const> = {
+  {"units", "integer"},
+  {"activation", {"string", "callable"}, "linear"},
+  {"use_bias", "boolean", true},
+  {"name", "string", optional = true},
+}
+local sequential <const> = {{"layers", "list", {}, list = true}, {"name", "string", optional = true}}
+local reduce <const> = {{"x", "tensor"}, {"axis", {"integer", "list"}, optional = true}, {"keepdims", "boolean", false}}
+local reshape <const> = {{"x", "any"}, {"shape", "list"}}
+local slices <const> = {{"x", "any", whole = true}, {"name", "string", optional = true}}
+
+local function message_of(...)
+  local ok, message = pcall(args.check, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("args.check", function()
+  it("reads every spelling of a call alike", function()
+    local expected = {units = 256, activation = "relu", use_bias = true}
+    for _, given in ipairs {
+      {256, "relu"}, {256, {activation = "relu"}}, {{256, activation = "relu"}}, {{256, "relu"}},
+      {{units = 256, activation = "relu"}}, {256, "relu", {}}, {256, "relu", nil, nil},
+      {256, "relu", {use_bias = true}},
+    } do
+      assert.same(expected, args.check("Dense", dense, table.unpack(given, 1, #given)))
+    end
+  end)
+
+  it("takes nil for the default, holes in a constructor too", function()
+    assert.same({units = 3, activation = "linear", use_bias = false}, args.check("Dense", dense, 3, nil, false))
+    assert.same({units = 3, activation = "linear", use_bias = false}, args.check("Dense", dense, {3, nil, false}))
+  end)
+
+  it("takes the list part as the first argument where that is a list", function()
+    assert.same({layers = {1, 2}, name = "m"}, args.check("Sequential", sequential, {1, 2, name = "m"}))
+    assert.same({layers = {1, 2}, name = "m"}, args.check("Sequential", sequential, {1, 2}, {name = "m"}))
+    assert.same({layers = {1, 2}, name = "m"}, args.check("Sequential", sequential, {layers = {1, 2}, name = "m"}))
+    assert.same({layers = {1, 2}, name = "m"}, args.check("Sequential", sequential, {1, 2}, "m"))
+    assert.same({layers = {}, name = "m"}, args.check("Sequential", sequential, {name = "m"}))
+    assert.same({layers = {}}, args.check("Sequential", sequential))
+    assert.same({shape = {}}, args.check("zeros", {{"shape", "list", list = true}}, {}))
+  end)
+
+  it("keeps a list apart from a table of names", function()
+    assert.same({x = 1, shape = {2, 3}}, args.check("reshape", reshape, 1, {2, 3}))
+    assert.same({x = 1, shape = {}}, args.check("reshape", reshape, 1, {}))
+    assert.same({x = 1, shape = {2}}, args.check("reshape", reshape, 1, {shape = {2}}))
+    local x = setmetatable({}, {__name = "Tensor", is_tensor = true})
+    assert.same({0, -1}, args.check("reduce_sum", reduce, x, {axis = {0, -1}}).axis)
+    assert.same({0, -1}, args.check("reduce_sum", reduce, x, {0, -1}).axis)
+    assert.same(1, args.check("reduce_sum", reduce, {x, axis = 1}).axis)
+  end)
+
+  it("leaves a single table whole where the row says so", function()
+    assert.same({x = {a = 1}}, args.check("slices", slices, {a = 1}))
+    assert.same({x = {a = 1}, name = "n"}, args.check("slices", slices, {a = 1}, {name = "n"}))
+    assert.same({x = {1, 2}, name = "n"}, args.check("slices", slices, {1, 2}, "n"))
+  end)
+
+  it("accepts integral floats as integers and gives integers", function()
+    local units = args.check("Dense", dense, 3.0).units
+    assert.equal("integer", math.type(units))
+  end)
+
+  it("turns enumeration values into members", function()
+    local spec <const> = {{"schedule", Schedule, "Grouped"}}
+    assert.equal("Interleaved", args.check("pipeline", spec, {schedule = "interleaved"}).schedule)
+    assert.equal("Grouped", args.check("pipeline", spec).schedule)
+    assert.matches("pipeline: 'schedule': 'fast' is not a PipelineSchedule; choose one of Grouped, Interleaved, Sequential",
+      message_of("pipeline", spec, {schedule = "fast"}), 1, true)
+    assert.equal("value", blame.last.kind)
+  end)
+
+  it("accepts instances of a class and its descendants", function()
+    local Dense = Layer:extend("Dense")
+    local spec <const> = {{"layer", Layer}}
+    local layer = Dense()
+    assert.equal(layer, args.check("wrap", spec, layer).layer)
+    assert.matches("wrap: 'layer' must be a Layer, got Schedule", message_of("wrap", spec, class.new("Schedule")()), 1, true)
+  end)
+
+  it("copies a default that is a table", function()
+    local spec <const> = {{"metrics", "list", {}}}
+    local first = args.check("compile", spec).metrics
+    first[1] = "accuracy"
+    assert.same({}, args.check("compile", spec).metrics)
+  end)
+
+  it("checks choices and checks of its own", function()
+    local spec <const> = {{"padding", "string", "VALID", choices = {"VALID", "SAME"}},
+      {"rate", "number", 0, check = function(v) return (v < 0 or v >= 1) and "must be in [0, 1), got " .. v or nil end}}
+    assert.matches("conv: 'padding' must be one of 'VALID', 'SAME', got string (full)", message_of("conv", spec, "full"), 1, true)
+    assert.matches("conv: 'rate' must be in [0, 1), got 2", message_of("conv", spec, {rate = 2}), 1, true)
+  end)
+
+  for _, case in ipairs {
+    {"a wrong type", {"256"}, "Dense: 'units' must be an integer, got string (256)"},
+    {"a fraction", {2.5}, "Dense: 'units' must be an integer, got number (2.5)"},
+    {"a boolean", {true}, "Dense: 'units' must be an integer, got boolean (true)"},
+    {"a union", {1, 5}, "Dense: 'activation' must be a string or a function, got integer (5)"},
+    {"an unknown name", {1, {activaton = "relu"}}, "Dense has no argument 'activaton'; did you mean 'activation'?"},
+    {"an unknown name that is near to none", {{1, zzz = 1}}, "Dense has no argument 'zzz'"},
+    {"a missing argument", {}, "Dense: 'units' is missing; it must be an integer"},
+    {"an empty table", {{}}, "Dense: 'units' is missing; it must be an integer"},
+    {"too many", {1, "a", true, "n", 5}, "Dense takes at most 4 arguments, got 5"},
+    {"too many in a table", {{1, "a", true, "n", 5}}, "Dense takes at most 4 arguments, got 5"},
+    {"a second value", {{256, units = 5}}, "Dense: 'units' is given twice, by position and by name"},
+    {"a mixed last table", {1, {5, name = "n"}},
+      "Dense: the last table mixes names with a list; give the list as an argument of its own"},
+  } do
+    it("refuses " .. case[1], function()
+      local message = message_of("Dense", dense, table.unpack(case[2]))
+      assert.matches("^%[?.*args_spec.lua:%d+: ", message)
+      assert.equal(case[3], blame.last.message)
+      assert.equal("type", blame.last.kind)
+    end)
+  end
+
+  it("returns values in order from unpack", function()
+    local units, activation, use_bias, name = args.unpack("Dense", dense, 4, {name = "n"})
+    assert.same({4, "linear", true, "n"}, {units, activation, use_bias, name})
+  end)
+
+  it("checks single values", function()
+    assert.equal(4, args.check_value("seed", {"seed", "integer", 4}, nil))
+    assert.has_error(function() args.check_value("seed", {"seed", "integer"}, "x") end)
+  end)
+end)

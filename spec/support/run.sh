@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The stages of `make test`, as arguments: build, lint, checks (the C check programs), specs (busted). Every stage
+# adds to one count; the last line is "N passed, N failed", the exit status 0 if nothing failed.
+# Environment: BUILD (folder), MAKE, JOBS, CC, CFLAGS, SPECS (files or folders; all by default), TEST_TIMEOUT
+# (seconds for one program).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=${BUILD:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-2} limit=${TEST_TIMEOUT:-1800}
+passed=0 failed=0
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+
+export IPULUA=$BUILD/ipulua
+unset LUA_INIT LUA_INIT_5_4 LUA_PATH LUA_PATH_5_4 LUA_CPATH LUA_CPATH_5_4
+export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}
+export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
+export LSAN_OPTIONS=suppressions=$PWD/spec/support/lsan.supp:print_suppressions=0:${LSAN_OPTIONS:-}
+export TSAN_OPTIONS=suppressions=$PWD/spec/support/tsan.supp:${TSAN_OPTIONS:-}
+
+make_quietly() {
+  case " ${MAKEFLAGS:-}" in *j*) jobs= ;; *) jobs=-j$JOBS ;; esac
+  "$MAKE" --no-print-directory -s $jobs BUILD="$BUILD" ${CC:+CC="$CC"} ${CFLAGS:+CFLAGS="$CFLAGS"} "$@"
+}
+
+# One thing that passes or fails as a whole.
+count_whole() { # name, command ...
+  local name=$1; shift
+  if "$@"; then passed=$((passed + 1)); else echo "FAIL $name"; failed=$((failed + 1)); fi
+}
+
+# A program whose last line of the form "N passed, N failed" is its count. One that dies counts as a failure.
+count_lines() { # name, command ...
+  local name=$1 status counts; shift
+  timeout -k 10 "$limit" "$@" 2>&1 </dev/null | tee "$output" | grep -vE '^[0-9]+ passed, [0-9]+ failed$'
+  status=${PIPESTATUS[0]}
+  counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)
+  echo "$name: ${counts:-no count}"
+  if [ -n "$counts" ]; then
+    passed=$((passed + ${counts%% *}))
+    counts=${counts#*, }
+    failed=$((failed + ${counts%% *}))
+  fi
+  if [ -z "$counts" ] || { [ "$status" != 0 ] && [ "${counts%% *}" = 0 ]; }; then
+    echo "FAIL $name: exit status $status$([ "$status" = 124 ] && echo ", stopped after $limit seconds")"
+    failed=$((failed + 1))
+  fi
+}
+
+for stage; do
+  case $stage in
+    build) count_whole build make_quietly all checks ;;
+    lint) count_whole lint make_quietly lint ;;
+    checks)
+      for source in spec/support/*_check.c; do
+        program=$BUILD/$(basename "$source" .c)
+        [ -e "$source" ] && count_lines "$(basename "$program")" "./$program"
+      done ;;
+    specs)
+      if [ -x "$BUILD/ipulua" ]; then
+        count_lines specs busted --lua="$BUILD/ipulua" -o spec/support/output.lua ${SPECS:-}
+      else
+        echo "FAIL specs: there is no $BUILD/ipulua"
+        failed=$((failed + 1))
+      fi ;;
+  esac
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,32 @@
+#include "base/interrupt.h"
+
+#include <stdatomic.h>
+
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may use lock-free atomics only");
+
+static atomic_int raised, pending, held;
+
+int interrupt_raise(void) {
+  int count = atomic_fetch_add(&raised, 1) + 1;
+  atomic_store(&pending, count > 1 ? INTERRUPT_NOW : INTERRUPT_SOON);
+  return count;
+}
+
+Interrupt interrupt_pending(void) { return (Interrupt)atomic_load_explicit(&pending, memory_order_relaxed); }
+
+Interrupt interrupt_take(void) { return (Interrupt)atomic_exchange(&pending, INTERRUPT_NONE); }
+
+void interrupt_reset(void) {
+  atomic_store(&pending, INTERRUPT_NONE);
+  atomic_store(&raised, 0);
+  atomic_store(&held, 0);
+}
+
+void interrupt_hold(void) { atomic_fetch_add(&held, 1); }
+
+void interrupt_unhold(void) {
+  int n = atomic_load(&held);
+  while (n > 0 && !atomic_compare_exchange_weak(&held, &n, n - 1)) continue; /* a reset may have come first */
+}
+
+bool interrupt_held(void) { return atomic_load(&held) > 0; }

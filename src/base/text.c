@@ -1,0 +1,88 @@
+#include "base/text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for count more bytes and the final zero. */
+static bool reserve(Text *t, size_t count) {
+  if (t->failed) return false;
+  if (count < t->capacity - t->used) return true;
+  size_t capacity = t->capacity ? t->capacity : 64;
+  while (capacity - t->used <= count && capacity < SIZE_MAX / 4) capacity *= 2;
+  char *data = capacity - t->used > count ? realloc(t->data, capacity) : NULL;
+  if (!data) return t->failed = true, false;
+  t->data = data;
+  t->capacity = capacity;
+  return true;
+}
+
+void text_add_bytes(Text *t, const char *bytes, size_t count) {
+  if (!reserve(t, count)) return;
+  memcpy(t->data + t->used, bytes, count);
+  t->used += count;
+  t->data[t->used] = 0;
+}
+
+void text_add(Text *t, const char *s) { text_add_bytes(t, s, strlen(s)); }
+
+void text_fill(Text *t, char c, size_t count) {
+  if (!reserve(t, count)) return;
+  memset(t->data + t->used, c, count);
+  t->used += count;
+  t->data[t->used] = 0;
+}
+
+void text_print(Text *t, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, args);
+  if (n < 0) t->failed = true;
+  else if (reserve(t, (size_t)n)) {
+    vsnprintf(t->data + t->used, (size_t)n + 1, format, again);
+    t->used += (size_t)n;
+  }
+  va_end(again);
+  va_end(args);
+}
+
+static const char *json_escape(char c) {
+  switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+  }
+  return NULL;
+}
+
+void text_add_json(Text *t, const char *s) {
+  text_add(t, "\"");
+  for (; *s; s++) {
+    const char *escape = json_escape(*s);
+    if (escape) text_add(t, escape);
+    else if ((unsigned char)*s < 0x20 || *s == 0x7f) text_print(t, "\\u%04x", (unsigned)*s);
+    else text_add_bytes(t, s, 1);
+  }
+  text_add(t, "\"");
+}
+
+void text_trim_end(Text *t, size_t from) {
+  while (t->used > from && t->data[t->used - 1] == ' ') t->data[--t->used] = 0;
+}
+
+char *text_take(Text *t) {
+  if (!t->data && !t->failed) text_add(t, "");
+  char *data = t->data;
+  if (t->failed) free(data), data = NULL;
+  *t = (Text){.data = NULL};
+  return data;
+}
+
+void text_free(Text *t) {
+  free(t->data);
+  *t = (Text){.data = NULL};
+}

@@ -1,0 +1,24 @@
+/* Text that grows. Failure (memory out) is sticky: build first, ask once at the end. */
+#ifndef IPULUA_BASE_TEXT_H
+#define IPULUA_BASE_TEXT_H
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct Text {
+  char *data; /* used bytes and a final zero; NULL while empty */
+  size_t used, capacity;
+  bool failed;
+} Text; /* = {0} to begin with */
+
+void text_add(Text *t, const char *s);
+void text_add_bytes(Text *t, const char *bytes, size_t count);
+void text_fill(Text *t, char c, size_t count);
+void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A JSON string with its quotes; bytes from 128 on are copied as they are (UTF-8 in, UTF-8 out). */
+void text_add_json(Text *t, const char *s);
+/* Drop the spaces at the end, but nothing before byte from. */
+void text_trim_end(Text *t, size_t from);
+char *text_take(Text *t); /* yours, t is empty again; NULL when something failed */
+void text_free(Text *t);
+#endif

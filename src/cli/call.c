@@ -1,0 +1,81 @@
+#include "cli/call.h"
+
+#include <lauxlib.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "base/interrupt.h"
+
+/* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
+static _Atomic(lua_State *) running;
+
+/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by itself)
+ * the hook waits; when the library took it, the hook has nothing left to do. */
+static void stop(lua_State *L, lua_Debug *event) {
+  (void)event;
+  Interrupt pending = interrupt_pending();
+  if (pending == INTERRUPT_SOON && interrupt_held()) return;
+  lua_sethook(L, NULL, 0, 0);
+  if (pending == INTERRUPT_NONE) return;
+  interrupt_take();
+  /* Blame the innermost line of Lua code. */
+  const char *line = "";
+  lua_Debug caller;
+  for (int level = 0; !*line && lua_getstack(L, level, &caller); level++) {
+    lua_getinfo(L, "Sl", &caller);
+    if (caller.currentline > 0) line = lua_pushfstring(L, "%s:%d: ", caller.short_src, caller.currentline);
+  }
+  lua_pushfstring(L, "%sinterrupted!", line);
+  lua_error(L);
+}
+
+/* lua_sethook is the one function of Lua that may be called here. */
+static void on_interrupt(int number) {
+  if (interrupt_raise() > 1) signal(number, SIG_DFL); /* the next one ends the process */
+  lua_State *L = atomic_load(&running);
+  if (L) lua_sethook(L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+}
+
+static const char *describe(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (message) return message;
+  if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);
+  return lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+}
+
+int message_with_traceback(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (!message) {
+    /* An error object that can show itself is shown as it is. */
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+    message = describe(L);
+  }
+  luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+int message_alone(lua_State *L) {
+  const char *message = describe(L);
+  luaL_traceback(L, L, message, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, TRACEBACK_KEY);
+  lua_pushstring(L, message);
+  return 1;
+}
+
+int call_with(lua_State *L, lua_CFunction handler, int arguments, int results) {
+  int base = lua_gettop(L) - arguments;
+  lua_pushcfunction(L, handler);
+  lua_insert(L, base);
+  interrupt_reset();
+  atomic_store(&running, L);
+  struct sigaction before, ours = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+  sigemptyset(&ours.sa_mask);
+  sigaction(SIGINT, &ours, &before);
+  int status = lua_pcall(L, arguments, results, base);
+  sigaction(SIGINT, &before, NULL);
+  atomic_store(&running, NULL);
+  if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0); /* a late Ctrl-C must not stop what follows */
+  interrupt_reset();
+  lua_remove(L, base);
+  return status;
+}

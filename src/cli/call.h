@@ -1,0 +1,14 @@
+/* Running Lua code from the command: protected, with a traceback, and stopped by Ctrl-C. */
+#ifndef IPULUA_CLI_CALL_H
+#define IPULUA_CLI_CALL_H
+#include <lua.h>
+
+/* Message handlers for lua_pcall. For a script: the message and its traceback. For the prompt: the message alone;
+ * the traceback is kept in registry["ipulua.traceback"]. */
+int message_with_traceback(lua_State *L);
+int message_alone(lua_State *L);
+#define TRACEBACK_KEY "ipulua.traceback"
+
+/* lua_pcall with handler; meanwhile Ctrl-C raises "interrupted!" as base/interrupt.h says. */
+int call_with(lua_State *L, lua_CFunction handler, int arguments, int results);
+#endif

@@ -1,0 +1,394 @@
+#include "cli/complete.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <lauxlib.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
+
+static const char *const keywords[] = {
+    "and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "goto",  "if",
+    "in",    "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
+};
+
+enum { BRACKETS = 64, CHAIN = 16 /* __index tables followed */ };
+
+/* Where the cursor, at the end of the text, stands. */
+typedef struct Place {
+  bool comment;             /* in a comment or a long string */
+  bool string;              /* in a quoted string, which begins at start */
+  size_t start;
+  size_t open[BRACKETS];    /* positions of the brackets that are open */
+  int depth;
+} Place;
+
+static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The end of a long bracket that opens at i, "[[" or "[==["; i when none opens there, n when it stays open. */
+static size_t skip_long(const char *s, size_t i, size_t n) {
+  size_t level = 0, j = i + 1;
+  while (j < n && s[j] == '=') level++, j++;
+  if (j >= n || s[j] != '[') return i;
+  for (j++; j < n; j++) {
+    if (s[j] != ']') continue;
+    size_t k = j + 1;
+    while (k < n && s[k] == '=') k++;
+    if (k < n && s[k] == ']' && k - j - 1 == level) return k + 1;
+  }
+  return n;
+}
+
+static size_t skip_comment(Place *p, const char *s, size_t i, size_t n) {
+  size_t end = i + 2 < n && s[i + 2] == '[' ? skip_long(s, i + 2, n) : i + 2;
+  if (end == i + 2) {
+    const char *newline = memchr(s + i, '\n', n - i);
+    end = newline ? (size_t)(newline - s) : n;
+  }
+  p->comment = end == n;
+  return end;
+}
+
+static size_t skip_string(Place *p, const char *s, size_t i, size_t n) {
+  for (size_t j = i + 1; j < n; j++) {
+    if (s[j] == '\\')
+      j++;
+    else if (s[j] == s[i] || s[j] == '\n')
+      return j + 1;
+  }
+  p->string = true;
+  p->start = i + 1;
+  return n;
+}
+
+static void track_bracket(Place *p, char c, size_t i) {
+  if (strchr("({[", c)) {
+    if (p->depth < BRACKETS) p->open[p->depth] = i;
+    p->depth++;
+  } else if (strchr(")}]", c) && p->depth > 0) {
+    p->depth--;
+  }
+}
+
+static Place find_place(const char *s, size_t n) {
+  Place p = {0};
+  for (size_t i = 0; i < n;) {
+    size_t next = i + 1;
+    if (s[i] == '"' || s[i] == '\'') {
+      next = skip_string(&p, s, i, n);
+    } else if (s[i] == '-' && i + 1 < n && s[i + 1] == '-') {
+      next = skip_comment(&p, s, i, n);
+    } else if (s[i] == '[' && skip_long(s, i, n) != i) {
+      next = skip_long(s, i, n);
+      p.comment = next == n;
+    } else if (s[i]) {
+      track_bracket(&p, s[i], i);
+    }
+    i = next;
+  }
+  return p;
+}
+
+/* Adds text + suffix to the set on top of the stack if it begins with the stem. */
+static void add(lua_State *L, const char *text, const char *suffix, const char *stem, size_t length) {
+  if (strncmp(text, stem, length)) return;
+  luaL_checkstack(L, 4, "completion");
+  lua_pushfstring(L, "%s%s", text, suffix);
+  lua_pushboolean(L, true);
+  lua_rawset(L, -3);
+}
+
+static bool is_identifier(const char *s, size_t n) {
+  if (!n || isdigit((unsigned char)s[0])) return false;
+  for (size_t i = 0; i < n; i++)
+    if (!is_name(s[i])) return false;
+  return true;
+}
+
+/* Adds the names in the table at index; methods: functions only. Stack top: the set. */
+static void add_keys(lua_State *L, int index, const char *stem, size_t length, bool methods) {
+  luaL_checkstack(L, 6, "completion");
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    size_t n;
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &n) : NULL;
+    bool wanted = key && is_identifier(key, n) && (!methods || lua_isfunction(L, -1));
+    if (wanted && !(key[0] == '_' && key[1] == '_' && length == 0)) {
+      lua_pushvalue(L, -3);
+      add(L, key, "", stem, length);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A metatable
+ * whose __index is a function may list names in a table __methods instead. */
+static bool follow_index(lua_State *L) {
+  if (!lua_getmetatable(L, -1)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_pushliteral(L, "__index");
+  lua_rawget(L, -2);
+  if (!lua_istable(L, -1)) {
+    lua_pop(L, 1);
+    lua_pushliteral(L, "__methods");
+    lua_rawget(L, -2);
+  }
+  if (!lua_istable(L, -1)) {
+    lua_pop(L, 3);
+    return false;
+  }
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return true;
+}
+
+/* Replaces value and set on the stack by the set, with the fields of the value added. */
+static void add_fields(lua_State *L, const char *stem, size_t length, bool methods) {
+  lua_insert(L, -2);
+  int set = lua_gettop(L) - 1;
+  for (int i = 0; i < CHAIN; i++) {
+    if (lua_istable(L, -1)) {
+      int table = lua_gettop(L);
+      lua_pushvalue(L, set);
+      add_keys(L, table, stem, length, methods);
+      lua_pop(L, 1);
+    }
+    if (!follow_index(L)) return;
+  }
+  lua_pop(L, 1);
+}
+
+/* Replaces key and value on the stack (key on top) by the field, nil if there is none to be seen without running
+ * code of the script. */
+static void get_field(lua_State *L) {
+  int key = lua_gettop(L);
+  lua_pushvalue(L, key - 1);
+  for (int i = 0; i < CHAIN; i++) {
+    if (lua_istable(L, -1)) {
+      lua_pushvalue(L, key);
+      lua_rawget(L, -2);
+      if (!lua_isnil(L, -1)) {
+        lua_replace(L, key - 1);
+        lua_settop(L, key - 1);
+        return;
+      }
+      lua_pop(L, 1);
+    }
+    if (!follow_index(L)) break;
+  }
+  lua_settop(L, key - 2);
+  lua_pushnil(L);
+}
+
+/* Pushes a loaded module, requiring it (quietly) if need be. */
+static void push_module(lua_State *L, const char *name) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+}
+
+static void push_global(lua_State *L, const char *name, size_t length) {
+  lua_pushglobaltable(L);
+  lua_pushlstring(L, name, length);
+  get_field(L);
+  if (!lua_isnil(L, -1)) return;
+  for (const LazyGlobal *lazy = lazy_globals; lazy->name; lazy++) {
+    if (strlen(lazy->name) != length || strncmp(lazy->name, name, length)) continue;
+    lua_pop(L, 1);
+    push_module(L, lazy->module);
+    return;
+  }
+}
+
+/* The begin of the expression like a.b[1]:c that ends at s[end). */
+static size_t path_begin(const char *s, size_t end) {
+  size_t i = end;
+  for (;;) {
+    size_t segment = i;
+    if (i > 0 && s[i - 1] == ']') {
+      size_t j = i - 1;
+      while (j > 0 && isdigit((unsigned char)s[j - 1])) j--;
+      if (j == i - 1 || j == 0 || s[j - 1] != '[') return end;
+      i = j - 1;
+      continue;
+    }
+    while (i > 0 && is_name(s[i - 1])) i--;
+    if (i == segment) return end;
+    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':')
+      i--;
+    else
+      return i;
+  }
+}
+
+/* Pushes the value of the expression s[begin, end), nil when it can't be had. */
+static void push_path(lua_State *L, const char *s, size_t begin, size_t end) {
+  size_t i = begin;
+  while (i < end && is_name(s[i])) i++;
+  if (i == begin || isdigit((unsigned char)s[begin])) {
+    lua_pushnil(L);
+    return;
+  }
+  push_global(L, s + begin, i - begin);
+  while (i < end && !lua_isnil(L, -1)) {
+    size_t from = ++i; /* past the ".", ":" or "[" */
+    if (s[from - 1] == '[') {
+      lua_pushinteger(L, (lua_Integer)strtoll(s + from, NULL, 10));
+      while (i < end && s[i] != ']') i++;
+      if (i < end) i++;
+    } else {
+      while (i < end && is_name(s[i])) i++;
+      lua_pushlstring(L, s + from, i - from);
+    }
+    get_field(L);
+  }
+}
+
+/* The end of the name of the function whose options a table constructor at brace holds; 0 when it is none. */
+static size_t callee_end(const Place *p, const char *s, size_t brace) {
+  size_t i = brace;
+  while (i > 0 && isspace((unsigned char)s[i - 1])) i--;
+  if (i > 0 && (s[i - 1] == ',' || s[i - 1] == '(')) {
+    if (p->depth < 2 || s[p->open[p->depth - 2]] != '(') return 0;
+    i = p->open[p->depth - 2];
+    while (i > 0 && isspace((unsigned char)s[i - 1])) i--;
+  }
+  return i;
+}
+
+/* Adds "name = " for the options of the call around the cursor. They come from require("ipulua.help").options,
+ * which maps a function or class to a list of names, or of rows that begin with the name. */
+static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
+  if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
+  size_t end = callee_end(p, s, p->open[p->depth - 1]);
+  size_t begin = path_begin(s, end);
+  if (begin == end) return;
+  int set = lua_gettop(L);
+  push_path(L, s, begin, end);
+  if (!lua_isnil(L, -1)) {
+    push_module(L, "ipulua.help");
+    if (lua_istable(L, -1)) {
+      lua_pushliteral(L, "options");
+      lua_rawget(L, -2);
+      if (lua_istable(L, -1)) {
+        lua_pushvalue(L, set + 1);
+        lua_rawget(L, -2);
+      }
+    }
+  }
+  int list = lua_gettop(L);
+  for (lua_Integer i = 1, n = lua_istable(L, list) ? (lua_Integer)lua_rawlen(L, list) : 0; i <= n; i++) {
+    if (lua_rawgeti(L, list, i) == LUA_TTABLE) lua_rawgeti(L, -1, 1);
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    lua_pushvalue(L, set);
+    if (name) add(L, name, " = ", stem, length);
+    lua_settop(L, list);
+  }
+  lua_settop(L, set);
+}
+
+static void add_globals(lua_State *L, const char *stem, size_t length) {
+  lua_pushglobaltable(L);
+  lua_pushvalue(L, -2);
+  add_fields(L, stem, length, false);
+  lua_pop(L, 1);
+  for (const LazyGlobal *lazy = lazy_globals; lazy->name; lazy++) add(L, lazy->name, "", stem, length);
+  for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) add(L, keywords[i], "", stem, length);
+}
+
+static void add_names(lua_State *L, const Place *p, const char *s, size_t n, size_t *stem_length) {
+  size_t begin = n;
+  while (begin > 0 && is_name(s[begin - 1])) begin--;
+  const char *stem = s + begin;
+  size_t length = *stem_length = n - begin;
+  char before = begin > 0 ? s[begin - 1] : '\0';
+  bool field = (before == '.' && !(begin > 1 && s[begin - 2] == '.')) ||
+               (before == ':' && !(begin > 1 && s[begin - 2] == ':'));
+  if (field) {
+    size_t from = path_begin(s, begin - 1);
+    push_path(L, s, from, begin - 1);
+    lua_pushvalue(L, -2);
+    add_fields(L, stem, length, before == ':');
+    lua_remove(L, -2);
+  } else {
+    add_options(L, p, s, stem, length);
+    add_globals(L, stem, length);
+  }
+}
+
+/* Adds the files whose path begins with text, folders with a slash behind. */
+static void add_files(lua_State *L, const char *text, size_t length) {
+  const char *slash = length ? memrchr(text, '/', length) : NULL;
+  size_t folder_length = slash ? (size_t)(slash - text) + 1 : 0;
+  const char *stem = text + folder_length;
+  size_t stem_length = length - folder_length;
+  const char *folder = lua_pushlstring(L, text, folder_length);
+  lua_insert(L, -2);
+  /* Names are copied before anything that can raise, so that the folder is always closed. */
+  enum { NAMES = 1 << 16 };
+  char *names = lua_newuserdatauv(L, NAMES, 0);
+  lua_insert(L, -2);
+  size_t used = 0;
+  DIR *d = opendir(folder_length ? folder : ".");
+  for (struct dirent *entry; d && (entry = readdir(d));) {
+    size_t n = strlen(entry->d_name) + 1;
+    bool hidden = entry->d_name[0] == '.' && stem_length == 0;
+    if (hidden || strncmp(entry->d_name, stem, stem_length) || used + n > NAMES) continue;
+    memcpy(names + used, entry->d_name, n);
+    used += n;
+  }
+  if (d) closedir(d);
+  for (const char *name = names; name < names + used; name += strlen(name) + 1) {
+    struct stat kind;
+    const char *path = lua_pushfstring(L, "%s%s", folder, name);
+    bool is_folder = !stat(path, &kind) && S_ISDIR(kind.st_mode);
+    lua_insert(L, -2);
+    add(L, name, is_folder ? "/" : "", stem, stem_length);
+    lua_remove(L, -2);
+  }
+  lua_remove(L, -2);
+  lua_remove(L, -2);
+}
+
+static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Replaces the set on top by the sorted list of its keys. */
+static void sort_set(lua_State *L) {
+  int set = lua_gettop(L);
+  size_t count = 0, i = 0;
+  for (lua_pushnil(L); lua_next(L, set); lua_pop(L, 1)) count++;
+  const char **texts = lua_newuserdatauv(L, (count + 1) * sizeof *texts, 0);
+  for (lua_pushnil(L); lua_next(L, set); lua_pop(L, 1)) texts[i++] = lua_tostring(L, -2);
+  qsort(texts, count, sizeof *texts, compare);
+  lua_createtable(L, (int)count, 0);
+  for (i = 0; i < count; i++) {
+    lua_pushstring(L, texts[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_replace(L, set);
+  lua_settop(L, set);
+}
+
+void complete_push(lua_State *L, const char *text, size_t length, size_t *stem) {
+  Place place = find_place(text, length);
+  luaL_checkstack(L, 20, "completion");
+  lua_newtable(L);
+  *stem = 0;
+  if (place.string) {
+    const char *slash = memrchr(text + place.start, '/', length - place.start);
+    *stem = slash ? (size_t)(text + length - slash) - 1 : length - place.start;
+    add_files(L, text + place.start, length - place.start);
+  } else if (!place.comment) {
+    add_names(L, &place, text, length, stem);
+  }
+  sort_set(L);
+}

@@ -1,0 +1,36 @@
+#include "cli/info.h"
+
+#include <lua.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/version.h"
+#include "cli/edit.h"
+#include "kernels/kernels.h"
+
+/* The compiler of this binary; clang calls itself gcc 4.2 too, so it is asked first. */
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+static void row(const char *name, const char *value) { printf("%-14s%s\n", name, value); }
+
+/* The instruction sets that have a table of kernels and run on this CPU. */
+static void print_kernels(void) {
+  static const char *const names[] = {"base", "avx2", "avx512"};
+  printf("%-14s%s (of", "CPU kernels", kernels_select()->name);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (kernels_find(names[i])) printf(" %s", names[i]);
+  printf(")\n");
+}
+
+void info_print(void) {
+  row("ipulua", IPULUA_VERSION);
+  row("Lua", LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE);
+  row("compiler", COMPILER);
+  print_kernels();
+  printf("%-14s%ld\n", "CPU cores", sysconf(_SC_NPROCESSORS_ONLN));
+  row("line editing", editor_library());
+}

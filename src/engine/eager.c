@@ -1,0 +1,85 @@
+/* Eager execution: a node that is never put into a graph. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "ops/ops.h"
+
+enum { EAGER_INPUTS = 64 };
+
+typedef struct Eager {
+  Node node;
+  Value *in[EAGER_INPUTS], in_value[EAGER_INPUTS], out[MAX_OUTPUTS];
+  Attr attr[MAX_ATTRS];
+  Tensor *dense[EAGER_INPUTS];
+  const void *in_data[EAGER_INPUTS];
+  const Type *in_type[EAGER_INPUTS];
+} Eager;
+
+static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
+                      const char *source, Error *e) {
+  Node *n = &x->node;
+  *n = (Node){.op = op, .in_count = in_count, .in = x->in, .out = x->out, .attr = x->attr, .source = source};
+  n->out_count = op->outputs < 0 ? 0 : op->outputs > 0 ? op->outputs : 1;
+  int attr_count = op_attr_count(op);
+  bool wants_arena = op->infer != NULL && (attr_count || op->outputs < 0);
+  if (wants_arena && !(*arena = arena_new())) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  n->arena = *arena;
+  for (int i = 0; i < attr_count; i++)
+    x->attr[i] = attrs && attrs[i].kind != ATTR_NONE ? attrs[i] : attr_fallback(*arena, &op->attrs[i]);
+  for (int i = 0; i < in_count; i++) {
+    x->in_value[i] = (Value){.type = in[i]->type, .node = n, .index = i};
+    x->in[i] = &x->in_value[i];
+  }
+  for (int i = 0; i < MAX_OUTPUTS; i++) x->out[i] = (Value){.node = n, .index = i};
+  return node_infer(e, n);
+}
+
+static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, void **out_data, const Type **out_type, Error *e) {
+  Node *n = &x->node;
+  for (int i = 0; i < n->in_count; i++) {
+    x->dense[i] = tensor_dense(e, in[i]);
+    if (!x->dense[i]) return e->status;
+    x->in_data[i] = x->dense[i]->data;
+    x->in_type[i] = &in[i]->type;
+  }
+  for (int i = 0; i < n->out_count; i++) {
+    out[i] = tensor_new_uninitialised(e, &n->out[i].type);
+    if (!out[i]) return e->status;
+    out_data[i] = out[i]->data;
+    out_type[i] = &n->out[i].type;
+  }
+  Call c = {.in = x->in_data, .out = out_data, .in_type = x->in_type, .out_type = out_type};
+  c.node = n, c.attr = n->attr, c.in_count = n->in_count, c.out_count = n->out_count;
+  c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &g->numerics, c.error = e, c.source = n->source;
+  c.rng = (RngKey){.seed = g->seed, .step = (uint64_t)g->random_count};
+  size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
+  if (scratch && posix_memalign(&c.scratch, 64, scratch)) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
+  Status s = op_eval(n->op, &c);
+  if (scratch) free(c.scratch);
+  return s;
+}
+
+Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,
+                   Tensor ***out, int *out_count, Error *e) {
+  if (in_count > EAGER_INPUTS)
+    return fail(e, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, EAGER_INPUTS, in_count);
+  Eager x;
+  Arena *arena = NULL;
+  memset(x.dense, 0, (size_t)in_count * sizeof *x.dense);
+  Status s = prepare(&x, &arena, op, in, in_count, attrs, source, e);
+  *out_count = s == OK ? x.node.out_count : 0;
+  *out = NULL;
+  size_t count = (size_t)*out_count;
+  if (s == OK) *out = calloc(3 * count + 1, sizeof **out); /* results, their data, their types */
+  if (s == OK && !*out) s = fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", op->name);
+  if (s == OK) s = evaluate(g, &x, in, *out, (void **)(*out + count), (const Type **)(*out + 2 * count), e);
+  for (int i = 0; i < in_count; i++) tensor_release(x.dense[i]);
+  arena_free(arena);
+  if (s == OK) return OK;
+  for (size_t i = 0; *out && i < count; i++) tensor_release((*out)[i]);
+  free(*out);
+  *out = NULL;
+  *out_count = 0;
+  return s;
+}

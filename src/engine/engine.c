@@ -1,0 +1,49 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MOST_THREADS = 256 };
+
+static int core_count(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : (int)n;
+}
+
+static Status check_threads(Error *e, int threads) {
+  if (threads < 0 || threads > MOST_THREADS)
+    return fail(e, ERR_VALUE, "the number of threads must be 1 to %d, got %d", MOST_THREADS, threads);
+  return OK;
+}
+
+Engine *engine_new(Error *e, int threads, uint64_t seed) {
+  if (check_threads(e, threads) != OK) return NULL;
+  Engine *g = calloc(1, sizeof *g);
+  if (!g) {
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  g->threads = threads ? threads : core_count();
+  g->kernels = kernels_select();
+  g->seed = seed;
+  return g;
+}
+
+void engine_free(Engine *g) {
+  if (!g) return;
+  pool_free(g->pool);
+  free(g);
+}
+
+Pool *engine_pool(Engine *g) {
+  if (!g->pool && g->threads > 1) g->pool = pool_new(g->threads);
+  return g->pool;
+}
+
+Status engine_set_threads(Error *e, Engine *g, int threads) {
+  if (check_threads(e, threads) != OK) return e->status;
+  pool_free(g->pool);
+  g->pool = NULL;
+  g->threads = threads ? threads : core_count();
+  return OK;
+}

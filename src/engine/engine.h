@@ -1,0 +1,26 @@
+/* Who runs programs: the team of threads, the kernels, the numerics and the seed of one Lua state. */
+#ifndef IPULUA_ENGINE_ENGINE_H
+#define IPULUA_ENGINE_ENGINE_H
+#include "program/step.h"
+
+typedef struct Engine {
+  int threads; /* all that computes, dataset workers included */
+  Pool *pool;  /* made at first use */
+  const Kernels *kernels;
+  Numerics numerics;
+  uint64_t seed;
+  int64_t random_count; /* eager random calls so far: their step */
+} Engine;
+
+Engine *engine_new(Error *e, int threads, uint64_t seed); /* threads 0: the CPU's cores */
+void engine_free(Engine *g);
+Pool *engine_pool(Engine *g);
+Status engine_set_threads(Error *e, Engine *g, int threads);
+
+/* Run once. arguments are dense and of the traced types; results are new tensors, yours. */
+Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e);
+
+/* One op at once. attrs as graph_node. *out is a list of *out_count new tensors; both the list (free) and they are yours. */
+Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,
+                   Tensor ***out, int *out_count, Error *e);
+#endif

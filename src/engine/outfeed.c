@@ -1,0 +1,167 @@
+#include "engine/outfeed.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements are kept packed, component by component, in growing arrays: a dequeue is one copy. */
+typedef struct Column {
+  Type type;
+  size_t bytes; /* of one element */
+  char *data;
+  size_t used, capacity; /* bytes */
+} Column;
+
+struct Outfeed {
+  Outlet outlet;
+  bool keep_last;
+  pthread_mutex_t mutex;
+  int components;
+  Column *column;
+  int64_t count, total;
+};
+
+static void destroy(Object *o) {
+  Outfeed *q = (Outfeed *)o;
+  for (int i = 0; i < q->components; i++) free(q->column[i].data);
+  free(q->column);
+  pthread_mutex_destroy(&q->mutex);
+  free(q);
+}
+
+static Status set_columns(Outfeed *q, int count, const Type *const *type, Error *e) {
+  if (q->components == count && count > 0) {
+    bool same = true;
+    for (int i = 0; i < count; i++) same = same && type_equal(&q->column[i].type, type[i]);
+    if (same) return OK;
+    if (q->count) return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another shape; dequeue them first");
+  }
+  for (int i = 0; i < q->components; i++) free(q->column[i].data);
+  free(q->column);
+  q->components = 0;
+  q->column = calloc((size_t)count + 1, sizeof *q->column);
+  if (!q->column) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed");
+  q->components = count;
+  for (int i = 0; i < count; i++) q->column[i] = (Column){.type = *type[i], .bytes = type_bytes(type[i])};
+  return OK;
+}
+
+static bool reserve(Column *c) {
+  if (c->used + c->bytes <= c->capacity) return true;
+  size_t capacity = c->capacity ? c->capacity * 2 : c->bytes < 256 ? 4096 : c->bytes * 4;
+  char *data = realloc(c->data, capacity);
+  if (!data) return false;
+  c->data = data;
+  c->capacity = capacity;
+  return true;
+}
+
+static Status put(Outlet *o, int count, const Type *const *type, const void *const *data, Error *e) {
+  Outfeed *q = (Outfeed *)o;
+  pthread_mutex_lock(&q->mutex);
+  Status s = q->components == count ? OK : ERR_INTERNAL;
+  if (q->total == 0 || s != OK) s = set_columns(q, count, type, e);
+  for (int i = 0; i < count && s == OK; i++) {
+    Column *c = &q->column[i];
+    if (q->keep_last) c->used = 0;
+    if (!reserve(c)) {
+      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
+      break;
+    }
+    if (c->bytes) memcpy(c->data + c->used, data[i], c->bytes);
+    c->used += c->bytes;
+  }
+  if (s == OK) q->count = q->keep_last ? 1 : q->count + 1, q->total++;
+  pthread_mutex_unlock(&q->mutex);
+  return s;
+}
+
+Outfeed *outfeed_new(Error *e, bool keep_last) {
+  Outfeed *q = calloc(1, sizeof *q);
+  if (!q || pthread_mutex_init(&q->mutex, NULL)) {
+    free(q);
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  q->outlet.object = (Object){.references = 1, .kind = "outfeed", .destroy = destroy};
+  q->outlet.put = put;
+  q->keep_last = keep_last;
+  return q;
+}
+
+Outlet *outfeed_outlet(Outfeed *q) { return &q->outlet; }
+
+int outfeed_components(Outfeed *q) {
+  pthread_mutex_lock(&q->mutex);
+  int n = q->column ? q->components : -1;
+  pthread_mutex_unlock(&q->mutex);
+  return n;
+}
+
+int64_t outfeed_count(Outfeed *q) {
+  pthread_mutex_lock(&q->mutex);
+  int64_t n = q->count;
+  pthread_mutex_unlock(&q->mutex);
+  return n;
+}
+
+int64_t outfeed_total(Outfeed *q) {
+  pthread_mutex_lock(&q->mutex);
+  int64_t n = q->total;
+  pthread_mutex_unlock(&q->mutex);
+  return n;
+}
+
+static Status stacked(const Type *element, int64_t count, bool single, Type *out, Error *e) {
+  *out = *element;
+  if (single) return OK;
+  if (element->rank == MAX_RANK) return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack values of rank %d", MAX_RANK);
+  memmove(out->shape + 1, element->shape, (size_t)element->rank * sizeof *out->shape);
+  out->shape[0] = count;
+  out->rank++;
+  return OK;
+}
+
+/* Copy n elements of column i out and drop them. */
+static Tensor *take_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
+  Column *c = i < q->components ? &q->column[i] : NULL;
+  Type type;
+  if (stacked(c ? &c->type : &types[i], n, q->keep_last, &type, e) != OK) return NULL;
+  Tensor *t = tensor_new_uninitialised(e, &type);
+  size_t bytes = c ? c->bytes * (size_t)n : 0;
+  if (!t || !bytes) return t;
+  memcpy(t->data, c->data, bytes);
+  if (q->keep_last) return t;
+  c->used -= bytes;
+  memmove(c->data, c->data + bytes, c->used);
+  if (c->used == 0 && c->capacity > 1 << 20) {
+    free(c->data);
+    c->data = NULL;
+    c->capacity = 0;
+  }
+  return t;
+}
+
+Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components, Tensor **out, Error *e) {
+  pthread_mutex_lock(&q->mutex);
+  int64_t n = q->keep_last ? 1 : most < 0 || most > q->count ? q->count : most;
+  Status s = OK;
+  if (q->keep_last && q->count == 0)
+    s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has run");
+  for (int i = 0; i < components; i++) out[i] = NULL;
+  for (int i = 0; i < components && s == OK; i++) {
+    out[i] = take_column(q, i, n, types, e);
+    if (!out[i]) s = e->status;
+  }
+  if (s == OK && !q->keep_last) q->count -= n;
+  pthread_mutex_unlock(&q->mutex);
+  for (int i = 0; i < components && s != OK; i++) tensor_release(out[i]);
+  return s;
+}
+
+void outfeed_clear(Outfeed *q) {
+  pthread_mutex_lock(&q->mutex);
+  for (int i = 0; i < q->components; i++) q->column[i].used = 0;
+  q->count = 0;
+  pthread_mutex_unlock(&q->mutex);
+}

@@ -1,0 +1,199 @@
+/* Running a program: a walk over its steps. Nothing here allocates but the results. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "engine/engine.h"
+
+typedef struct Run {
+  Engine *engine;
+  Pool *pool;
+  Error *error;
+} Run;
+
+static Status run_block(Run *r, Block *b);
+
+enum { CHAIN_GRAIN = 16384 };
+
+typedef struct ChainWork {
+  const Chain *chain;
+  int64_t grain;
+  _Atomic int events;
+} ChainWork;
+
+static void run_chain_chunk(void *context, int64_t chunk, int slot) {
+  (void)slot;
+  ChainWork *w = context;
+  int64_t begin = chunk * w->grain, end = begin + w->grain;
+  int events = chain_run(w->chain, begin, end < w->chain->count ? end : w->chain->count);
+  if (events) atomic_fetch_or(&w->events, events);
+}
+
+static Status check_events(Run *r, const Step *s, int events) {
+  const Numerics *n = &r->engine->numerics;
+  const char *what = (events & EVENT_INVALID) && n->trap_invalid ? "an invalid operation (inv)"
+                     : (events & EVENT_DIVIDE) && n->trap_divide ? "a division by zero (div0)"
+                     : (events & EVENT_OVERFLOW) && n->trap_overflow ? "an overflow (oflo)" : NULL;
+  if (!what) return OK;
+  return fail_at(r->error, s->node->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, s->node->op->name);
+}
+
+static Status run_chain_step(Run *r, Step *s) {
+  Chain *c = s->chain;
+  if (!s->parallel || !r->pool) {
+    int events = chain_run(c, 0, c->count);
+    return events ? check_events(r, s, events) : OK;
+  }
+  /* whole rows, so that short rows go several at a time */
+  int64_t rows = (CHAIN_GRAIN + c->cols - 1) / c->cols;
+  ChainWork w = {.chain = c, .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols};
+  pool_run(r->pool, (c->count + w.grain - 1) / w.grain, run_chain_chunk, &w);
+  return w.events ? check_events(r, s, w.events) : OK;
+}
+
+typedef struct GemmWork {
+  const Kernels *kernels;
+  GemmStep *step;
+  _Atomic int events;
+} GemmWork;
+
+static void pack_chunk(void *context, int64_t chunk, int slot) {
+  (void)slot;
+  GemmWork *w = context;
+  w->kernels->gemm_pack(w->step->dtype, &w->step->gemm, chunk);
+}
+
+static void gemm_chunk(void *context, int64_t chunk, int slot) {
+  GemmWork *w = context;
+  w->kernels->gemm_run(w->step->dtype, &w->step->gemm, chunk, slot);
+}
+
+static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col,
+                         int64_t cols, int slot) {
+  (void)slot;
+  GemmWork *w = context;
+  int events = chain_run_block(w->step->epilogue, block, block_row, row, rows, col, cols);
+  if (events) atomic_fetch_or(&w->events, events);
+}
+
+static Status run_gemm_step(Run *r, Step *s) {
+  GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm};
+  s->gemm->gemm.context = &w;
+  s->gemm->gemm.epilogue = s->gemm->epilogue ? run_epilogue : NULL;
+  Pool *pool = s->parallel ? r->pool : NULL;
+  if (s->gemm->plan.pack_chunks) pool_run(pool, s->gemm->plan.pack_chunks, pack_chunk, &w);
+  pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);
+  return w.events ? check_events(r, s, w.events) : OK;
+}
+
+static Status run_op(Run *r, Step *s) {
+  s->call.pool = r->pool;
+  s->call.error = r->error;
+  return op_eval(s->node->op, &s->call);
+}
+
+static Status run_dequeue(Run *r, Step *s) {
+  Feed *f = (Feed *)s->node->attr[0].object;
+  Status status = f->next(f, r->pool, s->call.out, r->error);
+  if (status != OK && s->node->source && !r->error->source[0])
+    strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
+  return status;
+}
+
+static Status run_enqueue(Run *r, Step *s) {
+  Outlet *o = (Outlet *)s->node->attr[0].object;
+  return o->put(o, s->call.in_count, s->call.in_type, s->call.in, r->error);
+}
+
+static Status interrupted(Run *r) { return fail(r->error, ERR_CANCELLED, "interrupted"); }
+
+static Status run_repeat(Run *r, Step *s) {
+  int32_t count;
+  memcpy(&count, s->cell[CELL_TEST], sizeof count);
+  for (int32_t i = 0; i < count; i++) {
+    memcpy(s->cell[CELL_INDEX], &i, sizeof i);
+    Status status = run_block(r, s->control.body);
+    if (status != OK) return status;
+    if (interrupt_pending()) return interrupted(r);
+  }
+  return OK;
+}
+
+static Status run_while(Run *r, Step *s) {
+  int32_t limit;
+  memcpy(&limit, s->cell[CELL_LIMIT], sizeof limit);
+  for (int64_t i = 0; limit < 0 || i < limit; i++) {
+    Status status = run_block(r, s->control.other);
+    if (status != OK || !*(const uint8_t *)s->cell[CELL_TEST]) return status;
+    status = run_block(r, s->control.body);
+    if (status != OK) return status;
+    if (interrupt_pending()) return interrupted(r);
+  }
+  return OK;
+}
+
+static Status run_step(Run *r, Step *s) {
+  switch (s->kind) {
+    case STEP_OP: return run_op(r, s);
+    case STEP_CHAIN: return run_chain_step(r, s);
+    case STEP_GEMM: return run_gemm_step(r, s);
+    case STEP_COPY: memcpy(s->cell[1], s->cell[0], s->copy_bytes); return OK;
+    case STEP_DEQUEUE: return run_dequeue(r, s);
+    case STEP_ENQUEUE: return run_enqueue(r, s);
+    case STEP_REPEAT: return run_repeat(r, s);
+    case STEP_WHILE: return run_while(r, s);
+    case STEP_COND: return run_block(r, *(const uint8_t *)s->cell[CELL_TEST] ? s->control.body : s->control.other);
+    case STEP_CALL: return run_block(r, s->control.body);
+  }
+  return OK;
+}
+
+static Status run_block(Run *r, Block *b) {
+  for (int i = 0; i < b->count; i++) {
+    Status s = run_step(r, &b->step[i]);
+    if (s != OK) return s;
+  }
+  return OK;
+}
+
+/* ---- binding ---- */
+
+static void bind_pointer(Program *p, int index, void *data) {
+  Binding *b = &p->binding[index];
+  if (b->bound == data) return;
+  b->bound = data;
+  for (int i = p->link_begin[2 * index]; i < p->link_begin[2 * index + 1]; i++) *p->link[i].where = data;
+}
+
+static Status bind_all(Program *p, Tensor *const *arguments, Tensor **results, Error *e) {
+  int at = 0;
+  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, at++, arguments[i]->data);
+  for (int i = 0; i < p->variable_count; i++) {
+    Variable *v = p->variable[i];
+    if (!v->value)
+      return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+    void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
+    if (!data) return e->status;
+    bind_pointer(p, at++, data);
+  }
+  for (int i = 0; i < p->result_count; i++) {
+    results[i] = tensor_new_uninitialised(e, &p->result_type[i]);
+    if (!results[i]) return e->status;
+    bind_pointer(p, at++, results[i]->data);
+  }
+  return OK;
+}
+
+Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e) {
+  for (int i = 0; i < p->result_count; i++) results[i] = NULL;
+  Run r = {g, engine_pool(g), e};
+  Status s = bind_all(p, arguments, results, e);
+  if (s == OK) s = run_block(&r, &p->main);
+  p->executions++;
+  if (s == OK) return OK;
+  for (int i = 0; i < p->result_count; i++) {
+    tensor_release(results[i]);
+    results[i] = NULL;
+  }
+  return s;
+}

@@ -1,0 +1,21 @@
+/* Ops that hold regions. A region's inputs are its arguments, then extras shared with its node:
+ *   repeat  in: count, carried…, extras…            region body: index, carried…, extras… → carried…, written…
+ *   while   in: limit, carried…, extras…            regions cond, body: carried…, extras…; cond gives one bool
+ *   cond    in: test, extras…                       regions yes, no: extras… → results…, written…
+ *   call    in: arguments…, extras…                 region body: arguments…, extras… → results…, written…
+ * written lists the positions (among the extras) of variables that the regions change; the node's outputs are the explicit
+ * ones, then one for each written. limit is -1 for none. */
+#ifndef IPULUA_GRAPH_CONTROL_H
+#define IPULUA_GRAPH_CONTROL_H
+#include "graph/graph.h"
+
+enum { CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN }; /* attributes: body | yes, cond | no, count, list */
+
+extern const OpDef control_repeat, control_while, control_cond, control_call;
+
+static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }
+static inline const Graph *control_other(const Node *n) { return n->attr[CONTROL_OTHER].graph; }
+static inline int control_explicit(const Node *n) { return (int)n->attr[CONTROL_EXPLICIT].i; }
+static inline int control_written_count(const Node *n) { return n->attr[CONTROL_WRITTEN].ints.n; }
+static inline int control_written(const Node *n, int i) { return (int)n->attr[CONTROL_WRITTEN].ints.v[i]; }
+#endif

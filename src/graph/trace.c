@@ -1,0 +1,237 @@
+#include "graph/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/control.h"
+
+#define CONTROL_ATTRS                                                             \
+  {                                                                               \
+    {.name = "body", .kind = ATTR_GRAPH, .fallback = "nil"},                      \
+        {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                 \
+        {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                  \
+        {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                \
+  }
+const OpDef control_repeat = {.name = "repeat", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
+const OpDef control_while = {.name = "while", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
+const OpDef control_cond = {.name = "cond", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
+const OpDef control_call = {.name = "call", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
+
+Trace *trace_new(Trace *parent) {
+  Trace *t = calloc(1, sizeof *t);
+  if (t) t->graph = graph_new();
+  if (!t || !t->graph) {
+    free(t);
+    return NULL;
+  }
+  t->parent = parent;
+  if (parent) t->graph->scope = parent->graph->scope;
+  return t;
+}
+
+void trace_free(Trace *t) {
+  if (!t) return;
+  for (int i = 0; i < t->extra_count; i++) variable_release(t->extra[i].variable);
+  graph_free(t->graph);
+  free(t->extra);
+  free(t);
+}
+
+Graph *trace_take_graph(Trace *t) {
+  Graph *g = t->graph;
+  t->graph = NULL;
+  return g;
+}
+
+Value *trace_argument(Trace *t, const Type *type, const char *name) {
+  Value *v = graph_input(t->graph, type, name);
+  if (v) t->argument_count++;
+  return v;
+}
+
+bool trace_owns(const Trace *t, const Value *v) { return v->node->arena == t->graph->arena; }
+
+static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *type) {
+  if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra)) return NULL;
+  Scope scope = t->graph->scope;
+  Value *inner = graph_input(t->graph, type, variable ? variable->name : NULL);
+  t->graph->scope = scope;
+  if (!inner) return NULL;
+  Extra *x = &t->extra[t->extra_count++];
+  *x = (Extra){outer, variable_retain(variable), inner, inner};
+  return x;
+}
+
+Value *trace_import(Trace *t, Value *v) {
+  if (!v || trace_owns(t, v)) return v;
+  for (int i = 0; i < t->extra_count; i++)
+    if (t->extra[i].outer == v && !t->extra[i].variable) return t->extra[i].inner;
+  Value *outer = t->parent ? trace_import(t->parent, v) : NULL;
+  if (!outer) {
+    fail_at(&t->graph->error, t->graph->scope.source, ERR_VALUE,
+            "a symbolic tensor is used outside the function that made it; return it from there, or pass it as an argument");
+    return NULL;
+  }
+  Extra *x = new_extra(t, outer, NULL, &v->type);
+  if (x) x->outer = v; /* looked up by the value as the script holds it; resolved again when the region ends */
+  return x ? x->inner : NULL;
+}
+
+static Extra *find_variable(Trace *t, Variable *v) {
+  for (int i = 0; i < t->extra_count; i++)
+    if (t->extra[i].variable == v) return &t->extra[i];
+  Value *outer = t->parent ? trace_read(t->parent, v) : NULL;
+  if (t->parent && !outer) return NULL;
+  return new_extra(t, outer, v, &v->type);
+}
+
+Value *trace_read(Trace *t, Variable *v) {
+  Extra *x = find_variable(t, v);
+  return x ? x->current : NULL;
+}
+
+void trace_assign(Trace *t, Variable *v, Value *value) {
+  Extra *x = find_variable(t, v);
+  if (x && value) x->current = value;
+}
+
+/* ---- ending regions ---- */
+
+typedef struct Region {
+  Trace *trace;
+  Value *const *results; /* explicit ones */
+  int result_count;
+} Region;
+
+static bool is_written(const Extra *x) { return x->variable && x->current != x->inner; }
+
+static int find_extra(const Trace *t, const Value *outer, const Variable *v) {
+  for (int i = 0; i < t->extra_count; i++)
+    if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer)) return i;
+  return -1;
+}
+
+/* Give region b every extra that a has, so that both can be put in one order. */
+static bool share_extras(Trace *a, Trace *b) {
+  for (int i = 0; i < a->extra_count; i++) {
+    Extra *x = &a->extra[i];
+    if (find_extra(b, x->outer, x->variable) >= 0) continue;
+    if (!new_extra(b, x->outer, x->variable, &x->inner->type)) return false;
+  }
+  return true;
+}
+
+/* Put b's extras, and its graph's inputs, into a's order. */
+static void order_extras(const Trace *a, Trace *b) {
+  for (int i = 0; i < a->extra_count; i++) {
+    int at = find_extra(b, a->extra[i].outer, a->extra[i].variable);
+    Extra x = b->extra[i];
+    b->extra[i] = b->extra[at];
+    b->extra[at] = x;
+  }
+  for (int i = 0; i < b->extra_count; i++) b->graph->input[b->argument_count + i] = b->extra[i].inner;
+}
+
+static void give_outputs(Region *r, const int64_t *written, int written_count) {
+  for (int i = 0; i < r->result_count; i++) graph_output(r->trace->graph, r->results[i]);
+  for (int i = 0; i < written_count; i++) graph_output(r->trace->graph, r->trace->extra[written[i]].current);
+}
+
+/* The node of a control op in the parent, for one or two regions with equal extras. */
+static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *lead, int lead_count, int explicit_count,
+                          Value **out) {
+  Trace *parent = a->trace->parent;
+  Graph *g = parent->graph;
+  int n = a->trace->extra_count, written_count = 0;
+  Value **in = arena_alloc(g->arena, (size_t)(lead_count + n) * sizeof *in);
+  int64_t *written = arena_alloc(g->arena, (size_t)n * sizeof *written);
+  if (!in || !written) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing a %s", op->name);
+  for (int i = 0; i < lead_count; i++) in[i] = lead[i];
+  for (int i = 0; i < n; i++) {
+    Extra *x = &a->trace->extra[i];
+    in[lead_count + i] = x->variable ? trace_read(parent, x->variable) : trace_import(parent, x->outer);
+    if (is_written(x) || (b && is_written(&b->trace->extra[i]))) written[written_count++] = i;
+  }
+  bool cond_only_test = op == &control_while; /* the condition gives its test alone */
+  give_outputs(a, written, cond_only_test ? 0 : written_count);
+  if (b) give_outputs(b, written, written_count);
+  Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
+  for (Region *r = a; r; r = r == a ? b : NULL)
+    if (r->trace->graph->error.status != OK && g->error.status == OK) g->error = r->trace->graph->error;
+  Attr attrs[MAX_ATTRS] = {{.kind = ATTR_GRAPH, .graph = first->trace->graph},
+                           {.kind = ATTR_GRAPH, .graph = second ? second->trace->graph : NULL},
+                           attr_int(explicit_count),
+                           attr_ints(written, written_count)};
+  Node *node = graph_node(g, op, in, lead_count + n, attrs);
+  if (!node) return g->error.status;
+  graph_adopt(g, trace_take_graph(first->trace));
+  if (second) graph_adopt(g, trace_take_graph(second->trace));
+  const Graph *body = control_body(node);
+  if (!node_outputs(g->arena, node, explicit_count + written_count)) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int i = 0; i < node->out_count; i++) node->out[i].type = body->output[i]->type;
+  for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
+  for (int i = 0; i < written_count; i++)
+    trace_assign(parent, a->trace->extra[written[i]].variable, &node->out[explicit_count + i]);
+  return g->error.status;
+}
+
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out) {
+  Value *lead[1 + 64];
+  lead[0] = count;
+  if (carried_count > 64) return fail(&body->parent->graph->error, ERR_VALUE, "repeat: more than 64 carried values");
+  for (int i = 0; i < carried_count; i++) lead[1 + i] = carried[i];
+  Region r = {body, results, carried_count};
+  Status s = end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, out);
+  trace_free(body);
+  return s;
+}
+
+Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
+                       Value *const *results, Value **out) {
+  Graph *g = body->parent->graph;
+  Value *lead[1 + 64];
+  lead[0] = limit;
+  for (int i = 0; i < carried_count && i < 64; i++) lead[1 + i] = carried[i];
+  Region c = {cond, &test, 1}, b = {body, results, carried_count};
+  Status s = carried_count > 64 ? fail(&g->error, ERR_VALUE, "while_loop: more than 64 carried values") : OK;
+  if (s == OK && !(share_extras(cond, body) && share_extras(body, cond))) s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
+  if (s == OK) {
+    order_extras(cond, body);
+    s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, out);
+  }
+  trace_free(cond);
+  trace_free(body);
+  return s;
+}
+
+Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,
+                      Value **out) {
+  Graph *g = yes->parent->graph;
+  Region a = {yes, yes_results, count}, b = {no, no_results, count};
+  Status s = share_extras(yes, no) && share_extras(no, yes) ? OK : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
+  if (s == OK) {
+    order_extras(yes, no);
+    s = end_regions(&control_cond, &a, &b, &test, 1, count, out);
+  }
+  trace_free(yes);
+  trace_free(no);
+  return s;
+}
+
+Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out) {
+  Region r = {body, results, count};
+  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, out);
+  trace_free(body);
+  return s;
+}
+
+int trace_end_root(Trace *t, Value *const *results, int count, int *written) {
+  int n = 0;
+  for (int i = 0; i < count; i++) graph_output(t->graph, results[i]);
+  for (int i = 0; i < t->extra_count; i++) {
+    if (!is_written(&t->extra[i])) continue;
+    graph_output(t->graph, t->extra[i].current);
+    written[n++] = i;
+  }
+  return n;
+}

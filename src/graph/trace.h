@@ -1,0 +1,47 @@
+/* What a function being traced has seen so far: its graph, and what it took from outside. A value of an enclosing trace
+ * and a variable both become inputs of the graph ("extras", after the arguments); a variable that was assigned has a
+ * current value, which the graph gives back when the trace ends. */
+#ifndef IPULUA_GRAPH_TRACE_H
+#define IPULUA_GRAPH_TRACE_H
+#include "graph/graph.h"
+#include "graph/variable.h"
+
+typedef struct Extra {
+  Value *outer;       /* in the enclosing graph; NULL in a root trace */
+  Variable *variable; /* NULL: a captured value */
+  Value *inner;       /* the input */
+  Value *current;     /* the variable's value now */
+} Extra;
+
+typedef struct Trace Trace;
+struct Trace {
+  Graph *graph; /* the trace's own until trace_take_graph */
+  Trace *parent;
+  int argument_count;
+  Extra *extra;
+  int extra_count, extra_capacity;
+};
+
+Trace *trace_new(Trace *parent); /* NULL when memory is out */
+void trace_free(Trace *t);       /* with its graph, unless taken */
+Graph *trace_take_graph(Trace *t);
+/* Arguments come before anything else. */
+Value *trace_argument(Trace *t, const Type *type, const char *name);
+/* v as seen from t: itself, or captured from an enclosing trace. NULL with the graph's error set when it is from none. */
+Value *trace_import(Trace *t, Value *v);
+bool trace_owns(const Trace *t, const Value *v);
+Value *trace_read(Trace *t, Variable *v);
+void trace_assign(Trace *t, Variable *v, Value *value);
+
+/* End a region and put its control node into the enclosing trace. results are values of the region's trace; out receives
+ * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent. */
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out);
+Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
+                       Value *const *results, Value **out);
+Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,
+                      Value **out);
+Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out);
+/* End of a root trace: results, then the assigned variables, become the graph's outputs. written[i] says which extra output
+ * result_count + i belongs to. */
+int trace_end_root(Trace *t, Value *const *results, int count, int *written);
+#endif

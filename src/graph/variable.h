@@ -1,0 +1,23 @@
+/* What outlives an execution: weights, optimizer state, counters. Inside a graph a variable is plain dataflow: the graph
+ * takes its value in and gives the new one out (trace.h); the program then updates the memory in place. */
+#ifndef IPULUA_GRAPH_VARIABLE_H
+#define IPULUA_GRAPH_VARIABLE_H
+#include "tensor/tensor.h"
+
+typedef struct Variable {
+  _Atomic int references;
+  char *name;
+  Type type;
+  bool trainable;
+  Tensor *value;   /* dense; NULL: not initialised */
+  int64_t version; /* grows with each write; transfers and reads compare it */
+} Variable;
+
+Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable);
+Variable *variable_retain(Variable *v);
+void variable_release(Variable *v); /* NULL is fine */
+/* Copies t's elements; shape and dtype must match. */
+Status variable_assign(Error *e, Variable *v, const Tensor *t);
+/* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not initialised. */
+void *variable_writable(Error *e, Variable *v);
+#endif

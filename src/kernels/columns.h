@@ -1,0 +1,74 @@
+/* The text of columns.c for one element type, in the words of real_f32.h and real_f64.h. */
+
+/* What a visit of one element adds; unused operands are NULL for the whole run. */
+INLINE void NAME(sum_columns)(bool square, bool product, const REAL *dy, const REAL *x, const REAL *mean, int64_t rows,
+                              int64_t n, REAL *sum, REAL *other, int64_t lanes) {
+  VECTOR s[4] = {{0}}, o[4] = {{0}};
+  VECTOR m = mean ? LOAD_SOME(mean, lanes) : (VECTOR){0};
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4)
+    UNROLL for (int k = 0; k < 4; k++) {
+      VECTOR v = LOAD_SOME(x + (i + k) * n, lanes) - m;
+      if (square) v *= v;
+      if (product) {
+        VECTOR d = LOAD_SOME(dy + (i + k) * n, lanes);
+        o[k] += d * v;
+        v = d;
+      }
+      s[k] += v;
+    }
+  for (; i < rows; i++) {
+    VECTOR v = LOAD_SOME(x + i * n, lanes) - m;
+    if (square) v *= v;
+    if (product) {
+      VECTOR d = LOAD_SOME(dy + i * n, lanes);
+      o[0] += d * v;
+      v = d;
+    }
+    s[0] += v;
+  }
+  STORE_SOME(sum, lanes, LOAD_SOME(sum, lanes) + ((s[0] + s[1]) + (s[2] + s[3])));
+  if (product) STORE_SOME(other, lanes, LOAD_SOME(other, lanes) + ((o[0] + o[1]) + (o[2] + o[3])));
+}
+
+INLINE void NAME(each_column)(bool square, bool product, const REAL *dy, const REAL *x, const REAL *mean, int64_t rows,
+                              int64_t n, REAL *sum, REAL *other) {
+  int64_t c = 0;
+  for (; c + LANES <= n; c += LANES)
+    NAME(sum_columns)(square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
+                      product ? other + c : NULL, LANES);
+  if (c < n)
+    NAME(sum_columns)(square, product, product ? dy + c : NULL, x + c, mean ? mean + c : NULL, rows, n, sum + c,
+                      product ? other + c : NULL, n - c);
+}
+
+static void NAME(column_sums)(const void *x, int64_t rows, int64_t n, void *sum) {
+  NAME(each_column)(false, false, NULL, x, NULL, rows, n, sum, NULL);
+}
+static void NAME(column_squares)(const void *x, const void *mean, int64_t rows, int64_t n, void *sum) {
+  NAME(each_column)(true, false, NULL, x, mean, rows, n, sum, NULL);
+}
+static void NAME(column_products)(const void *dy, const void *x, const void *mean, int64_t rows, int64_t n, void *sum,
+                                  void *product) {
+  NAME(each_column)(false, true, dy, x, mean, rows, n, sum, product);
+}
+
+INLINE void NAME(scale_row)(const REAL *restrict x, const REAL *restrict mean, const REAL *restrict scale,
+                            const REAL *restrict shift, int64_t n, REAL *restrict y) {
+  for (int64_t c = 0; c < n; c++) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+}
+static void NAME(column_scale)(const void *x, const void *mean, const void *scale, const void *shift, int64_t rows, int64_t n,
+                               void *y) {
+  for (int64_t i = 0; i < rows; i++) NAME(scale_row)((const REAL *)x + i * n, mean, scale, shift, n, (REAL *)y + i * n);
+}
+
+INLINE void NAME(combine_row)(const REAL *restrict dy, const REAL *restrict x, const REAL *restrict mean,
+                              const REAL *restrict p, const REAL *restrict q, const REAL *restrict r, int64_t n,
+                              REAL *restrict dx) {
+  for (int64_t c = 0; c < n; c++) dx[c] = dy[c] * p[c] + (x[c] - mean[c]) * q[c] + r[c];
+}
+static void NAME(column_combine)(const void *dy, const void *x, const void *mean, const void *p, const void *q, const void *r,
+                                 int64_t rows, int64_t n, void *dx) {
+  for (int64_t i = 0; i < rows; i++)
+    NAME(combine_row)((const REAL *)dy + i * n, (const REAL *)x + i * n, mean, p, q, r, n, (REAL *)dx + i * n);
+}

@@ -1,0 +1,23 @@
+/* The words of a kernel text that is read once per element type: float32. No guard, on purpose. */
+#undef REAL
+#undef VECTOR
+#undef INTEGERS
+#undef LANES
+#undef NAME
+#undef LOAD
+#undef STORE
+#undef LOAD_SOME
+#undef STORE_SOME
+#undef SPLAT
+#undef FMA
+#define REAL float
+#define VECTOR f32v
+#define INTEGERS i32v
+#define LANES F32_LANES
+#define NAME(x) x##_f32
+#define LOAD load_f32
+#define STORE store_f32
+#define LOAD_SOME load_some_f32
+#define STORE_SOME store_some_f32
+#define SPLAT splat_f32
+#define FMA fma_f32

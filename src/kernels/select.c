@@ -1,0 +1,49 @@
+#include "kernels/fill.h"
+
+#include <pthread.h>
+
+enum {
+#define X(isa) TABLE_##isa,
+  KERNEL_ISAS(X)
+#undef X
+  TABLE_COUNT
+};
+
+/* Filled once, then only read. */
+static Kernels tables[TABLE_COUNT];
+static pthread_once_t filled = PTHREAD_ONCE_INIT;
+
+static void fill_tables(void) {
+#define FILL_CALL(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
+#define X(isa)                     \
+  tables[TABLE_##isa].name = #isa; \
+  KERNEL_FILES(FILL_CALL, isa)
+  KERNEL_ISAS(X)
+#undef X
+}
+
+/* Whether this CPU (and its operating system) runs what the table was compiled for. */
+static bool cpu_has(const char *name) {
+#if defined(__x86_64__)
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); /* each such CPU has F16C */
+  if (!strcmp(name, "avx2")) return avx2;
+  if (!strcmp(name, "avx512"))
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+#endif
+  return !strcmp(name, "base");
+}
+
+const Kernels *kernels_find(const char *name) {
+  pthread_once(&filled, fill_tables);
+  for (int t = 0; t < TABLE_COUNT; t++)
+    if (!strcmp(tables[t].name, name)) return cpu_has(name) ? &tables[t] : NULL;
+  return NULL;
+}
+
+const Kernels *kernels_select(void) {
+  pthread_once(&filled, fill_tables);
+  for (int t = TABLE_COUNT - 1; t > 0; t--)
+    if (cpu_has(tables[t].name)) return &tables[t];
+  return &tables[0];
+}

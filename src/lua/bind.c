@@ -1,0 +1,122 @@
+#include "lua/bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char STATE_KEY;
+
+static int free_state(lua_State *L) {
+  State *s = lua_touserdata(L, 1);
+  engine_free(s->engine);
+  free(s->library);
+  s->engine = NULL;
+  s->library = NULL;
+  return 0;
+}
+
+/* Where the library's Lua files are: beside ipulua/blame.lua, which everything else loads first. */
+static void find_library(lua_State *L, State *s) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "ipulua.blame");
+  if (lua_istable(L, -1) && lua_getfield(L, -1, "where") == LUA_TFUNCTION) {
+    lua_Debug d;
+    lua_getinfo(L, ">S", &d);
+    const char *slash = strrchr(d.source, '/');
+    if (slash) s->library = strndup(d.source, (size_t)(slash - d.source) + 1);
+    lua_pop(L, 2);
+    return;
+  }
+  lua_settop(L, lua_gettop(L) - 2);
+}
+
+State *bind_state(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
+  State *s = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (s) return s;
+  s = lua_newuserdatauv(L, sizeof *s, 0);
+  memset(s, 0, sizeof *s);
+  s->scope.place = (Placement){.shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1};
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, free_state);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
+  Error e = {0};
+  s->engine = engine_new(&e, 0, rng_system_seed());
+  if (!s->engine) luaL_error(L, "%s", e.message);
+  return s;
+}
+
+const char *bind_where(lua_State *L) {
+  State *s = bind_state(L);
+  if (!s->library) find_library(L, s);
+  lua_Debug d;
+  size_t length = s->library ? strlen(s->library) : 0;
+  for (int level = 1; lua_getstack(L, level, &d); level++) {
+    lua_getinfo(L, "Sl", &d);
+    if (*d.what == 'C' || (length && !strncmp(d.source, s->library, length))) continue;
+    if (d.currentline > 0) lua_pushfstring(L, "%s:%d", d.short_src, d.currentline);
+    else lua_pushstring(L, d.short_src);
+    strncpy(s->where, lua_tostring(L, -1), sizeof s->where - 1);
+    lua_pop(L, 1);
+    return s->where;
+  }
+  return NULL;
+}
+
+int bind_raise(lua_State *L, const Error *e) {
+  luaL_checkstack(L, 8, NULL);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.blame");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "error");
+  lua_pushstring(L, e->message);
+  lua_pushstring(L, e->status == ERR_CANCELLED ? "cancelled" : status_kind(e->status));
+  if (e->source[0]) lua_pushstring(L, e->source);
+  else lua_pushnil(L);
+  lua_call(L, 3, 0);
+  return luaL_error(L, "%s", e->message); /* not reached */
+}
+
+int bind_fail(lua_State *L, Status s, const char *format, ...) {
+  Error e = {0};
+  va_list args;
+  va_start(args, format);
+  failv(&e, s, format, args);
+  va_end(args);
+  return bind_raise(L, &e);
+}
+
+/* Edit distance of short names, capped. */
+static int distance(const char *a, const char *b) {
+  enum { MOST = 40 };
+  int row[MOST + 1];
+  size_t n = strlen(a), m = strlen(b);
+  if (n > MOST || m > MOST) return 99;
+  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    int corner = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      int best = corner + (a[i - 1] != b[j - 1]);
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      corner = row[j];
+      row[j] = best;
+    }
+  }
+  return row[m];
+}
+
+const char *bind_nearest(const char *given, const char *const *names) {
+  const char *best = NULL;
+  int least = (int)strlen(given) / 2 + 1;
+  for (int i = 0; names[i]; i++) {
+    int d = distance(given, names[i]);
+    if (d < least) least = d, best = names[i];
+  }
+  return best;
+}
+
+void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs(L, functions, 0); }

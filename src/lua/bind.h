@@ -1,0 +1,99 @@
+/* What all binding files share: the state, checks, pushes, raising. Nothing that C owns is held across a call that can
+ * raise: userdata hold it. */
+#ifndef IPULUA_LUA_BIND_H
+#define IPULUA_LUA_BIND_H
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "engine/engine.h"
+#include "graph/trace.h"
+
+/* A trace that is open, as the symbolic tensors made in it know it: closed (trace NULL) when the trace ends. */
+typedef struct TraceRef {
+  int references;
+  Trace *trace;
+  struct TraceRef *parent; /* the enclosing one on the stack; NULL for a root */
+  struct TraceRef *below;  /* the one that was current before */
+  bool taped;              /* the graph of eager tapes: values have tensors too */
+} TraceRef;
+
+/* One per Lua state, in its registry. */
+typedef struct State {
+  Engine *engine;
+  TraceRef *trace; /* the current one; NULL: eager */
+  TraceRef *tape;  /* the graph that eager tapes record into; NULL: no tape is open */
+  int open_tapes;
+  char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
+  char where[300]; /* the script's line, of the last call to bind_where */
+  Scope scope;     /* what new nodes inherit */
+  int64_t stream;  /* random ops traced so far */
+} State;
+
+State *bind_state(lua_State *L);
+
+/* "script.lua:12" of the user's frame, in the state's buffer; NULL when there is none. */
+const char *bind_where(lua_State *L);
+int bind_raise(lua_State *L, const Error *e); /* never returns */
+int bind_fail(lua_State *L, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline void bind_check(lua_State *L, const Error *e) {
+  if (e->status != OK) bind_raise(L, e);
+}
+/* The nearest of names (NULL-terminated) to a misspelt one; NULL when none is near. */
+const char *bind_nearest(const char *given, const char *const *names);
+
+/* ---- tensors (tensor.c) ---- */
+#define TENSOR_NAME "ipulua.Tensor"
+#define VARIABLE_NAME "ipulua.Variable"
+
+typedef struct LuaTensor {
+  Tensor *tensor;  /* NULL: symbolic only */
+  Value *value;    /* NULL: concrete only */
+  TraceRef *trace; /* of value */
+} LuaTensor;
+
+LuaTensor *bind_new_tensor(lua_State *L);          /* pushes an empty one */
+void bind_push_tensor(lua_State *L, Tensor *t);    /* takes t over */
+void bind_push_value(lua_State *L, Value *v, TraceRef *trace);
+LuaTensor *bind_test_tensor(lua_State *L, int index); /* NULL when it is something else */
+LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what);
+Variable *bind_test_variable(lua_State *L, int index);
+void bind_push_variable(lua_State *L, Variable *v); /* takes v over */
+/* The type of a tensor or variable at index; false for anything else. */
+bool bind_type_at(lua_State *L, int index, Type *out);
+Dtype bind_check_dtype(lua_State *L, int index);
+Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback);
+/* A list of integers, or one; returns how many. */
+int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MAX_RANK]);
+/* A tensor from a number, boolean, nested list, tensor or variable; dtype DTYPE_COUNT: as it comes (numbers float32). The
+ * result is pushed. Raises. */
+void bind_literal(lua_State *L, int index, Dtype dtype, const char *what);
+/* A concrete tensor at index (reads variables); raises for symbolic ones, saying what to do instead. Borrowed: kept alive by
+ * the value at index, or by one that is pushed. Pushes exactly one value. */
+Tensor *bind_concrete(lua_State *L, int index, const char *what);
+void bind_push_shape(lua_State *L, const Type *t);
+
+/* ---- traces (trace.c) ---- */
+TraceRef *trace_ref_new(lua_State *L, Trace *t);
+TraceRef *trace_ref_retain(TraceRef *r);
+void trace_ref_release(TraceRef *r);
+/* The value at index for the current trace: imports, reads variables, makes constants of concrete tensors. Raises. */
+Value *bind_value(lua_State *L, int index, const char *what);
+/* Set the line that new nodes carry. */
+void bind_mark_line(lua_State *L, Graph *g);
+
+/* ---- ops (ops.c) ---- */
+void bind_open_ops(lua_State *L);     /* pushes a table name → function */
+/* Apply an op to values at the given stack indices; pushes the visible results and returns their number. */
+int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs);
+const OpDef *bind_op(lua_State *L, const char *name);
+
+/* One function a file: pushes nothing, fills the core table at the top of the stack. */
+void bind_open_tensor(lua_State *L);
+void bind_open_variable(lua_State *L);
+void bind_open_trace(lua_State *L);
+void bind_open_tape(lua_State *L);
+void bind_open_queue(lua_State *L);
+void bind_open_dataset(lua_State *L);
+void bind_open_files(lua_State *L);
+void bind_set_functions(lua_State *L, const luaL_Reg *functions);
+#endif

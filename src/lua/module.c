@@ -1,0 +1,15 @@
+#include "lua/module.h"
+
+#include "lua/bind.h"
+
+int luaopen_ipulua_core(lua_State *L) {
+  bind_state(L);
+  lua_newtable(L);
+  bind_open_tensor(L);
+  bind_open_variable(L);
+  bind_open_ops(L);
+  bind_open_trace(L);
+  bind_open_tape(L);
+  bind_open_queue(L);
+  return 1;
+}

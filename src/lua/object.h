@@ -1,0 +1,8 @@
+/* Counted C objects (queues, datasets) as userdata of a named type. */
+#ifndef IPULUA_LUA_OBJECT_H
+#define IPULUA_LUA_OBJECT_H
+#include "lua/bind.h"
+void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods); /* makes the metatable */
+void bind_push_object(lua_State *L, Object *o, const char *name);               /* takes o over (NULL: filled in later) */
+Object *bind_check_object(lua_State *L, int index, const char *name);
+#endif

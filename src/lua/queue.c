@@ -1,0 +1,118 @@
+/* Outfeeds for Lua, and putting queues into traces. The structure of an element is kept by Lua code; here it is a list. */
+#include <stdlib.h>
+
+#include "engine/outfeed.h"
+#include "lua/bind.h"
+#include "lua/object.h"
+#include "ops/feed.h"
+
+#define OUTFEED_NAME "ipulua.Outfeed"
+enum { MOST_COMPONENTS = 256 };
+
+static int free_object(lua_State *L) {
+  Object **o = lua_touserdata(L, 1);
+  object_release(*o);
+  *o = NULL;
+  return 0;
+}
+
+Object *bind_check_object(lua_State *L, int index, const char *name) {
+  Object **o = luaL_checkudata(L, index, name);
+  if (!*o) luaL_error(L, "this object has been freed");
+  return *o;
+}
+
+void bind_push_object(lua_State *L, Object *o, const char *name) {
+  Object **u = lua_newuserdatauv(L, sizeof *u, 1);
+  *u = o;
+  luaL_setmetatable(L, name);
+}
+
+void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods) {
+  luaL_newmetatable(L, name);
+  lua_pushcfunction(L, free_object);
+  lua_setfield(L, -2, "__gc");
+  lua_newtable(L);
+  if (methods) luaL_setfuncs(L, methods, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}
+
+/* (keep_last) */
+static int new_outfeed(lua_State *L) {
+  bool keep_last = lua_toboolean(L, 1);
+  bind_push_object(L, NULL, OUTFEED_NAME);
+  Error e = {0};
+  Outfeed *q = outfeed_new(&e, keep_last);
+  *(Object **)lua_touserdata(L, -1) = (Object *)q;
+  bind_check(L, &e);
+  return 1;
+}
+
+static Outfeed *check(lua_State *L) { return (Outfeed *)bind_check_object(L, 1, OUTFEED_NAME); }
+
+/* (outfeed, list of tensors) in the current trace */
+static int enqueue(lua_State *L) {
+  State *s = bind_state(L);
+  Outfeed *q = check(L);
+  int n = (int)luaL_len(L, 2);
+  if (!s->trace) return luaL_error(L, "no function is being traced");
+  if (n > MOST_COMPONENTS) return luaL_error(L, "an element has more than %d components", MOST_COMPONENTS);
+  Graph *g = s->trace->trace->graph;
+  Value **in = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *in, 0);
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    in[i] = bind_value(L, lua_gettop(L), "enqueue");
+    lua_pop(L, 1);
+  }
+  bind_mark_line(L, g);
+  outlet_enqueue(g, outfeed_outlet(q), in, n);
+  Error e = g->error;
+  bind_check(L, &e);
+  return 0;
+}
+
+/* (outfeed, list of {dtype, shape}, most) → list of tensors */
+static int take(lua_State *L) {
+  Outfeed *q = check(L);
+  int n = (int)luaL_len(L, 2);
+  int64_t most = luaL_optinteger(L, 3, -1);
+  if (n > MOST_COMPONENTS) return luaL_error(L, "an element has more than %d components", MOST_COMPONENTS);
+  Type *types = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *types, 0);
+  Tensor **out = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *out, 0);
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    lua_getfield(L, -1, "dtype");
+    types[i] = (Type){.dtype = bind_check_dtype(L, -1)};
+    lua_getfield(L, -2, "shape");
+    types[i].rank = bind_check_shape(L, -1, "shape", types[i].shape);
+    lua_pop(L, 3);
+  }
+  Error e = {0};
+  outfeed_take(q, most, types, n, out, &e);
+  bind_check(L, &e);
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) {
+    bind_push_tensor(L, out[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int count(lua_State *L) {
+  lua_pushinteger(L, outfeed_count(check(L)));
+  lua_pushinteger(L, outfeed_total(check(L)));
+  return 2;
+}
+
+static int clear(lua_State *L) {
+  outfeed_clear(check(L));
+  return 0;
+}
+
+void bind_open_queue(lua_State *L) {
+  static const luaL_Reg methods[] = {{"enqueue", enqueue}, {"take", take}, {"count", count}, {"clear", clear}, {NULL, NULL}};
+  lua_pushcfunction(L, new_outfeed);
+  lua_setfield(L, -2, "new_outfeed");
+  bind_object_type(L, OUTFEED_NAME, methods);
+}

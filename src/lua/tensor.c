@@ -1,0 +1,452 @@
+/* The Lua type of tensors: concrete ones, and symbolic ones of a function being traced. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "tensor/print.h"
+
+LuaTensor *bind_new_tensor(lua_State *L) {
+  LuaTensor *t = lua_newuserdatauv(L, sizeof *t, 0);
+  *t = (LuaTensor){0};
+  luaL_setmetatable(L, TENSOR_NAME);
+  return t;
+}
+
+void bind_push_tensor(lua_State *L, Tensor *t) {
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = t;
+  /* the collector sees 40 bytes; tell it of the rest */
+  size_t kilobytes = t ? type_bytes(&t->type) / 1024 : 0;
+  if (kilobytes) lua_gc(L, LUA_GCSTEP, kilobytes > 1 << 20 ? 1 << 20 : (int)kilobytes);
+}
+
+void bind_push_value(lua_State *L, Value *v, TraceRef *trace) {
+  LuaTensor *u = bind_new_tensor(L);
+  u->value = v;
+  u->trace = trace_ref_retain(trace);
+}
+
+LuaTensor *bind_test_tensor(lua_State *L, int index) { return luaL_testudata(L, index, TENSOR_NAME); }
+
+LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what) {
+  LuaTensor *t = bind_test_tensor(L, index);
+  if (!t) bind_fail(L, ERR_TYPE, "%s must be a tensor, got %s", what, luaL_typename(L, index));
+  return t;
+}
+
+bool bind_type_at(lua_State *L, int index, Type *out) {
+  LuaTensor *t = bind_test_tensor(L, index);
+  Variable *v = t ? NULL : bind_test_variable(L, index);
+  if (t && t->tensor) *out = t->tensor->type;
+  else if (t && t->trace && t->trace->trace) *out = t->value->type;
+  else if (v) *out = v->type;
+  else if (t) bind_fail(L, ERR_VALUE, "a symbolic tensor is used after the function that made it was traced; return it from there");
+  else return false;
+  return true;
+}
+
+Dtype bind_check_dtype(lua_State *L, int index) {
+  Dtype d = F32;
+  const char *name = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
+  if (!name) bind_fail(L, ERR_TYPE, "a dtype must be a string, got %s", luaL_typename(L, index));
+  if (!dtype_find(name, &d)) {
+    const char *names[DTYPE_COUNT + 1] = {0};
+    for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
+    const char *near = bind_nearest(name, names);
+    bind_fail(L, ERR_VALUE, "there is no dtype '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  }
+  return d;
+}
+
+Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback) {
+  return lua_isnoneornil(L, index) ? fallback : bind_check_dtype(L, index);
+}
+
+int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MAX_RANK]) {
+  int isint = 0;
+  if (lua_type(L, index) == LUA_TNUMBER) {
+    shape[0] = lua_tointegerx(L, index, &isint);
+    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers", what);
+    return 1;
+  }
+  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a list of integers, got %s", what, luaL_typename(L, index));
+  lua_Integer n = luaL_len(L, index);
+  if (n > MAX_RANK) bind_fail(L, ERR_VALUE, "%s has %d extents; at most %d are possible", what, (int)n, MAX_RANK);
+  index = lua_absindex(L, index);
+  for (int i = 0; i < (int)n; i++) {
+    lua_rawgeti(L, index, i + 1);
+    shape[i] = lua_tointegerx(L, -1, &isint);
+    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1, luaL_tolstring(L, -1, NULL));
+    lua_pop(L, 1);
+  }
+  return (int)n;
+}
+
+void bind_push_shape(lua_State *L, const Type *t) {
+  lua_createtable(L, t->rank, 0);
+  for (int i = 0; i < t->rank; i++) {
+    lua_pushinteger(L, t->shape[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* ---- literals ---- */
+
+typedef struct Literal {
+  const char *what;
+  Type type;
+  bool has_dtype;
+} Literal;
+
+static bool is_scalar(lua_State *L, int index) {
+  int t = lua_type(L, index);
+  return t == LUA_TNUMBER || t == LUA_TBOOLEAN;
+}
+
+/* The shape is that of the first elements; others are compared with it when they are filled in. */
+static void measure(lua_State *L, int index, Literal *l, int depth) {
+  Type inner;
+  if (depth > MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
+  if (is_scalar(L, index)) {
+    if (!l->has_dtype) l->type.dtype = lua_isboolean(L, index) ? BOOL : F32;
+    return;
+  }
+  if (bind_type_at(L, index, &inner)) {
+    if (depth + inner.rank > MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
+    if (!l->has_dtype) l->type.dtype = inner.dtype;
+    for (int i = 0; i < inner.rank; i++) l->type.shape[l->type.rank++] = inner.shape[i];
+    return;
+  }
+  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, luaL_typename(L, index));
+  l->type.shape[l->type.rank++] = luaL_len(L, index);
+  if (lua_rawgeti(L, index, 1) != LUA_TNIL) measure(L, lua_gettop(L), l, depth + 1);
+  else if (l->type.shape[l->type.rank - 1] > 0) bind_fail(L, ERR_TYPE, "%s has a hole", l->what);
+  lua_pop(L, 1);
+}
+
+static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at) {
+  Dtype d = l->type.dtype;
+  if (lua_isboolean(L, index)) {
+    dtype_set(d, t->data, at, lua_toboolean(L, index));
+  } else if (lua_isinteger(L, index) && !dtype_is_float(d)) {
+    dtype_set_integer(d, t->data, at, lua_tointeger(L, index));
+    if (d != BOOL && dtype_get_integer(d, t->data, at) != lua_tointeger(L, index))
+      bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index), dtype_name(d));
+  } else {
+    double x = lua_tonumber(L, index);
+    if (!dtype_is_float(d) && d != BOOL && (x != floor(x) || isinf(x)))
+      bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
+    dtype_set(d, t->data, at, x);
+  }
+}
+
+static Status cast_into(lua_State *L, const Tensor *from, Tensor *to, int64_t at) {
+  State *s = bind_state(L);
+  int64_t n = type_count(&from->type);
+  Error e = {0};
+  Tensor *dense = tensor_dense(&e, (Tensor *)(uintptr_t)from);
+  if (!dense) bind_raise(L, &e);
+  const void *in[1] = {dense->data};
+  s->engine->kernels->cast[from->type.dtype][to->type.dtype](in, 0, to->data + (size_t)at * dtype_size(to->type.dtype), n, NULL);
+  tensor_release(dense);
+  return OK;
+}
+
+static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at, int depth) {
+  Type inner;
+  int rest = l->type.rank - depth;
+  if (is_scalar(L, index)) {
+    if (rest != 0) bind_fail(L, ERR_VALUE, "%s is ragged: a number where a list is expected", l->what);
+    put_scalar(L, index, l, t, at);
+    return at + 1;
+  }
+  if (bind_type_at(L, index, &inner)) {
+    bool same = inner.rank == rest;
+    for (int i = 0; i < rest && same; i++) same = inner.shape[i] == l->type.shape[depth + i];
+    if (!same) bind_fail(L, ERR_VALUE, "%s is ragged: its tensors have different shapes", l->what);
+    Tensor *from = bind_concrete(L, index, l->what);
+    cast_into(L, from, t, at);
+    lua_pop(L, 1);
+    return at + type_count(&inner);
+  }
+  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, luaL_typename(L, index));
+  lua_Integer n = luaL_len(L, index);
+  if (rest == 0 || n != l->type.shape[depth]) bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
+  luaL_checkstack(L, 4, "nested too deep");
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    at = fill(L, lua_gettop(L), l, t, at, depth + 1);
+    lua_pop(L, 1);
+  }
+  return at;
+}
+
+void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
+  index = lua_absindex(L, index);
+  Literal l = {.what = what, .has_dtype = dtype != DTYPE_COUNT, .type = {.dtype = dtype == DTYPE_COUNT ? F32 : dtype}};
+  Type type;
+  if (bind_type_at(L, index, &type) && (!l.has_dtype || type.dtype == dtype)) {
+    LuaTensor *t = bind_test_tensor(L, index);
+    if (t) lua_pushvalue(L, index);
+    else bind_concrete(L, index, what);
+    return;
+  }
+  luaL_checkstack(L, 2 * MAX_RANK + 8, NULL);
+  measure(L, index, &l, 0);
+  Error e = {0};
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_new(&e, &l.type);
+  bind_check(L, &e);
+  if (type_count(&l.type)) fill(L, index, &l, u->tensor, 0, 0);
+}
+
+Tensor *bind_concrete(lua_State *L, int index, const char *what) {
+  LuaTensor *t = bind_test_tensor(L, index);
+  Variable *v = t ? NULL : bind_test_variable(L, index);
+  if (t && t->tensor) {
+    lua_pushvalue(L, index);
+    return t->tensor;
+  }
+  if (v) {
+    if (!v->value) bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+    bind_push_tensor(L, tensor_retain(v->value));
+    return v->value;
+  }
+  if (t) bind_fail(L, ERR_RUNTIME, "%s: the value of a symbolic tensor is not known while a function is traced; use ipu.cond, "
+                   "ipu.while_loop or an outfeed instead", what);
+  bind_literal(L, index, DTYPE_COUNT, what);
+  return bind_test_tensor(L, -1)->tensor;
+}
+
+/* ---- methods ---- */
+
+static int free_tensor(lua_State *L) {
+  LuaTensor *t = lua_touserdata(L, 1);
+  tensor_release(t->tensor);
+  trace_ref_release(t->trace);
+  *t = (LuaTensor){0};
+  return 0;
+}
+
+static void push_number(lua_State *L, const Tensor *t, int64_t i) {
+  Dtype d = t->type.dtype;
+  if (d == BOOL) {
+    lua_pushboolean(L, tensor_get(t, i) != 0);
+  } else if (dtype_is_float(d)) {
+    lua_pushnumber(L, tensor_get(t, i));
+  } else if (d == I64 && tensor_is_dense(t)) {
+    lua_pushinteger(L, dtype_get_integer(d, t->data, i));
+  } else {
+    lua_pushinteger(L, (lua_Integer)tensor_get(t, i));
+  }
+}
+
+static int item(lua_State *L) {
+  Tensor *t = bind_concrete(L, 1, "item");
+  if (type_count(&t->type) != 1) {
+    char text[TYPE_TEXT];
+    bind_fail(L, ERR_VALUE, "item: only a tensor of one element has one value, this is %s", type_text(&t->type, text));
+  }
+  push_number(L, t, 0);
+  return 1;
+}
+
+static int64_t push_nested(lua_State *L, const Tensor *t, int axis, int64_t at) {
+  if (axis == t->type.rank) {
+    push_number(L, t, at);
+    return at + 1;
+  }
+  luaL_checkstack(L, 4, NULL);
+  lua_createtable(L, (int)t->type.shape[axis], 0);
+  for (int64_t i = 0; i < t->type.shape[axis]; i++) {
+    at = push_nested(L, t, axis + 1, at);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return at;
+}
+
+static int totable(lua_State *L) {
+  Tensor *t = bind_concrete(L, 1, "totable");
+  push_nested(L, t, 0, 0);
+  return 1;
+}
+
+static int text(lua_State *L) {
+  Type type;
+  LuaTensor *u = bind_test_tensor(L, 1);
+  if (u && !u->tensor) {
+    if (!u->trace->trace) {
+      lua_pushliteral(L, "symbolic tensor of a function that has been traced");
+      return 1;
+    }
+    char buffer[TYPE_TEXT];
+    bind_type_at(L, 1, &type);
+    lua_pushfstring(L, "symbolic %s (%s)", type_text(&type, buffer), u->value->node->op->name);
+    return 1;
+  }
+  Tensor *t = bind_concrete(L, 1, "print");
+  Error e = {0};
+  char *s = tensor_text(&e, t);
+  bind_check(L, &e);
+  lua_pushstring(L, s);
+  free(s);
+  return 1;
+}
+
+static int repr(lua_State *L) {
+  LuaTensor *u = bind_test_tensor(L, 1);
+  if (u && !u->tensor) return text(L);
+  Tensor *t = bind_concrete(L, 1, "print");
+  Error e = {0};
+  char *s = tensor_repr(&e, t);
+  bind_check(L, &e);
+  lua_pushstring(L, s);
+  free(s);
+  return 1;
+}
+
+static int row(lua_State *L, lua_Integer i) {
+  Type type;
+  bind_type_at(L, 1, &type);
+  if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no rows");
+  if (i < 1 || i > type.shape[0]) {
+    lua_pushnil(L); /* as a list does: `for i, row in ipairs(t)` ends */
+    return 1;
+  }
+  LuaTensor *u = bind_test_tensor(L, 1);
+  if (u && u->tensor && !u->value) {
+    Error e = {0};
+    Tensor *t = tensor_row(&e, u->tensor, i - 1);
+    bind_check(L, &e);
+    bind_push_tensor(L, t);
+    return 1;
+  }
+  int64_t begin[MAX_RANK] = {i - 1}, size[MAX_RANK] = {1};
+  for (int k = 1; k < type.rank; k++) size[k] = type.shape[k];
+  Attr slice[MAX_ATTRS] = {attr_ints(begin, type.rank), attr_ints(size, type.rank)};
+  int self = 1;
+  bind_apply(L, bind_op(L, "slice"), &self, 1, slice);
+  int sliced = lua_gettop(L);
+  Attr shape[MAX_ATTRS] = {attr_ints(type.shape + 1, type.rank - 1)};
+  return bind_apply(L, bind_op(L, "reshape"), &sliced, 1, shape);
+}
+
+/* t[i], t.shape and methods; upvalue 1 is the table of methods. */
+static int get_field(lua_State *L) {
+  if (lua_type(L, 2) == LUA_TNUMBER) {
+    int isint;
+    lua_Integer i = lua_tointegerx(L, 2, &isint);
+    if (!isint) bind_fail(L, ERR_TYPE, "a row's number must be an integer");
+    return row(L, i);
+  }
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  const char *name = lua_tostring(L, 2);
+  Type type;
+  if (!name) return 1;
+  if (!strcmp(name, "shape") && bind_type_at(L, 1, &type)) bind_push_shape(L, &type);
+  else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
+  else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
+  else if (!strcmp(name, "size") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type_count(&type));
+  return 1;
+}
+
+static int length(lua_State *L) {
+  Type type = {0};
+  bind_type_at(L, 1, &type);
+  if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no length");
+  lua_pushinteger(L, type.shape[0]);
+  return 1;
+}
+
+static int refuse_comparison(lua_State *L) {
+  return bind_fail(L, ERR_TYPE, "tensors are compared with ipu.less(a, b), ipu.less_equal(a, b), ipu.equal(a, b) …, not with < or <=");
+}
+
+static int concatenation(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
+/* ---- constructors ---- */
+
+static int tensor_of(lua_State *L) { /* (data, dtype) */
+  bind_literal(L, 1, bind_opt_dtype(L, 2, DTYPE_COUNT), "tensor");
+  return 1;
+}
+
+static int full(lua_State *L) { /* (shape, value, dtype) */
+  Type type = {.dtype = bind_opt_dtype(L, 3, F32)};
+  type.rank = bind_check_shape(L, 1, "shape", type.shape);
+  Error e = {0};
+  LuaTensor *u = bind_new_tensor(L);
+  if (type_check(&e, "full", &type) != OK) bind_raise(L, &e);
+  u->tensor = tensor_new(&e, &type);
+  bind_check(L, &e);
+  Literal l = {.what = "full", .type = type};
+  int64_t n = type_count(&type);
+  if (n == 0) return 1;
+  if (!is_scalar(L, 2)) bind_fail(L, ERR_TYPE, "full: 'value' must be a number, got %s", luaL_typename(L, 2));
+  put_scalar(L, 2, &l, u->tensor, 0);
+  size_t size = dtype_size(type.dtype);
+  for (int64_t i = 1; i < n; i++) memcpy(u->tensor->data + (size_t)i * size, u->tensor->data, size);
+  return 1;
+}
+
+static int is_tensor(lua_State *L) {
+  lua_pushboolean(L, bind_test_tensor(L, 1) != NULL);
+  return 1;
+}
+
+static int is_symbolic(lua_State *L) {
+  LuaTensor *t = bind_test_tensor(L, 1);
+  lua_pushboolean(L, t && !t->tensor);
+  return 1;
+}
+
+static int type_of(lua_State *L) { /* (tensor) → dtype, shape */
+  Type type;
+  if (!bind_type_at(L, 1, &type)) return 0;
+  lua_pushstring(L, dtype_name(type.dtype));
+  bind_push_shape(L, &type);
+  return 2;
+}
+
+static int same_bytes(lua_State *L) { /* (a, b): type and every bit */
+  Tensor *a = bind_concrete(L, 1, "same_bytes"), *b = bind_concrete(L, 2, "same_bytes");
+  Error e = {0};
+  Tensor *x = tensor_dense(&e, a), *y = x ? tensor_dense(&e, b) : NULL;
+  bool same = y && type_equal(&x->type, &y->type) && !memcmp(x->data, y->data, type_bytes(&x->type));
+  tensor_release(x);
+  tensor_release(y);
+  bind_check(L, &e);
+  lua_pushboolean(L, same);
+  return 1;
+}
+
+static int bytes_alive(lua_State *L) {
+  lua_pushinteger(L, storage_bytes_alive());
+  return 1;
+}
+
+void bind_open_tensor(lua_State *L) {
+  static const luaL_Reg functions[] = {{"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
+                                       {"is_symbolic", is_symbolic}, {"type_of", type_of}, {"same_bytes", same_bytes},
+                                       {"bytes_alive", bytes_alive}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", free_tensor}, {"__tostring", text}, {"__repr", repr}, {"__len", length},
+                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison}, {"__concat", concatenation},
+                                  {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, TENSOR_NAME);
+  luaL_setfuncs(L, meta, 0);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "methods"); /* the ops add theirs */
+  lua_pushcclosure(L, get_field, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

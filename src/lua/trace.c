@@ -1,0 +1,462 @@
+/* Tracing from Lua: begin, arguments, loops and branches, end; and the programs that come out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "ops/ops.h"
+#include "transform/autodiff.h"
+
+enum { MOST_LISTED = 4096 };
+
+TraceRef *trace_ref_new(lua_State *L, Trace *t) {
+  TraceRef *r = t ? calloc(1, sizeof *r) : NULL;
+  if (!r) {
+    trace_free(t);
+    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+  }
+  r->references = 1;
+  r->trace = t;
+  return r;
+}
+
+TraceRef *trace_ref_retain(TraceRef *r) {
+  if (r) r->references++;
+  return r;
+}
+
+void trace_ref_release(TraceRef *r) {
+  if (r && --r->references == 0) free(r);
+}
+
+void bind_mark_line(lua_State *L, Graph *g) {
+  State *s = bind_state(L);
+  const char *where = bind_where(L);
+  g->scope.place = s->scope.place;
+  g->scope.prefix = s->scope.prefix;
+  /* the same line again shares its text */
+  if (!where) g->scope.source = NULL;
+  else if (!g->scope.source || strcmp(g->scope.source, where)) g->scope.source = arena_string(g->arena, where);
+}
+
+static void check_graph(lua_State *L, Graph *g) {
+  if (g->error.status == OK) return;
+  Error e = g->error;
+  error_clear(&g->error);
+  bind_raise(L, &e);
+}
+
+Value *bind_value(lua_State *L, int index, const char *what) {
+  State *s = bind_state(L);
+  Trace *t = s->trace->trace;
+  LuaTensor *u = bind_test_tensor(L, index);
+  Variable *v = u ? NULL : bind_test_variable(L, index);
+  Value *value;
+  if (v) {
+    value = trace_read(t, v);
+  } else if (u && u->value && u->trace->trace && !u->tensor) {
+    value = trace_import(t, u->value);
+  } else {
+    if (u && !u->tensor)
+      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    value = graph_constant(t->graph, bind_concrete(L, index, what));
+    lua_pop(L, 1);
+  }
+  check_graph(L, t->graph);
+  return value;
+}
+
+static TraceRef *current(lua_State *L) {
+  TraceRef *r = bind_state(L)->trace;
+  if (!r) luaL_error(L, "no function is being traced");
+  return r;
+}
+
+/* Take the current trace off the stack; its symbolic tensors are stale from now on. */
+static Trace *pop(State *s) {
+  TraceRef *r = s->trace;
+  Trace *t = r->trace;
+  s->trace = r->below;
+  r->trace = NULL;
+  trace_ref_release(r);
+  return t;
+}
+
+/* (region) A root trace, or a region of the current one. */
+static int begin(lua_State *L) {
+  State *s = bind_state(L);
+  bool region = lua_toboolean(L, 1);
+  TraceRef *parent = region ? current(L) : NULL;
+  TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
+  r->parent = parent;
+  r->below = s->trace;
+  s->trace = r;
+  return 0;
+}
+
+static int depth(lua_State *L) {
+  int n = 0;
+  for (TraceRef *r = bind_state(L)->trace; r; r = r->below) n++;
+  lua_pushinteger(L, n);
+  return 1;
+}
+
+/* (depth) Give up traces until that many are open. */
+static int give_up(lua_State *L) {
+  State *s = bind_state(L);
+  lua_Integer keep = luaL_checkinteger(L, 1), n = 0;
+  for (TraceRef *r = s->trace; r; r = r->below) n++;
+  for (; n > keep && s->trace; n--) trace_free(pop(s));
+  return 0;
+}
+
+/* (dtype, shape, name) */
+static int argument(lua_State *L) {
+  TraceRef *r = current(L);
+  Type type = {.dtype = bind_check_dtype(L, 1)};
+  type.rank = bind_check_shape(L, 2, "shape", type.shape);
+  Value *v = trace_argument(r->trace, &type, lua_tostring(L, 3));
+  check_graph(L, r->trace->graph);
+  bind_push_value(L, v, r);
+  return 1;
+}
+
+/* The values of a list; the array is a userdata that is pushed. */
+static Value **values_of(lua_State *L, int index, int *count, const char *what) {
+  index = lua_absindex(L, index);
+  lua_Integer n = lua_isnoneornil(L, index) ? 0 : luaL_len(L, index);
+  if (n > MOST_LISTED) bind_fail(L, ERR_VALUE, "%s: more than %d values", what, MOST_LISTED);
+  Value **v = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *v, 0);
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    v[i - 1] = bind_value(L, lua_gettop(L), what);
+    lua_pop(L, 1);
+  }
+  *count = (int)n;
+  return v;
+}
+
+static int push_values(lua_State *L, Value **v, int count, TraceRef *r) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    bind_push_value(L, v[i], r);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* (count, carried, results) of the current region → final values */
+static int end_repeat(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *region = current(L), *outer = region->below;
+  int carried_count, result_count;
+  Value **results = values_of(L, 3, &result_count, "loop body");
+  s->trace = outer; /* the operands belong to the enclosing trace */
+  Value *count = bind_value(L, 1, "repeat_n");
+  Value **carried = values_of(L, 2, &carried_count, "repeat_n");
+  s->trace = region;
+  if (carried_count != result_count) return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
+  Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
+  bind_mark_line(L, outer->trace->graph);
+  trace_end_repeat(pop(s), count, carried, carried_count, results, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, carried_count, outer);
+}
+
+/* A region set aside while another is traced. */
+#define REGION_NAME "ipulua.Region"
+
+static int free_region(lua_State *L) {
+  Trace **t = lua_touserdata(L, 1);
+  trace_free(*t);
+  *t = NULL;
+  return 0;
+}
+
+/* (results) → region, keeping its results */
+static int suspend(lua_State *L) {
+  State *s = bind_state(L);
+  int count;
+  current(L);
+  Value **results = values_of(L, 1, &count, "branch");
+  Trace **t = lua_newuserdatauv(L, sizeof *t + (size_t)(count + 1) * sizeof *results, 0);
+  *t = NULL;
+  luaL_setmetatable(L, REGION_NAME);
+  memcpy((char *)t + sizeof *t, results, (size_t)count * sizeof *results);
+  *t = pop(s);
+  return 1;
+}
+
+static Trace *take_region(lua_State *L, int index, Value ***results) {
+  Trace **t = luaL_checkudata(L, index, REGION_NAME);
+  Trace *taken = *t;
+  if (!taken) luaL_error(L, "this region has ended");
+  *results = (Value **)(void *)((char *)t + sizeof *t);
+  *t = NULL;
+  return taken;
+}
+
+/* (condition region, limit, carried, body region, count) → final values */
+static int end_while(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *outer = current(L);
+  int carried_count;
+  Value *limit = bind_value(L, 2, "while_loop");
+  Value **carried = values_of(L, 3, &carried_count, "while_loop"), **test, **results;
+  Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
+  bind_mark_line(L, outer->trace->graph);
+  Trace *body = take_region(L, 4, &results), *cond = take_region(L, 1, &test);
+  trace_end_while(cond, test[0], body, limit, carried, carried_count, results, out);
+  check_graph(L, s->trace->trace->graph);
+  return push_values(L, out, carried_count, outer);
+}
+
+/* (test, yes region, no region, count) → results */
+static int end_cond(lua_State *L) {
+  TraceRef *outer = current(L);
+  Value *test = bind_value(L, 1, "cond"), **yes_results, **no_results;
+  int count = (int)luaL_checkinteger(L, 4);
+  Value **out = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *out, 0);
+  bind_mark_line(L, outer->trace->graph);
+  Trace *yes = take_region(L, 2, &yes_results), *no = take_region(L, 3, &no_results);
+  trace_end_cond(test, yes, yes_results, no, no_results, count, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, count, outer);
+}
+
+/* (arguments, results) of the current region → results */
+static int end_call(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *region = current(L), *outer = region->below;
+  int argument_count, result_count;
+  Value **results = values_of(L, 2, &result_count, "function");
+  s->trace = outer;
+  Value **arguments = values_of(L, 1, &argument_count, "function");
+  s->trace = region;
+  Value **out = lua_newuserdatauv(L, (size_t)(result_count + 1) * sizeof *out, 0);
+  bind_mark_line(L, outer->trace->graph);
+  trace_end_call(pop(s), arguments, results, result_count, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, result_count, outer);
+}
+
+/* ---- programs ---- */
+#define PROGRAM_NAME "ipulua.Program"
+
+static Program **check_program(lua_State *L) {
+  Program **p = luaL_checkudata(L, 1, PROGRAM_NAME);
+  if (!*p) luaL_error(L, "this program has been freed");
+  return p;
+}
+
+static int free_compiled(lua_State *L) {
+  Program **p = lua_touserdata(L, 1);
+  program_free(*p);
+  *p = NULL;
+  return 0;
+}
+
+/* (results, name) End the current root trace → program */
+static int end_root(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *r = current(L);
+  int count;
+  if (r->parent) return luaL_error(L, "a loop or branch is still open");
+  Value **results = values_of(L, 1, &count, "result");
+  Program **p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = NULL;
+  luaL_setmetatable(L, PROGRAM_NAME);
+  int *written = lua_newuserdatauv(L, (size_t)(r->trace->extra_count + 1) * sizeof *written, 0);
+  int written_count = trace_end_root(r->trace, results, count, written);
+  Error e = {0};
+  *p = program_compile(&e, r->trace, count, written, written_count, s->engine->kernels, &s->engine->numerics,
+                       s->engine->threads, lua_tostring(L, 2));
+  trace_free(pop(s));
+  bind_check(L, &e);
+  lua_pop(L, 1);
+  return 1;
+}
+
+/* (program, list of tensors) → list of tensors */
+static int run(lua_State *L) {
+  Program *p = *check_program(L);
+  State *s = bind_state(L);
+  Tensor **in = lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
+  Tensor **out = in + p->argument_count + 1;
+  lua_createtable(L, p->argument_count, 0); /* keeps packed copies alive */
+  int keep = lua_gettop(L);
+  for (int i = 0; i < p->argument_count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    Tensor *t = bind_concrete(L, -1, "argument");
+    if (!type_equal(&t->type, &p->graph->input[i]->type)) return luaL_error(L, "argument %d has another type than was traced", i + 1);
+    if (!tensor_is_dense(t)) {
+      Error e = {0};
+      LuaTensor *u = bind_new_tensor(L);
+      u->tensor = t = tensor_dense(&e, t);
+      bind_check(L, &e);
+    }
+    in[i] = t;
+    lua_rawseti(L, keep, i + 1);
+    lua_settop(L, keep);
+  }
+  Error e = {0};
+  program_run(s->engine, p, in, out, &e);
+  bind_check(L, &e);
+  lua_createtable(L, p->result_count, 0);
+  for (int i = 0; i < p->result_count; i++) {
+    bind_push_tensor(L, out[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int describe(lua_State *L) {
+  Program *p = *check_program(L);
+  lua_newtable(L);
+  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
+  lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
+  lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
+  lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
+  lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
+  lua_newtable(L);
+  for (int i = 0; i < p->variable_count; i++) {
+    lua_pushstring(L, p->variable[i]->name);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "variables");
+  return 1;
+}
+
+static int text(lua_State *L) {
+  char *s = program_text(*check_program(L));
+  if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  lua_pushstring(L, s);
+  free(s);
+  return 1;
+}
+
+/* ---- differentiation ---- */
+
+/* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold false. */
+static int gradients(lua_State *L) {
+  TraceRef *r = current(L);
+  Graph *g = r->trace->graph;
+  int y_count, x_count;
+  Value **ys = values_of(L, 1, &y_count, "gradients"), **xs = values_of(L, 2, &x_count, "gradients");
+  Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
+  for (int i = 0; i < y_count; i++) {
+    dys[i] = NULL;
+    if (!lua_istable(L, 3)) continue;
+    lua_rawgeti(L, 3, i + 1);
+    if (lua_toboolean(L, -1)) dys[i] = bind_value(L, lua_gettop(L), "grad_ys");
+    lua_pop(L, 1);
+  }
+  Value **dx = lua_newuserdatauv(L, (size_t)(x_count + 1) * sizeof *dx, 0);
+  autodiff(g, ys, dys, y_count, xs, x_count, dx);
+  check_graph(L, g);
+  lua_createtable(L, x_count, 0);
+  for (int i = 0; i < x_count; i++) {
+    if (dx[i]) bind_push_value(L, dx[i], r);
+    else lua_pushboolean(L, false);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int set_threads(lua_State *L) {
+  Error e = {0};
+  engine_set_threads(&e, bind_state(L)->engine, (int)luaL_checkinteger(L, 1));
+  bind_check(L, &e);
+  return 0;
+}
+
+static int set_seed(lua_State *L) {
+  Engine *g = bind_state(L)->engine;
+  g->seed = (uint64_t)luaL_checkinteger(L, 1);
+  g->random_count = 0;
+  return 0;
+}
+
+static int engine_info(lua_State *L) {
+  Engine *g = bind_state(L)->engine;
+  lua_newtable(L);
+  lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
+  lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
+  lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
+  return 1;
+}
+
+/* (table of flags) → numerics of later programs */
+static int set_numerics(lua_State *L) {
+  Numerics *n = &bind_state(L)->engine->numerics;
+  const struct {
+    const char *name;
+    bool *flag;
+  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
+               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
+               {"stable_statistics", &n->stable_statistics}};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+/* (field, integer) of what new nodes inherit: device, shard, stage. Returns the old value. */
+static int set_placement(lua_State *L) {
+  Placement *p = &bind_state(L)->scope.place;
+  const char *field = luaL_checkstring(L, 1);
+  int value = (int)luaL_checkinteger(L, 2);
+  int *slot = !strcmp(field, "device") ? &p->device : !strcmp(field, "shard") ? &p->shard : !strcmp(field, "stage") ? &p->stage : NULL;
+  int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
+                  : !strcmp(field, "half_partials") ? &p->half_partials : NULL;
+  if (slot) {
+    lua_pushinteger(L, *slot);
+    *slot = value;
+  } else if (small) {
+    lua_pushinteger(L, *small);
+    *small = (int8_t)value;
+  } else {
+    return luaL_error(L, "no placement field '%s'", field);
+  }
+  return 1;
+}
+
+/* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
+static int hide(lua_State *L) {
+  State *s = bind_state(L);
+  lua_pushlightuserdata(L, s->trace);
+  s->trace = NULL;
+  return 1;
+}
+
+static int show(lua_State *L) {
+  bind_state(L)->trace = lua_touserdata(L, 1);
+  return 0;
+}
+
+static int where(lua_State *L) {
+  lua_pushstring(L, bind_where(L));
+  return 1;
+}
+
+void bind_open_trace(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics},
+      {"set_placement", set_placement}, {"where", where},
+      {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, REGION_NAME);
+  lua_pushcfunction(L, free_region);
+  lua_setfield(L, -2, "__gc");
+  luaL_newmetatable(L, PROGRAM_NAME);
+  lua_pushcfunction(L, free_compiled);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, program_methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 2);
+}

@@ -1,0 +1,223 @@
+/* The Lua type of variables. In an expression a variable is its value. */
+#include <string.h>
+
+#include "lua/bind.h"
+
+typedef struct LuaVariable {
+  Variable *variable;
+} LuaVariable;
+
+void bind_push_variable(lua_State *L, Variable *v) {
+  LuaVariable *u = lua_newuserdatauv(L, sizeof *u, 1);
+  u->variable = v;
+  luaL_setmetatable(L, VARIABLE_NAME);
+}
+
+Variable *bind_test_variable(lua_State *L, int index) {
+  LuaVariable *u = luaL_testudata(L, index, VARIABLE_NAME);
+  return u ? u->variable : NULL;
+}
+
+static Variable *check(lua_State *L) {
+  Variable *v = bind_test_variable(L, 1);
+  if (!v) bind_fail(L, ERR_TYPE, "a variable is expected, got %s", luaL_typename(L, 1));
+  return v;
+}
+
+static int free_variable(lua_State *L) {
+  LuaVariable *u = lua_touserdata(L, 1);
+  variable_release(u->variable);
+  u->variable = NULL;
+  return 0;
+}
+
+/* (name, dtype, shape, trainable) */
+static int new_variable(lua_State *L) {
+  Type type = {.dtype = bind_check_dtype(L, 2)};
+  type.rank = bind_check_shape(L, 3, "shape", type.shape);
+  Error e = {0};
+  bind_push_variable(L, NULL);
+  LuaVariable *u = lua_touserdata(L, -1);
+  u->variable = variable_new(&e, luaL_checkstring(L, 1), &type, lua_toboolean(L, 4));
+  bind_check(L, &e);
+  return 1;
+}
+
+/* Replace the value at once: (variable, tensor). */
+static int set_value(lua_State *L) {
+  Variable *v = check(L);
+  bind_literal(L, 2, v->type.dtype, v->name);
+  Error e = {0};
+  Tensor *t = bind_concrete(L, -1, v->name);
+  variable_assign(&e, v, t);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
+static int assign_with(lua_State *L, const char *op) {
+  Variable *v = check(L);
+  State *s = bind_state(L);
+  lua_settop(L, 2);
+  Type type;
+  bool is_tensor = bind_type_at(L, 2, &type);
+  if (!is_tensor || (bind_test_variable(L, 2) && !s->trace)) bind_literal(L, 2, v->type.dtype, v->name);
+  else lua_pushvalue(L, 2);
+  lua_replace(L, 2);
+  bind_type_at(L, 2, &type);
+  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) {
+    char want[TYPE_TEXT], got[TYPE_TEXT];
+    bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(&type, got));
+  }
+  if (op) {
+    int operands[2] = {1, 2};
+    bind_apply(L, bind_op(L, op), operands, 2, NULL);
+    lua_replace(L, 2);
+    bind_type_at(L, 2, &type);
+    if (!shape_equal(&type, &v->type)) {
+      char want[TYPE_TEXT], got[TYPE_TEXT];
+      bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(&type, got));
+    }
+  }
+  if (s->trace && !s->trace->taped) {
+    Value *value = bind_value(L, 2, v->name);
+    trace_assign(s->trace->trace, v, value);
+    Error e = s->trace->trace->graph->error;
+    bind_check(L, &e);
+  } else {
+    Error e = {0};
+    Tensor *t = bind_concrete(L, 2, v->name);
+    variable_assign(&e, v, t);
+    lua_pop(L, 1);
+    bind_check(L, &e);
+  }
+  lua_settop(L, 2);
+  return 1;
+}
+
+static int assign(lua_State *L) { return assign_with(L, NULL); }
+static int assign_add(lua_State *L) { return assign_with(L, "add"); }
+static int assign_sub(lua_State *L) { return assign_with(L, "sub"); }
+
+/* The value as a tensor: symbolic in a traced function. */
+static int read_value(lua_State *L) {
+  Variable *v = check(L);
+  State *s = bind_state(L);
+  if (s->trace) {
+    Value *value = bind_value(L, 1, v->name);
+    bind_push_value(L, value, s->trace);
+  } else {
+    bind_concrete(L, 1, v->name);
+  }
+  return 1;
+}
+
+static int call_method(lua_State *L, const char *name) {
+  read_value(L);
+  lua_getfield(L, -1, name);
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  return 1;
+}
+static int item(lua_State *L) { return call_method(L, "item"); }
+static int totable(lua_State *L) { return call_method(L, "totable"); }
+
+static int text(lua_State *L) {
+  Variable *v = check(L);
+  char buffer[TYPE_TEXT];
+  if (!v->value) {
+    lua_pushfstring(L, "variable '%s' %s, not initialised", v->name, type_text(&v->type, buffer));
+    return 1;
+  }
+  bind_concrete(L, 1, v->name);
+  luaL_tolstring(L, -1, NULL);
+  return 1;
+}
+
+static int get_field(lua_State *L) {
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+  lua_pop(L, 1);
+  Variable *v = check(L);
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
+  if (!name) { /* v[i]: a row of its value */
+    read_value(L);
+    lua_pushvalue(L, 2);
+    lua_gettable(L, -2);
+    return 1;
+  }
+  if (!strcmp(name, "name")) lua_pushstring(L, v->name);
+  else if (!strcmp(name, "shape")) bind_push_shape(L, &v->type);
+  else if (!strcmp(name, "dtype")) lua_pushstring(L, dtype_name(v->type.dtype));
+  else if (!strcmp(name, "rank")) lua_pushinteger(L, v->type.rank);
+  else if (!strcmp(name, "size")) lua_pushinteger(L, type_count(&v->type));
+  else if (!strcmp(name, "trainable")) lua_pushboolean(L, v->trainable);
+  else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
+  else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
+  else { /* what Lua code keeps with a variable: constraint, regularizer … */
+    lua_getiuservalue(L, 1, 1);
+    if (!lua_istable(L, -1)) return lua_pushnil(L), 1;
+    lua_pushvalue(L, 2);
+    lua_rawget(L, -2);
+  }
+  return 1;
+}
+
+static int set_field(lua_State *L) {
+  Variable *v = check(L);
+  const char *name = luaL_checkstring(L, 2);
+  if (!strcmp(name, "trainable")) {
+    v->trainable = lua_toboolean(L, 3);
+    return 0;
+  }
+  if (lua_getiuservalue(L, 1, 1) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, 1);
+  }
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_rawset(L, -3);
+  return 0;
+}
+
+static int length(lua_State *L) {
+  Variable *v = check(L);
+  lua_pushinteger(L, v->type.rank ? v->type.shape[0] : 0);
+  return 1;
+}
+
+static int is_variable(lua_State *L) {
+  lua_pushboolean(L, bind_test_variable(L, 1) != NULL);
+  return 1;
+}
+
+/* A number for the variable itself: two userdata may stand for one variable. */
+static int identity(lua_State *L) {
+  lua_pushlightuserdata(L, check(L));
+  return 1;
+}
+
+static int same(lua_State *L) {
+  lua_pushboolean(L, bind_test_variable(L, 1) == bind_test_variable(L, 2));
+  return 1;
+}
+
+void bind_open_variable(lua_State *L) {
+  static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
+                                       {"variable_identity", identity}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
+                                     {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__newindex", set_field}, {"__len", length},
+                                  {"__eq", same}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, VARIABLE_NAME);
+  luaL_setfuncs(L, meta, 0);
+  luaL_newlib(L, methods);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, "methods");
+  lua_pushcclosure(L, get_field, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,46 @@
+#include "ops/feed.h"
+
+enum { ROW_DEQUEUE, ROW_ENQUEUE, ROW_HOST };
+
+static Status eval_host(const Call *c) {
+  HostFunction *f = (HostFunction *)c->attr[0].object;
+  return f->call(f, c);
+}
+
+const OpDef ops_feed[] = {
+    [ROW_DEQUEUE] = {.name = "infeed_dequeue",
+                     .summary = "The next element of an infeed queue.",
+                     .attrs = {{.name = "queue", .kind = ATTR_OBJECT}},
+                     .traits = STATEFUL | INTERNAL | NO_GRADIENT,
+                     .outputs = -1},
+    [ROW_ENQUEUE] = {.name = "outfeed_enqueue",
+                     .summary = "Hand values to an outfeed queue.",
+                     .attrs = {{.name = "queue", .kind = ATTR_OBJECT}},
+                     .traits = STATEFUL | INTERNAL | NO_GRADIENT,
+                     .outputs = -1},
+    [ROW_HOST] = {.name = "host_function",
+                  .summary = "Call a function on the host.",
+                  .attrs = {{.name = "function", .kind = ATTR_OBJECT}},
+                  .traits = STATEFUL | INTERNAL | NO_GRADIENT,
+                  .outputs = -1,
+                  .eval = eval_host},
+    {0}};
+
+static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count, int out_count, const Type *out) {
+  Attr attrs[MAX_ATTRS] = {{.kind = ATTR_OBJECT, .object = o}};
+  Node *n = graph_node(g, &ops_feed[row], in, count, attrs);
+  if (!n) return NULL;
+  if (!node_outputs(g->arena, n, out_count)) return NULL;
+  for (int i = 0; i < out_count; i++) n->out[i].type = out[i];
+  return n;
+}
+
+Node *feed_dequeue(Graph *g, Feed *f) { return feed_node(g, ROW_DEQUEUE, &f->object, NULL, 0, f->count, f->type); }
+Node *outlet_enqueue(Graph *g, Outlet *o, Value *const *in, int count) {
+  return feed_node(g, ROW_ENQUEUE, &o->object, in, count, 0, NULL);
+}
+Node *host_call(Graph *g, HostFunction *f, Value *const *in, int count) {
+  return feed_node(g, ROW_HOST, &f->object, in, count, f->out_count, f->out_type);
+}
+bool node_is_dequeue(const Node *n) { return n->op == &ops_feed[ROW_DEQUEUE]; }
+bool node_is_enqueue(const Node *n) { return n->op == &ops_feed[ROW_ENQUEUE]; }

@@ -1,0 +1,38 @@
+/* Where programs meet the world: what an infeed, an outfeed and a host function must offer. The engine's queues and the
+ * binding's callbacks implement these; nodes hold them as objects. */
+#ifndef IPULUA_OPS_FEED_H
+#define IPULUA_OPS_FEED_H
+#include "graph/graph.h"
+
+typedef struct Feed Feed;
+struct Feed {
+  Object object;
+  int count; /* components of an element */
+  const Type *type;
+  /* Write the next element. End of data is an error (ERR_OUT_OF_RANGE). */
+  Status (*next)(Feed *f, Pool *pool, void *const *into, Error *e);
+};
+
+typedef struct Outlet Outlet;
+struct Outlet {
+  Object object;
+  Status (*put)(Outlet *o, int count, const Type *const *type, const void *const *data, Error *e);
+};
+
+/* A function on the host, called in the middle of a program. */
+typedef struct HostFunction HostFunction;
+struct HostFunction {
+  Object object;
+  int out_count;
+  const Type *out_type;
+  Status (*call)(HostFunction *f, const Call *c);
+};
+
+/* Append the node; the infeed's outputs are its components. */
+Node *feed_dequeue(Graph *g, Feed *f);
+Node *outlet_enqueue(Graph *g, Outlet *o, Value *const *in, int count);
+Node *host_call(Graph *g, HostFunction *f, Value *const *in, int count);
+extern const OpDef ops_feed[];
+bool node_is_dequeue(const Node *n);
+bool node_is_enqueue(const Node *n);
+#endif

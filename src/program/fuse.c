@@ -1,0 +1,229 @@
+/* Which nodes run together. Elementwise nodes of one shape join the group of a producer when everything else that reads
+ * the group's values comes later; a matrix product joins a group that consumes it. No bit changes: a chain does the same
+ * operations on each element in the same order. */
+#include <string.h>
+
+#include "graph/control.h"
+#include "program/region.h"
+
+enum { GROUP_SLOTS = CHAIN_SLOTS - 2 };
+
+static bool is_view(const Node *n) { return (n->op->traits & VIEW) != 0; }
+
+Value *value_root(Value *v) {
+  while (is_view(v->node)) v = v->node->in[0];
+  return v;
+}
+
+bool node_is_fusible(const Node *n) { return (n->op->traits & ELEMENTWISE) && n->op->strip && !is_view(n) && n->out_count == 1; }
+
+Value *value_operand(const Node *reader, int k) {
+  Value *v = reader->in[k];
+  if (!node_is_fusible(reader)) return v;
+  while (!strcmp(v->node->op->name, "broadcast_to")) v = v->node->in[0];
+  return v;
+}
+
+bool node_is_gemm(const Node *n) {
+  if (strcmp(n->op->name, "matmul")) return false;
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  if (a->dtype != F32 && a->dtype != F64) return false;
+  if (type_count(a) == 0 || type_count(b) == 0) return false;
+  return b->rank == 2 && (a->rank == 2 || (a->rank > 2 && !n->attr[0].i));
+}
+
+void gemm_extents(const Node *n, int64_t *rows, int64_t *cols, int64_t *inner) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  bool ta = n->attr[0].i, tb = n->attr[1].i;
+  *cols = b->shape[tb ? 0 : 1];
+  *inner = b->shape[tb ? 1 : 0];
+  *rows = ta ? a->shape[1] : type_count(a) / a->shape[a->rank - 1];
+}
+
+int region_group(const Region *r, int node) {
+  int g = r->group_of[node];
+  while (g >= 0 && r->group[g].merged_into >= 0) g = r->group[g].merged_into;
+  return g;
+}
+
+int region_position(const Region *r, int node) {
+  if (node >= r->graph->node_count) return node;
+  int g = region_group(r, node);
+  return g >= 0 ? r->group[g].last : node;
+}
+
+bool region_read_outside(const Region *r, int node) {
+  int g = region_group(r, node);
+  for (int i = r->reader_begin[node]; i < r->reader_begin[node + 1]; i++) {
+    int reader = r->reader[i];
+    if (reader >= r->graph->node_count || region_group(r, reader) != g) return true;
+  }
+  return false;
+}
+
+/* ---- liveness and readers ---- */
+
+static void mark_live(Region *r) {
+  const Graph *g = r->graph;
+  for (int i = 0; i < g->output_count; i++) r->live[value_root(g->output[i])->node->id] = true;
+  for (int i = g->node_count - 1; i >= 0; i--) {
+    const Node *n = g->node[i];
+    if (n->op->traits & STATEFUL) r->live[i] = true;
+    if (!r->live[i]) continue;
+    for (int k = 0; k < n->in_count; k++) r->live[value_root(value_operand(n, k))->node->id] = true;
+  }
+}
+
+static void count_readers(Region *r, bool fill, int *cursor) {
+  const Graph *g = r->graph;
+  for (int i = 0; i <= g->node_count; i++) {
+    const Node *n = i < g->node_count ? g->node[i] : NULL;
+    if (n && (!r->live[i] || is_view(n))) continue;
+    int count = n ? n->in_count : g->output_count;
+    for (int k = 0; k < count; k++) {
+      int from = value_root(n ? value_operand(n, k) : g->output[k])->node->id;
+      if (fill) r->reader[cursor[from]++] = i;
+      else r->reader_begin[from + 1]++;
+    }
+  }
+}
+
+static bool find_readers(Region *r) {
+  int n = r->graph->node_count;
+  r->reader_begin = arena_alloc(r->arena, (size_t)(n + 2) * sizeof *r->reader_begin);
+  if (!r->reader_begin) return false;
+  count_readers(r, false, NULL);
+  for (int i = 0; i < n; i++) r->reader_begin[i + 1] += r->reader_begin[i];
+  r->reader = arena_alloc(r->arena, (size_t)(r->reader_begin[n] + 1) * sizeof *r->reader);
+  int *cursor = arena_copy(r->arena, r->reader_begin, (size_t)(n + 1) * sizeof *cursor);
+  if (!r->reader || !cursor) return false;
+  count_readers(r, true, cursor);
+  return true;
+}
+
+/* ---- groups ---- */
+
+static bool contains(const Group *g, int node) {
+  for (int i = 0; i < g->count; i++)
+    if (g->member[i] == node) return true;
+  return g->gemm == node;
+}
+
+/* Everybody else who reads what the group makes comes after position. */
+static bool readers_are_later(const Region *r, const Group *g, int position) {
+  for (int i = -1; i < g->count; i++) {
+    int node = i < 0 ? g->gemm : g->member[i];
+    if (node < 0) continue;
+    for (int k = r->reader_begin[node]; k < r->reader_begin[node + 1]; k++)
+      if (r->reader[k] <= position && !contains(g, r->reader[k])) return false;
+  }
+  return true;
+}
+
+/* Operands that are made inside the group must be read in the group's own shape. */
+static bool shapes_agree(const Region *r, const Group *g) {
+  for (int i = 0; i < g->count; i++) {
+    const Node *n = r->graph->node[g->member[i]];
+    for (int k = 0; k < n->in_count; k++) {
+      Value *v = value_operand(n, k);
+      if (contains(g, value_root(v)->node->id) && !shape_equal(&v->type, &g->shape)) return false;
+    }
+  }
+  return true;
+}
+
+static int count_slots(const Region *r, const Group *g) {
+  const Value *seen[GROUP_SLOTS + 4];
+  int count = g->count + (g->gemm >= 0), distinct = 0;
+  for (int i = 0; i < g->count; i++) {
+    const Node *n = r->graph->node[g->member[i]];
+    for (int k = 0; k < n->in_count; k++) {
+      const Value *v = value_operand(n, k);
+      bool known = contains(g, value_root((Value *)(uintptr_t)v)->node->id);
+      for (int s = 0; s < distinct && !known; s++) known = seen[s] == v;
+      if (known) continue;
+      if (distinct > GROUP_SLOTS) return CHAIN_SLOTS + 1;
+      seen[distinct++] = v;
+    }
+  }
+  return count + distinct;
+}
+
+static bool merge_members(Group *to, const Group *from) {
+  if (to->count + from->count > GROUP_MEMBERS) return false;
+  if (to->gemm >= 0 && from->gemm >= 0) return false;
+  for (int i = 0; i < from->count; i++) {
+    int at = to->count++;
+    for (; at > 0 && to->member[at - 1] > from->member[i]; at--) to->member[at] = to->member[at - 1];
+    to->member[at] = from->member[i];
+  }
+  if (from->gemm >= 0) to->gemm = from->gemm;
+  if (from->last > to->last) to->last = from->last;
+  return true;
+}
+
+static bool try_merge(const Region *r, Group *g, const Group *other) {
+  Group trial = *g;
+  if (!merge_members(&trial, other) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
+      count_slots(r, &trial) > GROUP_SLOTS)
+    return false;
+  *g = trial;
+  return true;
+}
+
+static bool product_fits(const Region *r, const Node *gemm, const Group *g) {
+  (void)r;
+  return node_is_gemm(gemm) && shape_equal(&gemm->out[0].type, &g->shape);
+}
+
+/* Start a group for n and draw in those of its operands. */
+static void group_node(Region *r, const Node *n) {
+  Group g = {.member = {n->id}, .count = 1, .last = n->id, .gemm = -1, .shape = n->out[0].type, .merged_into = -1};
+  int joined[GROUP_MEMBERS], joined_count = 0;
+  for (int k = 0; k < n->in_count; k++) {
+    Value *v = value_operand(n, k), *root = value_root(v);
+    int id = root->node->id, other = region_group(r, id);
+    if (contains(&g, id) || !shape_equal(&v->type, &g.shape)) continue;
+    if (other >= 0 && shape_equal(&r->group[other].shape, &g.shape)) {
+      if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other])) joined[joined_count++] = other;
+    } else if (other < 0 && g.gemm < 0 && product_fits(r, root->node, &g)) {
+      Group product = {.gemm = id, .last = -1, .merged_into = -1};
+      try_merge(r, &g, &product);
+    }
+  }
+  int index = r->group_count++;
+  r->group[index] = g;
+  for (int i = 0; i < joined_count; i++) r->group[joined[i]].merged_into = index;
+  r->group_of[n->id] = index;
+  if (g.gemm >= 0) r->group_of[g.gemm] = index;
+}
+
+bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch) {
+  size_t n = (size_t)g->node_count;
+  *r = (Region){.graph = g, .kernels = k, .arena = scratch};
+  r->live = arena_alloc(scratch, n + 1);
+  r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
+  r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
+  r->first_value = arena_alloc(scratch, (n + 1) * sizeof *r->first_value);
+  if (!r->live || !r->group_of || !r->group || !r->first_value) return false;
+  mark_live(r);
+  if (!find_readers(r)) return false;
+  int values = 0;
+  for (size_t i = 0; i < n; i++) {
+    r->group_of[i] = -1;
+    r->first_value[i] = values;
+    values += g->node[i]->out_count;
+  }
+  r->buffer = arena_alloc(scratch, (size_t)(values + 1) * sizeof *r->buffer);
+  if (!r->buffer) return false;
+  for (int i = 0; i < values; i++) r->buffer[i] = -1;
+  for (size_t i = 0; i < n; i++) {
+    const Node *node = g->node[i];
+    Elementwise kernel;
+    double p[4];
+    if (!r->live[i] || !node_is_fusible(node) || type_count(&node->out[0].type) == 0) continue;
+    node->op->strip(node, &kernel, p);
+    if (chain_can(k, kernel, node->in[node->in_count == 3 ? 1 : 0]->type.dtype)) group_node(r, node);
+  }
+  return true;
+}

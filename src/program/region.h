@@ -1,0 +1,42 @@
+/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c and lower.c. */
+#ifndef IPULUA_PROGRAM_REGION_H
+#define IPULUA_PROGRAM_REGION_H
+#include "program/step.h"
+
+enum { GROUP_MEMBERS = 24 };
+
+/* Elementwise nodes that run as one chain, at the position of the last; possibly on the blocks of a matrix product. */
+typedef struct Group {
+  int member[GROUP_MEMBERS]; /* node ids, rising */
+  int count, last;
+  int gemm; /* node id; -1: none */
+  Type shape;
+  int merged_into; /* -1: itself */
+} Group;
+
+typedef struct Region {
+  const Graph *graph;
+  Arena *arena; /* scratch of this region */
+  const Kernels *kernels;
+  bool *live;
+  int *reader_begin, *reader; /* readers of node i: reader[reader_begin[i] … reader_begin[i+1]); node_count: an output */
+  int *group_of;              /* -1: none */
+  Group *group;
+  int group_count;
+  int *first_value; /* of node i in buffer[] */
+  int *buffer;      /* by value; -1: not yet */
+} Region;
+
+/* Readers, liveness, groups. False: out of memory. */
+bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch);
+/* The value whose bytes v's are (through views), and what a fused operand may read instead of v (through broadcasts). */
+Value *value_root(Value *v);
+Value *value_operand(const Node *reader, int k);
+bool node_is_fusible(const Node *n);
+bool node_is_gemm(const Node *n);
+/* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
+void gemm_extents(const Node *n, int64_t *rows, int64_t *cols, int64_t *inner);
+int region_group(const Region *r, int node);          /* with merges followed; -1: none */
+int region_position(const Region *r, int node);       /* where the node runs: its group's last */
+bool region_read_outside(const Region *r, int node);  /* somebody outside node's group reads it */
+#endif

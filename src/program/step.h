@@ -1,0 +1,115 @@
+/* A program's whole vocabulary: a tree of steps over buffers whose places were decided when it was compiled. Running it
+ * allocates nothing. */
+#ifndef IPULUA_PROGRAM_STEP_H
+#define IPULUA_PROGRAM_STEP_H
+#include "graph/trace.h"
+#include "ops/feed.h"
+
+typedef struct Step Step;
+typedef struct Block {
+  Step *step;
+  int count, capacity;
+} Block;
+
+typedef enum StepKind {
+  STEP_OP,      /* one op's eval */
+  STEP_CHAIN,   /* fused elementwise ops */
+  STEP_GEMM,    /* a matrix product, with a chain run on each finished block of it */
+  STEP_COPY,
+  STEP_DEQUEUE,
+  STEP_ENQUEUE,
+  STEP_REPEAT,
+  STEP_WHILE,
+  STEP_COND,
+  STEP_CALL,
+} StepKind;
+
+typedef struct GemmStep {
+  Gemm gemm;
+  GemmPlan plan;
+  Dtype dtype;
+  Chain *epilogue; /* NULL: none */
+} GemmStep;
+
+struct Step {
+  StepKind kind;
+  const Node *node; /* the op, or the last one of a fused group: names the line */
+  int position;     /* in the program's linear order; liveness is counted in these */
+  bool parallel;    /* worth a hand-off to the pool */
+  void **cell;      /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is placed or bound */
+  union {
+    Call call;         /* OP, DEQUEUE, ENQUEUE */
+    Chain *chain;
+    GemmStep *gemm;
+    size_t copy_bytes;
+    struct {
+      Block *body, *other; /* repeat, call: body; while: body, condition; cond: yes, no */
+    } control;             /* test: int32 count, or bool; limit: int32, -1 for none; index: int32 */
+  };
+};
+enum { CELL_TEST, CELL_LIMIT, CELL_INDEX };
+
+typedef enum BufferKind {
+  BUFFER_ARENA,    /* at offset in the program's memory */
+  BUFFER_CONSTANT, /* a tensor's data */
+  BUFFER_ARGUMENT, /* bound for each run: an argument, a variable, a result */
+} BufferKind;
+
+typedef struct Buffer {
+  BufferKind kind;
+  size_t bytes;
+  int first, last;      /* steps at which it is live; -1: never touched */
+  int64_t offset;       /* ARENA */
+  void *data;           /* CONSTANT; else where it is bound now */
+  int argument;         /* ARGUMENT: its number */
+  const Node *node;     /* who made it, for reports */
+} Buffer;
+
+/* A pointer inside a step that has to be set when its buffer is bound. */
+typedef struct Link {
+  int buffer;
+  void **where;
+} Link;
+
+typedef struct Binding {
+  int buffer;
+  void *bound; /* what the links hold now */
+} Binding;
+
+typedef struct Program {
+  Arena *arena; /* of steps, chains, links */
+  Graph *graph; /* what it was lowered from; its nodes are named by steps */
+  Block main;
+  Buffer *buffer;
+  int buffer_count, buffer_capacity;
+  Link *link;
+  int link_count, link_capacity;
+  int step_count;
+  /* Arguments in the order: the function's arguments, variables, results. */
+  int argument_count, variable_count, result_count;
+  Variable **variable;  /* [variable_count], retained */
+  bool *writes;         /* [variable_count]: the program changes it */
+  Type *result_type;    /* [result_count] */
+  Binding *binding;     /* [argument_count + variable_count + result_count] */
+  int *link_begin;      /* [binding count + 1]: links sorted by argument */
+  size_t memory_bytes;  /* of the planned memory */
+  size_t slot_bytes;    /* scratch for each thread of the team */
+  char *memory, *slots;
+  int slot_count;
+  const Kernels *kernels;
+  Numerics numerics;
+  int64_t executions;
+  char *name;
+} Program;
+
+/* Compile a finished root trace (trace_end_root has been called; takes its graph). threads: the team that will run it. NULL
+ * with e filled on failure. The trace is still the caller's to free. */
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name);
+void program_free(Program *p);
+/* Text of the steps, one a line. free() it. */
+char *program_text(const Program *p);
+
+/* memory.c: offsets for ARENA buffers; returns the bytes in all. */
+size_t plan_memory(Buffer *buffers, int count);
+#endif

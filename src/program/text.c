@@ -1,0 +1,56 @@
+/* A program as text: a line a step, regions indented. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "program/step.h"
+
+static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain", [STEP_GEMM] = "gemm", [STEP_COPY] = "copy",
+                                        [STEP_DEQUEUE] = "dequeue", [STEP_ENQUEUE] = "enqueue", [STEP_REPEAT] = "repeat",
+                                        [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call"};
+
+static void print_chain(FILE *f, const Chain *c) {
+  fprintf(f, " %d steps over", c->step_count);
+  for (int i = 0; i < c->rank; i++) fprintf(f, " %lld", (long long)c->extent[i]);
+}
+
+static void print_block(FILE *f, const Block *b, int depth);
+
+static void print_step(FILE *f, const Step *s, int depth) {
+  char type[TYPE_TEXT];
+  fprintf(f, "%*s%4d %-8s", depth * 2, "", s->position, kind_name[s->kind]);
+  if (s->kind == STEP_CHAIN) print_chain(f, s->chain);
+  if (s->kind == STEP_GEMM) {
+    const Gemm *m = &s->gemm->gemm;
+    fprintf(f, " %lldx%lldx%lld", (long long)m->m, (long long)m->n, (long long)m->k);
+    if (s->gemm->epilogue) print_chain(f, s->gemm->epilogue);
+  }
+  if (s->kind == STEP_COPY) fprintf(f, " %zu bytes", s->copy_bytes);
+  if (s->node) {
+    fprintf(f, "  %s", s->node->op->name);
+    if (s->node->out_count) fprintf(f, " %s", type_text(&s->node->out[0].type, type));
+    if (s->node->source) fprintf(f, "  (%s)", s->node->source);
+  }
+  fputc('\n', f);
+  if (s->kind < STEP_REPEAT) return;
+  if (s->control.other) {
+    print_block(f, s->control.other, depth + 1);
+    fprintf(f, "%*s     --\n", depth * 2, "");
+  }
+  print_block(f, s->control.body, depth + 1);
+}
+
+static void print_block(FILE *f, const Block *b, int depth) {
+  for (int i = 0; i < b->count; i++) print_step(f, &b->step[i], depth);
+}
+
+char *program_text(const Program *p) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f) return NULL;
+  fprintf(f, "program %s: %d steps, %.1f KiB of working memory, %d variables\n", p->name, p->step_count,
+          (double)p->memory_bytes / 1024, p->variable_count);
+  print_block(f, &p->main, 0);
+  fclose(f);
+  return text;
+}

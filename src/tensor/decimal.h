@@ -1,0 +1,28 @@
+/* Floats of any dtype as decimal digits: the shortest that read back as the same number, or a given count,
+ * correctly rounded. Independent of the locale. */
+#ifndef IPULUA_TENSOR_DECIMAL_H
+#define IPULUA_TENSOR_DECIMAL_H
+#include "tensor/dtype.h"
+
+enum { DECIMAL_DIGITS = 40, DECIMAL_TEXT = 64 };
+
+/* digit[0].digit[1]digit[2]… × 10^exponent, without zeros at the end; zero is 0 × 10^0. */
+typedef struct Decimal {
+  bool negative;
+  int exponent, count;
+  char digit[DECIMAL_DIGITS]; /* '0' … '9' */
+} Decimal;
+
+/* How many digits: behind the decimal point when fraction is set, else behind the first digit. From least on
+ * the shortest form ends where it reads back; most ends it, rounded half to even. */
+typedef struct DecimalLimit {
+  bool fraction;
+  int least, most;
+} DecimalLimit;
+extern const DecimalLimit decimal_shortest;
+
+/* A finite float's digits. */
+Decimal decimal_of(Dtype d, const void *data, int64_t index, DecimalLimit limit);
+/* What NumPy writes for a scalar: 0.1, 1e+16, nan, -inf. Returns buffer. */
+char *decimal_text(Dtype d, const void *data, int64_t index, char buffer[DECIMAL_TEXT]);
+#endif

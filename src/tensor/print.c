@@ -1,0 +1,288 @@
+/* The layout of NumPy's arrays: all elements of one width, rows in brackets, long rows wrapped at 75 columns,
+ * large arrays shortened to their edges. Two passes over the elements shown: one for the widths, one to
+ * write. */
+#include "tensor/print.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "tensor/decimal.h"
+
+enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, WIDTH = 75, WORD = 96 };
+
+/* How the elements of one tensor are written. */
+typedef struct Format {
+  Dtype dtype;
+  bool exponent;     /* 1.5e+10 rather than 15000000000. */
+  bool plain;        /* no padding: a tensor without dimensions */
+  int left, right;   /* columns before the point (with the sign) and behind it */
+  int precision;     /* digits behind the point in exponent form */
+  int exponent_size; /* digits of the exponent */
+} Format;
+
+/* What the first pass learns. */
+typedef struct Survey {
+  bool any_finite, any_odd, any_minus_infinity; /* odd: nan or an infinity */
+  double largest, smallest;                     /* finite, not zero, without sign */
+  int left, right, precision, exponent_size;
+} Survey;
+
+typedef void (*Visit)(void *context, const Tensor *t, int64_t offset);
+
+/* Does dimension axis show its edges only? */
+static bool is_cut(const Tensor *t, bool summarise, int axis) {
+  return summarise && t->type.shape[axis] > 2 * EDGE;
+}
+
+static void visit_shown(const Tensor *t, bool summarise, int axis, int64_t offset, Visit visit,
+                        void *context) {
+  if (axis == t->type.rank) {
+    visit(context, t, offset);
+    return;
+  }
+  for (int64_t i = 0; i < t->type.shape[axis]; i++) {
+    if (i == EDGE && is_cut(t, summarise, axis)) i = t->type.shape[axis] - EDGE;
+    visit_shown(t, summarise, axis + 1, offset + i * t->stride[axis], visit, context);
+  }
+}
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+static int digits_of(int x) {
+  int n = 1;
+  for (; x >= 10; x /= 10) n++;
+  return n;
+}
+
+static void survey_range(void *context, const Tensor *t, int64_t offset) {
+  Survey *s = context;
+  double x = dtype_get(t->type.dtype, t->data, offset), size = fabs(x);
+  if (!isfinite(x)) {
+    s->any_odd = true;
+    if (isinf(x) && x < 0) s->any_minus_infinity = true;
+    return;
+  }
+  s->any_finite = true;
+  if (size > s->largest) s->largest = size;
+  if (size > 0 && size < s->smallest) s->smallest = size;
+}
+
+static void survey_plain(void *context, const Tensor *t, int64_t offset) {
+  Survey *s = context;
+  if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
+  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.fraction = true, .most = PRECISION});
+  s->left = larger(s->left, x.negative + (x.exponent > 0 ? x.exponent : 0) + 1);
+  s->right = larger(s->right, x.count - 1 - x.exponent);
+}
+
+static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
+  Survey *s = context;
+  if (!isfinite(dtype_get(t->type.dtype, t->data, offset))) return;
+  Decimal x = decimal_of(t->type.dtype, t->data, offset, (DecimalLimit){.most = PRECISION});
+  s->left = larger(s->left, x.negative + 1);
+  s->precision = larger(s->precision, x.count - 1);
+  s->exponent_size = larger(s->exponent_size, digits_of(abs(x.exponent)));
+}
+
+static void survey_integer(void *context, const Tensor *t, int64_t offset) {
+  char word[WORD];
+  int *width = context,
+      n = snprintf(word, sizeof word, "%lld", (long long)dtype_get_integer(t->type.dtype, t->data, offset));
+  *width = larger(*width, n);
+}
+
+/* The quotient is rounded to the dtype, as there: in float16 1000.2 is 1000. */
+static double ratio(Dtype d, double a, double b) {
+  double q = a / b;
+  if (d == F16) return (double)f16_to_f32(f32_to_f16((float)a / (float)b));
+  return d == F64 ? q : (double)(float)q;
+}
+
+static Format float_format(const Tensor *t, bool summarise) {
+  Survey s = {.smallest = INFINITY, .exponent_size = 2};
+  Format f = {.dtype = t->type.dtype};
+  visit_shown(t, summarise, 0, 0, survey_range, &s);
+  if (s.largest > 0)
+    f.exponent = s.largest >= 1e8 || s.smallest < 1e-4 || ratio(f.dtype, s.largest, s.smallest) > 1000;
+  if (s.any_finite) visit_shown(t, summarise, 0, 0, f.exponent ? survey_exponent : survey_plain, &s);
+  f.left = s.left;
+  f.precision = s.precision;
+  f.exponent_size = s.exponent_size;
+  f.right = f.exponent ? s.exponent_size + 2 + s.precision : s.right;
+  if (s.any_odd) f.left = larger(f.left, 3 + s.any_minus_infinity - (f.right + 1));
+  return f;
+}
+
+static Format format_of(const Tensor *t, bool summarise) {
+  Format f = {.dtype = t->type.dtype, .plain = t->type.rank == 0};
+  if (dtype_is_float(f.dtype)) return float_format(t, summarise);
+  if (dtype_is_integer(f.dtype)) visit_shown(t, summarise, 0, 0, survey_integer, &f.left);
+  return f;
+}
+
+static char *add_digits(const Decimal *x, int from, int count, char *p) {
+  for (int i = from; i < from + count; i++) *p++ = i >= 0 && i < x->count ? x->digit[i] : '0';
+  return p;
+}
+
+/* Of two parts around the point: the first one right-aligned, the second one left-aligned. */
+static char *add_sign(const Decimal *x, int left, int integer_digits, char *p) {
+  for (int i = x->negative + integer_digits; i < left; i++) *p++ = ' ';
+  if (x->negative) *p++ = '-';
+  return p;
+}
+
+static void write_plain(const Format *f, const Decimal *x, char *p) {
+  int integer_digits = (x->exponent > 0 ? x->exponent : 0) + 1, fraction_digits = x->count - 1 - x->exponent;
+  if (fraction_digits < 0) fraction_digits = 0;
+  p = add_sign(x, f->left, integer_digits, p);
+  p = add_digits(x, x->exponent < 0 ? x->exponent : 0, integer_digits, p);
+  *p++ = '.';
+  p = add_digits(x, x->exponent + 1, fraction_digits, p);
+  for (int i = fraction_digits; i < f->right; i++) *p++ = ' ';
+  *p = 0;
+}
+
+static void write_exponent(const Format *f, const Decimal *x, char *p) {
+  p = add_digits(x, 0, 1, add_sign(x, f->left, 1, p));
+  *p++ = '.';
+  p = add_digits(x, 1, f->precision, p);
+  snprintf(p, 16, "e%c%0*d", x->exponent < 0 ? '-' : '+', f->exponent_size, abs(x->exponent));
+}
+
+static void write_float(const Format *f, const Tensor *t, int64_t offset, char word[WORD]) {
+  double x = dtype_get(f->dtype, t->data, offset);
+  if (!isfinite(x)) {
+    snprintf(word, WORD, "%*s", f->left + f->right + 1, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
+    return;
+  }
+  DecimalLimit plain = {.fraction = true, .most = PRECISION},
+               exact = {.least = f->precision, .most = f->precision};
+  Decimal d = decimal_of(f->dtype, t->data, offset, f->exponent ? exact : plain);
+  if (f->exponent) write_exponent(f, &d, word);
+  else write_plain(f, &d, word);
+}
+
+static void write_element(const Format *f, const Tensor *t, int64_t offset, char word[WORD]) {
+  if (f->dtype == BOOL) {
+    bool x = ((const uint8_t *)t->data)[offset] != 0;
+    snprintf(word, WORD, "%s", x ? f->plain ? "True" : " True" : "False");
+  } else if (dtype_is_integer(f->dtype)) {
+    snprintf(word, WORD, "%*lld", f->left, (long long)dtype_get_integer(f->dtype, t->data, offset));
+  } else write_float(f, t, offset, word);
+}
+
+typedef struct Writer {
+  Text text;
+  const Tensor *t;
+  Format format;
+  bool summarise, commas;
+  int indent, width; /* the columns of "tensor("; the columns of a line */
+} Writer;
+
+/* Add a word of a row that began in column indent (line_start: where its line begins in the text). */
+static void add_word(Writer *w, const char *word, int indent, size_t *line_start) {
+  size_t column = w->text.used - *line_start;
+  /* Room for what follows: a comma or bracket, and a bracket of each outer dimension. */
+  int room = w->width - w->t->type.rank;
+  if (column > (size_t)indent && (int)(column + strlen(word)) > room) {
+    text_trim_end(&w->text, *line_start);
+    text_add(&w->text, "\n");
+    *line_start = w->text.used;
+    text_fill(&w->text, ' ', (size_t)indent);
+  }
+  text_add(&w->text, word);
+}
+
+/* The innermost dimension. */
+static void write_row(Writer *w, int64_t offset) {
+  int axis = w->t->type.rank - 1, indent = w->indent + axis + 1;
+  int64_t n = w->t->type.shape[axis], step = w->t->stride[axis];
+  size_t line_start = w->text.used - (size_t)indent; /* what stands before the row takes indent columns */
+  char word[WORD];
+  for (int64_t i = 0; i < n; i++) {
+    if (i) text_add(&w->text, w->commas ? ", " : " ");
+    if (i == EDGE && is_cut(w->t, w->summarise, axis)) {
+      add_word(w, "...", indent, &line_start);
+      text_add(&w->text, w->commas ? ", " : " ");
+      i = n - EDGE;
+    }
+    write_element(&w->format, w->t, offset + i * step, word);
+    add_word(w, word, indent, &line_start);
+  }
+}
+
+static void write_dimension(Writer *w, int axis, int64_t offset);
+
+static void begin_line(Writer *w, int axis) {
+  if (w->commas) text_add(&w->text, ",");
+  text_fill(&w->text, '\n', (size_t)(w->t->type.rank - 1 - axis));
+  text_fill(&w->text, ' ', (size_t)(w->indent + axis + 1));
+}
+
+static void write_rows(Writer *w, int axis, int64_t offset) {
+  int64_t n = w->t->type.shape[axis];
+  for (int64_t i = 0; i < n; i++) {
+    if (i) begin_line(w, axis);
+    if (i == EDGE && is_cut(w->t, w->summarise, axis)) {
+      text_add(&w->text, "...");
+      begin_line(w, axis);
+      i = n - EDGE;
+    }
+    write_dimension(w, axis + 1, offset + i * w->t->stride[axis]);
+  }
+}
+
+static void write_dimension(Writer *w, int axis, int64_t offset) {
+  text_add(&w->text, "[");
+  if (axis == w->t->type.rank - 1) write_row(w, offset);
+  else write_rows(w, axis, offset);
+  text_add(&w->text, "]");
+}
+
+static void write_all(Writer *w) {
+  char word[WORD];
+  w->summarise = type_count(&w->t->type) > THRESHOLD;
+  w->format = format_of(w->t, w->summarise);
+  if (w->t->type.rank) write_dimension(w, 0, 0);
+  else write_element(&w->format, w->t, 0, word), text_add(&w->text, word);
+}
+
+static char *finish(Error *e, Text *text) {
+  char *s = text_take(text);
+  if (!s) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  return s;
+}
+
+char *tensor_text(Error *e, const Tensor *t) {
+  Writer w = {.t = t, .width = WIDTH};
+  char word[DECIMAL_TEXT];
+  if (type_count(&t->type) == 0) text_add(&w.text, "[]");
+  else if (t->type.rank == 0 && dtype_is_float(t->type.dtype))
+    text_add(&w.text, decimal_text(t->type.dtype, t->data, 0, word));
+  else write_all(&w);
+  return finish(e, &w.text);
+}
+
+char *tensor_repr(Error *e, const Tensor *t) {
+  static const char open[] = "tensor(";
+  Writer w = {.t = t, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1}; /* a comma follows */
+  char word[TYPE_TEXT];
+  text_add(&w.text, open);
+  if (type_count(&t->type) > 0) write_all(&w);
+  else if (t->type.rank == 1) text_add(&w.text, "[]");
+  else text_print(&w.text, "[], shape=%s", shape_text(&t->type, word));
+  text_add(&w.text, ",");
+  size_t column = w.text.used;
+  const char *line = w.text.failed ? NULL : strrchr(w.text.data, '\n');
+  if (line) column -= (size_t)(line + 1 - w.text.data);
+  snprintf(word, sizeof word, "dtype=%s)", dtype_name(t->type.dtype));
+  bool fits = column + 1 + strlen(word) <= WIDTH;
+  text_add(&w.text, fits ? " " : "\n");
+  if (!fits) text_fill(&w.text, ' ', (size_t)w.indent);
+  text_add(&w.text, word);
+  return finish(e, &w.text);
+}

@@ -1,0 +1,88 @@
+#include "transform/autodiff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* Per node: does it depend on an x, and the gradients collected for its outputs. */
+typedef struct Entry {
+  bool depends;
+  Value **gradient; /* [out_count]; NULL until the first arrives */
+} Entry;
+
+typedef struct Pass {
+  Graph *graph;
+  Entry *entry; /* by position in graph->node */
+  int count;
+} Pass;
+
+static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id]; }
+
+static void collect(Pass *p, Value *v, Value *gradient) {
+  Entry *e = entry_of(p, v);
+  if (!gradient || !e->depends) return;
+  if (!e->gradient) e->gradient = arena_alloc(p->graph->arena, (size_t)v->node->out_count * sizeof *e->gradient);
+  if (!e->gradient) {
+    fail(&p->graph->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
+  Value **slot = &e->gradient[v->index];
+  *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
+}
+
+/* x may be one of several outputs of a node that itself depends on nothing wanted. */
+static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
+  for (int i = 0; i < x_count; i++)
+    if (xs[i]) entry_of(p, xs[i])->depends = true;
+  for (int i = 0; i < p->count; i++) {
+    const Node *n = p->graph->node[i];
+    if (n->op->traits & NO_GRADIENT) {
+      continue; /* depends only when it is an x itself */
+    }
+    for (int k = 0; k < n->in_count && !p->entry[n->id].depends; k++)
+      if (entry_of(p, n->in[k])->depends) p->entry[n->id].depends = true;
+  }
+}
+
+static void differentiate(Pass *p, const Node *n) {
+  Graph *g = p->graph;
+  Value **dy = p->entry[n->id].gradient;
+  if (!dy || n->in_count == 0 || !n->op->grad) {
+    if (dy && n->in_count && !n->op->grad && !(n->op->traits & NO_GRADIENT))
+      fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
+    return;
+  }
+  Value **dx = arena_alloc(g->arena, (size_t)n->in_count * sizeof *dx);
+  if (!dx) return;
+  g->scope.place = n->place;
+  g->scope.place.backward = true;
+  g->scope.source = n->source;
+  n->op->grad(g, n, dy, dx);
+  for (int i = 0; i < n->in_count; i++) collect(p, n->in[i], dx[i]);
+}
+
+Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+  memset(dx, 0, (size_t)x_count * sizeof *dx);
+  if (g->error.status != OK) return g->error.status;
+  Pass p = {.graph = g, .count = g->node_count};
+  p.entry = calloc((size_t)p.count, sizeof *p.entry);
+  if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  Scope scope = g->scope;
+  mark_dependents(&p, xs, x_count);
+  for (int i = 0; i < y_count; i++) {
+    if (!dtype_is_float(ys[i]->type.dtype)) {
+      fail(&g->error, ERR_TYPE, "gradients: only floating-point values can be differentiated, got %s",
+           dtype_name(ys[i]->type.dtype));
+      break;
+    }
+    Value *seed = dys && dys[i] ? dys[i] : NULL;
+    collect(&p, ys[i], seed ? seed : ops_ones(g, &ys[i]->type));
+  }
+  for (int i = p.count - 1; i >= 0 && g->error.status == OK; i--) differentiate(&p, g->node[i]);
+  for (int i = 0; i < x_count && g->error.status == OK; i++)
+    if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
+  g->scope = scope;
+  free(p.entry);
+  return g->error.status;
+}
