@@ -26,7 +26,7 @@ typedef struct Block {
 
 static int64_t product(const int64_t *x, int rank) {
   int64_t p = 1;
-  for (int i = 0; i < rank; i++) p *= x[i];
+  for (int i = 0; i < rank; i++) p = times(p, x[i]);
   return p;
 }
 
@@ -35,8 +35,8 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Points read for a block: the halo, but no more than there is. */
 static double input_points(const Problem *q, const Block *b, int64_t kernel_rows, int64_t kernel_columns) {
-  int64_t rows = least((b->rows - 1) * q->stride_rows + kernel_rows, most(q->in_rows, 1));
-  int64_t columns = least((b->columns - 1) * q->stride_columns + kernel_columns, most(q->in_columns, 1));
+  int64_t rows = least(times(b->rows - 1, q->stride_rows) + kernel_rows, most(q->in_rows, 1));
+  int64_t columns = least(times(b->columns - 1, q->stride_columns) + kernel_columns, most(q->in_columns, 1));
   return (double)b->batch * (double)rows * (double)columns;
 }
 
@@ -44,7 +44,7 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
  * within a row, and its points. The slowest worker counts. */
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range, double per_piece,
                              double per_point) {
-  int64_t points = rows * columns, share = idiv(points, t->workers);
+  int64_t points = times(rows, columns), share = idiv(points, t->workers);
   double worst = 0;
   for (int64_t w = 0; w < t->workers && w * share < points; w++) {
     int64_t first = w * share, last = least(first + share, points) - 1;
@@ -58,9 +58,9 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
 static double amp_cycles(const Target *t, const Units *u, const Block *b, double phases, int64_t in_groups,
                          int64_t out_passes, double kernel_rows, double kernel_columns) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
-  double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 28 - 3 * u->per_row, u->per_row);
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
-  double points = phases * (double)(b->batch * b->rows * b->columns);
+  double points = phases * (double)b->batch * (double)b->rows * (double)b->columns;
   double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
   return 217 + 23 * no + 16 +
          ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (30 + u->load)) +
@@ -71,7 +71,7 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
 /* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own that
  * are cleared before and added up after. */
 static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows, double kernel_columns) {
-  double w = (double)t->workers, points = (double)(b->rows * b->columns);
+  double w = (double)t->workers, points = (double)b->rows * (double)b->columns;
   double share = ceil_div(points * (double)b->batch, w);
   double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
   double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
@@ -82,7 +82,7 @@ static double vertical_cycles(const Target *t, const Block *b, double in, double
 static double window_cycles(const Target *t, const Block *b, double packs, double windows, bool one_group,
                             double stride) {
   double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
-  double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
   return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
 }
 
@@ -128,12 +128,12 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   Plan p = {.kernel = m->kernel, .group_split = cut->group_parts, .row_split = field_parts,
             .out_split = cut->out_parts, .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = idiv(s->groups, cut->group_parts)};
-  double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns), bytes = (double)u->element;
-  double in_width = (double)(m->groups * in * m->in), out_width = (double)(m->groups * out * m->out);
+  double share = (double)p.group_share, points = (double)b->batch * (double)b->rows * (double)b->columns, bytes = (double)u->element;
+  double in_width = (double)m->groups * (double)in * (double)m->in, out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
   p.outputs = share * points * fmax(1, q->phases) * out_width;
   p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
-  p.weight_bytes = share * (double)(taps * columns * out * m->out) * in_width * bytes;
+  p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   if (m->kernel == VERTEX_SLIC) p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.compute = kernel_cycles(s, b, share, in, out, taps);
@@ -150,7 +150,7 @@ static void cut_field(const Search *s, const Cut *cut) {
   for (int64_t images = 1; images && images <= room; images = next_split(q->batch, images))
     for (int64_t columns = 1; columns && images * columns <= room;
          columns = columns < 8 || columns == q->columns ? next_split(q->columns, columns)
-                   : q->columns * images <= room        ? q->columns
+                   : q->columns <= room / images        ? q->columns
                                                         : 0) {
       int64_t left = room / (images * columns);
       Block b = {.batch = idiv(q->batch, images), .columns = idiv(q->columns, columns)};
@@ -188,8 +188,8 @@ static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u-
 /* The kernel's rows, columns or both as input channels. */
 static Problem expand(const Problem *q, bool rows, bool columns) {
   Problem e = *q;
-  if (rows) e.in_channels *= q->kernel_rows, e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
-  if (columns) e.in_channels *= q->kernel_columns, e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
+  if (rows) e.in_channels = times(e.in_channels, q->kernel_rows), e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
+  if (columns) e.in_channels = times(e.in_channels, q->kernel_columns), e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
   return e;
 }
 
@@ -211,8 +211,8 @@ static void try_depthwise(const Target *t, const Units *u, const Problem *q, Pla
 
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
-  int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
-  MatmulShape s = {q->groups, points, q->in_channels * window, q->out_channels, true};
+  int64_t points = times(times(q->batch, q->rows), q->columns), window = times(q->kernel_rows, q->kernel_columns);
+  MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true};
   MatmulShape other = {q->groups, q->out_channels, s.in, points, true};
   double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
                                       (double)points * (double)s.out);
@@ -239,8 +239,8 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   int64_t depth_kernel = s->rank > 2 ? s->kernel[0] : 1;
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
   const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
-  q.batch *= s->rank > 2 ? field[0] : 1;
-  q.in_channels = (backward ? s->out_channels : s->in_channels) * depth_kernel;
+  if (s->rank > 2) q.batch = times(q.batch, field[0]);
+  q.in_channels = times(backward ? s->out_channels : s->in_channels, depth_kernel);
   q.out_channels = backward ? s->in_channels : s->out_channels;
   q.columns = field[last], q.in_columns = in[last];
   q.kernel_columns = s->kernel[last], q.stride_columns = s->stride[last];
@@ -251,7 +251,7 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
     q.phases = (double)(q.stride_rows * q.stride_columns);
   }
-  if (backward && !phases) q.in_rows *= q.stride_rows, q.in_columns *= q.stride_columns; /* zeros between points */
+  if (backward && !phases) q.in_rows = times(q.in_rows, q.stride_rows), q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
   if (backward) q.stride_rows = q.stride_columns = 1;
   return q;
 }
@@ -265,13 +265,13 @@ static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
 /* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel. */
 static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
   Units u = find_units(t, d, partials);
-  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
-  MatmulShape inwards = {s->groups, s->in_channels * window, points, s->out_channels, true};
-  MatmulShape outwards = {s->groups, s->out_channels, points, s->in_channels * window, true};
-  Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)(window * s->out_channels), proportion);
+  MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true};
+  MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true};
+  Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)window * (double)s->out_channels, proportion);
   if (window == 1) return best;
-  add_prepare(t, &best, bytes * (double)(points * window), 8);
+  add_prepare(t, &best, bytes * (double)points * (double)window, 8);
   if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
   if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1) {
@@ -283,14 +283,14 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
   }
   if (product(s->stride, 2) > 1) return best;
   for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
-    Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = s->batch * out[i],
+    Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = times(s->batch, out[i]),
                  .out_channels = s->out_channels, .rows = kernel[0], .columns = kernel[1], .stride_rows = 1,
                  .stride_columns = 1, .kernel_rows = 1, .kernel_columns = 1, .limit = plan_limit(t, proportion)};
     q.in_rows = kernel[0], q.in_columns = kernel[1];
     int64_t walked = out[1 - i] + kernel[1 - i] - 1;
     if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
     else q.kernel_columns = out[1], q.in_columns = walked;
-    double expanded = kernel[i] > 1 ? bytes * (double)(s->batch * out[i] * kernel[i] * walked) : 0;
+    double expanded = kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
     try_method(t, &u, &q, amp_method(&u), expanded, &best);
   }
   return best;
@@ -307,7 +307,7 @@ static bool is_depthwise(const ConvShape *s) { return s->in_channels == 1 && s->
 
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
-  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double g = (double)s->groups;
   double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
   double in = g * read * (double)s->in_channels, out = g * (double)points * (double)s->out_channels;
@@ -327,7 +327,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
   static const PlanOptions defaults = {0};
   const PlanOptions *o = options ? options : &defaults;
   Cost c = cost_free();
-  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double g = (double)s->groups, width = (double)s->in_channels;
   if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
   c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
@@ -358,8 +358,8 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
 }
 
 static double macs_of(const ConvShape *s) {
-  return (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank)) *
-         (double)(s->groups * s->in_channels) * (double)s->out_channels;
+  return (double)s->batch * (double)product(s->out, s->rank) * (double)product(s->kernel, s->rank) *
+         (double)s->groups * (double)s->in_channels * (double)s->out_channels;
 }
 
 /* b runs beside a, on other tiles: each kind of step lasts as long as the slower of the two. */
@@ -402,8 +402,8 @@ static void add_up(Cost *c) {
 /* Inputs averaged over 2 x 2 points, outputs repeated 2 x 2 times and added to another part's. */
 static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
   const ConvShape *s = &part->shape;
-  double in = (double)(s->batch * s->in_channels * product(s->in, s->rank));
-  double out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
+  double in = (double)s->batch * (double)s->in_channels * (double)product(s->in, s->rank);
+  double out = (double)s->batch * (double)s->out_channels * (double)product(s->out, s->rank);
   double tiles = (double)t->tiles, w = (double)t->workers;
   if (part->pooled) {
     cost_step(c, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));

@@ -360,7 +360,7 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
 }
 
 Cost cost_transpose(const Target *t, Dtype d, int64_t elements) {
-  return cost_rearrange(t, (int64_t)((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
+  return cost_rearrange(t, to_extent((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
 }
 
 Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
@@ -375,7 +375,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
 }
 
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
-  Cost c = cost_fill(t, d, indices * depth);
+  Cost c = cost_fill(t, d, times(indices, depth));
   if (indices <= 0) return c;
   double share = ceil_div((double)indices, (double)t->tiles);
   cost_step(&c, t, "one_hot", share * 4, 74 * share);

@@ -144,9 +144,10 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   double share = (double)p.group_share;
   p.row_split = idiv(q->m, rows);
   p.written_narrow = u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
-  p.outputs = share * (double)(rows * out * q->grain);
-  p.input_bytes = share * (double)(rows * in * u->group * u->element);
-  p.weight_bytes = share * (double)(in * u->group * out * q->grain * u->element);
+  double in_width = (double)in * (double)u->group, out_width = (double)out * (double)q->grain;
+  p.outputs = share * (double)rows * out_width;
+  p.input_bytes = share * (double)rows * in_width * (double)u->element;
+  p.weight_bytes = share * in_width * out_width * (double)u->element;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
@@ -253,7 +254,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
 
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
   Cost moved =
-      cost_rearrange(t, (int64_t)(elements * element_bytes(d)), (int64_t)(run_elements * element_bytes(d)));
+      cost_rearrange(t, to_extent(elements * element_bytes(d)), to_extent(run_elements * element_bytes(d)));
   cost_then(c, &moved);
 }
 
@@ -277,6 +278,7 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   const PlanOptions *o = options ? options : &defaults;
   Cost c = cost_free();
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
+  groups = clamp_extent(groups), m = clamp_extent(m), k = clamp_extent(k), n = clamp_extent(n);
   double g = (double)groups;
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
   if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);

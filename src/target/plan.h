@@ -24,6 +24,16 @@ void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
 static inline int64_t idiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
+#define EXTENT_MAX ((int64_t)1 << 52)
+static inline int64_t clamp_extent(int64_t a) { return a < 0 ? 0 : a < EXTENT_MAX ? a : EXTENT_MAX; }
+static inline int64_t times(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? EXTENT_MAX : clamp_extent(product);
+}
+
+static inline int64_t to_extent(double a) { return a < (double)EXTENT_MAX ? (int64_t)a : EXTENT_MAX; }
+
 /* How a product or a convolution is spread over tiles: what the fullest tile holds and does. */
 typedef struct Plan {
   VertexKind kernel;
