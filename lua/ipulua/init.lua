@@ -28,6 +28,7 @@ local public = {
   func = {"func", "func"}, loops = {"loops", false}, range = {"loops", "range"}, cond = {"loops", "cond"},
   while_loop = {"loops", "while_loop"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  data = {"data", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},

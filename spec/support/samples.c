@@ -74,8 +74,11 @@ static bool read_list(Reader *r, Attr *out) {
   skip_space(r);
   if (take(r, '{')) {
     if (!read_ints(r, v, &n)) return false;
+  } else if (!strncmp(r->at, "false", 5)) {
+    v[n++] = INT64_MIN, r->at += 5;
   } else {
     v[n++] = strtoll(r->at, &end, 10);
+    if (end == r->at) return complain(r, "a number expected");
     r->at = end;
   }
   *out = attr_ints(arena_copy(r->arena, v, sizeof *v * (size_t)n), n);
@@ -154,6 +157,7 @@ static void fill(SampleOperand *o, const RngKey *key) {
     double u = draw(key, i);
     switch (o->letter) {
       case 'F': o->value[i] = u * 4 - 2; break;
+      case 'H':
       case 'P': o->value[i] = u * 2 + 0.2; break;
       case 'U': o->value[i] = u * 1.8 - 0.9; break;
       case 'B': o->value[i] = u < 0.5; break;
@@ -169,11 +173,11 @@ static bool read_operand(Reader *r, Sample *s) {
   if (s->count == SAMPLE_OPERANDS - 1) return complain(r, "too many operands");
   SampleOperand *o = &s->operand[s->count++];
   o->letter = *r->at++;
-  if (!strchr("FPUDMISB", o->letter)) return complain(r, "unknown letter");
+  if (!strchr("FPUDMISBH", o->letter)) return complain(r, "unknown letter");
   char *end;
   o->below = strtoll(r->at, &end, 10);
   r->at = end;
-  o->type.dtype = sample_is_float(o) ? F64 : o->letter == 'B' ? BOOL : I32;
+  o->type.dtype = sample_is_float(o) ? F64 : o->letter == 'B' ? BOOL : o->letter == 'H' ? F32 : I32;
   if (take(r, '['))
     while (!take(r, ']')) {
       if (o->type.rank == MAX_RANK || !*r->at) return complain(r, "a shape expected");

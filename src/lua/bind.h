@@ -6,6 +6,7 @@
 #include <lua.h>
 
 #include "engine/engine.h"
+#include "data/host_call.h"
 #include "graph/trace.h"
 
 /* A trace that is open, as the symbolic tensors made in it know it: closed (trace NULL) when the trace ends. */
@@ -27,6 +28,8 @@ typedef struct State {
   char where[300]; /* the script's line, of the last call to bind_where */
   Scope scope;     /* what new nodes inherit */
   int64_t stream;  /* random ops traced so far */
+  HostCalls *host; /* requests of other threads for this state's own */
+  lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 
 State *bind_state(lua_State *L);

@@ -11,5 +11,6 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_trace(L);
   bind_open_tape(L);
   bind_open_queue(L);
+  bind_open_dataset(L);
   return 1;
 }

@@ -352,7 +352,33 @@ static void add_counter(lua_State *L, Arguments *a) {
   lua_call(L, 2, 0);
 }
 
+/* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
+ * in place of the op. */
+static bool find_stand_in(lua_State *L, int index, bool in_list) {
+  if (!lua_istable(L, index)) return false;
+  if (luaL_getmetafield(L, index, "__op") != LUA_TNIL) return true;
+  if (!in_list || !is_plain_table(L, index)) return false;
+  lua_Unsigned n = lua_rawlen(L, index);
+  for (lua_Unsigned i = 1; i <= n && i <= MAX_OPERANDS; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i);
+    if (find_stand_in(L, lua_gettop(L), false)) {
+      lua_remove(L, -2);
+      return true;
+    }
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
 static int call_op(lua_State *L) {
+  for (int i = 1, n = lua_gettop(L); i <= n; i++) {
+    if (!find_stand_in(L, i, true)) continue;
+    lua_insert(L, 1);
+    lua_pushstring(L, ((const OpDef *)lua_touserdata(L, lua_upvalueindex(1)))->name);
+    lua_insert(L, 2);
+    lua_call(L, n + 1, LUA_MULTRET);
+    return lua_gettop(L);
+  }
   Arguments a = {.op = lua_touserdata(L, lua_upvalueindex(1))};
   const OpDef *op = a.op;
   read_arguments(L, &a);

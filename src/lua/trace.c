@@ -326,6 +326,18 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+static int result_types(lua_State *L) {
+  Program *p = *check_program(L);
+  lua_createtable(L, p->result_count, 0);
+  for (int i = 0; i < p->result_count; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, dtype_name(p->result_type[i].dtype)), lua_setfield(L, -2, "dtype");
+    bind_push_shape(L, &p->result_type[i]), lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static int text(lua_State *L) {
   char *s = program_text(*check_program(L));
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
@@ -448,7 +460,7 @@ void bind_open_trace(lua_State *L) {
       {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics},
       {"set_placement", set_placement}, {"where", where},
       {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

@@ -10,6 +10,8 @@ Status infer_float_pair(Error *e, Node *n);    /* infer_broadcast; refuses integ
 Status want_float(Error *e, const Type *t);
 Status want_integer(Error *e, const char *what, const Type *t);
 Status want_same_dtype(Error *e, const char *what, const Type *t, Dtype d);
+/* In lists of positions: an open end. */
+#define SLICE_OPEN INT64_MIN
 static inline bool attr_given(const Attr *a) { return a->kind != ATTR_NONE; }
 /* Replace a list attribute by a normalised one, copied to the node's arena. */
 Status set_ints(Error *e, Node *n, int attr, const int64_t *v, int count);
