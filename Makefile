@@ -131,8 +131,10 @@ test: deps ## build, lint, run every check program and spec; ends with "N passed
 LINTED := $(wildcard lua spec examples)
 CLANG := $(shell command -v clang)
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	@luacheck -q --no-color $(LINTED)
-	+@test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang CFLAGS='-O0 -Werror' lint-objects
+	+@luacheck -q --no-color $(LINTED); good=$$?; \
+	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
+	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
+	exit $$good
 
 lint-objects: $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
