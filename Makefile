@@ -94,6 +94,15 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The machine model against published figures: make validate BENCH=file OUT=file
+BENCH ?= spec/machine/benchmarks.jsonl
+OUT ?= $(BUILD)/validate.jsonl
+$(BUILD)/validate: spec/support/validate.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+.PHONY: validate
+validate: $(BUILD)/validate ## predicted against published cycles and memory of the machine model
+	@$(BUILD)/validate $(BENCH) $(OUT)
+
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
 
