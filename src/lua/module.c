@@ -13,5 +13,6 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_graph(L);
   bind_open_queue(L);
   bind_open_dataset(L);
+  bind_open_files(L);
   return 1;
 }

@@ -449,6 +449,12 @@ static int engine_info(lua_State *L) {
   return 1;
 }
 
+/* What the command's long options said; {} in another host. */
+static int options(lua_State *L) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "ipulua.options") != LUA_TTABLE) lua_newtable(L);
+  return 1;
+}
+
 /* (table of flags) → numerics of later programs */
 static int set_numerics(lua_State *L) {
   Numerics *n = &bind_state(L)->engine->numerics;
@@ -538,7 +544,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics},
+      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
