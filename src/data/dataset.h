@@ -22,8 +22,9 @@ struct MapFunction {
   int in_count, out_count;
   const Type *out_type; /* [out_count], valid as long as context; -1 where an extent is unknown */
   /* in and out are dense, in component order. No two calls at the same time have the same worker, a number
-   * below MAP_WORKERS. For static input types only, or by way of specialise. */
-  Status (*run)(void *context, int worker, const void *const *in, void *const *out, Error *e);
+   * below MAP_WORKERS. number: what random numbers may depend on; counts the elements, whatever thread computes
+   * them, and goes on elsewhere in another epoch or iteration. For static input types only, or by way of specialise. */
+  Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e);
   /* The function for elements of these (static) types, for datasets whose elements differ in shape. Called on
    * the script's thread. NULL: the elements are static. variant gets a context of its own. */
   Status (*specialise)(void *context, const Type *in, MapFunction *variant, Error *e);
@@ -118,6 +119,7 @@ typedef struct DataContext {
   int threads;     /* 1: everything runs on the threads that call iterator_next */
   uint64_t seed;   /* for shuffles without one of their own */
   HostCalls *host; /* NULL: this iterator's own; the opening thread is then the script's */
+  bool peek;       /* only to look: the next iterator shuffles as if this one hadn't been */
 } DataContext;
 
 /* The pool, host and callbacks must outlive the iterator. One thread at a time may use it. */
