@@ -4,6 +4,7 @@
  *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded operands
  *   threads      a team of one and of two: equal bits
  *   in place     over an operand as the row allows: equal bits
+ *   cost         a row with a cost gives finite cycles, none only for views and empty tensors
  *   refusals     any dtype gives a result or an error, never a crash
  * Arguments name rows; without them all are swept. */
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "interpret.h"
 #include "ops/ops.h"
 #include "samples.h"
+#include "target/cost.h"
 
 enum { DIFFERENCES = 24, OUTPUTS = 64 }; /* elements that are differenced for each operand; outputs of a case at most */
 
@@ -310,6 +312,27 @@ static void check_in_place(Sweep *w, const Sample *s, Dtype real) {
   }
 }
 
+/* ---- cost ---- */
+
+static void check_cost(Sweep *w, const Sample *s, Dtype real) {
+  static const char *const names[] = {"gc2", "gc200"};
+  Case c;
+  if (s->op->cost && case_open(&c, s, real, I32)) {
+    bool free_of_charge = s->op->traits & VIEW;
+    for (int i = 0; i < s->count; i++) free_of_charge = free_of_charge || type_count(&c.in[i]->type) == 0;
+    for (int i = 0; i < c.outputs; i++) free_of_charge = free_of_charge || type_count(&c.node->out[i].type) == 0;
+    for (int i = 0; i < 2; i++) {
+      Cost cost = {0};
+      s->op->cost(target_find(names[i]), c.node, &cost);
+      double cycles = cost_cycles(&cost);
+      char text[60];
+      snprintf(text, sizeof text, "%g cycles on %s", cycles, names[i]);
+      expect(w, isfinite(cycles) && (cycles > 0 || (free_of_charge && cycles == 0)), s, "cost", text);
+    }
+    case_close(&c);
+  }
+}
+
 /* ---- rows ---- */
 
 static void check_sample(Sweep *w, const Sample *s) {
@@ -326,6 +349,8 @@ static void check_sample(Sweep *w, const Sample *s) {
   check_threads(w, s, F32);
   check_threads(w, s, F16);
   check_in_place(w, s, F32);
+  check_cost(w, s, F32);
+  check_cost(w, s, F16);
 }
 
 static void check_row(Sweep *w, const OpDef *op) {
