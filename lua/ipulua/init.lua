@@ -78,4 +78,12 @@ function ipu.__add(name, module, field) public[name] = {module, field} end
 
 function ipu.set_num_threads(n) core.set_threads(n) end
 
+---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+function ipu.save(path, tensors) core.save(path, tensors) end
+
+---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+function ipu.load(path) return (core.load(path)) end
+
+require "ipulua.start"
+
 return ipu

@@ -302,8 +302,8 @@ static Status call_host(void *context, Tensor *const *in, int in_count, Tensor *
   return s;
 }
 
-static HostFunction host_function(lua_State *L, int index) {
-  return (HostFunction){callback_new(L, index), call_host, release_callback};
+static ScriptFunction script_function(lua_State *L, int index) {
+  return (ScriptFunction){callback_new(L, index), call_host, release_callback};
 }
 
 static int map_host(lua_State *L) { /* (dataset, function, types) */
@@ -312,14 +312,14 @@ static int map_host(lua_State *L) { /* (dataset, function, types) */
   int n = read_types(L, 3, types);
   Dataset **u = new_dataset(L);
   Error e = {0};
-  return made(L, u, dataset_map_host(&e, bind_where(L), in, n, types, host_function(L, 2)), &e);
+  return made(L, u, dataset_map_host(&e, bind_where(L), in, n, types, script_function(L, 2)), &e);
 }
 
 static int filter_host(lua_State *L) { /* (dataset, function) */
   Dataset *in = check(L, 1);
   Dataset **u = new_dataset(L);
   Error e = {0};
-  return made(L, u, dataset_filter_host(&e, bind_where(L), in, host_function(L, 2)), &e);
+  return made(L, u, dataset_filter_host(&e, bind_where(L), in, script_function(L, 2)), &e);
 }
 
 static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block) */
@@ -329,7 +329,7 @@ static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block
   lua_Integer cycle = luaL_checkinteger(L, 4), block = luaL_checkinteger(L, 5);
   Dataset **u = new_dataset(L);
   Error e = {0};
-  return made(L, u, dataset_interleave(&e, bind_where(L), in, n, types, host_function(L, 2), cycle, block), &e);
+  return made(L, u, dataset_interleave(&e, bind_where(L), in, n, types, script_function(L, 2), cycle, block), &e);
 }
 
 static int flat_map(lua_State *L) { /* (dataset, function, types) */
@@ -338,7 +338,7 @@ static int flat_map(lua_State *L) { /* (dataset, function, types) */
   int n = read_types(L, 3, types);
   Dataset **u = new_dataset(L);
   Error e = {0};
-  return made(L, u, dataset_flat_map(&e, bind_where(L), in, n, types, host_function(L, 2)), &e);
+  return made(L, u, dataset_flat_map(&e, bind_where(L), in, n, types, script_function(L, 2)), &e);
 }
 
 /* ---- the rest: a line or two each ---- */
