@@ -59,12 +59,6 @@ $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
 endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
 
-# Checks and speeds of the kernels alone.
-KERNEL_OBJECTS := $(BUILD)/kernels/select.o $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
-$(BUILD)/kernels_%: spec/support/kernels_%.c $(KERNEL_OBJECTS)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(KERNEL_OBJECTS) -lm -pthread
-
 # The files of src/ops each export rows named ops_<file>; the registry includes this list.
 $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	@mkdir -p $(@D)
@@ -93,6 +87,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Speeds: build/kernels_bench, build/nn_bench [threads] [names].
+$(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
@@ -145,6 +143,12 @@ asan tsan:
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+# The cases are elsewhere: JSON lines under DIR.
+.PHONY: conformance
+conformance: all ## run the conformance cases under DIR=
+	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
+	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
 # Where things go, under DESTDIR.
 BINDIR ?= $(PREFIX)/bin

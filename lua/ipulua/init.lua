@@ -28,6 +28,7 @@ local public = {
   func = {"func", "func"}, loops = {"loops", false}, range = {"loops", "range"}, cond = {"loops", "cond"},
   while_loop = {"loops", "while_loop"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  data = {"data", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
@@ -76,5 +77,13 @@ end
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
 function ipu.set_num_threads(n) core.set_threads(n) end
+
+---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+function ipu.save(path, tensors) core.save(path, tensors) end
+
+---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+function ipu.load(path) return (core.load(path)) end
+
+require "ipulua.start"
 
 return ipu

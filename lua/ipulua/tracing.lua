@@ -38,6 +38,12 @@ function tracing.end_root(results, name)
   return program
 end
 
+---Throw the innermost root trace away, as when only the types of its values were wanted.
+function tracing.give_up_root()
+  core.trace_give_up(core.trace_depth() - 1)
+  table.remove(roots)
+end
+
 local shown_meta = {__close = function(self) core.trace_show(self.token) end}
 
 ---Run f as if nothing were traced (initialisers, host work).

@@ -7,8 +7,12 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-2} limit=${TEST_TIMEOUT:-1800}
 passed=0 failed=0
-output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
+scratch=$(mktemp -d) || exit 1
+output=$scratch/output running=
+mkfifo "$scratch/pipe" || exit 1
+# `timeout` leads a process group of its own: a Ctrl-C here has to be passed on.
+trap 'rm -rf "$scratch"' EXIT
+trap '[ -n "$running" ] && kill "$running"; exit 130' INT TERM HUP
 
 export IPULUA=$BUILD/ipulua
 unset LUA_INIT LUA_INIT_5_4 LUA_PATH LUA_PATH_5_4 LUA_CPATH LUA_CPATH_5_4
@@ -31,8 +35,13 @@ count_whole() { # name, command ...
 # A program whose last line of the form "N passed, N failed" is its count. One that dies counts as a failure.
 count_lines() { # name, command ...
   local name=$1 status counts; shift
-  timeout -k 10 "$limit" "$@" 2>&1 </dev/null | tee "$output" | grep -vE '^[0-9]+ passed, [0-9]+ failed$'
-  status=${PIPESTATUS[0]}
+  tee "$output" <"$scratch/pipe" | grep -vE '^[0-9]+ passed, [0-9]+ failed$' &
+  local reader=$!
+  timeout -k 10 "$limit" "$@" >"$scratch/pipe" 2>&1 </dev/null &
+  running=$!
+  wait "$running"
+  status=$? running=
+  wait "$reader"
   counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)
   echo "$name: ${counts:-no count}"
   if [ -n "$counts" ]; then

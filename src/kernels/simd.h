@@ -250,7 +250,7 @@ INLINE uint16_t narrow_one_f16(float f) {
   }
   return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
 }
-INLINE f32v widen_f16(const uint16_t *h) {
+INLINE f32v load_f16(const uint16_t *h) {
 #if defined(__AVX512F__)
   return (f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
 #elif defined(__AVX2__)
@@ -261,7 +261,7 @@ INLINE f32v widen_f16(const uint16_t *h) {
   return v;
 #endif
 }
-INLINE void narrow_f16(uint16_t *h, f32v v) {
+INLINE void store_f16(uint16_t *h, f32v v) {
 #if defined(__AVX512F__)
   _mm256_storeu_si256((__m256i *)(void *)h, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__)

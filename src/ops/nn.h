@@ -42,6 +42,6 @@ Status nn_window(Error *e, const Attr *padding, Window *w);
 
 /* ---- words for gradients ---- */
 
-Value *nn_like(Graph *g, double value, const Value *like); /* filled */
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count); /* keeps dims */
+Value *nn_plus(Graph *g, Value *a, Value *b); /* either may be NULL: no gradient */
 #endif

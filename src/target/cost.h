@@ -57,6 +57,8 @@ typedef struct Cost {
   double tiles;               /* tiles in use */
   double temporary_total;     /* bytes of temporaries on all tiles together, at their peak */
   double interleaved_bytes;   /* of one tile: the largest block of partial sums, kept in interleaved memory */
+  double separate_bytes;      /* of one tile: the largest operand that must lie in a memory element of its own */
+  double uneven_bytes;        /* what the fullest tile holds beyond the others: collected partial sums */
   uint32_t vertices;          /* a bit for each VertexKind in use */
   double flops;
   double moved_bytes;         /* received through the exchange by the busiest tile */

@@ -46,11 +46,12 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
                      : vertex(t, s.outputs, scale * s.depth);
   c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
-  int stages = s.tiles <= 1 ? 0 : s.tiles <= 64 ? 1 : 2;
+  int stages = s.tiles <= 1 ? 0 : s.tiles <= 128 ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", s.outputs * sum_bytes * depth, vertex(t, s.outputs, scale * depth));
   c.flops = total;
+  if (stages) c.uneven_bytes = 210 + s.outputs * sum_bytes * depth;
   cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;

@@ -1,0 +1,603 @@
+-- ipu.data: datasets. The work is done in C, on flat lists of tensors; here are names, arguments, and how elements nest:
+-- several values are a tuple, a table with names is a dict, one tensor is itself.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local data = {AUTOTUNE = -1}
+
+---@class Dataset
+local Dataset = class.new("Dataset")
+data.Dataset = Dataset
+
+local single <const> = {leaf = 1}
+
+function Dataset:init(handle, template)
+  self.handle = handle
+  self.template = template
+end
+
+-- A tuple of n components.
+local function tuple_template(n)
+  local items = {}
+  for i = 1, n do items[i] = {i, {leaf = i}} end
+  return {items = items}
+end
+
+local function is_tuple(template)
+  if not template.items then return false end
+  for _, item in ipairs(template.items) do
+    if math.type(item[1]) ~= "integer" then return false end
+  end
+  return true
+end
+data.is_tuple = is_tuple
+
+-- An element as arguments: a tuple is spread, anything else is one value.
+local function spread(template, leaves)
+  if is_tuple(template) then
+    local list = {}
+    for i, item in ipairs(template.items) do list[i] = structure.rebuild(item[2], leaves) end
+    return list, #template.items
+  end
+  return {structure.rebuild(template, leaves)}, 1
+end
+data.spread = spread
+
+-- Components of a nested value: tensors, or numbers and nested lists of numbers, which become one tensor.
+local function holds_numbers(value)
+  if type(value) ~= "table" then return false end
+  local first = value[1]
+  while type(first) == "table" and getmetatable(first) == nil do first = first[1] end
+  return type(first) == "number" or type(first) == "boolean"
+end
+
+local function components(value, who)
+  local leaves, template = structure.flatten(value, function(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean" or holds_numbers(v)
+  end)
+  for i, leaf in ipairs(leaves) do
+    if core.is_symbolic(leaf) then blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value") end
+    leaves[i] = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
+  end
+  local function check(t)
+    if t.static ~= nil then blame.error(who .. ": a dataset holds tensors, got " .. args.describe(t.static), "type") end
+    for _, item in ipairs(t.items or {}) do check(item[2]) end
+  end
+  check(template)
+  if #leaves == 0 then blame.error(who .. ": there is no tensor in the element", "value") end
+  return leaves, template
+end
+
+---One element: x, in any structure.
+function data.from_tensors(x)
+  local leaves, template = components(x, "from_tensors")
+  return Dataset(core.data.from_tensors(leaves), template)
+end
+
+---Slices along the first axis; all components have as many.
+function data.from_tensor_slices(x)
+  local leaves, template = components(x, "from_tensor_slices")
+  return Dataset(core.data.from_slices(leaves), template)
+end
+
+local range_spec <const> = {{"start", "integer"}, {"stop", "integer", optional = true}, {"step", "integer", 1}}
+
+---int64 scalars.
+function data.range(...)
+  local a = args.check("range", range_spec, ...)
+  local start, stop = a.start, a.stop
+  if stop == nil then start, stop = 0, start end
+  return Dataset(core.data.range(start, stop, a.step), single)
+end
+
+-- {dtype, shape} lists for output_types and output_shapes in one structure.
+local function generator_types(types, shapes)
+  local leaves, template = structure.flatten(types, function(v) return type(v) == "string" end)
+  local list = {}
+  if #leaves == 1 and template.leaf then shapes = {shapes} end
+  local function is_shape(v)
+    if type(v) ~= "table" then return false end
+    for _, extent in pairs(v) do
+      if math.type(extent) ~= "integer" then return false end
+    end
+    return true
+  end
+  local shape_leaves = structure.flatten(shapes, is_shape)
+  if #shape_leaves ~= #leaves then
+    blame.error(string.format("from_generator: output_types has %d components, output_shapes has %d", #leaves, #shape_leaves), "value")
+  end
+  for i, dtype in ipairs(leaves) do list[i] = {dtype = dtype, shape = shape_leaves[i]} end
+  return list, template
+end
+
+-- What a host function gave, as tensors of the declared types.
+local function checked_element(who, template, types, value)
+  local leaves = {}
+  local function walk(t, v)
+    if t.leaf then
+      local want = types[t.leaf]
+      local tensor = core.tensor(v, want.dtype)
+      local _, shape = core.type_of(tensor)
+      local fits = #shape == #want.shape
+      for i = 1, #want.shape do fits = fits and (want.shape[i] == -1 or want.shape[i] == shape[i]) end
+      if not fits then
+        blame.error(string.format("%s: a component is declared %s, but an element has %s", who,
+          structure.type_text(want.dtype, want.shape), structure.type_text(want.dtype, shape)), "invalid_argument")
+      end
+      leaves[t.leaf] = tensor
+      return
+    end
+    for _, item in ipairs(t.items) do
+      local inner = type(v) == "table" and v[item[1]] or nil
+      if inner == nil then blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])), "value") end
+      walk(item[2], inner)
+    end
+  end
+  walk(template, value)
+  return leaves
+end
+
+local generator_spec <const> = {{"f", "callable"}, {"output_types", "any"}, {"output_shapes", "any", optional = true}}
+
+---f is called at each start and returns an iterator as `for` takes it.
+function data.from_generator(...)
+  local a = args.check("from_generator", generator_spec, ...)
+  if a.output_shapes == nil then
+    blame.error("from_generator: 'output_shapes' must be given: an infeed needs every shape", "value")
+  end
+  local types, template = generator_types(a.output_types, a.output_shapes)
+  local function open()
+    local step, state, control = a.f()
+    return function()
+      local values = table.pack(step(state, control))
+      control = values[1]
+      if control == nil then return nil end
+      values.n = nil
+      local value = values
+      if not is_tuple(template) or (#values == 1 and type(values[1]) == "table" and structure.is_plain(values[1]) and #template.items > 1) then
+        value = values[1]
+      end
+      return checked_element("from_generator", template, types, value)
+    end
+  end
+  return Dataset(core.data.from_generator(open, types), template)
+end
+
+---Elements of several datasets side by side; ends with the shortest.
+function data.zip(...)
+  local list = {...}
+  if #list == 1 and structure.is_plain(list[1]) then list = list[1] end
+  local handles, items, offset = {}, {}, 0
+  for i, d in ipairs(list) do
+    if not class.is_a(d, Dataset) then blame.error("zip: argument " .. i .. " is no dataset", "type") end
+    handles[i] = d.handle
+    local function shift(t)
+      if t.leaf then return {leaf = t.leaf + offset} end
+      local inner = {}
+      for k, item in ipairs(t.items) do inner[k] = {item[1], shift(item[2])} end
+      return {items = inner}
+    end
+    items[i] = {i, shift(d.template)}
+    offset = offset + #d.handle:types()
+  end
+  if #handles == 0 then blame.error("zip: no dataset is given", "value") end
+  return Dataset(core.data.zip(handles), {items = items})
+end
+
+-- ---- functions on elements ----
+
+local function wrap_results(results)
+  local n = results.n
+  results.n = nil
+  if n == 1 then
+    local value = results[1]
+    return value
+  end
+  return results
+end
+
+-- Trace f on components of these types → program, template of its results.
+local function trace_element(who, f, types, template)
+  local _ <close> = tracing.guard()
+  tracing.begin_root()
+  local symbolic = {}
+  for i, t in ipairs(types) do symbolic[i] = core.trace_argument(t.dtype, t.shape, "component " .. i) end
+  local given, n = spread(template, symbolic)
+  local value = wrap_results(table.pack(f(table.unpack(given, 1, n))))
+  if value == nil then blame.error(who .. ": the function returned nothing", "value") end
+  local leaves, result_template = structure.flatten(value, function(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
+  end)
+  for i, leaf in ipairs(leaves) do
+    if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
+    if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
+  end
+  return tracing.end_root(leaves, who), result_template
+end
+
+local function has_unknown(types)
+  for _, t in ipairs(types) do
+    for _, extent in ipairs(t.shape) do
+      if extent < 0 then return true end
+    end
+  end
+  return false
+end
+
+-- Element types to trace with: unknown extents are tried as `extent`.
+local function representative(types, extent)
+  local list = {}
+  for i, t in ipairs(types) do
+    local shape = {}
+    for k, known in ipairs(t.shape) do shape[k] = known < 0 and extent or known end
+    list[i] = {dtype = t.dtype, shape = shape}
+  end
+  return list
+end
+
+-- Two traces with different extents tell which result extents are unknown.
+local function unknown_results(a, b)
+  local types = {}
+  for i, t in ipairs(a) do
+    local shape = {}
+    for k, extent in ipairs(t.shape) do shape[k] = extent == b[i].shape[k] and extent or -1 end
+    types[i] = {dtype = t.dtype, shape = shape}
+  end
+  return types
+end
+
+local function trace_function(who, f, dataset)
+  local types = dataset.handle:types()
+  for _, t in ipairs(types) do
+    if t.nested then blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value") end
+  end
+  local ok, program, template = pcall(trace_element, who, f, representative(types, 2), dataset.template)
+  if not ok then
+    local reason = tostring(program)
+    blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, element by element", who, reason), "value")
+  end
+  if not has_unknown(types) then return program, template end
+  local other = trace_element(who, f, representative(types, 3), dataset.template)
+  local function retrace(static) return (trace_element(who, f, static, dataset.template)) end
+  return program, template, retrace, unknown_results(program:result_types(), other:result_types())
+end
+
+local function call_with(f, template, leaves)
+  local given, n = spread(template, leaves)
+  return wrap_results(table.pack(f(table.unpack(given, 1, n))))
+end
+
+-- What an eager function makes of the first element tells what it makes of all.
+local function eager_spec(who, f, dataset)
+  local first = dataset.handle:iterator():next()
+  if not first then blame.error(who .. ": the dataset is empty, so an eager function's result is unknown", "value") end
+  local leaves, template = components(call_with(f, dataset.template, first), who)
+  local types = {}
+  for i, leaf in ipairs(leaves) do
+    local dtype, shape = core.type_of(leaf)
+    types[i] = {dtype = dtype, shape = shape}
+  end
+  return types, template
+end
+
+local map_spec <const> = {{"f", "callable"}, {"num_parallel_calls", "integer", 0}, {"eager", "boolean", false}, {"deterministic", "boolean", true}}
+
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead.
+function Dataset:map(...)
+  local a = args.check("map", map_spec, ...)
+  if a.eager then
+    local types, template = eager_spec("map", a.f, self)
+    local f = function(leaves) return checked_element("map", template, types, call_with(a.f, self.template, leaves)) end
+    return Dataset(self.handle:map_host(f, types), template)
+  end
+  local program, template, retrace, results = trace_function("map", a.f, self)
+  return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
+end
+
+local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
+
+---The elements for which predicate gives true (a bool scalar).
+function Dataset:filter(...)
+  local a = args.check("filter", filter_spec, ...)
+  if a.eager then
+    return Dataset(self.handle:filter_host(function(leaves)
+      return {core.tensor(call_with(a.predicate, self.template, leaves), "bool")}
+    end), self.template)
+  end
+  local program, template, retrace, results = trace_function("filter", a.predicate, self)
+  if not template.leaf then blame.error("filter: the predicate must give one bool scalar", "type") end
+  return Dataset(self.handle:filter(program, retrace, results), self.template)
+end
+
+-- f makes a dataset of an element; what the first one's elements are holds for all.
+local function dataset_function(who, f, dataset)
+  local template
+  local function make(leaves)
+    local made = call_with(f, dataset.template, leaves)
+    if not class.is_a(made, Dataset) then blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type") end
+    template = template or made.template
+    return made.handle
+  end
+  local first = dataset.handle:iterator():next()
+  if not first then blame.error(who .. ": the dataset is empty", "value") end
+  local types = make(first):types()
+  return make, types, template
+end
+
+local interleave_spec <const> = {
+  {"f", "callable"}, {"cycle_length", "integer", 1}, {"block_length", "integer", 1}, {"num_parallel_calls", "integer", optional = true},
+}
+
+---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
+function Dataset:interleave(...)
+  local a = args.check("interleave", interleave_spec, ...)
+  local make, types, template = dataset_function("interleave", a.f, self)
+  return Dataset(self.handle:interleave(make, types, a.cycle_length, a.block_length), template)
+end
+
+---Elements of the datasets that f makes, one dataset after another.
+function Dataset:flat_map(f)
+  local make, types, template = dataset_function("flat_map", f, self)
+  return Dataset(self.handle:flat_map(make, types), template)
+end
+
+-- ---- grouping and order ----
+
+local batch_spec <const> = {{"batch_size", "integer"}, {"drop_remainder", "boolean", false}}
+
+---Stacks batch_size elements; without drop_remainder the first extent is unknown.
+function Dataset:batch(...)
+  local a = args.check("batch", batch_spec, ...)
+  return Dataset(self.handle:batch(a.batch_size, a.drop_remainder), self.template)
+end
+
+local padded_spec <const> = {
+  {"batch_size", "integer"}, {"padded_shapes", "any", optional = true}, {"padding_values", "any", optional = true},
+  {"drop_remainder", "boolean", false},
+}
+
+---Batches of elements padded to one shape; -1: as long as the longest of the batch.
+function Dataset:padded_batch(...)
+  local a = args.check("padded_batch", padded_spec, ...)
+  local types, shapes, values = self.handle:types(), nil, nil
+  if a.padded_shapes then
+    local list = #types == 1 and {a.padded_shapes} or a.padded_shapes
+    shapes = {}
+    for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
+  end
+  if a.padding_values ~= nil then
+    local list = type(a.padding_values) == "table" and a.padding_values or nil
+    values = {}
+    for i, t in ipairs(types) do values[i] = core.tensor(list and list[i] or a.padding_values, t.dtype) end
+  end
+  return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values), self.template)
+end
+
+function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
+
+local window_spec <const> = {{"size", "integer"}, {"shift", "integer", 0}, {"stride", "integer", 1}, {"drop_remainder", "boolean", false}}
+
+---Elements that are datasets of size neighbours.
+function Dataset:window(...)
+  local a = args.check("window", window_spec, ...)
+  return Dataset(self.handle:window(a.size, a.shift, a.stride, a.drop_remainder), self.template)
+end
+
+local shuffle_spec <const> = {{"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true}}
+
+function Dataset:shuffle(...)
+  local a = args.check("shuffle", shuffle_spec, ...)
+  return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration), self.template)
+end
+
+local function count_method(name, default)
+  local spec <const> = {{"count", "integer", default}}
+  return function(self, ...)
+    local a = args.check(name, spec, ...)
+    return Dataset(self.handle[name](self.handle, a.count), self.template)
+  end
+end
+
+Dataset.repeat_n = count_method("repeat_n", -1)
+Dataset.take = count_method("take")
+Dataset.skip = count_method("skip")
+
+local shard_spec <const> = {{"num_shards", "integer"}, {"index", "integer"}}
+
+---Every num_shards-th element, from index (0-based).
+function Dataset:shard(...)
+  local a = args.check("shard", shard_spec, ...)
+  return Dataset(self.handle:shard(a.num_shards, a.index), self.template)
+end
+
+local function shifted(template, by)
+  if template.leaf then return {leaf = template.leaf + by} end
+  local items = {}
+  for i, item in ipairs(template.items) do items[i] = {item[1], shifted(item[2], by)} end
+  return {items = items}
+end
+
+---Pairs of an int64 number and the element.
+function Dataset:enumerate(start)
+  return Dataset(self.handle:enumerate(start or 0), {items = {{1, single}, {2, shifted(self.template, 1)}}})
+end
+
+function Dataset:concatenate(other)
+  if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
+  return Dataset(self.handle:concatenate(other.handle), self.template)
+end
+
+function Dataset:cache(filename) return Dataset(self.handle:cache(filename), self.template) end
+
+---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+function Dataset:prefetch(n) return Dataset(self.handle:prefetch(n or data.AUTOTUNE), self.template) end
+
+---Options of other frameworks' pipelines are accepted; order is always deterministic here.
+function Dataset:with_options() return self end
+
+local buffer_spec <const> = {{"dataset", "table"}, {"buffer_size", "integer"}}
+
+---The first buffer_size elements, kept in memory.
+function data.BufferDataset(...)
+  local a = args.check("BufferDataset", buffer_spec, ...)
+  return Dataset(a.dataset.handle:buffer(a.buffer_size), a.dataset.template)
+end
+
+---How many elements: -1 endless, -2 unknown.
+---@return integer
+function Dataset:cardinality() return self.handle:cardinality() end
+
+-- ---- reading ----
+
+function Dataset:__index(name)
+  if name == "element_spec" then
+    local specs = {}
+    for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
+    return structure.rebuild(self.template, specs)
+  end
+  return rawget(Dataset, name)
+end
+
+-- Components that are datasets themselves come as datasets.
+local function present(self, leaves)
+  for i, t in ipairs(self.handle:types()) do
+    if t.nested then leaves[i] = Dataset(core.data.from_slices{leaves[i]}, single) end
+  end
+  return leaves
+end
+
+local function nested(self)
+  for _, t in ipairs(self.handle:types()) do
+    if t.nested then return true end
+  end
+  return false
+end
+
+---`for x, y in ds:iter() do`: on the host, from the beginning.
+function Dataset:iter()
+  local it, has_nested = self.handle:iterator(), nested(self)
+  return function()
+    local leaves = it:next()
+    if not leaves then return nil end
+    if has_nested then present(self, leaves) end
+    local given, n = spread(self.template, leaves)
+    return table.unpack(given, 1, n)
+  end
+end
+
+-- ---- infeeds ----
+
+---Raise when a program could not be fed with this dataset.
+local function check_feedable(dataset, who)
+  local _, source, static, remainder = dataset.handle:describe()
+  for i, t in ipairs(dataset.handle:types()) do
+    if t.dtype == "int64" or t.dtype == "float64" then
+      blame.error(string.format("%s: component %d of the dataset is %s, which does not go to the device; cast it in map, to %s",
+        who, i - 1, t.dtype, t.dtype == "int64" and "int32" or "float32"), "failed_precondition")
+    end
+    for _, extent in ipairs(t.shape) do
+      if extent == 0 then
+        blame.error(string.format("%s: component %d of the dataset has a zero-sized dimension: %s", who, i - 1,
+          structure.type_text(t.dtype, t.shape)), "invalid_argument")
+      end
+    end
+  end
+  if static then return end
+  local text = {}
+  for i, t in ipairs(dataset.handle:types()) do text[i] = structure.type_text(t.dtype, t.shape) end
+  local hint = remainder and "; batch(n, {drop_remainder = true}) makes the batch's extent known"
+    .. (remainder ~= "" and " (batched at " .. remainder .. ")" or "") or ""
+  blame.error(string.format("%s: every shape must be fully known, the dataset%s has %s%s", who,
+    source ~= "" and " of " .. source or "", table.concat(text, ", "), hint), "value")
+end
+data.check_feedable = check_feedable
+
+---@class IPUInfeedQueue
+local IPUInfeedQueue = class.new("IPUInfeedQueue")
+
+local infeed_spec <const> = {
+  {"dataset", "any"}, {"device_ordinal", "integer", optional = true}, {"prefetch_depth", "integer", optional = true},
+  {"optimise_latency", "boolean", false},
+}
+
+function IPUInfeedQueue:init(...)
+  local a = args.check("IPUInfeedQueue", infeed_spec, ...)
+  if not class.is_a(a.dataset, Dataset) then
+    blame.error("IPUInfeedQueue: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
+  end
+  local depth = a.prefetch_depth or 0
+  if depth == 0 then depth = 3 end
+  if depth < 1 or depth > 255 then
+    blame.error("IPUInfeedQueue: 'prefetch_depth' must be 1 to 255, got " .. depth, "value")
+  end
+  check_feedable(a.dataset, "IPUInfeedQueue")
+  self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
+  self.queue = core.data.new_infeed(a.dataset.handle, depth)
+  self.number_of_tuple_elements = #a.dataset.handle:types()
+  self.dequeued = false
+end
+
+---Start the queue; the first program that reads it does so by itself.
+function IPUInfeedQueue:initializer() self.queue:open() end
+
+---Free it; a new start begins with the dataset's first element.
+function IPUInfeedQueue:deleter() self.queue:close() end
+
+function IPUInfeedQueue:get_next()
+  blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")
+end
+
+---In a traced function: the next element, spread.
+function IPUInfeedQueue:dequeue_in_loop(who)
+  if not tracing.is_active() then
+    blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
+  end
+  self.dequeued = true
+  local given, n = spread(self.dataset.template, self.queue:dequeue())
+  return table.unpack(given, 1, n)
+end
+
+data.IPUInfeedQueue = IPUInfeedQueue
+
+---@class IPUOwnedIterator
+local IPUOwnedIterator = class.new("IPUOwnedIterator")
+
+function IPUOwnedIterator:init(dataset)
+  self.infeed = IPUInfeedQueue(dataset)
+  self.element_spec = dataset.element_spec
+  self.where = blame.where()
+end
+
+---The next element; only inside a traced function.
+function IPUOwnedIterator:next()
+  if not tracing.is_active() then
+    blame.error("iterator:next() works only inside a compiled function (ipu.func); the dataset is that of "
+      .. (self.where or "this script"), "runtime")
+  end
+  return self.infeed:dequeue_in_loop("iterator:next")
+end
+
+---@class HostIterator
+local HostIterator = class.new("HostIterator")
+
+function HostIterator:init(dataset)
+  self.step = dataset:iter()
+  self.element_spec = dataset.element_spec
+end
+
+---The next element; nothing at the end.
+function HostIterator:next() return self.step() end
+
+---Inside a strategy an infeed, elsewhere an iterator on the host.
+function Dataset:iterator()
+  local strategy = require("ipulua.strategy").current()
+  if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
+  return HostIterator(self)
+end
+
+return data
