@@ -352,7 +352,8 @@ static Status infer_dropout(Error *e, Node *n) {
 /* Kept where the word isn't below this. */
 static uint32_t limit_of(const Call *c) { return (uint32_t)(c->attr[RATE].f * 0x1p32); }
 
-#define KEEP(id, T)                                                                                 \
+/* A mask of bits instead of a choice, which would be a guess half of the time. */
+#define KEEP(id, T, B)                                                                              \
   static void keep_##id(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {               \
     uint32_t limit = limit_of(d->call);                                                             \
     T scale = (T)(1 / (1 - d->call->attr[RATE].f));                                                 \
@@ -360,11 +361,14 @@ static uint32_t limit_of(const Call *c) { return (uint32_t)(c->attr[RATE].f * 0x
     T *y = (T *)d->call->out[0] + first;                                                            \
     for (int64_t i = 0; i < n; i++) {                                                               \
       T kept = x[i] * scale;                                                                        \
-      y[i] = w[i] >= limit ? kept : 0;                                                              \
+      B bits;                                                                                       \
+      memcpy(&bits, &kept, sizeof bits);                                                            \
+      bits &= (B)0 - (B)(w[i] >= limit);                                                            \
+      memcpy(&y[i], &bits, sizeof bits);                                                            \
     }                                                                                               \
   }
-KEEP(f32, float)
-KEEP(f64, double)
+KEEP(f32, float, uint32_t)
+KEEP(f64, double, uint64_t)
 
 static void dropout_part(void *context, int64_t begin, int64_t end) {
   const Draw *d = context;
