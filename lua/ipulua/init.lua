@@ -35,6 +35,7 @@ local public = {
   ipu_jit_scope = {"placement", "ipu_jit_scope"}, outside_compilation_scope = {"placement", "outside_compilation_scope"},
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
+  train = {"train", false}, optimizers = {"optimizers", false},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
   data = {"data", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
