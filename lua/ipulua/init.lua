@@ -40,6 +40,8 @@ local public = {
   data = {"data", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
+  host_callback = {"effects", "host_callback"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 

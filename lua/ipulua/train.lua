@@ -267,8 +267,8 @@ define("AdamOptimizer", {
 })
 
 define("RMSPropOptimizer", {
-  rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10}, {"use_locking", "boolean", false},
-  {"centered", "boolean", false}, name_row,
+  rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
+  {"use_locking", "boolean", false}, {"centered", "boolean", false}, name_row,
 }, function(self, a)
   self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum, a.epsilon, a.centered
 end, {
