@@ -4,6 +4,7 @@
  *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded operands
  *   threads      a team of one and of two: equal bits
  *   in place     over an operand as the row allows: equal bits
+ *   cost         a row with a cost gives finite cycles, none only for views and empty tensors
  *   refusals     any dtype gives a result or an error, never a crash
  * Arguments name rows; without them all are swept. */
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "interpret.h"
 #include "ops/ops.h"
 #include "samples.h"
+#include "target/cost.h"
 
 enum { DIFFERENCES = 24, OUTPUTS = 64 }; /* elements that are differenced for each operand; outputs of a case at most */
 
@@ -153,7 +155,19 @@ static void compare_gradient(Sweep *w, Case *c, const Gradient *gr, int operand)
   expect(w, !*text, c->sample, "gradient", text);
 }
 
-/* only: the output that gets an upstream gradient; -1: all. */
+/* Outputs that Lua doesn't see are there for gradients; a row need not differentiate them. */
+static bool is_hidden(const Case *c, int output) {
+  int visible = c->sample->op->visible_outputs;
+  return visible && output >= visible;
+}
+static bool is_skipped(const Case *c, const Gradient *gr, int only) {
+  if (only < 0 || !is_hidden(c, only)) return false;
+  for (int i = 0; i < c->sample->count; i++)
+    if (gr->dx[i]) return false;
+  return true;
+}
+
+/* only: the output that gets an upstream gradient; -1: all that are visible. */
 static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   Case c;
   Gradient gr = {0};
@@ -164,7 +178,7 @@ static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   RngKey key = {.seed = 99};
   bool any = false;
   for (int j = 0; j < c.outputs; j++) {
-    if (c.node->out[j].type.dtype != F64 || (only >= 0 && j != only)) continue;
+    if (c.node->out[j].type.dtype != F64 || (only >= 0 ? j != only : is_hidden(&c, j))) continue;
     gr.weight[j] = tensor_new(&c.error, &c.node->out[j].type);
     key.stream = (uint32_t)j;
     for (int64_t i = 0; i < type_count(&c.node->out[j].type); i++)
@@ -176,7 +190,7 @@ static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   if (any && floats) {
     if (!s->op->grad) expect(w, false, s, "gradient", "the row has neither grad nor NO_GRADIENT");
     else if (!gradient_run(&c, &gr)) expect(w, false, s, "gradient", c.error.message);
-    else
+    else if (!is_skipped(&c, &gr, only))
       for (int i = 0; i < s->count; i++)
         if (sample_is_float(&s->operand[i])) compare_gradient(w, &c, &gr, i);
   }
@@ -298,6 +312,27 @@ static void check_in_place(Sweep *w, const Sample *s, Dtype real) {
   }
 }
 
+/* ---- cost ---- */
+
+static void check_cost(Sweep *w, const Sample *s, Dtype real) {
+  static const char *const names[] = {"gc2", "gc200"};
+  Case c;
+  if (s->op->cost && case_open(&c, s, real, I32)) {
+    bool free_of_charge = s->op->traits & VIEW;
+    for (int i = 0; i < s->count; i++) free_of_charge = free_of_charge || type_count(&c.in[i]->type) == 0;
+    for (int i = 0; i < c.outputs; i++) free_of_charge = free_of_charge || type_count(&c.node->out[i].type) == 0;
+    for (int i = 0; i < 2; i++) {
+      Cost cost = {0};
+      s->op->cost(target_find(names[i]), c.node, &cost);
+      double cycles = cost_cycles(&cost);
+      char text[60];
+      snprintf(text, sizeof text, "%g cycles on %s", cycles, names[i]);
+      expect(w, isfinite(cycles) && (cycles > 0 || (free_of_charge && cycles == 0)), s, "cost", text);
+    }
+    case_close(&c);
+  }
+}
+
 /* ---- rows ---- */
 
 static void check_sample(Sweep *w, const Sample *s) {
@@ -314,6 +349,8 @@ static void check_sample(Sweep *w, const Sample *s) {
   check_threads(w, s, F32);
   check_threads(w, s, F16);
   check_in_place(w, s, F32);
+  check_cost(w, s, F32);
+  check_cost(w, s, F16);
 }
 
 static void check_row(Sweep *w, const OpDef *op) {

@@ -303,6 +303,16 @@ INLINE f32v high_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 6, 
 INLINE f32v low_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 0, 1, 4, 5); }
 INLINE f32v high_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 3, 6, 7); }
 #endif
+/* The sum of all 128-bit parts, in the first. */
+INLINE f32v fold_parts_f32(f32v v) {
+#if VECTOR_BYTES == 64
+  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+#elif VECTOR_BYTES == 32
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7);
+#endif
+  return v;
+}
 /* Four rows: within each 128-bit part, the 4 x 4 block is transposed. */
 INLINE void transpose_parts(f32v r[4]) {
   f32v a = low_1(r[0], r[1]), b = high_1(r[0], r[1]), c = low_1(r[2], r[3]), d = high_1(r[2], r[3]);

@@ -148,16 +148,16 @@ const OpDef ops_binary[] = {
 #define ROW(id, kernel_id, also, takes, by_a, by_b, samples, text)                                                \
   {.name = #id, .summary = text, .shapes = "a, b → broadcast", .inputs = {"a", "b"},                              \
    .traits = ELEMENTWISE | (also) | IN_PLACE(0) | IN_PLACE(1), .infer = infer_##takes, .strip = strip_##id,       \
-   .grad = grad_##id, .sample = samples},
+   .grad = grad_##id, .cost = cost_of_elementwise, .sample = samples},
     BINARY(ROW)
 #undef ROW
 #define ROW(id, kernel_id, also, takes, samples, text)                                                            \
   {.name = #id, .summary = text, .shapes = "a, b → broadcast, bool", .inputs = {"a", "b"},                        \
-   .traits = ELEMENTWISE | NO_GRADIENT | (also), .infer = infer_##takes, .strip = strip_##id, .sample = samples},
+   .traits = ELEMENTWISE | NO_GRADIENT | (also), .infer = infer_##takes, .strip = strip_##id, .cost = cost_of_elementwise, .sample = samples},
     COMPARE(ROW)
 #undef ROW
     {.name = "where", .summary = "a where the condition holds, else b.", .shapes = "condition, a, b → broadcast",
      .inputs = {"condition", "a", "b"}, .traits = ELEMENTWISE | IN_PLACE(1) | IN_PLACE(2), .infer = infer_where,
-     .strip = strip_where, .grad = grad_where,
+     .strip = strip_where, .grad = grad_where, .cost = cost_of_elementwise,
      .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] B[4] B[4]"},
     {0}};

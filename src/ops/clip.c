@@ -240,17 +240,17 @@ static void grad_global(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_clip[] = {
     {.name = "nn.l2_loss", .summary = "Half the sum of squares.", .shapes = "any → []", .inputs = {"x"}, .infer = infer_loss,
-     .eval = eval_loss, .scratch = scratch_loss, .grad = grad_loss, .sample = "F[2,3] | F[] | F[0] | F[70000]"},
+     .cost = cost_of_norm, .eval = eval_loss, .scratch = scratch_loss, .grad = grad_loss, .sample = "F[2,3] | F[] | F[0] | F[70000]"},
     {.name = "nn.l2_normalize", .summary = "x / sqrt(max(sum of squares over axis, epsilon)).", .shapes = "any", .inputs = {"x"},
      .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"}, {"epsilon", ATTR_FLOAT, "1e-12", NULL, "least sum of squares"}},
-     .infer = infer_normalize, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
+     .infer = infer_normalize, .cost = cost_of_norm, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
      .sample = "F[3,4] {axis = -1} | F[3,4] {axis = 0} | F[2,3,2] {axis = {0, 2}} | F[5] | F[2,3] {axis = 1, epsilon = 2}"},
     {.name = "clip_by_norm", .summary = "x scaled down to a norm of clip_norm at most, over all elements or some axes.", .shapes = "any",
      .inputs = {"x"}, .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}, {"axes", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"}},
-     .infer = infer_clip, .eval = eval_clip, .scratch = scratch_clip, .grad = grad_clip,
+     .infer = infer_clip, .cost = cost_of_norm, .eval = eval_clip, .scratch = scratch_clip, .grad = grad_clip,
      .sample = "F[3,4] {clip_norm = 1} | F[3,4] {clip_norm = 100} | F[3,4] {clip_norm = 2, axes = 1}"},
     {.name = "clip_by_global_norm", .summary = "Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.",
      .shapes = "any × n → the same, []", .inputs = {"tensors"}, .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}},
-     .traits = VARIADIC, .outputs = -1, .infer = infer_global, .eval = eval_global, .scratch = scratch_global, .grad = grad_global,
+     .traits = VARIADIC, .outputs = -1, .infer = infer_global, .cost = cost_of_norm, .eval = eval_global, .scratch = scratch_global, .grad = grad_global,
      .sample = "F[3,4] F[2] {clip_norm = 1} | F[3] F[] F[2,2] {clip_norm = 100} | F[4] {clip_norm = 2}"},
     {0}};

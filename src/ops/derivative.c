@@ -104,7 +104,7 @@ const OpDef ops_derivative[] = {
 #define ROW(id, kernel_id, attributes, other, derivative, samples, text)                                       \
   {.name = #id "_grad", .summary = text, .shapes = "any, the same → the same", .inputs = {"dy", other},        \
    .traits = ELEMENTWISE | INTERNAL | IN_PLACE(0) | IN_PLACE(1), .infer = infer_float_pair,                    \
-   .strip = strip_##id, .grad = grad_##id, .attrs = {attributes}, .sample = samples},
+   .strip = strip_##id, .grad = grad_##id, .cost = cost_of_elementwise, .attrs = {attributes}, .sample = samples},
     DERIVATIVES(ROW)
 #undef ROW
     {0}};

@@ -8,6 +8,7 @@
 
 #include "ops/nn.h"
 #include "ops/support.h"
+#include "target/cost.h"
 
 /* Indices: 52 letters, then the dimensions behind "...", counted from the last. */
 enum { LETTERS = 52, INDICES = LETTERS + MAX_RANK, VIEW_RANK = 2 * MAX_RANK };
@@ -131,6 +132,8 @@ typedef struct View {
 
 typedef struct Work {
   const Call *call; /* NULL: only the scratch is counted */
+  const Target *target; /* where to price each product, or NULL */
+  Cost *cost;
   const Equation *q;
   Dtype dtype;
   Room room;
@@ -267,6 +270,10 @@ static View multiply(Work *w, const View *left, const View *right, const bool *n
   int count = join(order, s.batch, s.batch_count, s.rows, s.row_count, s.cols, s.col_count);
   void *result = room_take(&w->room, (size_t)(p.extent[0] * p.c_step) * dtype_size(w->dtype));
   void *scratch = room_take(&w->room, product_scratch(&p));
+  if (w->target) {
+    Cost one = cost_matmul(w->target, w->dtype, F32, p.extent[0], g->m, g->k, g->n, NULL);
+    cost_then(w->cost, &one);
+  }
   if (w->call) {
     g->a = a.data, g->b = b.data, g->c = result;
     product_run(w->call, &p, scratch);
@@ -342,6 +349,16 @@ static size_t scratch(const Node *n) {
   Work w = {.q = &q, .dtype = dtype_to_compute(n->out[0].type.dtype)};
   contract(&w, type, NULL, NULL);
   return wide_scratch(n, w.room.used);
+}
+
+static void cost(const Target *t, const Node *n, Cost *cost) {
+  Equation q;
+  const Type *type[MAX_INPUTS];
+  *cost = cost_rearrange(t, (int64_t)type_bytes(&n->out[0].type), (int64_t)dtype_size(n->out[0].type.dtype));
+  if (read_equation(NULL, n->attr[0].s, n->in_count, n->in, &q) != OK) return;
+  for (int i = 0; i < n->in_count; i++) type[i] = &n->in[i]->type;
+  Work w = {.q = &q, .dtype = n->out[0].type.dtype, .target = t, .cost = cost};
+  contract(&w, type, NULL, NULL);
 }
 
 /* ---- gradient: for each operand again an equation ---- */
@@ -479,7 +496,7 @@ const OpDef ops_einsum[] = {
     {.name = "einsum", .summary = "Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result has the "
                                   "indices that stand once.",
      .shapes = "as the equation says", .inputs = {"tensors"}, .attrs = {{"equation", ATTR_STRING, NULL, NULL, "indices of operands -> of the result"}},
-     .traits = VARIADIC, .infer = infer, .eval = eval, .scratch = scratch, .grad = grad,
+     .traits = VARIADIC, .infer = infer, .eval = eval, .scratch = scratch, .grad = grad, .cost = cost,
      .sample = "F[2,3] F[3,4] {equation = 'ij,jk->ik'} | F[2,3] F[3,4] {equation = 'ij,jk'} | F[3,2] {equation = 'ba'} | F[3,3] {equation = 'ii'} | "
                "F[3,3] {equation = 'ii->i'} | F[2,3] {equation = 'ij->'} | F[2,3,4] F[2,5,4] {equation = 'bij,bkj->bik'} | "
                "F[2,3] F[4] {equation = 'ij,k->kji'} | F[2,3] F[3,4] F[4,2] {equation = 'ij,jk,kl->il'} | F[2,5,3] F[3,4] {equation = '...i,ij->...j'} | "

@@ -126,14 +126,14 @@ static Status eval_bins(const Call *c) {
 const OpDef ops_histogram[] = {
     {.name = "histogram", .summary = "How many elements lie below the first level, between levels, at or above the last; float32.",
      .shapes = "[n], [levels] → [levels + 1]", .inputs = {"x", "levels"}, ABSOLUTE, .traits = NO_GRADIENT, .infer = infer_histogram,
-     .eval = eval_histogram, .scratch = scratch_counts, .sample = "F[50] P[1] | F[50] P[1] {absolute_of_input = true} | F[4] F[0]"},
+     .cost = cost_of_histogram, .eval = eval_histogram, .scratch = scratch_counts, .sample = "F[50] P[1] | F[50] P[1] {absolute_of_input = true} | F[4] F[0]"},
     {.name = "histogram_update", .summary = "A histogram with more elements counted in.", .shapes = "[levels + 1], [n], [levels] → [levels + 1]",
-     .inputs = {"hist", "x", "levels"}, ABSOLUTE, .traits = NO_GRADIENT | IN_PLACE(0), .infer = infer_update, .eval = eval_update,
+     .inputs = {"hist", "x", "levels"}, ABSOLUTE, .traits = NO_GRADIENT | IN_PLACE(0), .infer = infer_update, .cost = cost_of_histogram, .eval = eval_update,
      .scratch = scratch_counts, .sample = "H[2] F[50] P[1] | H[2] F[50] P[1] {absolute_of_input = true}"},
     {.name = "histogram_normalize", .summary = "A histogram divided by its sum.", .shapes = "[n]", .inputs = {"hist"},
-     .traits = IN_PLACE(0), .infer = infer_normalize, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
+     .traits = IN_PLACE(0), .infer = infer_normalize, .cost = cost_of_norm, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
      .sample = "P[5] | P[1]"},
     {.name = "fixed_width_bins", .summary = "n_bins numbers in even steps from the least to the greatest element.", .shapes = "[n] → [n_bins]",
      .inputs = {"x"}, .attrs = {{"n_bins", ATTR_INT, NULL, NULL, "how many"}}, .traits = NO_GRADIENT, .infer = infer_bins,
-     .eval = eval_bins, .sample = "F[20] {n_bins = 5} | F[3] {n_bins = 1}"},
+     .cost = cost_of_fill, .eval = eval_bins, .sample = "F[20] {n_bins = 5} | F[3] {n_bins = 1}"},
     {0}};

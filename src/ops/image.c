@@ -73,6 +73,6 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 const OpDef ops_image[] = {
     {.name = "normalise_image", .summary = "(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives float16.",
      .shapes = "[..., 3], [3], [3] → [..., 4]", .inputs = {"image", "channel_offsets", "channel_scales"},
-     .attrs = {{"scale", ATTR_FLOAT, "1", NULL, "of the image, before the offsets"}}, .infer = infer, .eval = eval, .scratch = scratch,
+     .attrs = {{"scale", ATTR_FLOAT, "1", NULL, "of the image, before the offsets"}}, .infer = infer, .cost = cost_of_elementwise, .eval = eval, .scratch = scratch,
      .grad = grad, .sample = "F[2,2,3] F[3] F[3] {scale = 0.5} | F[3] F[3] F[3] | F[70,90,3] F[3] F[3]"},
     {0}};

@@ -337,7 +337,7 @@ static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
       {"transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"}
 const OpDef ops_linear[] = {
     {.name = "matmul", .summary = "The product of matrices; leading extents broadcast.", .shapes = "[…, m, k], […, k, n] → […, m, n]",
-     .inputs = {"a", "b"}, .attrs = {TURNED_ATTRS}, .infer = infer, .eval = eval, .scratch = scratch, .grad = grad,
+     .inputs = {"a", "b"}, .attrs = {TURNED_ATTRS}, .infer = infer, .cost = cost_of_matmul, .eval = eval, .scratch = scratch, .grad = grad,
      .sample = "F[2,3] F[3,4] | F[3,2] F[3,4] {transpose_a = true} | F[2,3] F[4,3] {transpose_b = true} | "
                "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
                "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | F[65,130] F[130,70] | "
@@ -346,17 +346,17 @@ const OpDef ops_linear[] = {
      .shapes = "[…, m, k], […, k, n] → […, m, n]", .inputs = {"a", "b"},
      .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL, "how many parts"},
                {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows", "what is cut: m, k or n"}, TURNED_ATTRS},
-     .infer = infer_serialized, .eval = eval, .scratch = scratch, .grad = grad,
+     .infer = infer_serialized, .cost = cost_of_matmul, .eval = eval, .scratch = scratch, .grad = grad,
      .sample = "F[4,3] F[3,2] {serialization_factor = 2, serialization_dimension = 'a_columns'} | "
                "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
                "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
     {.name = "cholesky", .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices.",
-     .shapes = "[…, n, n] → […, n, n]", .inputs = {"a"}, .infer = infer_cholesky, .eval = eval_cholesky, .scratch = scratch_wide,
+     .shapes = "[…, n, n] → […, n, n]", .inputs = {"a"}, .infer = infer_cholesky, .cost = cost_of_cholesky, .eval = eval_cholesky, .scratch = scratch_wide,
      .grad = grad_cholesky, .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
     {.name = "triangular_solve", .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
      .shapes = "[…, n, n], […, n, m] → […, n, m]", .inputs = {"a", "b"},
      .attrs = {{"lower", ATTR_BOOL, "true", NULL, "a's lower triangle counts, else its upper one"},
                {"adjoint", ATTR_BOOL, "false", NULL, "solve with a transposed"}},
-     .infer = infer_solve, .eval = eval_solve, .scratch = scratch_wide, .grad = grad_solve,
+     .infer = infer_solve, .cost = cost_of_solve, .eval = eval_solve, .scratch = scratch_wide, .grad = grad_solve,
      .sample = "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] F[3,2] {lower = false, adjoint = true}"},
     {0}};

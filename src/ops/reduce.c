@@ -428,41 +428,41 @@ static void grad_cumprod_grad(Graph *g, const Node *n, Value *const *u, Value **
 #define BIG(f) " | " f "[200,300] {axis = 0} | " f "[120000]"
 #define SHAPES "[...] → without axis"
 
-#define REDUCTION(id, takes, scratch_id, derivative, cases, text)                                                       \
+#define REDUCTION(id, takes, scratch_id, derivative, price, cases, text)                                                       \
   {.name = "reduce_" #id, .summary = text, .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS, .infer = infer_##takes,       \
-   .eval = eval_##id, .scratch = scratch_##scratch_id, .grad = grad_##derivative, .sample = cases}
+   .eval = eval_##id, .scratch = scratch_##scratch_id, .grad = grad_##derivative, .cost = cost_of_##price, .sample = cases}
 const OpDef ops_reduce[] = {
-    REDUCTION(sum, numbers, plain, sum, CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}", "The sum over axes."),
-    REDUCTION(mean, floats, plain, mean, CASES("F") BIG("F"), "The mean over axes."),
-    REDUCTION(max, extreme, plain, extreme, CASES("D") BIG("D") " | I9[3,4] {axis = -1}",
+    REDUCTION(sum, numbers, plain, sum, sum, CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}", "The sum over axes."),
+    REDUCTION(mean, floats, plain, mean, sum, CASES("F") BIG("F"), "The mean over axes."),
+    REDUCTION(max, extreme, plain, extreme, max, CASES("D") BIG("D") " | I9[3,4] {axis = -1}",
               "The greatest element over axes; equals share the gradient."),
-    REDUCTION(min, extreme, plain, extreme, CASES("D") " | I9[3,4] {axis = -1}",
+    REDUCTION(min, extreme, plain, extreme, max, CASES("D") " | I9[3,4] {axis = -1}",
               "The smallest element over axes; equals share the gradient."),
-    REDUCTION(prod, numbers, plain, prod, CASES("F") " | I3[3,4] {axis = -1}", "The product over axes."),
-    REDUCTION(variance, floats, two_passes, variance, CASES("F") BIG("F"), "The population variance over axes."),
-    REDUCTION(std, floats, two_passes, std, "F[2,3,4] | F[2,3,4] {axis = 1} | F[2,3,4] {axis = {0, -1}, keepdims = true}",
+    REDUCTION(prod, numbers, plain, prod, sum, CASES("F") " | I3[3,4] {axis = -1}", "The product over axes."),
+    REDUCTION(variance, floats, two_passes, variance, moments, CASES("F") BIG("F"), "The population variance over axes."),
+    REDUCTION(std, floats, two_passes, std, moments, "F[2,3,4] | F[2,3,4] {axis = 1} | F[2,3,4] {axis = {0, -1}, keepdims = true}",
               "The population standard deviation over axes."),
-    REDUCTION(logsumexp, floats, two_passes, logsumexp, CASES("F") BIG("F"), "log of the sum of e^x over axes, without overflow."),
+    REDUCTION(logsumexp, floats, two_passes, logsumexp, logsumexp, CASES("F") BIG("F"), "log of the sum of e^x over axes, without overflow."),
     {.name = "reduce_any", .summary = "Whether any element over axes is true.", .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,
-     .traits = NO_GRADIENT, .infer = infer_bools, .eval = eval_any, .scratch = scratch_plain, .sample = CASES("B")},
+     .traits = NO_GRADIENT, .infer = infer_bools, .cost = cost_of_max, .eval = eval_any, .scratch = scratch_plain, .sample = CASES("B")},
     {.name = "reduce_all", .summary = "Whether all elements over axes are true.", .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,
-     .traits = NO_GRADIENT, .infer = infer_bools, .eval = eval_all, .scratch = scratch_plain, .sample = CASES("B")},
+     .traits = NO_GRADIENT, .infer = infer_bools, .cost = cost_of_max, .eval = eval_all, .scratch = scratch_plain, .sample = CASES("B")},
     {.name = "argmax", .summary = "Position of the greatest element along an axis, int32; the first of equals.", .shapes = SHAPES,
      .inputs = {"x"}, .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}}, .traits = NO_GRADIENT, .infer = infer_position,
-     .eval = eval_argmax, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7] | D[200,90] {axis = 1}"},
+     .cost = cost_of_position, .eval = eval_argmax, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7] | D[200,90] {axis = 1}"},
     {.name = "argmin", .summary = "Position of the smallest element along an axis, int32; the first of equals.", .shapes = SHAPES,
      .inputs = {"x"}, .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}}, .traits = NO_GRADIENT, .infer = infer_position,
-     .eval = eval_argmin, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]"},
+     .cost = cost_of_position, .eval = eval_argmin, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]"},
     {.name = "cumsum", .summary = "Running sums along an axis.", .shapes = "any", .inputs = {"x"}, RUN_ATTRS,
-     .infer = infer_running, .eval = eval_cumsum, .scratch = scratch_wide, .grad = grad_cumsum,
+     .infer = infer_running, .cost = cost_of_scan, .eval = eval_cumsum, .scratch = scratch_wide, .grad = grad_cumsum,
      .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, reverse = true} | "
                "F[6] {exclusive = true, reverse = true} | I9[5] | F[0,2] | F[300,200] {axis = 1}"},
     {.name = "cumprod", .summary = "Running products along an axis.", .shapes = "any", .inputs = {"x"}, RUN_ATTRS,
-     .infer = infer_running, .eval = eval_cumprod, .scratch = scratch_wide, .grad = grad_cumprod,
+     .infer = infer_running, .cost = cost_of_scan, .eval = eval_cumprod, .scratch = scratch_wide, .grad = grad_cumprod,
      .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, reverse = true} | "
                "F[6] {exclusive = true, reverse = true} | I4[3]"},
     {.name = "cumprod_grad", .summary = "The derivative of cumprod.", .shapes = "any, the same → the same",
-     .inputs = {"dy", "x"}, RUN_ATTRS, .traits = INTERNAL, .infer = infer_cumprod_grad, .eval = eval_cumprod_grad,
+     .inputs = {"dy", "x"}, RUN_ATTRS, .traits = INTERNAL, .infer = infer_cumprod_grad, .cost = cost_of_scan, .eval = eval_cumprod_grad,
      .scratch = scratch_wide, .grad = grad_cumprod_grad,
      .sample = "F[5] P[5] | F[2,3,2] P[2,3,2] {axis = 1} | F[3,4] P[3,4] {axis = -1, exclusive = true} | "
                "F[6] P[6] {exclusive = true, reverse = true}"},

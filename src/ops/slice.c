@@ -323,27 +323,27 @@ const OpDef ops_slice[] = {
     {.name = "slice", .summary = "size elements from begin on along each axis; size -1 goes to the end.", .shapes = "[...] → size",
      .inputs = {"x"}, .attrs = {{"begin", ATTR_INTS, NULL, NULL, "first index of each axis"},
                                 {"size", ATTR_INTS, NULL, NULL, "elements of each axis; -1: the rest"}},
-     .infer = infer_slice, .eval = eval_slice, .grad = grad_slice,
+     .infer = infer_slice, .cost = cost_of_copy, .eval = eval_slice, .grad = grad_slice,
      .sample = "F[5,4] {begin = {1, 0}, size = {3, 2}} | F[2,3,5] {begin = {0, 1, 2}, size = {2, 1, -1}} | F[] {begin = {}, size = {}} | "
                "F[3] {begin = 3, size = 0} | I5[4] {begin = 1, size = 2} | F[300,200] {begin = {1, 1}, size = {298, 150}}"},
     {.name = "strided_slice", .summary = "Python's x[begin:end:stride, ...]; false stands for an open end.", .shapes = "[...] → sliced",
-     .inputs = {"x"}, .attrs = {STEP_ATTRS}, .infer = infer_strided, .eval = eval_strided, .grad = grad_strided,
+     .inputs = {"x"}, .attrs = {STEP_ATTRS}, .infer = infer_strided, .cost = cost_of_rearrange, .eval = eval_strided, .grad = grad_strided,
      .sample = "F[7] {begins = 1, ends = 6, strides = 2} | F[5,6] {begins = {false, false}, ends = {false, false}, strides = {2, 3}} | "
                "F[4,5] {begins = {-3, 0}, ends = {false, -1}} | F[2,3,8] {begins = {0, false, 7}, ends = {1, false, false}, strides = {1, 1, -3}} | "
                "F[4] {begins = 3, ends = 1} | F[5] {begins = false, ends = false, strides = -1} | I5[4,2] {begins = 1, ends = 9}"},
     {.name = "strided_slice_grad", .summary = "dy where strided_slice took it from, in zeros.", .shapes = "sliced → shape",
-     .inputs = {"dy"}, .attrs = {STEP_ATTRS, WHOLE_ATTR}, .traits = INTERNAL, .infer = infer_strided_grad, .eval = eval_strided_grad,
+     .inputs = {"dy"}, .attrs = {STEP_ATTRS, WHOLE_ATTR}, .traits = INTERNAL, .infer = infer_strided_grad, .cost = cost_of_rearrange, .eval = eval_strided_grad,
      .grad = grad_strided_grad,
      .sample = "F[3] {begins = 1, ends = 6, strides = 2, shape = 7} | F[1,3,3] {begins = {0, false, 7}, ends = {1, false, false}, "
                "strides = {1, 1, -3}, shape = {2, 3, 8}}"},
     {.name = "pad", .summary = "A frame around x.", .shapes = "[n, ...] → [before + n + behind, ...]", .inputs = {"x"},
-     .attrs = {PAD_ATTRS}, .infer = infer_pad, .eval = eval_pad, .grad = grad_pad,
+     .attrs = {PAD_ATTRS}, .infer = infer_pad, .cost = cost_of_copy, .eval = eval_pad, .grad = grad_pad,
      .sample = "F[2,3] {paddings = {{1, 0}, {0, 2}}} | F[4] {paddings = {{2, 3}}, constant_values = 1.5} | "
                "F[3,4] {paddings = {{1, 2}, {2, 1}}, mode = 'REFLECT'} | F[3,2] {paddings = {{2, 1}, {1, 2}}, mode = 'SYMMETRIC'} | "
                "F[2,3,2] {paddings = {{0, 0}, {2, 1}, {0, 0}}, mode = 'REFLECT'} | F[0] {paddings = {{1, 1}}} | I5[3] {paddings = {1, 1}} | "
                "F[300,200] {paddings = {{1, 1}, {2, 2}}}"},
     {.name = "pad_grad", .summary = "The frame of a mirrored pad added to the inside.", .shapes = "[before + n + behind, ...] → [n, ...]",
-     .inputs = {"dy"}, .attrs = {PAD_ATTRS, WHOLE_ATTR}, .traits = INTERNAL, .infer = infer_pad_grad, .eval = eval_pad_grad,
+     .inputs = {"dy"}, .attrs = {PAD_ATTRS, WHOLE_ATTR}, .traits = INTERNAL, .infer = infer_pad_grad, .cost = cost_of_rearrange, .eval = eval_pad_grad,
      .scratch = scratch_pad_grad, .grad = grad_pad_grad,
      .sample = "F[6,7] {paddings = {{1, 2}, {2, 1}}, mode = 'REFLECT', shape = {3, 4}} | "
                "F[6,5] {paddings = {{2, 1}, {1, 2}}, mode = 'SYMMETRIC', shape = {3, 2}}"},

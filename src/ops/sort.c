@@ -175,13 +175,13 @@ static void grad_top_k(Graph *g, const Node *n, Value *const *dy, Value **dx) {
             {"direction", ATTR_STRING, "'ASCENDING'", "ASCENDING DESCENDING", "which end comes first"}}
 const OpDef ops_sort[] = {
     {.name = "sort", .summary = "Elements in order along an axis; NaN counts as greatest.", .shapes = "any", .inputs = {"x"}, ORDER_ATTRS,
-     .infer = infer_order, .eval = eval_sort, .scratch = scratch_order, .grad = grad_sort,
+     .infer = infer_order, .cost = cost_of_sort, .eval = eval_sort, .scratch = scratch_order, .grad = grad_sort,
      .sample = "D[7] | D[3,4] {axis = 0} | D[2,3,4] {axis = 1, direction = 'DESCENDING'} | F[0] | I9[40] | D[3,500]"},
     {.name = "argsort", .summary = "Positions, int32, that put an axis in order; equals keep theirs.", .shapes = "any", .inputs = {"x"},
-     ORDER_ATTRS, .traits = NO_GRADIENT, .infer = infer_argsort, .eval = eval_argsort, .scratch = scratch_order,
+     ORDER_ATTRS, .traits = NO_GRADIENT, .infer = infer_argsort, .cost = cost_of_sort, .eval = eval_argsort, .scratch = scratch_order,
      .sample = "D[7] | D[3,4] {axis = 0} | I3[2,30,2] {axis = 1, direction = 'DESCENDING'} | B[9]"},
     {.name = "top_k", .summary = "The k greatest elements of the last axis, and their positions (int32); of equals the first.",
      .shapes = "[..., n] → [..., k], [..., k]", .inputs = {"x"}, .attrs = {{"k", ATTR_INT, "1", NULL, "how many"}}, .outputs = 2,
-     .infer = infer_top_k, .eval = eval_top_k, .scratch = scratch_top_k, .grad = grad_top_k,
+     .infer = infer_top_k, .cost = cost_of_top_k, .eval = eval_top_k, .scratch = scratch_top_k, .grad = grad_top_k,
      .sample = "D[7] {k = 3} | D[2,5] {k = 2} | D[2,3] | D[11] {k = 11} | D[3,100] {k = 5} | I4[20] {k = 4} | F[0] {k = 0}"},
     {0}};

@@ -87,6 +87,30 @@ Value *ops_number(Graph *g, const Value *x, double value);
 /* dy, summed over axes without keeping them, in x's shape again. */
 Value *ops_unreduce(Graph *g, Value *dy, const Type *x, const Attr *axis);
 
+/* ---- cost on the machine: values for OpDef.cost ---- */
+struct Target;
+struct Cost;
+#define COSTS(X)                                                                                        \
+  X(elementwise) /* one pass; smaller operands are broadcast first */                                   \
+  X(cast) X(view) X(fill)                                                                               \
+  X(copy)        /* the result's bytes, in runs */                                                      \
+  X(rearrange)   /* the same, element by element */                                                     \
+  X(transpose)                                                                                          \
+  X(sum) X(max)  /* of input 0 over the axes of attribute 0 (a list) */                                 \
+  X(moments)     /* two sums and a pass */                                                              \
+  X(logsumexp)                                                                                          \
+  X(position)    /* of an extreme along the axis of attribute 0 (a number) */                           \
+  X(scan)                                                                                               \
+  X(norm)        /* all squares summed, then a pass */                                                  \
+  X(gather)      /* input 1 holds indices of rows of input 0 */                                         \
+  X(scatter)     /* slices of the input added to the result's rows */                                   \
+  X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve)                                            \
+  X(random)      /* by the row's name */                                                                \
+  X(histogram)
+#define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
+COSTS(X)
+#undef X
+
 /* ---- matrix products ---- */
 
 /* C = A B for a batch of matrices in float32 or float64 (dtype of the buffers). */

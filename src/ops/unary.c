@@ -139,20 +139,20 @@ static Status eval_ones(const Call *c) {
 const OpDef ops_unary[] = {
 #define ROW(id, attributes, lua, kernel_id, takes, gradient, samples, text)                                           \
   {.name = lua, .summary = text, .shapes = "any", .inputs = {"x"}, .traits = ELEMENTWISE | IN_PLACE(0),   \
-   .infer = infer_##takes, .strip = strip_##id, .grad = grad_##id, .sample = samples, .attrs = {attributes}},
+   .infer = infer_##takes, .strip = strip_##id, .grad = grad_##id, .cost = cost_of_elementwise, .sample = samples, .attrs = {attributes}},
     UNARY(ROW)
 #undef ROW
 #define ROW(id, kernel_id, takes, samples, text)                                                          \
   {.name = #id, .summary = text, .shapes = "any", .inputs = {"x"}, .traits = ELEMENTWISE | NO_GRADIENT,   \
-   .infer = infer_##takes, .strip = strip_##id, .sample = samples},
+   .infer = infer_##takes, .strip = strip_##id, .cost = cost_of_elementwise, .sample = samples},
     TESTS(ROW)
 #undef ROW
     {.name = "identity", .summary = "x itself.", .shapes = "any", .inputs = {"x"}, .traits = VIEW, .infer = infer_same,
-     .eval = eval_copy, .grad = grad_identity, .sample = "F[2,3] | I5[4] | B[2]"},
+     .cost = cost_of_view, .eval = eval_copy, .grad = grad_identity, .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "stop_gradient", .summary = "x itself; gradients end here.", .shapes = "any", .inputs = {"x"},
-     .traits = VIEW | NO_GRADIENT, .infer = infer_same, .eval = eval_copy, .sample = "F[2,3]"},
+     .traits = VIEW | NO_GRADIENT, .infer = infer_same, .cost = cost_of_view, .eval = eval_copy, .sample = "F[2,3]"},
     {.name = "zeros_like", .summary = "Zeros of x's shape and dtype.", .shapes = "any", .inputs = {"x"}, .traits = NO_GRADIENT,
-     .infer = infer_same, .eval = eval_zeros, .sample = "F[2,3] | I5[4] | B[2]"},
+     .infer = infer_same, .cost = cost_of_fill, .eval = eval_zeros, .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "ones_like", .summary = "Ones of x's shape and dtype.", .shapes = "any", .inputs = {"x"}, .traits = NO_GRADIENT,
-     .infer = infer_same, .eval = eval_ones, .sample = "F[2,3] | I5[4] | B[2]"},
+     .infer = infer_same, .cost = cost_of_fill, .eval = eval_ones, .sample = "F[2,3] | I5[4] | B[2]"},
     {0}};
