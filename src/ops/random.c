@@ -50,6 +50,8 @@ static Status infer_float_shape(Error *e, Node *n) {
 static Status infer_uniform(Error *e, Node *n) {
   Status s = infer_shape(e, n, (Dtype)n->attr[DTYPE].i);
   if (s == OK && n->out[0].type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers; use ipu.random.bernoulli for bool");
+  if (s == OK && dtype_is_integer(n->out[0].type.dtype) && !(fabs(n->attr[FIRST].f) < 0x1p53 && fabs(n->attr[SECOND].f) < 0x1p53))
+    return fail(e, ERR_VALUE, "integers are drawn between -2^53 and 2^53, not from %g to %g", n->attr[FIRST].f, n->attr[SECOND].f);
   if (s == OK && !(n->attr[FIRST].f <= n->attr[SECOND].f))
     return fail(e, ERR_VALUE, "minval %g is above maxval %g", n->attr[FIRST].f, n->attr[SECOND].f);
   return s;
@@ -339,7 +341,9 @@ static Status infer_dropout(Error *e, Node *n) {
   if (s != OK) return s;
   if (!(rate >= 0 && rate < 1)) return fail(e, ERR_VALUE, "rate must be at least 0 and below 1, got %g", rate);
   if (!attr_given(noise)) return OK;
-  Type mask = type_make(BOOL, (int)least(noise->ints.n, MAX_RANK), noise->ints.v), both;
+  if (noise->ints.n > x->rank)
+    return fail(e, ERR_VALUE, "noise_shape has %d extents, but x is %s", noise->ints.n, shape_text(x, b));
+  Type mask = type_make(BOOL, noise->ints.n, noise->ints.v), both;
   for (int i = 0; i < mask.rank; i++)
     if (mask.shape[i] == -1 && mask.rank == x->rank) mask.shape[i] = x->shape[i];
   s = type_check(e, "noise_shape", &mask);

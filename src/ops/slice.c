@@ -21,8 +21,10 @@ static Status infer_slice(Error *e, Node *n) {
                 size->ints.n);
   n->out[0].type = *x;
   for (int i = 0; i < x->rank; i++) {
-    int64_t from = begin->ints.v[i], count = slice_size(n, i);
-    if (from < 0 || from > x->shape[i] || count < 0 || count > x->shape[i] - from)
+    int64_t from = begin->ints.v[i];
+    bool inside = from >= 0 && from <= x->shape[i];
+    int64_t count = inside ? slice_size(n, i) : -1;
+    if (count < 0 || count > x->shape[i] - from)
       return fail(e, ERR_INVALID_ARGUMENT, "begin %lld, size %lld is outside of axis %d of %s", (long long)from,
                   (long long)size->ints.v[i], i, shape_text(x, text));
     n->out[0].type.shape[i] = count;
