@@ -175,10 +175,11 @@ typedef struct Kernels {
                                     int64_t n, void *y); /* y = (x - mean) scale + shift */
   void (*column_combine[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, const void *p, const void *q,
                                       const void *r, int64_t rows, int64_t n, void *dx); /* dx = dy p + (x - mean) q + r */
-  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o; gates holds their activations. */
-  void (*lstm_state[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, void *c); /* c = f c_before + i g */
-  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *tanh_c, const void *dh,
-                                      void *dc, void *dgates); /* dc: of c in, of c_before out */
+  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates: the input's part in, activations out; z: the
+   * recurrent part; bias may be NULL. */
+  void (*lstm_cell[DTYPE_COUNT])(int64_t n, void *gates, const void *z, const void *bias, const void *c_before, void *c, void *h);
+  /* dc: of c in, of c_before out; dgates: before activation */
+  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *dh, void *dc, void *dgates);
   /* GRU gates stand as z, r, h; candidate holds tanh(...). */
   void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate, const void *before, void *h);
   void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before, const void *inner, const void *dh,

@@ -156,6 +156,7 @@ static void take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t
   const char *up = at(w, dy, row, step, units);
   if (!is_masked(w, row, step)) {
     add(w->c, w->s.dtype, dh, up, dh, units);
+    if (!w->mask) return;
     add(w->c, w->s.dtype, dh, late, dh, units);
     memset(late, 0, (size_t)units * w->s.size);
   } else if (!w->zero) {
@@ -189,27 +190,15 @@ static Status infer_lstm(Error *e, Node *n) {
   return OK;
 }
 
-/* A slot's memory: state of the rows, their gates, a row of tanh c. */
+/* A slot's memory: state of the rows, the recurrent part of their gates. */
 typedef struct LstmSlot {
-  char *h, *c, *z, *row;
+  char *h, *c, *z;
 } LstmSlot;
 static LstmSlot lstm_slot(Room *r, const Sequence *s) {
   size_t state = (size_t)(chunk_rows(s->batch) * s->units) * s->size;
   LstmSlot p;
   p.h = room_take(r, state), p.c = room_take(r, state), p.z = room_take(r, 4 * state);
-  p.row = room_take(r, (size_t)s->units * s->size);
   return p;
-}
-
-/* gates of a row: activations in place of the input's part, given the recurrent part z. */
-static void lstm_gates(const Call *c, const Sequence *s, char *gates, const char *z) {
-  int64_t u = s->units;
-  size_t unit_bytes = (size_t)u * s->size;
-  add(c, s->dtype, gates, z, gates, 4 * u);
-  if (c->in_count > L_BIAS) add(c, s->dtype, gates, c->in[L_BIAS], gates, 4 * u);
-  apply(c, EW_SIGMOID, s->dtype, gates, gates, 2 * u);
-  apply(c, EW_TANH, s->dtype, gates + 2 * unit_bytes, gates + 2 * unit_bytes, u);
-  apply(c, EW_SIGMOID, s->dtype, gates + 3 * unit_bytes, gates + 3 * unit_bytes, u);
 }
 
 static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, int64_t slot_row) {
@@ -223,10 +212,8 @@ static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, i
   if (is_masked(w, row, t)) {
     memset(gates, 0, 4 * bytes);
   } else {
-    lstm_gates(c, s, gates, p->z + (size_t)slot_row * 4 * bytes);
-    c->kernels->lstm_state[s->dtype](s->units, gates, before, cell);
-    apply(c, EW_TANH, s->dtype, cell, h, s->units);
-    c->kernels->strip[EW_MUL][s->dtype]((const void *[]){h, gates + 3 * bytes}, 0, h, s->units, NULL);
+    c->kernels->lstm_cell[s->dtype](s->units, gates, p->z + (size_t)slot_row * 4 * bytes,
+                                    c->in_count > L_BIAS ? c->in[L_BIAS] : NULL, before, cell, h);
   }
   put_output(w, c->out[LO_Y], row, t, h);
 }
@@ -341,14 +328,14 @@ static Status infer_lstm_grad(Error *e, Node *n) {
 }
 
 typedef struct BackSlot {
-  char *dh, *next, *dc, *late, *dz, *row, *cell;
+  char *dh, *next, *dc, *late, *dz, *row;
 } BackSlot;
 static BackSlot back_slot(Room *r, const Sequence *s) {
   size_t state = (size_t)(chunk_rows(s->batch) * s->units) * s->size, row = (size_t)s->units * s->size;
   BackSlot p;
   p.dh = room_take(r, state), p.next = room_take(r, state), p.dc = room_take(r, state), p.late = room_take(r, state);
   p.dz = room_take(r, (size_t)s->gates * state);
-  p.row = room_take(r, row), p.cell = room_take(r, row);
+  p.row = room_take(r, row);
   return p;
 }
 static size_t back_slot_bytes(const Sequence *s) {
@@ -367,9 +354,7 @@ static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot 
     memset(dz, 0, 4 * bytes);
   } else {
     const char *gates = at(w, c->in[LG_GATES], row, t, 4 * s->units), *before = at(w, c->in[LG_BEFORE_C], row, t, s->units);
-    c->kernels->lstm_state[s->dtype](s->units, gates, before, p->cell);
-    apply(c, EW_TANH, s->dtype, p->cell, p->row, s->units);
-    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->row, p->dh + at_row, p->dc + at_row, dz);
+    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->dh + at_row, p->dc + at_row, dz);
   }
   memcpy(at(w, c->out[0], row, t, 4 * s->units), dz, 4 * bytes);
 }
