@@ -201,12 +201,13 @@ typedef struct Doubling {
   Type type;
   double seconds;
   int64_t fails_at; /* -1: never */
-  _Atomic int *alive;
+  bool numbered;    /* the element is its number */
 } Doubling;
 
-static Status doubling_run(void *context, int worker, const void *const *in, void *const *out, Error *e) {
+static Status doubling_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
   const Doubling *d = context;
   int64_t x = *(const int64_t *)in[0];
+  CHECK(!d->numbered || number == (uint64_t)x);
   if (worker < 0 || worker >= MAP_WORKERS) return fail(e, ERR_INTERNAL, "worker %d", worker);
   for (double begin = clock_seconds(); clock_seconds() - begin < d->seconds;) continue;
   if (x == d->fails_at) return fail(e, ERR_VALUE, "%lld is not liked", (long long)x);
@@ -236,9 +237,9 @@ typedef struct Summing {
   Type out, in;
 } Summing;
 
-static Status summing_run(void *context, int worker, const void *const *in, void *const *out, Error *e) {
+static Status summing_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
   const Summing *s = context;
-  (void)worker, (void)e;
+  (void)worker, (void)number, (void)e;
   int64_t sum = 0;
   for (int64_t i = 0; i < s->in.shape[0]; i++) sum += ((const int64_t *)in[0])[i];
   *(int64_t *)out[0] = sum;
@@ -266,8 +267,8 @@ static Dataset *summed(Error *e, Dataset *in, int parallel) {
   return consume(dataset_map(e, "spec.lua:4", in, f, parallel), in);
 }
 
-static Status odd_run(void *context, int worker, const void *const *in, void *const *out, Error *e) {
-  (void)context, (void)worker, (void)e;
+static Status odd_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
+  (void)context, (void)worker, (void)number, (void)e;
   *(uint8_t *)out[0] = *(const int64_t *)in[0] % 2 != 0;
   return OK;
 }
@@ -408,11 +409,11 @@ static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int6
   return in ? consume(dataset_window(e, "spec.lua:16", in, size, shift, stride, drop), in) : NULL;
 }
 static Dataset *window_sums(Error *e, Dataset *in) {
-  ScriptFunction f = {NULL, window_sum, NULL};
+  HostFunction f = {NULL, window_sum, NULL};
   return in ? consume(dataset_map_host(e, "spec.lua:17", in, 1, &int_scalar, f), in) : NULL;
 }
 static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block) {
-  ScriptFunction f = {NULL, make_numbers, NULL};
+  HostFunction f = {NULL, make_numbers, NULL};
   return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in) : NULL;
 }
 static Dataset *padded(Error *e, Dataset *in, int64_t size, bool drop) {
@@ -1059,6 +1060,28 @@ static void check_two_readers(const Setup *two) {
   dataset_release(d);
 }
 
+/* Elements have the same numbers however they are read. */
+static void check_numbers(const Setup *one, const Setup *two) {
+  Error e = {.status = OK};
+  for (int parallel = 0; parallel < 5; parallel += 2) {
+    Doubling *c = calloc(1, sizeof *c);
+    *c = (Doubling){.type = type_scalar(F32), .fails_at = -1, .numbered = true};
+    atomic_fetch_add(&contexts_alive, 1);
+    MapFunction f = {.context = c, .in_count = 1, .out_count = 1, .out_type = &c->type, .run = doubling_run,
+                     .release = context_release};
+    Dataset *in = numbers(&e, 12), *d = consume(dataset_map(&e, NULL, in, f, parallel), in);
+    Iterator *it = open_at(&e, d, parallel ? two : one);
+    Text t = {.used = 0};
+    int64_t skipped;
+    read_tensors(it, 3, &t, &e);
+    iterator_skip(it, 4, &skipped, &e);
+    read_tensors(it, 12, &t, &e);
+    CHECK_TEXT(t.text, "0;2;4;14;16;18;20;22;.");
+    iterator_close(it);
+    dataset_release(d);
+  }
+}
+
 static void check_saved_elsewhere(const Setup *one) {
   Error e = {.status = OK};
   Dataset *a = shuffled(&e, slices(&e, 5), 5, 0), *b = slices(&e, 5);
@@ -1203,7 +1226,7 @@ static void check_images(const Setup *one, const Setup *two) {
 
 int main(void) {
   HostCalls *host = host_calls_new();
-  Pool *pool = pool_new(2);
+  Pool *pool = pool_new(4);
   Setup one = {1, NULL, host}, two = {4, pool, host};
   int64_t bytes = storage_bytes_alive();
   sweep(&one, &two);
@@ -1219,6 +1242,7 @@ int main(void) {
   check_closing_inside(&two);
   check_recursion(&one);
   check_two_readers(&two);
+  check_numbers(&one, &two);
   check_saved_elsewhere(&one);
   check_far_skip(&one);
   check_digits(&two);

@@ -88,7 +88,7 @@ static void dataset_request_init(DatasetRequest *r, const Stage *s, Status (*run
 static bool given_up(void *context) { return scope_is_cancelled(context); }
 
 static Status dataset_request_run(DatasetRequest *r, Stage *s, Error *e) {
-  Status status = host_calls_ask(r->host, e, &r->base, given_up, s->scope);
+  Status status = host_call(r->host, e, &r->base, given_up, s->scope);
   return status == OK ? OK : dataset_blame(s->dataset, e, status);
 }
 
@@ -142,7 +142,7 @@ Status function_find(Function *f, Stage *s, Tensor *const *in, const MapFunction
 
 typedef struct CallRequest {
   DatasetRequest base;
-  const ScriptFunction *function;
+  const HostFunction *function;
   int in_count, out_count;
   bool wants_dataset;
   Dataset *made;
@@ -164,7 +164,7 @@ static void call_free(HostRequest *request) {
   free(r);
 }
 
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
+Status host_function_call(const HostFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
                           Dataset **dataset, Error *e) {
   CallRequest *r = calloc(1, sizeof *r + (size_t)(in_count + out_count) * sizeof *r->tensor);
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");

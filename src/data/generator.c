@@ -87,7 +87,7 @@ static Status generator_next(Stage *s, Tensor **out, bool *end, Error *e) {
   host_request_init(&p->base, pull, pull_free);
   p->reading = r;
   atomic_fetch_add(&r->references, 1);
-  Status status = host_calls_ask(r->host, e, &p->base, given_up, s->scope);
+  Status status = host_call(r->host, e, &p->base, given_up, s->scope);
   if (status != OK) dataset_blame(d, e, status);
   else if (!(*end = p->end)) status = tensors_check(d, e, p->out);
   if (status == OK && !*end) {

@@ -151,7 +151,7 @@ static void withdraw(HostCalls *h, HostRequest *r) {
   if (found) host_request_release(r);
 }
 
-Status host_calls_ask(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context) {
+Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context) {
   if (host_calls_here(h)) return call_here(h, e, r);
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&r->references, 1);

@@ -31,7 +31,7 @@ typedef bool (*HostPredicate)(void *context);
 
 /* Run r on the script's thread (at once when this is it) and wait. ERR_CANCELLED when given up: then r's results
  * must not be touched. The caller keeps its reference. */
-Status host_calls_ask(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context);
+Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context);
 /* Run waiting requests; nothing on other threads. */
 void host_calls_serve(HostCalls *h);
 /* Block until ready(context), serving meanwhile when this is the script's thread. */

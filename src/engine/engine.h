@@ -6,6 +6,8 @@
 typedef struct Engine {
   int threads; /* all that computes, dataset workers included */
   Pool *pool;  /* made at first use */
+  Pool **old;  /* [old_count] teams before; datasets that are being read still use them */
+  int old_count;
   const Kernels *kernels;
   Numerics numerics;
   uint64_t seed;

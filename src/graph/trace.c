@@ -62,7 +62,7 @@ static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *
   t->graph->scope = scope;
   if (!inner) return NULL;
   Extra *x = &t->extra[t->extra_count++];
-  *x = (Extra){.outer = outer, .variable = variable_retain(variable), .inner = inner, .current = inner};
+  *x = (Extra){outer, variable_retain(variable), inner, inner, 0};
   return x;
 }
 

@@ -4,6 +4,7 @@
  * across them; only GEMM, convolution and their kin multiply and add in one rounding. */
 #ifndef IPULUA_KERNELS_KERNELS_H
 #define IPULUA_KERNELS_KERNELS_H
+#include "base/rng.h"
 #include "tensor/dtype.h"
 
 /* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same" unless said.
@@ -183,6 +184,8 @@ typedef struct Kernels {
   void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate, const void *before, void *h);
   void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before, const void *inner, const void *dh,
                                      void *dgates, void *dinner, void *dbefore);
+  /* Words of the blocks [block, block + count) of rng_block (base/rng.h) → out [4 count]. */
+  void (*random_words)(const RngKey *key, uint64_t block, int64_t count, uint32_t *out);
 } Kernels;
 
 /* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU lacks it). */

@@ -9,10 +9,14 @@ static int free_state(lua_State *L) {
   State *s = lua_touserdata(L, 1);
   host_calls_free(s->host);
   engine_free(s->engine);
+  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
+  trace_ref_release(s->graph);
+  free(s->prefix);
   free(s->library);
   s->host = NULL;
   s->engine = NULL;
-  s->library = NULL;
+  s->library = s->prefix = NULL;
+  s->graph = NULL;
   return 0;
 }
 

@@ -28,6 +28,7 @@ typedef struct State {
   char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
   char where[300]; /* the script's line, of the last call to bind_where */
   Scope scope;     /* what new nodes inherit */
+  char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
   HostCalls *host; /* requests of other threads for this state's own */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */

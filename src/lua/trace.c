@@ -32,7 +32,8 @@ void bind_mark_line(lua_State *L, Graph *g) {
   State *s = bind_state(L);
   const char *where = bind_where(L);
   g->scope.place = s->scope.place;
-  g->scope.prefix = s->scope.prefix;
+  if (!s->prefix || !*s->prefix) g->scope.prefix = NULL;
+  else if (!g->scope.prefix || strcmp(g->scope.prefix, s->prefix)) g->scope.prefix = arena_string(g->arena, s->prefix);
   /* the same line again shares its text */
   if (!where) g->scope.source = NULL;
   else if (!g->scope.source || strcmp(g->scope.source, where)) g->scope.source = arena_string(g->arena, where);
@@ -374,6 +375,24 @@ static int text(lua_State *L) {
 
 /* ---- differentiation ---- */
 
+/* A variable that was read several times in the sessions' graph: its gradient is the sum over the readings. */
+static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_count, int x_count, Value **dx) {
+  for (int i = 0; i < x_count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    Variable *v = bind_test_variable(L, -1);
+    lua_pop(L, 1);
+    for (int k = 0; v && k < t->extra_count; k++) {
+      Value *x = t->extra[k].inner, *more = NULL;
+      if (t->extra[k].variable != v || x == trace_read(t, v)) continue;
+      Derivation d = {ys, dys, &x, &more, y_count, 1, t->graph->node_count, 0};
+      autodiff(t->graph, ys, dys, y_count, &x, 1, &more);
+      d.end = t->graph->node_count;
+      trace_note_derivation(t, &d);
+      if (more) dx[i] = dx[i] ? ops_add(t->graph, dx[i], more) : more;
+    }
+  }
+}
+
 /* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold false. */
 static int gradients(lua_State *L) {
   State *s = bind_state(L);
@@ -393,7 +412,10 @@ static int gradients(lua_State *L) {
   Derivation d = {ys, dys, xs, dx, y_count, x_count, g->node_count, 0};
   autodiff(g, ys, dys, y_count, xs, x_count, dx);
   d.end = g->node_count;
-  if (r->trace->deferred) trace_note_derivation(r->trace, &d);
+  if (r->trace->deferred) {
+    trace_note_derivation(r->trace, &d);
+    sum_readings(L, r->trace, ys, dys, y_count, x_count, dx);
+  }
   check_graph(L, g);
   lua_createtable(L, x_count, 0);
   for (int i = 0; i < x_count; i++) {
@@ -483,6 +505,35 @@ static int show(lua_State *L) {
   return 0;
 }
 
+/* What show takes to go back to the trace that is current. */
+static int current_token(lua_State *L) {
+  lua_pushlightuserdata(L, bind_state(L)->trace);
+  return 1;
+}
+
+/* Variables that the current trace (or the sessions' graph) has read, as identities. */
+static int read_variables(lua_State *L) {
+  State *s = bind_state(L);
+  Trace *t = (s->trace ? s->trace : bind_graph(L))->trace;
+  lua_newtable(L);
+  for (int i = 0; i < t->extra_count; i++) {
+    if (!t->extra[i].variable) continue;
+    lua_pushlightuserdata(L, t->extra[i].variable);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+  }
+  return 1;
+}
+
+static int set_name_prefix(lua_State *L) {
+  State *s = bind_state(L);
+  char *prefix = strdup(luaL_checkstring(L, 1));
+  if (!prefix) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  free(s->prefix);
+  s->prefix = prefix;
+  return 0;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -495,6 +546,7 @@ void bind_open_trace(lua_State *L) {
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
       {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
       {"set_placement", set_placement}, {"where", where},
+      {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
   static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -43,6 +43,12 @@ static int new_variable(lua_State *L) {
   return 1;
 }
 
+/* The value at once, whatever is traced. */
+static int value_of(lua_State *L) {
+  bind_concrete(L, 1, check(L)->name);
+  return 1;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -231,6 +237,7 @@ static int same(lua_State *L) {
 
 void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
+                                       {"variable_value", value_of},
                                        {"variable_identity", identity}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};

@@ -23,9 +23,9 @@ static Status check_counter(Error *e, const Node *n) {
   return fail(e, ERR_TYPE, "the counter must be int64[], got %s", type_text(t, text));
 }
 
-/* 53 bits of words 2 * half and 2 * half + 1. */
-static double uniform_53(const uint32_t w[4], int half) {
-  uint64_t bits = (uint64_t)w[2 * half] << 32 | w[2 * half + 1];
+/* 53 bits of words 2 i and 2 i + 1. */
+static double uniform_53(const uint32_t *w, int64_t i) {
+  uint64_t bits = (uint64_t)w[2 * i] << 32 | w[2 * i + 1];
   return (double)(bits >> 11) * 0x1p-53;
 }
 
@@ -73,33 +73,58 @@ static Status draw(const Call *c, void (*part)(void *, int64_t, int64_t)) {
   return OK;
 }
 
+/* Call part for each batch of [begin, end), whose words are those of elements first, first + 1 … (per: words of an
+ * element). Chunks begin at multiples of BATCH. */
+typedef void (*Batch)(const Draw *d, const uint32_t *words, int64_t first, int64_t n);
+static void each_batch(const Draw *d, int per, int64_t begin, int64_t end, Batch part) {
+  uint32_t words[BATCH];
+  int64_t size = BATCH / per;
+  for (int64_t i = begin; i < end; i += size) {
+    int64_t n = least(size, end - i);
+    d->call->kernels->random_words(&d->key, (uint64_t)(i * per / 4), (n * per + 3) / 4, words);
+    part(d, words, i, n);
+  }
+}
+
 /* ---- uniform ---- */
+
+static void uniform_integers(const Draw *d, int64_t begin, int64_t end) {
+  const Attr *a = d->call->attr;
+  int64_t low = (int64_t)a[FIRST].f, span = most((int64_t)(a[SECOND].f - a[FIRST].f), 1);
+  for (int64_t i = begin; i < end; i++)
+    dtype_set_integer(d->dtype, d->call->out[0], i, low + (int64_t)rng_below(&d->key, (uint64_t)i, (uint64_t)span));
+}
+
+static void uniform_f64(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
+  const Attr *a = d->call->attr;
+  double *y = (double *)d->call->out[0] + first;
+  for (int64_t i = 0; i < n; i++) y[i] = a[FIRST].f + uniform_53(w, i) * (a[SECOND].f - a[FIRST].f);
+}
+
+/* A sum that rounds up to the bound gives the number below. */
+static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
+  const Attr *a = d->call->attr;
+  float low = (float)a[FIRST].f, high = (float)a[SECOND].f, span = (float)(a[SECOND].f - a[FIRST].f);
+  float unit = ldexpf(1, -d->bits), last = span > 0 ? nextafterf(high, low) : high;
+  float *y = (float *)d->call->out[0] + first;
+  for (int64_t i = 0; i < n; i++) {
+    float v = low + (float)(int32_t)(w[i] >> (32 - d->bits)) * unit * span;
+    y[i] = v >= high ? last : v;
+  }
+}
 
 static void uniform_part(void *context, int64_t begin, int64_t end) {
   const Draw *d = context;
-  const Call *c = d->call;
-  double low = c->attr[FIRST].f, span = c->attr[SECOND].f - low;
-  float low32 = (float)low, span32 = (float)span, high32 = (float)c->attr[SECOND].f, unit = ldexpf(1, -d->bits);
-  uint32_t w[4] = {0};
-  for (int64_t i = begin; i < end; i++) {
-    if (dtype_is_integer(d->dtype)) {
-      dtype_set_integer(d->dtype, c->out[0], i, (int64_t)low + (int64_t)rng_below(&d->key, (uint64_t)i, (uint64_t)most((int64_t)span, 1)));
-    } else if (d->dtype == F64) {
-      if (i == begin || i % 2 == 0) rng_block(&d->key, (uint64_t)i / 2, w);
-      ((double *)c->out[0])[i] = low + uniform_53(w, (int)(i % 2)) * span;
-    } else {
-      if (i == begin || i % 4 == 0) rng_block(&d->key, (uint64_t)i / 4, w);
-      float v = low32 + (float)(w[i % 4] >> (32 - d->bits)) * unit * span32;
-      ((float *)c->out[0])[i] = v >= high32 && span32 > 0 ? nextafterf(high32, low32) : v; /* the sum may have rounded up */
-    }
-  }
+  if (dtype_is_integer(d->dtype)) uniform_integers(d, begin, end);
+  else if (d->dtype == F64) each_batch(d, 2, begin, end, uniform_f64);
+  else each_batch(d, 1, begin, end, uniform_f32);
 }
 static Status body_uniform(const Call *c) { return draw(c, uniform_part); }
 static Status eval_uniform(const Call *c) { return eval_wide(c, body_uniform); }
 
 /* ---- normal: Box and Muller's pairs ---- */
 
-/* n (even, at most BATCH) numbers; u holds n / 2 uniform ones in (0, 1], angle n / 2 in [0, 2 pi). */
+/* n numbers (even, BATCH at most) from n / 2 uniform ones in (0, 1] and n / 2 angles in [0, 2 pi). */
 #define NORMAL(id, d, T)                                                                                    \
   static void normal_##id(const Kernels *k, T *u, T *angle, T *z, int64_t n, T mean, T stddev) {            \
     T sine[BATCH / 2];                                                                                      \
@@ -119,40 +144,31 @@ NORMAL(f64, F64, double)
 
 static const double TWO_PI = 6.283185307179586;
 
-/* A batch from element first on, which is a multiple of BATCH. */
-static void normal_batch_f32(const Draw *d, int64_t first, int64_t n) {
-  float u[BATCH / 2], angle[BATCH / 2], z[BATCH];
+static void normal_batch_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
+  float u[BATCH / 2] = {0}, angle[BATCH / 2] = {0}, z[BATCH];
   const Attr *a = d->call->attr;
-  for (int64_t i = 0; i < BATCH / 4; i++) {
-    uint32_t w[4];
-    rng_block(&d->key, (uint64_t)(first / 4 + i), w);
-    for (int half = 0; half < 2; half++) {
-      u[2 * i + half] = (float)(((double)w[2 * half] + 1) * 0x1p-32);
-      angle[2 * i + half] = (float)((double)w[2 * half + 1] * (0x1p-32 * TWO_PI));
-    }
+  int64_t pairs = (n + 1) / 2;
+  for (int64_t i = 0; i < pairs; i++) {
+    u[i] = (float)(((double)w[2 * i] + 1) * 0x1p-32);
+    angle[i] = (float)((double)w[2 * i + 1] * (0x1p-32 * TWO_PI));
   }
-  normal_f32(d->call->kernels, u, angle, z, BATCH, (float)a[FIRST].f, (float)a[SECOND].f);
+  normal_f32(d->call->kernels, u, angle, z, 2 * pairs, (float)a[FIRST].f, (float)a[SECOND].f);
   memcpy((float *)d->call->out[0] + first, z, (size_t)n * sizeof *z);
 }
 
-static void normal_batch_f64(const Draw *d, int64_t first, int64_t n) {
-  double u[BATCH / 2], angle[BATCH / 2], z[BATCH];
+static void normal_batch_f64(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
+  double u[BATCH / 4] = {0}, angle[BATCH / 4] = {0}, z[BATCH / 2];
   const Attr *a = d->call->attr;
-  for (int64_t i = 0; i < BATCH / 2; i++) {
-    uint32_t w[4];
-    rng_block(&d->key, (uint64_t)(first / 2 + i), w);
-    u[i] = uniform_53(w, 0) + 0x1p-53;
-    angle[i] = uniform_53(w, 1) * TWO_PI;
-  }
-  normal_f64(d->call->kernels, u, angle, z, BATCH, a[FIRST].f, a[SECOND].f);
+  int64_t pairs = (n + 1) / 2;
+  for (int64_t i = 0; i < pairs; i++) u[i] = uniform_53(w, 2 * i) + 0x1p-53, angle[i] = uniform_53(w, 2 * i + 1) * TWO_PI;
+  normal_f64(d->call->kernels, u, angle, z, 2 * pairs, a[FIRST].f, a[SECOND].f);
   memcpy((double *)d->call->out[0] + first, z, (size_t)n * sizeof *z);
 }
 
 static void normal_part(void *context, int64_t begin, int64_t end) {
   const Draw *d = context;
-  for (int64_t i = begin; i < end; i += BATCH)
-    if (d->dtype == F64) normal_batch_f64(d, i, least(BATCH, end - i));
-    else normal_batch_f32(d, i, least(BATCH, end - i));
+  if (d->dtype == F64) each_batch(d, 2, begin, end, normal_batch_f64);
+  else each_batch(d, 1, begin, end, normal_batch_f32);
 }
 static Status body_normal(const Call *c) { return draw(c, normal_part); }
 static Status eval_normal(const Call *c) { return eval_wide(c, body_normal); }
@@ -183,18 +199,15 @@ static double normal_quantile(double p) {
 }
 
 /* Within two standard deviations of the mean. */
-static void truncated_part(void *context, int64_t begin, int64_t end) {
-  const Draw *d = context;
-  const Call *c = d->call;
+static void truncated_batch(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const double below = 0.022750131948179212; /* the normal distribution below -2 */
-  double mean = c->attr[FIRST].f, stddev = c->attr[SECOND].f;
-  for (int64_t i = begin; i < end; i++) {
-    uint32_t w[4];
-    rng_block(&d->key, (uint64_t)i, w);
-    double z = normal_quantile(below + uniform_53(w, 0) * (1 - 2 * below));
-    dtype_set(d->dtype, c->out[0], i, mean + stddev * fmin(fmax(z, -2), 2));
+  const Attr *a = d->call->attr;
+  for (int64_t i = 0; i < n; i++) {
+    double z = normal_quantile(below + uniform_53(w, i) * (1 - 2 * below));
+    dtype_set(d->dtype, d->call->out[0], first + i, a[FIRST].f + a[SECOND].f * fmin(fmax(z, -2), 2));
   }
 }
+static void truncated_part(void *context, int64_t begin, int64_t end) { each_batch(context, 2, begin, end, truncated_batch); }
 static Status body_truncated(const Call *c) { return draw(c, truncated_part); }
 static Status eval_truncated(const Call *c) { return eval_wide(c, body_truncated); }
 
@@ -210,19 +223,17 @@ static Status infer_bernoulli(Error *e, Node *n) {
   return infer_shape(e, n, (Dtype)n->attr[BERNOULLI_DTYPE].i);
 }
 
-static void bernoulli_part(void *context, int64_t begin, int64_t end) {
-  const Draw *d = context;
+static void bernoulli_batch(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Call *c = d->call;
   int64_t number[2] = {0, 0};
   size_t size = dtype_size(d->dtype);
-  uint32_t w[4] = {0};
   dtype_set(d->dtype, &number[1], 0, 1);
-  for (int64_t i = begin; i < end; i++) {
-    if (i == begin || i % 4 == 0) rng_block(&d->key, (uint64_t)i / 4, w);
-    bool hit = (double)w[i % 4] * 0x1p-32 < c->attr[PROBABILITY].f;
-    memcpy((char *)c->out[0] + (size_t)i * size, &number[hit], size);
+  for (int64_t i = 0; i < n; i++) {
+    bool hit = (double)w[i] * 0x1p-32 < c->attr[PROBABILITY].f;
+    memcpy((char *)c->out[0] + (size_t)(first + i) * size, &number[hit], size);
   }
 }
+static void bernoulli_part(void *context, int64_t begin, int64_t end) { each_batch(context, 1, begin, end, bernoulli_batch); }
 static Status eval_bernoulli(const Call *c) { return draw(c, bernoulli_part); }
 
 /* ---- categorical ---- */
@@ -341,22 +352,27 @@ static Status infer_dropout(Error *e, Node *n) {
 /* Kept where the word isn't below this. */
 static uint32_t limit_of(const Call *c) { return (uint32_t)(c->attr[RATE].f * 0x1p32); }
 
-#define KEEP(id, T)                                                                                             \
-  static void keep_##id(const Draw *d, const T *x, T *y, int64_t begin, int64_t end) {                          \
-    uint32_t limit = limit_of(d->call), w[4] = {0};                                                                   \
-    T scale = (T)(1 / (1 - d->call->attr[RATE].f));                                                             \
-    for (int64_t i = begin; i < end; i++) {                                                                     \
-      if (i == begin || i % 4 == 0) rng_block(&d->key, (uint64_t)i / 4, w);                                     \
-      y[i] = w[i % 4] >= limit ? x[i] * scale : 0;                                                              \
-    }                                                                                                           \
+/* A mask of bits instead of a choice, which would be a guess half of the time. */
+#define KEEP(id, T, B)                                                                              \
+  static void keep_##id(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {               \
+    uint32_t limit = limit_of(d->call);                                                             \
+    T scale = (T)(1 / (1 - d->call->attr[RATE].f));                                                 \
+    const T *x = (const T *)d->call->in[0] + first;                                                 \
+    T *y = (T *)d->call->out[0] + first;                                                            \
+    for (int64_t i = 0; i < n; i++) {                                                               \
+      T kept = x[i] * scale;                                                                        \
+      B bits;                                                                                       \
+      memcpy(&bits, &kept, sizeof bits);                                                            \
+      bits &= (B)0 - (B)(w[i] >= limit);                                                            \
+      memcpy(&y[i], &bits, sizeof bits);                                                            \
+    }                                                                                               \
   }
-KEEP(f32, float)
-KEEP(f64, double)
+KEEP(f32, float, uint32_t)
+KEEP(f64, double, uint64_t)
 
 static void dropout_part(void *context, int64_t begin, int64_t end) {
   const Draw *d = context;
-  if (d->dtype == F64) keep_f64(d, d->call->in[0], d->call->out[0], begin, end);
-  else keep_f32(d, d->call->in[0], d->call->out[0], begin, end);
+  each_batch(d, 1, begin, end, d->dtype == F64 ? keep_f64 : keep_f32);
 }
 
 /* A mask that is the same along some axes. */

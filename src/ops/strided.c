@@ -16,6 +16,7 @@ void fill_elements(void *y, size_t size, const void *value, int64_t n) {
   char *to = y;
   switch (size) {
     case 1: memset(to, *(const unsigned char *)value, (size_t)n); break;
+    case 2: for (int64_t i = 0; i < n; i++) memcpy(to + i * 2, value, 2); break;
     case 4: for (int64_t i = 0; i < n; i++) memcpy(to + i * 4, value, 4); break;
     case 8: for (int64_t i = 0; i < n; i++) memcpy(to + i * 8, value, 8); break;
     default: for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, value, size); break;

@@ -108,7 +108,7 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
     const float *wide = (const float *)(const void *)x;
     RngKey key = c->rng;
     key.stream += v->stream;
-    narrow_f16(wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
+    narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
       if (fabsf(wide[i]) > 65504.0f && isfinite(wide[i])) v->overflow = true;
