@@ -68,6 +68,14 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
   return 5 * 250 + bytes / 4 + compute + sums + w * (30 + ceil(share / w));
 }
 
+/* Twice the work isn't cheaper, but for a stage that a better spread saves (six steps), or the quarter by which a
+ * planner prefers the matrix units. Plans that don't fit aren't compared. */
+static bool has_grown(const Cost *c, const Cost *larger) {
+  if (!c->fits || !larger->fits) return true;
+  double before = cost_cycles(c), after = cost_cycles(larger);
+  return after >= 0.75 * before || after >= before - 1500;
+}
+
 static void check_matmul(const Target *t) {
   for (int i = 0; i < 400; i++) {
     int64_t x[4] = {extent(64), extent(40000), extent(40000), extent(40000)};
@@ -79,11 +87,13 @@ static void check_matmul(const Target *t) {
     check(cycles >= roof, "not under the roofline", "matmul", x, 4);
     check(cycles <= plain_product(t, d, (double)x[0], (double)x[1], (double)x[2], (double)x[3]),
           "not over plain vector work", "matmul", x, 4);
+    Cost more = cost_matmul(t, d, sums, x[0], 8 * x[1], x[2], 8 * x[3], NULL);
+    check(cost_cycles(&more) > cycles || !c.fits, "64 times the work costs more", "matmul", x, 4);
     int axis = (int)(next_random() % 4);
     int64_t y[4] = {x[0], x[1], x[2], x[3]};
     y[axis] *= 2;
     Cost larger = cost_matmul(t, d, sums, y[0], y[1], y[2], y[3], NULL);
-    check(cost_cycles(&larger) >= 0.98 * cycles, "grows with size", "matmul", y, 4);
+    check(has_grown(&c, &larger), "grows with size", "matmul", y, 4);
   }
 }
 
@@ -119,7 +129,7 @@ static void check_conv(const Target *t) {
       check(cost_cycles(&c) >= 0.99 * macs / ((double)t->tiles * rate) || pass == CONV_BACKWARD,
             "not under the roofline", "conv", x, 11);
       if (pass != CONV_FORWARD) continue;
-      double moved = 3 * 250 + points * window * (double)s.groups * (double)s.in_channels * (double)dtype_size(d) /
+      double moved = 5 * 250 + points * window * (double)s.groups * (double)s.in_channels * (double)dtype_size(d) /
                                    (double)t->tiles / 2;
       double plain = plain_product(t, d, (double)s.groups, points, window * (double)s.in_channels,
                                    (double)s.out_channels);
@@ -127,7 +137,7 @@ static void check_conv(const Target *t) {
       ConvShape larger = s;
       larger.batch *= 2;
       Cost twice = cost_conv(t, d, F32, &larger, CONV_FORWARD, NULL);
-      check(cost_cycles(&twice) >= 0.97 * cost_cycles(&c), "grows with size", "conv", x, 11);
+      check(has_grown(&c, &twice), "grows with size", "conv", x, 11);
     }
   }
 }
@@ -210,7 +220,7 @@ static void check_others(const Target *t) {
       if (!ops[k].grows) continue;
       int64_t y[3] = {2 * x[0], x[1], x[2]};
       Cost larger = ops[k].price(t, y);
-      check(cost_cycles(&larger) >= 0.95 * cost_cycles(&c), "grows with size", ops[k].name, y, 3);
+      check(has_grown(&c, &larger), "grows with size", ops[k].name, y, 3);
     }
 }
 

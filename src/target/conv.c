@@ -357,8 +357,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
     return c;
   }
   double in_points = (double)s->batch * (double)product(s->in, s->rank);
-  if (is_depthwise(s)) regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
-  else if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
+  if (pass == CONV_BACKWARD && !is_depthwise(s)) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
   bool strided = pass == CONV_BACKWARD && product(s->stride, s->rank) > 1;
   double limit = plan_limit(t, o->available_memory_proportion);
   Problem q = read_shape(s, pass == CONV_BACKWARD, true, limit);
@@ -368,6 +367,8 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
     Plan all = plan_conv(t, d, partials, &q, o->available_memory_proportion);
     if (is_better(&all, &p)) p = all;
   }
+  if (is_depthwise(s) && p.prepare_steps == 0)
+    regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
   if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 && p.prepare_steps == 0 && !is_depthwise(s))
     cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */
   if (strided && window == 1) /* computed densely, then spread over the field */

@@ -214,7 +214,9 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
   if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
-    Plan dots = plan_grain(t, &v, s, 1, proportion);
+    MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
+    if (s->out > s->rows) long_side.rows = s->out, long_side.out = s->rows;
+    Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
     if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < 0.75 * p.cycles)) return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
