@@ -14,10 +14,12 @@ typedef struct Spread {
   double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
 } Spread;
 
-/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it. */
+/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it.
+ */
 static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
   double total = 1, left, all = 1;
-  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
+  for (int i = 0; i < rank; i++)
+    total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
   Spread s = {.elements = tile_share(t, d, total), .outputs = 1, .tiles = 1};
   left = s.elements;
   for (int i = rank - 1; i >= 0; i--) {
