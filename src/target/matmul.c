@@ -43,7 +43,7 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   double e = (double)rows, extra = e > 3 ? u->per_row * (e - 3) : 0;
   if (u->element == 4) {
     static const double base[] = {24, 47, 46};
-    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + 4 * e : 0);
+    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + (double)(u->units * u->sum) / 8 * e : 0);
   }
   if (u->sum == 2 && u->units <= 8) {
     static const double base[] = {24, 39, 40};
