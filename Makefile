@@ -59,12 +59,6 @@ $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
 endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
 
-# Checks and speeds of the kernels alone.
-KERNEL_OBJECTS := $(BUILD)/kernels/select.o $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
-$(BUILD)/kernels_%: spec/support/kernels_%.c $(KERNEL_OBJECTS)
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -o $@ $< $(KERNEL_OBJECTS) -lm -pthread
-
 # The files of src/ops each export rows named ops_<file>; the registry includes this list.
 $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	@mkdir -p $(@D)
@@ -93,6 +87,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Speeds: build/kernels_bench, build/nn_bench [threads] [names].
+$(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
@@ -142,8 +140,10 @@ test: deps ## build, lint, run every check program and spec; ends with "N passed
 LINTED := $(wildcard lua spec examples)
 CLANG := $(shell command -v clang)
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	@luacheck -q --no-color $(LINTED)
-	+@test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang CFLAGS='-O0 -Werror' lint-objects
+	+@luacheck -q --no-color $(LINTED); good=$$?; \
+	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
+	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
+	exit $$good
 
 lint-objects: $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
@@ -154,6 +154,12 @@ asan tsan:
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+# The cases are elsewhere: JSON lines under DIR.
+.PHONY: conformance
+conformance: all ## run the conformance cases under DIR=
+	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
+	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
 # Where things go, under DESTDIR.
 BINDIR ?= $(PREFIX)/bin

@@ -72,6 +72,8 @@ describe("the command line", function()
         if case[1] == "-i" then -- greets in its own way
           expected.out, got.out = expected.out:match("[^\n]*"), got.out:match("[^\n]*")
         end
+        -- The messages of require name our own folder too.
+        got.err = got.err:gsub("\n\tno file '[^\n]*/lua/nosuchmodule[^\n]*'", "", 2)
         -- Addresses differ from run to run, the depth reached with the size of a frame in C.
         for _, result in ipairs {expected, got} do
           result.err = result.err:gsub("0x%x+", "0x"):gsub("skipping %d+ levels", "skipping levels")
@@ -230,12 +232,12 @@ describe("the command line", function()
 
   it("is interrupted by the first Ctrl-C, also in a loop that catches errors by the third", function()
     local shell = "%s -e %s & sleep 0.5; for i in %s; do kill -INT $!; sleep 0.3; done; wait $!; echo $?"
-    local once = shell:format(command.quote(command.ipulua), command.quote("while true do end"), "1")
+    local once = shell:format(command.quote(command.ipulua), command.quote(command.endless), "1")
     local got = command.run {"bash", "-c", once}
     assert.equal("1\n", got.out)
     assert.truthy(got.err:find("(command line):1: interrupted!", 1, true), got.err)
     local thrice = shell:format(command.quote(command.ipulua),
-      command.quote("while true do pcall(function() while true do end end) end"), "1 2 3")
+      command.quote("while true do pcall(function() " .. command.endless .. " end) end"), "1 2 3")
     assert.equal("130\n", command.run({"bash", "-c", thrice}).out)
   end)
 

@@ -137,7 +137,10 @@ describe("the prompt", function()
     setup(function()
       folder = command.folder()
       os.execute(("cd %s && mkdir -p lib/ipulua files/inner && touch files/first.txt files/second.txt"):format(folder))
-      command.write(folder .. "/lib/ipulua.lua", "return {matmul = print, mean = print, nn = {}}")
+      command.write(folder .. "/lib/ipulua.lua", [[
+        local lazy = {relu = print, later = {inner = 'got it'}}
+        local ipu = {matmul = print, mean = print, __names = function() return {"relu", "later", 1} end}
+        return setmetatable(ipu, {__index = function(_, name) return lazy[name] or error(name) end})]])
       command.write(folder .. "/lib/ipulua/help.lua",
         "return {options = setmetatable({}, {__mode = 'k', __index = function() end}), show = print}")
     end)
@@ -198,6 +201,10 @@ describe("the prompt", function()
           {"object.ar\t('found')", "found"}},
         {"fields of fields and positions", {"deep = {list = {{inner_value = 'got it'}}}", ""}, {"deep.list[1].inn\t", "got it"}},
         {"fields of the lazy globals", {"ipu.mat\t('product')", "product"}},
+        {"fields that a module loads on demand", {"ipu.rel\t('loaded')", "loaded"}, {"ipu.later.inn\t", "got it"}},
+        {"methods beside an __index function",
+          {"object = setmetatable({}, {__index = function() return print end, methods = {area = print}})", ""},
+          {"object.ar\t('found')", "found"}},
         {"option keys", {"function dense(o) return o.units + o.bias end", ""},
           {"package.loaded['ipulua.help'] = {options = {[dense] = {'units', {'bias', 'number'}}}}", ""},
           {"dense{uni\t40, bi\t2}", "42"}},
@@ -238,7 +245,7 @@ describe("the prompt", function()
       it("stops what runs, again and again", function()
         local steps = {{expect = "> "}}
         for _ = 1, 4 do
-          for _, step in ipairs {{send = "print('go') while true do end\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1},
+          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1},
             {send = CTRL_C}, {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
         end
         for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
@@ -248,14 +255,15 @@ describe("the prompt", function()
 
       it("stops the printing of a result", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "setmetatable({}, {__tostring = function() print('go') while true do end end})\n"},
+          {send = "setmetatable({}, {__tostring = function() print('go') " .. command.endless .. " end})\n"},
           {expect = "\r\ngo"}, {wait = 0.1}, {send = CTRL_C}, {expect = "interrupted!\r\n> "}, {send = CTRL_D}}
         assert.equal(0, status, shown)
       end)
 
       it("ends the program at the third when errors are caught", function()
         local shown, status = terminal {{expect = "> "},
-          {send = "while true do pcall(function() print('go') while true do end end) end\n"}, {expect = "\r\ngo"}, {wait = 0.1},
+          {send = "while true do pcall(function() print('go') " .. command.endless .. " end) end\n"},
+          {expect = "\r\ngo"}, {wait = 0.1},
           {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C},
           {["end"] = ""}}
         assert.equal(130, status, shown)

@@ -23,10 +23,12 @@ static void on_signal(int number) {
 static void check_urgency(void) {
   interrupt_reset();
   check(interrupt_pending() == INTERRUPT_NONE, "nothing is pending at first");
-  check(interrupt_raise() == 1 && interrupt_pending() == INTERRUPT_SOON, "the first asks for a stop in good order");
+  check(interrupt_raise() == 1 && interrupt_pending() == INTERRUPT_SOON,
+        "the first asks for a stop in good order");
   check(interrupt_take() == INTERRUPT_SOON && interrupt_pending() == INTERRUPT_NONE, "taken once");
   check(interrupt_take() == INTERRUPT_NONE, "not twice");
-  check(interrupt_raise() == 2 && interrupt_pending() == INTERRUPT_NOW, "the second is urgent, though the first was taken");
+  check(interrupt_raise() == 2 && interrupt_pending() == INTERRUPT_NOW,
+        "the second is urgent, though the first was taken");
   check(interrupt_raise() == 3, "the third is counted");
   interrupt_reset();
   check(interrupt_pending() == INTERRUPT_NONE && interrupt_raise() == 1, "a reset forgets all");

@@ -10,6 +10,7 @@
 static const Kernels *kernels;
 static bool verbose;
 static int failures;
+static int passed, failed; /* cases */
 static uint64_t state = 1;
 
 static void complain(const char *what, const char *format, double got, double want, int64_t index) {
@@ -20,6 +21,14 @@ static void complain(const char *what, const char *format, double got, double wa
   }
 }
 #define COMPLAIN(what, got, want, index) complain(what, "got %.9g, wanted %.9g at %lld", got, want, index)
+
+/* The end of a case. */
+static void finish(void) {
+  static int before;
+  if (failures > before) failed++;
+  else passed++;
+  before = failures;
+}
 
 static uint64_t bits64(void) {
   state += 0x9e3779b97f4a7c15u;
@@ -356,6 +365,7 @@ static void check_elementwise(void) {
       if (kernels->strip[id][d]) {
         some = true;
         check_strip((Elementwise)id, (Dtype)d);
+        finish();
       }
     if (!some) COMPLAIN(names[id], 0, 1, 0);
   }
@@ -371,18 +381,18 @@ static double half_value(Dtype d, uint16_t h) {
                         : ldexp(fraction, 1 - bias - fraction_bits);
   return h & 0x8000 ? -v : v;
 }
-static uint16_t half_nearest(Dtype d, float x) {
+static uint16_t half_nearest(Dtype d, long double x) {
   uint16_t infinity = d == F16 ? 0x7c00 : 0x7f80, low = 0, high = infinity;
-  double v = fabs((double)x);
+  long double v = fabsl(x);
   if (x != x) return (uint16_t)(infinity + 1);
   while (high - low > 1) {
     uint16_t middle = (uint16_t)((low + high) / 2);
-    if (half_value(d, middle) <= v) low = middle;
+    if ((long double)half_value(d, middle) <= v) low = middle;
     else high = middle;
   }
-  double below = half_value(d, low), above = high == infinity ? (d == F16 ? 65536 : 0x1p128) : half_value(d, high);
+  long double below = half_value(d, low), above = high == infinity ? (d == F16 ? 65536 : 0x1p128L) : half_value(d, high);
   uint16_t nearest = v - below < above - v ? low : v - below > above - v ? high : low & 1 ? high : low;
-  if (v >= (d == F16 ? 65536 : (double)INFINITY)) nearest = infinity;
+  if (v >= (d == F16 ? 65536 : 0x1p128L)) nearest = infinity;
   return (uint16_t)(nearest | (signbit(x) ? 0x8000 : 0));
 }
 
@@ -402,7 +412,7 @@ static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, con
   if (to == F16 || to == BF16) {
     uint16_t got = ((const uint16_t *)out)[o];
     if (x != x) return half_value(to, got) != half_value(to, got);
-    return got == half_nearest(to, whole ? (float)integer_get(from, data, i) : (float)x);
+    return got == half_nearest(to, whole ? (long double)integer_get(from, data, i) : (long double)x);
   }
   int64_t got = integer_get(to, out, o);
   if (whole) return got == wrap(to, from == BOOL ? integer_get(from, data, i) != 0 : integer_get(from, data, i));
@@ -447,6 +457,7 @@ static void check_casts(void) {
             }
           if (out[(size_t)n * bytes_of((Dtype)to)] != 0xa5) COMPLAIN(what, 1, 0, n);
         }
+      finish();
     }
 }
 
@@ -518,6 +529,7 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
     for (int64_t r = 0; r < m; r++)
       for (int64_t j = n; j < n + pad; j++)
         if (real_get(d, c, r * g.c_row + j) != start[r * g.c_row + j]) COMPLAIN(what, 1, 0, r);
+  finish();
   free(a), free(b), free(c), free(start), free(shown), free(count), free(shared), free(slots);
 }
 
@@ -596,6 +608,7 @@ static void check_reduce(void) {
                 COMPLAIN(what, real_get((Dtype)d, y, at), v, at);
               }
             }
+          finish();
           free(x), free(y);
         }
     }
@@ -667,6 +680,7 @@ static void check_rows_case(Dtype d, int64_t rows, int64_t n, bool in_place) {
       if (!same(real_get(d, dz, at), want, step, step * (1 + fabs(sum)))) COMPLAIN("log_softmax_grad", real_get(d, dz, at), want, at);
     }
   }
+  finish();
   free(dx), free(dz), free(x), free(dy), free(y), free(z), free(keep), free(loss), free(mean), free(inverse), free(labels);
 }
 
@@ -706,6 +720,7 @@ static void check_norm_case(Dtype d, int64_t rows, int64_t n, bool with_gamma, b
     if (!same(real_get(d, dgamma, i), sum_g[i], step, step * (double)rows)) COMPLAIN("layer_norm_sums gamma", real_get(d, dgamma, i), sum_g[i], i);
     if (!same(real_get(d, dbeta, i), sum_b[i], step, step * (double)rows)) COMPLAIN("layer_norm_sums beta", real_get(d, dbeta, i), sum_b[i], i);
   }
+  finish();
   free(sum_g), free(sum_b), free(x), free(y), free(dy), free(dx), free(gamma), free(beta), free(mean), free(inverse), free(dgamma), free(dbeta);
 }
 
@@ -738,6 +753,7 @@ static void check_transpose(void) {
               if (memcmp(x + (size_t)((b * rows + r) * cols + c) * size, y + (size_t)((b * cols + c) * rows + r) * size, size)) COMPLAIN(what, (double)r, (double)c, b);
         for (int g = 0; g < GUARD; g++)
           if (y[bytes + (size_t)g] != 0xa5) COMPLAIN(what, 1, 0, g);
+        finish();
         free(x), free(y);
       }
 }
@@ -784,6 +800,7 @@ int main(int argc, char **argv) {
   }
   check_agreement(tables, count);
   if (kernels_select() != tables[count - 1] || kernels_find("other")) failures++;
-  printf("kernels: %d instruction sets, %d failures\n", count, failures);
-  return failures > 0;
+  finish();
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed > 0;
 }

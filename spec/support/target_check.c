@@ -168,13 +168,13 @@ static Cost price_rearrange(const Target *t, const int64_t *x) { return cost_rea
 static Cost price_transpose(const Target *t, const int64_t *x) { return cost_transpose(t, F16, x[0] * x[1]); }
 static Cost price_slice(const Target *t, const int64_t *x) { return cost_slice(t, F16, x[0] * x[1]); }
 static Cost price_sum(const Target *t, const int64_t *x) {
-  return cost_reduce(t, F16, REDUCE_SUM, x[0], x[1], x[2]);
+  return cost_reduce(t, F16, COST_SUM, x[0], x[1], x[2]);
 }
 static Cost price_max(const Target *t, const int64_t *x) {
-  return cost_reduce(t, F32, REDUCE_MAX, x[0], x[1], x[2]);
+  return cost_reduce(t, F32, COST_MAX, x[0], x[1], x[2]);
 }
 static Cost price_arg(const Target *t, const int64_t *x) {
-  return cost_reduce(t, F32, REDUCE_ARG, x[0], x[1], 1);
+  return cost_reduce(t, F32, COST_ARG, x[0], x[1], 1);
 }
 static Cost price_sort(const Target *t, const int64_t *x) { return cost_sort(t, F32, x[0], x[1] + 1); }
 static Cost price_top_k(const Target *t, const int64_t *x) {

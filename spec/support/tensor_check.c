@@ -1375,6 +1375,6 @@ int main(int argc, char **argv) {
     CHECK(rmdir(scratch) == 0);
     CHECK(storage_bytes_alive() == 0);
   }
-  printf("%d checks, %d failures\n", checks, failures);
+  printf("%d passed, %d failed\n", checks - failures, failures);
   return failures != 0;
 }

@@ -191,7 +191,7 @@ static void run_reduce(Case *c) {
     in *= (double)shape[i];
     out *= axes[i].reduced ? 1 : (double)shape[i];
   }
-  ReduceKind kind = !strcmp(text(c, "op"), "max") ? REDUCE_MAX : REDUCE_SUM;
+  ReduceKind kind = !strcmp(text(c, "op"), "max") ? COST_MAX : COST_SUM;
   add(c, cost_reduce_axes(&c->target, c->dtype, kind, axes, rank));
   c->live = (in + out) * size_of(c);
 }

@@ -9,8 +9,8 @@
 /* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
 static _Atomic(lua_State *) running;
 
-/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by itself)
- * the hook waits; when the library took it, the hook has nothing left to do. */
+/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by
+ * itself) the hook waits; when the library took it, the hook has nothing left to do. */
 static void stop(lua_State *L, lua_Debug *event) {
   (void)event;
   Interrupt pending = interrupt_pending();

@@ -113,8 +113,8 @@ static void let_signals_in(const Editor *e) {
   pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the line
- * (-1), the others have the line drawn anew, at the size that the window has now. */
+/* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the
+ * line (-1), the others have it drawn anew, at the size that the window has now. */
 static int read_character(EditLine *el, wchar_t *character) {
   Editor *e = editor_of(el);
   mbstate_t state = {0};
@@ -136,10 +136,8 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return (int)n;
     size_t used = mbrtowc(character, &byte, 1, &state);
-    if (used == (size_t)-1)
-      state = (mbstate_t){0}; /* not a character in this locale: drop it */
-    else if (used != (size_t)-2)
-      return 1;
+    if (used == (size_t)-1) state = (mbstate_t){0}; /* not a character in this locale: drop it */
+    else if (used != (size_t)-2) return 1;
   }
 }
 
@@ -158,8 +156,9 @@ static int text_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure. The collector
- * rests meanwhile: a finalizer must not run, and maybe leave the program, with the terminal in this mode. */
+/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure. The
+ * collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the terminal in this
+ * mode. */
 static bool find_candidates(Editor *e, const LineInfo *line, size_t *stem) {
   lua_State *L = e->L;
   const char *parts[] = {e->pending, line->buffer, line->cursor};
@@ -259,12 +258,10 @@ static unsigned char suspend(EditLine *el, int key) {
 
 static void bind_keys(EditLine *el) {
   static const char *const bindings[][2] = {
-      {"^R", "em-inc-search-prev"}, {"^Z", "ipulua-suspend"},
-      {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},
-      {"\\e[1~", "ed-move-to-beg"}, {"\\eOH", "ed-move-to-beg"},
-      {"\\e[F", "ed-move-to-end"}, {"\\e[4~", "ed-move-to-end"},
-      {"\\eOF", "ed-move-to-end"}, {"\\e[1;5D", "ed-prev-word"},
-      {"\\e[1;5C", "em-next-word"},
+      {"^R", "em-inc-search-prev"}, {"^Z", "ipulua-suspend"},     {"\\e[3~", "ed-delete-next-char"},
+      {"\\e[H", "ed-move-to-beg"},  {"\\e[1~", "ed-move-to-beg"}, {"\\eOH", "ed-move-to-beg"},
+      {"\\e[F", "ed-move-to-end"},  {"\\e[4~", "ed-move-to-end"}, {"\\eOF", "ed-move-to-end"},
+      {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
   };
   el_set(el, EL_EDITOR, "emacs");
   for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
@@ -300,8 +297,9 @@ static void open_libedit(Editor *e) {
     el_set(e->el, EL_CLIENTDATA, e);
     el_set(e->el, EL_PROMPT_ESC, prompt_of, '\1');
     el_set(e->el, EL_GETCFN, read_character);
-    el_set(e->el, EL_ADDFN, "ipulua-complete", "complete what stands before the cursor", complete_word);
-    el_set(e->el, EL_ADDFN, "ipulua-suspend", "stop until continued", suspend);
+    /* The wide form, because the other copies the names and never frees them. */
+    el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor", complete_word);
+    el_wset(e->el, EL_ADDFN, L"ipulua-suspend", L"stop until continued", suspend);
     history(e->entries, &event, H_SETSIZE, HISTORY_LIMIT);
     history(e->entries, &event, H_SETUNIQUE, 1);
     el_set(e->el, EL_HIST, history, e->entries);
@@ -322,8 +320,7 @@ static void set_prompt(Editor *e, const char *prompt) {
   size_t n = strlen(prompt);
   if (e->colours && n > 1 && n < sizeof e->prompt / 2 && prompt[n - 1] == ' ')
     snprintf(e->prompt, sizeof e->prompt, "\1\033[1;32m\1%.*s\1\033[0m\1 ", (int)n - 1, prompt);
-  else
-    snprintf(e->prompt, sizeof e->prompt, "%s", prompt);
+  else snprintf(e->prompt, sizeof e->prompt, "%s", prompt);
 }
 
 static Reading read_edited(Editor *e, const char *prompt, const char *pending) {

@@ -22,8 +22,9 @@ struct MapFunction {
   int in_count, out_count;
   const Type *out_type; /* [out_count], valid as long as context; -1 where an extent is unknown */
   /* in and out are dense, in component order. No two calls at the same time have the same worker, a number
-   * below MAP_WORKERS. For static input types only, or by way of specialise. */
-  Status (*run)(void *context, int worker, const void *const *in, void *const *out, Error *e);
+   * below MAP_WORKERS. number: what random numbers may depend on; counts the elements, whatever thread computes
+   * them, and goes on elsewhere in another epoch or iteration. For static input types only, or by way of specialise. */
+  Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e);
   /* The function for elements of these (static) types, for datasets whose elements differ in shape. Called on
    * the script's thread. NULL: the elements are static. variant gets a context of its own. */
   Status (*specialise)(void *context, const Type *in, MapFunction *variant, Error *e);
@@ -33,12 +34,12 @@ enum { MAP_WORKERS = 256 };
 
 /* A function on elements that runs on the script's thread, in Lua. One of out (new references) and dataset (a
  * new reference) is wanted, the other NULL. */
-typedef struct HostFunction {
+typedef struct ScriptFunction {
   void *context;
   Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count, Dataset **dataset,
                  Error *e);
   void (*release)(void *context); /* on the script's thread; may be NULL */
-} HostFunction;
+} ScriptFunction;
 
 /* Elements from the script; everything is called on its thread. Each open starts from the beginning. */
 typedef struct Generator {
@@ -73,13 +74,13 @@ Dataset *dataset_from_generator(Error *e, const char *source, int count, const T
 
 /* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many as threads. */
 Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, int parallel);
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f);
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate);
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, HostFunction predicate);
+Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate);
 /* f makes a dataset of each element; types are the components of all of them. */
-Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f,
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
                             int64_t cycle_length, int64_t block_length);
-Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f);
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
 
 /* Grouping. */
 Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder);
@@ -118,6 +119,7 @@ typedef struct DataContext {
   int threads;     /* 1: everything runs on the threads that call iterator_next */
   uint64_t seed;   /* for shuffles without one of their own */
   HostCalls *host; /* NULL: this iterator's own; the opening thread is then the script's */
+  bool peek;       /* only to look: the next iterator shuffles as if this one hadn't been */
 } DataContext;
 
 /* The pool, host and callbacks must outlive the iterator. One thread at a time may use it. */

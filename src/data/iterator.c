@@ -30,14 +30,14 @@ static Status tree_init(Tree *t, Error *e, Dataset *d, const DataContext *c) {
 }
 
 /* From a saved place (of the dataset, then of each shuffle), or counted. */
-static void set_iterations(Tree *t, Dataset *d, const int64_t *saved) {
-  t->iteration = saved ? (uint64_t)saved[0] : atomic_fetch_add(&d->iterations, 1);
+static void set_iterations(Tree *t, Dataset *d, const int64_t *saved, bool peek) {
+  t->iteration = saved ? (uint64_t)saved[0] : atomic_fetch_add(&d->iterations, peek ? 0 : 1);
   for (int i = 0; i < t->shuffle_count; i++) {
-    Dataset *shuffle = (Dataset *)t->shuffle[i].dataset;
+    Dataset *shuffle = (Dataset *)(uintptr_t)t->shuffle[i].dataset;
     bool counted = shuffle == d;
     t->shuffle[i].iteration = saved     ? (uint64_t)saved[i + 1]
                               : counted ? t->iteration
-                                        : atomic_fetch_add(&shuffle->iterations, 1);
+                                        : atomic_fetch_add(&shuffle->iterations, peek ? 0 : 1);
   }
 }
 
@@ -46,7 +46,7 @@ static Iterator *open_at(Error *e, Dataset *d, const DataContext *context, const
   if (!it) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   it->scope.tree = &it->tree;
   if (tree_init(&it->tree, e, d, context) != OK) return free(it), NULL;
-  set_iterations(&it->tree, d, iteration);
+  set_iterations(&it->tree, d, iteration, context->peek);
   it->dataset = dataset_retain(d);
   if (stage_open(e, &it->scope, d, 0, &it->stage) == OK) return it;
   iterator_close(it);

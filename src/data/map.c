@@ -20,6 +20,7 @@ typedef struct Item {
   void **out_data;
   char *scratch;        /* for static inputs: all components */
   const MapFunction *function;
+  uint64_t number;      /* of the element */
   Status status;
   Error error;
 } Item;
@@ -29,12 +30,18 @@ typedef struct MapStage {
   int worker_count, *worker; /* a number for each member of the pool, or one */
   int item_count;            /* 1, or the size of a group */
   Item *item;
+  uint64_t fetched;          /* elements of the input so far */
   int first, ready;          /* of the group: those not yet handed out */
   bool drained;              /* the input ended behind the group */
   Status late;               /* the input failed behind the group */
   Error late_error;
   void **into; /* [input components] */
 } MapStage;
+
+/* Of element k of this reading: k itself the first time, elsewhere in another epoch or iteration. */
+static uint64_t element_number(const Stage *s, uint64_t k) {
+  return epoch_within(s->epoch, s->scope->tree->iteration << 20) + k;
+}
 
 static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset)->function; }
 
@@ -131,6 +138,7 @@ static Status make_dense(Item *item, int count, Error *e) {
 static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   Stage *s = &m->base;
   int count = s->input->dataset->count;
+  item->number = element_number(s, m->fetched++);
   if (uses_scratch(s)) {
     for (int c = 0; c < count; c++) m->into[c] = (void *)(uintptr_t)item->in_data[c];
     item->function = &function_of(s)->function;
@@ -153,7 +161,7 @@ static Status new_outputs(const Stage *s, Item *item, Error *e) {
 }
 
 static Status run(const Stage *s, const Item *item, int worker, void *const *out, Error *e) {
-  Status status = item->function->run(item->function->context, worker, item->in_data, out, e);
+  Status status = item->function->run(item->function->context, worker, item->number, item->in_data, out, e);
   return status == OK ? OK : dataset_blame(s->dataset, e, status);
 }
 
@@ -245,6 +253,7 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   int64_t more;
   Status status = stage_skip(s->input, n - *skipped, &more, e);
   *skipped += more;
+  m->fetched += (uint64_t)more;
   return status;
 }
 
@@ -281,6 +290,7 @@ Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, i
 typedef struct FilterStage {
   Stage base;
   int worker;
+  uint64_t fetched;
   Item item;
 } FilterStage;
 
@@ -312,6 +322,7 @@ static Status filter_next(Stage *s, Tensor **out, bool *end, Error *e) {
     uint8_t keep = 0;
     void *into = &keep;
     tensors_release(item->in, s->dataset->count);
+    item->number = element_number(s, f->fetched++);
     Status status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, item->in, end, e);
     if (status != OK || *end) return status;
@@ -353,7 +364,7 @@ Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction p
 /* The same on the script's thread. */
 typedef struct HostDataset {
   Dataset base;
-  HostFunction function;
+  ScriptFunction function;
 } HostDataset;
 
 typedef struct HostStage {
@@ -374,7 +385,7 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   int in_count = s->input->dataset->count;
   Status status = stage_next(s->input, in, end, e);
   if (status != OK || *end) return status;
-  status = host_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out, s->dataset->count,
+  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out, s->dataset->count,
                               NULL, e);
   tensors_release(in, in_count);
   if (status != OK) return status;
@@ -390,7 +401,7 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
     Status status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, in, end, e);
     if (status != OK || *end) return status;
-    status = host_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
+    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
     bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
     tensor_release(answer);
     answer = NULL;
@@ -402,7 +413,7 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static void host_free(Dataset *d) {
-  const HostFunction *f = &((HostDataset *)d)->function;
+  const ScriptFunction *f = &((HostDataset *)d)->function;
   if (f->release) f->release(f->context);
 }
 
@@ -415,14 +426,14 @@ static const StageClass filter_host_class = {
     .open = host_open, .close = host_close, .next = filter_host_next};
 
 static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                              HostFunction f) {
+                              ScriptFunction f) {
   Dataset *d = dataset_new(e, source, class, 1, &in, count);
   if (d) ((HostDataset *)d)->function = f;
   else if (f.release) f.release(f.context);
   return d;
 }
 
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f) {
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
   Dataset *d = new_with_host(e, source, &map_host_class, in, count, f);
   if (!d) return NULL;
   d->cardinality = in->cardinality;
@@ -430,7 +441,7 @@ Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, 
   return dataset_finish(e, d);
 }
 
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, HostFunction predicate) {
+Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
   Dataset *d = new_with_host(e, source, &filter_host_class, in, in->count, predicate);
   if (!d) return NULL;
   copy_components(d, in);

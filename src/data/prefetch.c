@@ -98,11 +98,21 @@ static bool new_slots(PrefetchStage *p) {
   return p->slot != NULL;
 }
 
+/* Together with the pool no more threads than were allowed compute: it rests one of its own. */
 static bool take_thread(Tree *t) {
   int spare = atomic_load(&t->spare_threads);
   while (spare > 0)
-    if (atomic_compare_exchange_weak(&t->spare_threads, &spare, spare - 1)) return true;
+    if (atomic_compare_exchange_weak(&t->spare_threads, &spare, spare - 1)) {
+      if (!t->pool || pool_lend(t->pool)) return true;
+      atomic_fetch_add(&t->spare_threads, 1);
+      return false;
+    }
   return false;
+}
+
+static void return_thread(Tree *t) {
+  if (t->pool) pool_reclaim(t->pool);
+  atomic_fetch_add(&t->spare_threads, 1);
 }
 
 /* Signals are the script's thread's. When no thread can be had, elements go on being made inline. */
@@ -116,7 +126,7 @@ static void start_thread(PrefetchStage *p) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (p->threaded) return;
   free_slots(p);
-  atomic_fetch_add(&t->spare_threads, 1);
+  return_thread(t);
 }
 
 /* Elements cost what the fastest of a few costs: the others waited for something. */
@@ -218,7 +228,7 @@ static void prefetch_close(Stage *s) {
   atomic_store(&p->scope.cancelled, true);
   host_calls_notify(p->scope.tree->host);
   pthread_join(p->thread, NULL);
-  atomic_fetch_add(&p->scope.tree->spare_threads, 1);
+  return_thread(p->scope.tree);
   free_slots(p);
 }
 

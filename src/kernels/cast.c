@@ -1,8 +1,10 @@
 /* Conversions between all element types. float → integer truncates towards zero and saturates, a NaN becomes the
  * smallest int32/int64 and 0 in the narrow types; integer → integer keeps the low bits; any → bool is x != 0. The half
- * types go through float32. */
+ * types go through float32, without rounding twice. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
+
+#include <math.h>
 
 #define ARGUMENTS const void *const *in, unsigned single, void *out, int64_t n, const double *p
 
@@ -47,6 +49,29 @@ INLINE float truth_to_f32(uint8_t x) { return x != 0 ? 1 : 0; }
 INLINE double truth_to_f64(uint8_t x) { return x != 0 ? 1 : 0; }
 INLINE uint8_t truth_to_truth(uint8_t x) { return x != 0; }
 
+/* On the way to a half type: float32, rounded to odd where it can't be exact (towards zero, then the last bit set: a
+ * mark that there was more). The second rounding then equals one direct rounding. */
+INLINE float f64_to_odd(double x) {
+  float f = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  bits -= fabs((double)f) > fabs(x); /* from infinity, too */
+  bits |= 1;
+  float odd;
+  memcpy(&odd, &bits, sizeof odd);
+  return (double)f == x || x != x ? f : odd;
+}
+INLINE float i64_to_odd(int64_t x) {
+  bool wide = x <= -(INT64_C(1) << 53) || x >= INT64_C(1) << 53; /* more bits than a double has */
+  int64_t low = wide ? x & 0x7ff : 0;
+  return f64_to_odd((double)(low ? (x - low) | 0x800 : x));
+}
+INLINE float i32_to_odd(int32_t x) { return f64_to_odd(x); }
+INLINE float f32_to_odd(float x) { return x; }
+INLINE float i8_to_odd(int8_t x) { return x; }
+INLINE float u8_to_odd(uint8_t x) { return x; }
+INLINE float truth_to_odd(uint8_t x) { return x != 0 ? 1 : 0; }
+
 #define LOOP(from, T, to, R)                                                    \
   static void from##_##to(ARGUMENTS) {                                          \
     const T *x = in[0];                                                         \
@@ -64,18 +89,19 @@ INLINE uint8_t truth_to_truth(uint8_t x) { return x != 0; }
   X(i64, I64, int64_t) X(truth, BOOL, uint8_t)
 #define FROM(from, F, T)                                                                                        \
   LOOP(from, T, f32, float) LOOP(from, T, f64, double) LOOP(from, T, i8, int8_t) LOOP(from, T, u8, uint8_t)      \
-  LOOP(from, T, i32, int32_t) LOOP(from, T, i64, int64_t) LOOP(from, T, truth, uint8_t)
+  LOOP(from, T, i32, int32_t) LOOP(from, T, i64, int64_t) LOOP(from, T, truth, uint8_t)  \
+  LOOP(from, T, odd, float)
 PLAIN(FROM)
 #undef FROM
 
 static void widen(const f16 *x, float *y, int64_t n) {
   int64_t i = 0;
-  for (; i + F32_LANES <= n; i += F32_LANES) store_f32(y + i, widen_f16(x + i));
+  for (; i + F32_LANES <= n; i += F32_LANES) store_f32(y + i, load_f16(x + i));
   for (; i < n; i++) y[i] = widen_one_f16(x[i]);
 }
 static void narrow(const float *x, f16 *y, int64_t n) {
   int64_t i = 0;
-  for (; i + F32_LANES <= n; i += F32_LANES) narrow_f16(y + i, load_f32(x + i));
+  for (; i + F32_LANES <= n; i += F32_LANES) store_f16(y + i, load_f32(x + i));
   for (; i < n; i++) y[i] = narrow_one_f16(x[i]);
 }
 static void widen_b(const bf16 *x, float *y, int64_t n) {
@@ -119,7 +145,7 @@ enum { BLOCK = 512 };
     for (int64_t i = 0; i < n; i += BLOCK) {                                          \
       int64_t count = n - i < BLOCK ? n - i : BLOCK;                                  \
       const void *from[1] = {single & 1 ? x : x + i};                                 \
-      other##_f32(from, single, block, count, p);                                     \
+      other##_odd(from, single, block, count, p);                                     \
       narrow_half(block, y + i, count);                                               \
     }                                                                                 \
   }

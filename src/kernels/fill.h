@@ -10,15 +10,16 @@
 #define KERNEL_ISAS(X) X(base)
 #endif
 
-/* The files that fill a table. The one list of them. */
-#define KERNEL_FILES(X, isa)                                                                            \
-  X(elementwise, isa) X(functions, isa) X(cast, isa) X(matmul, isa) X(reduce, isa) X(softmax, isa)      \
-  X(norm, isa) X(transpose, isa) X(cells, isa) X(columns, isa) X(panel, isa) X(pool, isa)
+/* The files that fill, in no order. */
+#define KERNEL_FILES(X, isa)                                                                                    \
+  X(cast, isa) X(cells, isa) X(columns, isa) X(elementwise, isa) X(functions, isa) X(matmul, isa) X(norm, isa)   \
+  X(panel, isa) X(pool, isa) X(random, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
 
-#define FILL_DECLARATION(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
-#define FILLS(isa) KERNEL_FILES(FILL_DECLARATION, isa)
-KERNEL_ISAS(FILLS)
-#undef FILLS
+#define DECLARE(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
+#define DECLARE_ALL(isa) KERNEL_FILES(DECLARE, isa)
+KERNEL_ISAS(DECLARE_ALL)
+#undef DECLARE
+#undef DECLARE_ALL
 
 /* kernels_fill_<file>_<isa> for the instruction set being compiled. */
 #define FILL_NAME_(file, isa) kernels_fill_##file##_##isa

@@ -93,18 +93,19 @@ static const Tile tiles[2][2][WIDE + 1][PANEL + 1] = {
 #undef TILE
 };
 static const int64_t tile_rows[WIDE + 1] = {0, TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_3};
-/* Tiles of packed rows don't cross a panel. */
+/* Tiles of packed rows don't cross a panel; tiles of rows that lie apart should not run out of address registers. */
 enum { PACKED_TILE_ROWS = TILE_ROWS_3 >= 8 ? 8 : 4 };
 
 /* Dots: both operands run along k. lanes of partial sums, folded at the end. */
 enum { DOT = 4 }; /* rows and columns of a tile */
 
-INLINE float fold_f32(f32v v) {
-  float lane[F32_LANES];
-  store_f32(lane, v);
-  for (int width = F32_LANES / 2; width > 0; width /= 2)
-    for (int l = 0; l < width; l++) lane[l] += lane[l + width];
-  return lane[0];
+/* The sums of four vectors' lanes. */
+INLINE void fold_four_f32(const f32v v[DOT], float sums[DOT]) {
+  f32v a = low_1(v[0], v[1]) + high_1(v[0], v[1]), b = low_1(v[2], v[3]) + high_1(v[2], v[3]);
+  f32v each = low_2(a, b) + high_2(a, b); /* in every 128-bit part */
+  float lanes[F32_LANES];
+  store_f32(lanes, fold_parts_f32(each));
+  memcpy(sums, lanes, DOT * sizeof *sums);
 }
 
 INLINE double fold_f64(f64v v) {
@@ -133,11 +134,12 @@ INLINE void dots_f32(int rows, int cols, int64_t k, const float *a, int64_t a_ro
     f32v x = load_some_f32(a + i * a_row + p, k - p);
     UNROLL for (int j = 0; j < cols; j++) sum[i][j] = fma_f32(x, load_some_f32(b + j * b_col + p, k - p), sum[i][j]);
   }
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < cols; j++) {
-      float dot = fold_f32(sum[i][j]);
-      c[i * c_row + j] = add ? c[i * c_row + j] + dot : dot;
-    }
+  UNROLL for (int i = 0; i < rows; i++) {
+    float dot[DOT];
+    UNROLL for (int j = cols; j < DOT; j++) sum[i][j] = (f32v){0};
+    fold_four_f32(sum[i], dot);
+    UNROLL for (int j = 0; j < cols; j++) c[i * c_row + j] = add ? c[i * c_row + j] + dot[j] : dot[j];
+  }
 }
 
 INLINE void dots_f64(int rows, int cols, int64_t k, const double *a, int64_t a_row, const double *b, int64_t b_col,
@@ -214,22 +216,32 @@ static int64_t packed_stride(int64_t cols) {
   return stride % 256 ? stride : stride + 16;
 }
 
+/* The size of a chunk of n rows or columns that should be about `width`: an even number of equal ones, in whole 16s. */
+static int64_t split(int64_t n, int64_t width) {
+  int64_t parts = ceil_div(n, width);
+  return parts == 1 ? n : round_up(ceil_div(n, round_up(parts, 2)), 16);
+}
+
 /* Large problems: A in panels, blocks of B in the slot; a chunk is tall so that packing a block of B pays. */
 static void layout_large(const Gemm *g, Layout *l) {
   l->pack_a = true;
   l->b = B_SLOT;
   l->rows = round_up(ceil_div(g->m, ceil_div(g->m, 512)), PANEL);
-  l->cols = WIDE * 16;
+  l->cols = split(g->n, 128);
 }
 
-/* Columns are split only where rows alone make too few chunks, or where whole rows of C are long. */
-static void layout_small(const Gemm *g, int64_t element_bytes, Layout *l) {
+/* B, or an A whose columns are contiguous, is long: few tall chunks, since each reads its part of both again. */
+static void layout_long(const Gemm *g, Layout *l) {
+  l->cols = split(g->n, g->m <= 64 && g->n <= 256 ? 64 : 128);
+  l->rows = g->m <= 64 || (g->m <= 128 && l->cols < g->n) ? g->m : split(g->m, 96);
+}
+
+/* Chunks of whole rows of C; columns are split where those are long, or make too few chunks. */
+static void layout_small(const Gemm *g, Layout *l) {
   double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
   int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? (int64_t)(flops / 5e5) : 64;
-  bool heavy_b = g->k * g->n * element_bytes > 768 * 1024; /* would be read from beyond L2 for each chunk of rows */
-  int64_t height = heavy_b ? 32 : 8;
   l->cols = g->n <= 512 ? g->n : round_up(ceil_div(g->n, ceil_div(g->n, 480)), 48);
-  l->rows = round_up(at_least(ceil_div(g->m, want), at_most(height, g->m)), 8);
+  l->rows = round_up(at_least(ceil_div(g->m, want), at_most(8, g->m)), 8);
   int64_t chunks = ceil_div(g->m, l->rows) * ceil_div(g->n, l->cols);
   if (chunks < at_most(want, 8) && flops / (double)chunks > 2e6 && l->cols >= 96) {
     int64_t parts = at_most(ceil_div(at_most(want, 8), chunks), l->cols / 48);
@@ -246,8 +258,10 @@ static Layout layout_of(const Gemm *g, bool f64) {
   bool dot = g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
   if (!dot && (double)g->m * (double)g->n * (double)g->k >= 2e8 && g->n >= 256 && g->m >= 128)
     layout_large(g, &l);
+  else if (g->k * g->n * element_bytes > 768 * 1024 || (g->a_col != 1 && g->k >= 512))
+    layout_long(g, &l);
   else
-    layout_small(g, element_bytes, &l);
+    layout_small(g, &l);
   l.row_chunks = ceil_div(g->m, l.rows);
   l.col_chunks = ceil_div(g->n, l.cols);
   if (dot)
@@ -304,25 +318,28 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
   return p;
 }
 
+/* Rows of `width` float32, padded with zeros to whole vectors. */
+static void copy_rows(const float *src, int64_t src_row, int64_t width, int64_t rows, float *dst, int64_t dst_row) {
+  for (int64_t r = 0; r < rows; r++, src += src_row, dst += dst_row) {
+    int64_t i = 0, ahead = r + 16 < rows ? 16 * src_row : 0; /* rows may lie pages apart: no hardware prefetch */
+    for (; i + F32_LANES <= width; i += F32_LANES) {
+      __builtin_prefetch(src + ahead + i);
+      store_f32(dst + i, load_f32(src + i));
+    }
+    if (i < width) store_f32(dst + i, load_some_f32(src + i, width - i));
+  }
+}
+
 /* dst[p * dst_row + i] = element (i, p) of a matrix with these strides, one of which is 1; rows are padded with
  * zeros to whole vectors. */
-static void pack(bool f64, const char *src, int64_t row, int64_t col, int64_t rows, int64_t k, char *dst,
-                 int64_t dst_row) {
-  if (col == 1 && row != 1) {
-    if (f64)
-      transpose_f64((const double *)(const void *)src, row, rows, k, (double *)(void *)dst, dst_row, true);
-    else
-      transpose_f32((const float *)(const void *)src, row, rows, k, (float *)(void *)dst, dst_row, true);
-    return;
-  }
-  int64_t element_bytes = f64 ? 8 : 4;
-  size_t used = (size_t)(rows * element_bytes);
-  size_t room = (size_t)(round_up(rows, f64 ? F64_LANES : F32_LANES) * element_bytes);
-  for (int64_t p = 0; p < k; p++) {
-    char *to = dst + p * dst_row * element_bytes;
-    memcpy(to, src + p * col * element_bytes, used);
-    memset(to + used, 0, room - used);
-  }
+static void pack(bool f64, const void *src, int64_t row, int64_t col, int64_t rows, int64_t k, void *dst, int64_t dst_row) {
+  int64_t words = f64 ? 2 : 1; /* float32 of an element, where bits are only moved */
+  if (row == 1)
+    copy_rows(src, col * words, rows * words, k, dst, dst_row * words);
+  else if (f64)
+    transpose_f64(src, row, rows, k, dst, dst_row, true);
+  else
+    transpose_f32(src, row, rows, k, dst, dst_row, true);
 }
 
 static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
@@ -344,7 +361,7 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
 
 /* A block of C in the making: rows x cols at c, from k steps of a and b. */
 typedef struct Block {
-  bool f64, packed_a, packed_b;
+  bool f64, packed_a;
   int64_t rows, cols, k;
   const char *a, *b;
   int64_t a_row, a_col, b_row;
@@ -363,7 +380,7 @@ static void run_block(const Block *b) {
     width = next_width(ceil_div(b->cols - col, lanes));
     int64_t last = at_most(b->cols - col - (width - 1) * lanes, lanes);
     const Tile *row_tiles = tiles[b->f64][last < lanes][width];
-    int64_t limit = b->packed_a ? PACKED_TILE_ROWS : tile_rows[width];
+    int64_t limit = b->packed_a || b->a_row != 1 ? at_most(PACKED_TILE_ROWS, tile_rows[width]) : tile_rows[width];
     int64_t count = ceil_div(b->rows, limit);
     for (int64_t t = 0, row = 0, rows; t < count; t++, row += rows) {
       rows = b->packed_a ? at_most(limit, b->rows - row) : (b->rows - row) / (count - t);
@@ -389,10 +406,8 @@ static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, 
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
     b->k = at_most(l->k_block, g->k - k);
     b->add = g->accumulate || k > 0;
-    if (l->pack_a)
-      b->a = (const char *)g->shared + (row * g->k + k * PANEL) * element_bytes;
-    else
-      b->a = (const char *)g->a + (row * g->a_row + k * g->a_col) * element_bytes;
+    b->a = l->pack_a ? (const char *)g->shared + (row * g->k + k * PANEL) * element_bytes
+                     : (const char *)g->a + (row * g->a_row + k * g->a_col) * element_bytes;
     const char *source = (const char *)g->b + (k * g->b_row + col * g->b_col) * element_bytes;
     if (l->b == B_DIRECT) {
       b->b = source;
@@ -416,8 +431,8 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   int64_t row = chunk / l.col_chunks * l.rows, col = chunk % l.col_chunks * l.cols;
   char *scratch = (char *)g->slots + (size_t)slot * g->slot_bytes;
   Block b = {.f64 = d == F64, .packed_a = l.pack_a, .rows = at_most(l.rows, g->m - row), .cols = at_most(l.cols, g->n - col)};
-  b.a_row = l.pack_a ? 1 : g->a_row;
-  b.a_col = l.pack_a ? PANEL : g->a_col;
+  b.a_row = b.packed_a ? 1 : g->a_row;
+  b.a_col = b.packed_a ? PANEL : g->a_col;
   b.panel_bytes = g->k * PANEL * element_bytes;
   b.b_row = l.b == B_DIRECT ? g->b_row : l.b_stride;
   b.c_row = g->c ? g->c_row : own_c_row(g, &l);

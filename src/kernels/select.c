@@ -14,12 +14,11 @@ static Kernels tables[TABLE_COUNT];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 static void fill_tables(void) {
-#define FILL_CALL(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
-#define X(isa)                     \
-  tables[TABLE_##isa].name = #isa; \
-  KERNEL_FILES(FILL_CALL, isa)
-  KERNEL_ISAS(X)
-#undef X
+#define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
+#define FILL_TABLE(isa) tables[TABLE_##isa].name = #isa; KERNEL_FILES(FILL_FILE, isa)
+  KERNEL_ISAS(FILL_TABLE)
+#undef FILL_FILE
+#undef FILL_TABLE
 }
 
 /* Whether this CPU (and its operating system) runs what the table was compiled for. */

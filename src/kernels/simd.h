@@ -97,6 +97,25 @@ INLINE void store_some_f64(double *p, int64_t n, f64v v) {
 }
 #endif
 
+/* The first n lanes from memory, the others from v. */
+INLINE f32v load_some_over_f32(const float *p, int64_t n, f32v v) {
+#if defined(__AVX512F__)
+  return (f32v)_mm512_mask_loadu_ps((__m512)v, (__mmask16)((1u << n) - 1), p);
+#else
+  for (int64_t l = 0; l < n; l++) v[l] = p[l];
+  return v;
+#endif
+}
+/* The first n lanes of v, zero in the others. */
+INLINE f32v keep_some_f32(f32v v, int64_t n) {
+#if defined(__AVX512F__)
+  return (f32v)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)v);
+#else
+  for (int64_t l = n; l < F32_LANES; l++) v[l] = 0;
+  return v;
+#endif
+}
+
 INLINE f32v splat_f32(float x) { return x - (f32v){0}; }
 INLINE f64v splat_f64(double x) { return x - (f64v){0}; }
 INLINE i32v splat_i32(int32_t x) { return x - (i32v){0}; }
@@ -250,7 +269,7 @@ INLINE uint16_t narrow_one_f16(float f) {
   }
   return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
 }
-INLINE f32v widen_f16(const uint16_t *h) {
+INLINE f32v load_f16(const uint16_t *h) {
 #if defined(__AVX512F__)
   return (f32v)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)h));
 #elif defined(__AVX2__)
@@ -261,7 +280,7 @@ INLINE f32v widen_f16(const uint16_t *h) {
   return v;
 #endif
 }
-INLINE void narrow_f16(uint16_t *h, f32v v) {
+INLINE void store_f16(uint16_t *h, f32v v) {
 #if defined(__AVX512F__)
   _mm256_storeu_si256((__m256i *)(void *)h, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__)
@@ -303,6 +322,16 @@ INLINE f32v high_1(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 6, 
 INLINE f32v low_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 0, 1, 4, 5); }
 INLINE f32v high_2(f32v a, f32v b) { return __builtin_shufflevector(a, b, 2, 3, 6, 7); }
 #endif
+/* The sum of all 128-bit parts, in the first. */
+INLINE f32v fold_parts_f32(f32v v) {
+#if VECTOR_BYTES == 64
+  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15);
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+#elif VECTOR_BYTES == 32
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7);
+#endif
+  return v;
+}
 /* Four rows: within each 128-bit part, the 4 x 4 block is transposed. */
 INLINE void transpose_parts(f32v r[4]) {
   f32v a = low_1(r[0], r[1]), b = high_1(r[0], r[1]), c = low_1(r[2], r[3]), d = high_1(r[2], r[3]);

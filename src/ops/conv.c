@@ -13,8 +13,9 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
-enum { BLOCK_BYTES = 192 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, ONE_CHUNK_FLOPS = 400000 };
+enum { BLOCK_BYTES = 256 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, MOST_PARTS = 8, ONE_CHUNK_FLOPS = 400000 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -334,7 +335,11 @@ static void choose_blocks(Correlation *c) {
   int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   int64_t others = most(c->batch * l[0].count, 1);
   if (others < want) c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
-  for (int i = 0; i < SPATIAL; i++) c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+  for (int i = 0; i < SPATIAL; i++) {
+    c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+    c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
+    c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+  }
   c->chunks = c->batch * c->blocks[0] * c->blocks[1] * c->blocks[2];
 }
 
@@ -532,15 +537,33 @@ static char *dest_row(const Correlation *c, const Place *p, int64_t row) {
   return c->dest + (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) * c->dest_channels) * c->size;
 }
 
+/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above or below it add nothing. */
+static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first, int64_t *end) {
+  const Line *l = &c->line[1];
+  *first = 0;
+  *end = c->segments;
+  if (c->line[0].taps != 1 || l->spread < 1) return;
+  int64_t per_tap = c->segments / l->taps, y = l->step * (p->at[1] + row) + l->offset;
+  int64_t above = y < 0 ? least(ceil_div(-y, l->spread), l->taps) : 0;
+  int64_t inside = y >= l->source ? 0 : least((l->source - 1 - y) / l->spread + 1, l->taps);
+  *first = above * per_tap;
+  *end = most(inside, above) * per_tap;
+}
+
 static void correlate_dense(const Correlation *c, const Place *p, const char *source) {
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups;
-  PanelMul m = {.x_row = c->line[2].step * c->pixel, .offset = c->offset, .segments = c->segments, .length = c->length,
+  PanelMul m = {.x_row = c->line[2].step * c->pixel, .length = c->length,
                 .y_row = c->line[2].every * c->dest_channels, .rows = p->count[2]};
   for (int64_t i = 0; i < c->groups * panels; i++) {
     int64_t group = i / panels, col = i % panels * PANEL_COLS;
-    m.w = c->weights + (size_t)(i * panel_elements(c)) * c->size;
+    const char *panel = c->weights + (size_t)(i * panel_elements(c)) * c->size;
     m.cols = least(out - col, PANEL_COLS);
     for (int64_t row = 0; row < p->count[1]; row++) {
+      int64_t first, end;
+      runs_inside(c, p, row, &first, &end);
+      m.offset = c->offset + first;
+      m.segments = end - first;
+      m.w = panel + (size_t)(first * c->length * PANEL_COLS) * c->size;
       m.x = source + (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) * c->size;
       m.y = dest_row(c, p, row) + (size_t)(group * out + col) * c->size;
       c->kernels->panel_mul[c->dtype](&m);
@@ -604,6 +627,7 @@ typedef struct KernelGrad {
   char *parts;   /* [part_count][kernel], or the result when there is one part */
   char *result;
   int64_t part_count, splits, elements, pieces; /* pieces: (run, group, panel) triples to be split */
+  bool clears;   /* some of the kernel is reached by no piece, or each piece only adds */
 } KernelGrad;
 
 static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
@@ -614,9 +638,10 @@ static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
   int64_t room = most(PARTIAL_BYTES / most(k.elements * (int64_t)c->size, 1), 1);
   double flops = 2.0 * (double)k.elements * (double)c->batch * (double)(c->line[0].count * c->line[1].count * c->line[2].count);
   int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
-  k.part_count = least(least(want, room), c->chunks);
+  k.part_count = least(least(least(want, MOST_PARTS), room), c->chunks);
   k.pieces = c->multiplier ? 1 : c->segments * c->groups * panels_of(c);
-  k.splits = least(ceil_div(want, k.part_count), k.pieces);
+  k.splits = least(ceil_div(least(want, MOST_PARTS), k.part_count), k.pieces);
+  k.clears = c->multiplier || c->taps < g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2];
   return k;
 }
 
@@ -627,14 +652,15 @@ static char *take_kernel_grad(Room *r, KernelGrad *k) {
   return room_take(r, block_bytes(&k->c) * NN_SLOTS);
 }
 
-static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part, int64_t piece) {
+static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part, int64_t piece,
+                      bool accumulate) {
   const Correlation *c = &k->c;
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups, in = c->source_channels / c->groups;
   int64_t segment = piece / (c->groups * panels), group = piece / panels % c->groups, col = piece % panels * PANEL_COLS;
   PanelOuter o = {.x_line = c->line[1].step * c->row, .x_row = c->line[2].step * c->pixel,
                   .d_line = c->line[2].dest * c->dest_channels, .d_row = c->dest_channels,
                   .lines = p->count[1], .rows = p->count[2], .y_row = c->dest_channels, .length = c->length,
-                  .cols = least(out - col, PANEL_COLS), .accumulate = true};
+                  .cols = least(out - col, PANEL_COLS), .accumulate = accumulate};
   o.x = source + (size_t)(c->offset[segment] + group * in) * c->size;
   o.d = dest_row(c, p, 0) + (size_t)(group * out + col) * c->size;
   int64_t tap = tap_of(c, segment * (c->taps / c->segments));
@@ -668,7 +694,7 @@ static void kernel_grad_chunk(void *context, int64_t chunk, void *scratch) {
     if (c->multiplier) add_depthwise(k, &p, source, to);
     else
       for (int64_t i = split * k->pieces / k->splits; i < (split + 1) * k->pieces / k->splits; i++)
-        add_piece(k, &p, source, to, i);
+        add_piece(k, &p, source, to, i, k->clears || item > first);
   }
 }
 
@@ -685,18 +711,18 @@ static void add_parts(void *context, int64_t begin, int64_t end) {
 
 static Status run_kernel_grad(const Call *call, const Geometry *g) {
   KernelGrad k = kernel_grad(call->node, g);
-  memset(call->out[0], 0, (size_t)k.elements * k.c.size);
-  if (k.c.chunks == 0) return OK;
+  if (k.c.chunks == 0) {
+    memset(call->out[0], 0, (size_t)k.elements * k.c.size);
+    return OK;
+  }
   Room room = {call->scratch, 0};
   char *slots = take_kernel_grad(&room, &k);
   k.c.kernels = call->kernels;
   k.c.source = call->in[0];
   k.c.dest = (char *)(uintptr_t)call->in[1];
   k.result = call->out[0];
-  if (k.part_count == 1)
-    k.parts = k.result;
-  else
-    memset(k.parts, 0, (size_t)(k.elements * k.part_count) * k.c.size);
+  if (k.part_count == 1) k.parts = k.result;
+  if (k.clears) memset(k.parts, 0, (size_t)(k.elements * k.part_count) * k.c.size);
   fill_offsets(&k.c);
   nn_run(call, k.part_count * k.splits, slots, block_bytes(&k.c), kernel_grad_chunk, &k);
   if (k.part_count > 1) parallel_for(call, k.elements, 16384, add_parts, &k);
@@ -753,6 +779,20 @@ static size_t scratch(const Node *n) {
     }
   }
   return wide_scratch(n, bytes);
+}
+
+static void cost(const Target *t, const Node *n, Cost *c) {
+  Geometry g;
+  Form form = geometry_of(n, &g);
+  ConvShape s = {.batch = g.batch, .groups = g.groups, .in_channels = g.channels_in / g.groups,
+                 .out_channels = g.channels_out / g.groups, .rank = g.w.rank};
+  for (int i = 0; i < g.w.rank; i++) {
+    int from = SPATIAL - g.w.rank + i;
+    s.in[i] = g.w.in[from], s.out[i] = g.w.out[from], s.kernel[i] = g.w.kernel[from];
+    s.stride[i] = g.w.stride[from], s.dilation[i] = g.w.dilation[from];
+  }
+  ConvPass pass = form == FORM_FORWARD ? CONV_FORWARD : form == FORM_IMAGE ? CONV_BACKWARD : CONV_WEIGHTS;
+  *c = cost_conv(t, n->in[0]->type.dtype, nn_partials(n), &s, pass, NULL);
 }
 
 /* ---- gradients: the three forms are each other's ---- */
@@ -816,25 +856,25 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 const OpDef ops_conv[] = {
   {.name = "nn.conv1d", .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
    .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,7,2] F[3,2,3] | F[1,8,3] F[3,3,2] {strides = 2, padding = 'SAME'} | "
              "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, groups = 2}"},
   {.name = "nn.conv2d", .summary = "Convolution of channels-last images.",
    .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,5,7,3] F[3,2,3,4] {padding = 'SAME'} | F[2,6,5,2] F[2,3,2,3] {strides = {2, 1}} | "
              "F[1,5,5,4] F[3,3,2,6] {padding = 'SAME', groups = 2} | F[1,7,7,2] F[3,3,2,2] {dilations = 2, padding = 'SAME'} | "
              "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
   {.name = "nn.conv3d", .summary = "Convolution of channels-last volumes.",
    .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
   {.name = "nn.depthwise_conv2d", .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
    .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,5,5,2] F[3,3,2,1] | F[2,4,5,3] F[3,2,3,2] {padding = 'SAME'} | F[1,6,6,1] F[3,3,1,4] {strides = 2} | "
              "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
@@ -842,7 +882,7 @@ const OpDef ops_conv[] = {
   {.name = "nn.conv" #rank "d_transpose",                                                                                 \
    .summary = "The adjoint of a convolution: spreads each element over a window.",                                        \
    .shapes = shape_words, .inputs = {"x", "kernel"}, .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_OUTPUT, A_DILATIONS}, \
-   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .grad = grad_image, .sample = sample_words}
+   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image, .sample = sample_words}
   TRANSPOSED(1, "[n, t, c], [k, d, c] → [n, t', d]", "F[2,4,2] F[3,3,2] {strides = 2, padding = 'SAME'}"),
   TRANSPOSED(2, "[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]",
              "F[1,3,3,2] F[3,3,1,2] | F[2,3,4,2] F[3,3,3,2] {strides = 2, padding = 'SAME'} | F[1,3,3,1] F[2,2,2,1] {strides = 3} | "
@@ -851,15 +891,15 @@ const OpDef ops_conv[] = {
 #undef TRANSPOSED
   {.name = "nn.conv_general", .summary = "Convolution with explicit padding and result extents.",
    .shapes = "image, kernel → result", .inputs = {"x", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .grad = grad_forward,
+   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_forward,
    .sample = "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 4}}"},
   {.name = "nn.conv_grad_input", .summary = "Convolution's adjoint in the image; shape is the image's.",
    .shapes = "result, kernel → image", .inputs = {"dy", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .grad = grad_image,
+   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image,
    .sample = "F[2,3,4,3] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {5, 4}} | "
              "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
   {.name = "nn.conv_grad_kernel", .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
    .shapes = "image, result → kernel", .inputs = {"x", "dy"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .grad = grad_of_kernel,
+   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_of_kernel,
    .sample = "F[2,5,4,2] F[2,3,4,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 2}}"},
   {0}};

@@ -119,13 +119,11 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
 
 /* ---- words for gradients ---- */
 
-Value *nn_like(Graph *g, double value, const Value *like) {
-  return like ? ops_broadcast(g, graph_number(g, like->type.dtype, value), &like->type) : NULL;
-}
-
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count) {
   if (!x) return NULL;
   double n = 1;
   for (int i = 0; i < count; i++) n *= (double)x->type.shape[axes[i]];
   return ops_scale(g, ops_sum(g, x, axes, count, true), n > 0 ? 1 / n : 0);
 }
+
+Value *nn_plus(Graph *g, Value *a, Value *b) { return a && b ? ops_add(g, a, b) : a ? a : b; }

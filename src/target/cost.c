@@ -373,7 +373,7 @@ Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t element
     cost_then(&c, &cast);
   }
   for (int i = 0; i < (int)r->norms; i++) {
-    Cost norm = cost_reduce(t, state, REDUCE_SUM, 1, elements, 1);
+    Cost norm = cost_reduce(t, state, COST_SUM, 1, elements, 1);
     cost_then(&c, &norm);
   }
   return c;

@@ -40,10 +40,10 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   for (int i = 0; i < rank; i++) total *= (double)axes[i].extent;
   if (!(total > 0)) return c;
   Spread s = spread(t, d, axes, rank);
-  double sum_bytes = kind == REDUCE_MAX ? element_bytes(d) : kind == REDUCE_ARG ? 8 : 4;
+  double sum_bytes = kind == COST_MAX ? element_bytes(d) : kind == COST_ARG ? 8 : 4;
   double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
-  double scale = kind == REDUCE_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == REDUCE_ARG ? 3 : 1;
-  bool cut = kind != REDUCE_MAX && vectors < w && s.depth >= 2 * w;
+  double scale = kind == COST_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == COST_ARG ? 3 : 1;
+  bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
   c.tiles = tiles_used(t, d, total);
