@@ -37,7 +37,7 @@ local public = {
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
-  data = {"data", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
+  data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { Q, K, V, MASK };               /* operands of the op */
 enum { G_DY, G_Q, G_K, G_V, G_MASK }; /* of its gradient */
@@ -21,7 +22,6 @@ typedef struct Attention {
   double scale;
   Dtype dtype;
   size_t size;
-  int mask_rank;
   int64_t mask_stride[4]; /* of batch, heads, queries, keys; 0 repeats */
 } Attention;
 
@@ -54,7 +54,6 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
   type_strides(mask, dense);
   for (int i = 0; i < mask->rank; i++)
     if (mask->shape[i] != 1) a->mask_stride[4 - mask->rank + i] = dense[i];
-  a->mask_rank = 4;
   return OK;
 }
 
@@ -357,6 +356,15 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   for (int i = 0; back && i < 3; i++) dx[i] = &back->out[i];
 }
 
+static void cost(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Attention a;
+  bool backward = n->op->traits & INTERNAL;
+  attention_of(&ignored, n, backward ? G_Q : Q, &a);
+  *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys, a.width, a.value_width,
+                      backward, NULL);
+}
+
 #define ATTRS {{.name = "is_causal", .kind = ATTR_BOOL, .fallback = "false", .summary = "Query i sees keys 0 to i only."},         \
                {.name = "scale", .kind = ATTR_FLOAT, .fallback = "nil", .summary = "Factor of the scores; 1 / sqrt(width) when absent."}}
 
@@ -364,12 +372,12 @@ const OpDef ops_attention[] = {
   {.name = "nn.dot_product_attention",
    .summary = "softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, queries, keys].",
    .shapes = "[n, t, h, d], [n, s, h, d], [n, s, h, e], mask → [n, t, h, e]", .source = "Vaswani et al., Attention is all you need, 2017",
-   .inputs = {"q", "k", "v", "mask?"}, .attrs = ATTRS, .infer = infer, .eval = eval, .scratch = scratch, .grad = grad,
+   .inputs = {"q", "k", "v", "mask?"}, .attrs = ATTRS, .infer = infer, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad,
    .sample = "F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] {is_causal = true} | "
              "F[1,3,2,4] F[1,3,2,4] F[1,3,2,4] B[1,1,3,3] | F[2,3,2,2] F[2,4,2,2] F[2,4,2,2] B[2,1,1,4] {scale = 0.3, is_causal = true} | "
              "F[1,2,1,2] F[1,70,1,2] F[1,70,1,40]"},
   {.name = "nn.attention_grad", .summary = "The gradient of attention; the scores are computed again.",
    .shapes = "dy, q, k, v, mask → dq, dk, dv", .inputs = {"dy", "q", "k", "v", "mask?"}, .attrs = ATTRS,
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_grad, .eval = eval_grad, .scratch = scratch,
+   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_grad, .eval = eval_grad, .scratch = scratch, .cost = cost,
    .sample = "F[2,3,2,3] F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] B[4,4] {is_causal = true}"},
   {0}};

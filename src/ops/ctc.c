@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 static double log_add(double a, double b) {
   double high = a > b ? a : b, low = a > b ? b : a;
@@ -416,13 +417,27 @@ static size_t scratch_decoder(const Node *n) {
   return wide_scratch(n, decoder_slot_bytes(&d) * NN_SLOTS);
 }
 
+/* ---- cost ---- */
+
+static void cost_loss(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[SCORES]->type;
+  *c = cost_ctc_loss(t, x->dtype, x->shape[1], x->shape[0], n->in[LABELS]->type.shape[1], x->shape[2]);
+}
+
+/* Each step sorts the candidates of each sample; the rest is small beside it. */
+static void cost_decoder(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[D_SCORES]->type;
+  *c = cost_top_k(t, x->dtype, x->shape[1], n->attr[WIDTH].i * x->shape[2], n->attr[WIDTH].i);
+  cost_repeat(c, (double)x->shape[0]);
+}
+
 #define LOSS(row_name, scores, words)                                                                                       \
   {.name = row_name, .summary = words, .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                                       \
    .source = "Graves et al., Connectionist temporal classification, 2006",                                                  \
    .inputs = {"labels", scores, "label_length", "logit_length"},                                                            \
    .attrs = {{.name = "blank_index", .kind = ATTR_INT, .fallback = "0", .summary = "The class that is no label; negative: from the end."}, \
              {.name = "out_dtype", .kind = ATTR_DTYPE, .fallback = "nil", .summary = "Of the loss; that of the scores when absent."}},    \
-   .outputs = 2, .visible_outputs = 1, .infer = infer_loss, .eval = eval_loss, .scratch = scratch_loss, .grad = grad_loss,  \
+   .outputs = 2, .visible_outputs = 1, .infer = infer_loss, .eval = eval_loss, .scratch = scratch_loss, .cost = cost_loss, .grad = grad_loss,  \
    .sample = "I3[2,2] F[5,2,4] I3[2] I6[2] {blank_index = -1} | I4[1,3] F[6,1,5] I4[1] I6[1] {blank_index = 4}"}
 #define DECODER(row_name, scores, words)                                                                                    \
   {.name = row_name, .summary = words, .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]",                  \
@@ -430,7 +445,7 @@ static size_t scratch_decoder(const Node *n) {
    .attrs = {{.name = "beam_width", .kind = ATTR_INT, .fallback = "100", .summary = "Prefixes kept at each step."},         \
              {.name = "top_paths", .kind = ATTR_INT, .fallback = "1", .summary = "How many of them are returned."},         \
              {.name = "blank_index", .kind = ATTR_INT, .fallback = "-1", .summary = "The class that is no label; negative: from the end."}}, \
-   .traits = NO_GRADIENT, .outputs = 3, .infer = infer_decoder, .eval = eval_decoder, .scratch = scratch_decoder,           \
+   .traits = NO_GRADIENT, .outputs = 3, .infer = infer_decoder, .eval = eval_decoder, .scratch = scratch_decoder, .cost = cost_decoder,           \
    .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"}
 
 const OpDef ops_ctc[] = {

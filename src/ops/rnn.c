@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { ROWS = 16, LEAST_ROWS = 8 };
 
@@ -718,6 +719,31 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count > R_H) dx[R_H] = &back->out[2];
 }
 
+/* ---- cost ---- */
+
+static void cost_forward(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Sequence s;
+  bool lstm = strstr(n->op->name, "lstm") != NULL;
+  forward_sequence(&ignored, n, lstm ? 4 : 3, &s);
+  RnnShape shape = {.batch = s.batch, .steps = s.steps, .inputs = s.inputs, .outputs = s.units, .training = true};
+  Dtype d = n->in[0]->type.dtype;
+  *c = lstm ? cost_lstm(t, d, nn_partials(n), &shape, false, NULL) : cost_gru(t, d, nn_partials(n), &shape, false, NULL);
+}
+
+/* Walking back: a product with the recurrent kernel and the gates' derivatives at each step; the other products are nodes. */
+static void cost_backward(const Target *t, const Node *n, Cost *c) {
+  bool lstm = strstr(n->op->name, "lstm") != NULL;
+  Sequence s;
+  backward_sequence(n, lstm ? LG_GATES : RG_GATES, lstm ? 4 : 3, &s);
+  PlanOptions held = {.resident = true};
+  Dtype d = n->in[0]->type.dtype;
+  *c = cost_matmul(t, d, nn_partials(n), 1, s.batch, s.gates * s.units, s.units, &held);
+  Cost gates = cost_elementwise(t, d, s.batch * s.units, lstm ? 7 : 6, lstm ? 30 : 24);
+  cost_then(c, &gates);
+  cost_repeat(c, (double)s.steps);
+}
+
 #define A_ZERO {.name = "zero_output_for_mask", .kind = ATTR_BOOL, .fallback = "false", \
                 .summary = "Outputs of masked steps are zero instead of the previous ones."}
 #define A_RESET {.name = "reset_after", .kind = ATTR_BOOL, .fallback = "true", \
@@ -729,27 +755,27 @@ const OpDef ops_rnn[] = {
    .shapes = "[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]",
    .source = "Hochreiter, Schmidhuber, Long short-term memory, 1997; forget gates as Gers et al., 2000",
    .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "initial_c?", "mask?"}, .attrs = {A_ZERO},
-   .outputs = 6, .visible_outputs = 3, .infer = infer_lstm, .eval = eval_lstm, .scratch = scratch_lstm, .grad = grad_lstm,
+   .outputs = 6, .visible_outputs = 3, .infer = infer_lstm, .eval = eval_lstm, .scratch = scratch_lstm, .cost = cost_forward, .grad = grad_lstm,
    .sample = "F[2,3,4] F[4,8] F[2,8] F[8] F[2,2] F[2,2] | F[3,4,2] F[2,12] F[3,12] | "
              "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] | "
              "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] {zero_output_for_mask = true}"},
   {.name = "nn.lstm_grad", .summary = "The gradient of an LSTM in its gates before activation and its initial states.",
    .shapes = "dy, dh, dc, recurrent kernel, gates, cells before, mask → dgates, dh, dc",
    .inputs = {"dy", "dh", "dc", "recurrent_kernel", "gates", "before_c", "mask?"}, .attrs = {A_ZERO},
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_lstm_grad, .eval = eval_lstm_grad, .scratch = scratch_lstm_grad,
+   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_lstm_grad, .eval = eval_lstm_grad, .scratch = scratch_lstm_grad, .cost = cost_backward,
    .sample = "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] B[2,3]"},
   {.name = "nn.gru", .summary = "A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.",
    .shapes = "[n, t, f], [f, 3 u], [u, 3 u], [2, 3 u] or [3 u], [n, u], [n, t] → [n, t, u], [n, u]",
    .source = "Cho et al., 2014; reset after: the form of cuDNN",
    .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "mask?"}, .attrs = {A_ZERO, A_RESET}, .outputs = 5,
-   .visible_outputs = 2, .infer = infer_gru, .eval = eval_gru, .scratch = scratch_gru, .grad = grad_gru,
+   .visible_outputs = 2, .infer = infer_gru, .eval = eval_gru, .scratch = scratch_gru, .cost = cost_forward, .grad = grad_gru,
    .sample = "F[2,3,4] F[4,6] F[2,6] F[2,6] F[2,2] | F[2,3,4] F[4,6] F[2,6] F[6] F[2,2] {reset_after = false} | "
              "F[2,4,3] F[3,6] F[2,6] F[2,6] F[2,2] B[2,4] | F[3,4,2] F[2,9] F[3,9] | "
              "F[2,4,3] F[3,6] F[2,6] F[6] F[2,2] B[2,4] {reset_after = false, zero_output_for_mask = true}"},
   {.name = "nn.gru_grad", .summary = "The gradient of a GRU in its gates before activation and its initial state.",
    .shapes = "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of states, dh",
    .inputs = {"dy", "dh", "recurrent_kernel", "gates", "before", "inner", "mask?"}, .attrs = {A_ZERO, A_RESET},
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_gru_grad, .eval = eval_gru_grad, .scratch = scratch_gru_grad,
+   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_gru_grad, .eval = eval_gru_grad, .scratch = scratch_gru_grad, .cost = cost_backward,
    .sample = "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] | "
              "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] B[2,3] {reset_after = false}"},
   {0}};
