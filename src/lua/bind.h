@@ -31,6 +31,7 @@ typedef struct State {
   char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
   HostCalls *host; /* requests of other threads for this state's own */
+  struct Job *job; /* that runs on a thread; NULL: none */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 
@@ -92,6 +93,17 @@ void bind_mark_line(lua_State *L, Graph *g);
 /* Compile a root trace and push the program; frees the trace. Raises. */
 void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name);
 
+#define PROGRAM_NAME "ipulua.Program"
+Program *bind_check_program(lua_State *L, int index);
+/* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].
+ * Pushes what owns it (two values). */
+Tensor **bind_arguments(lua_State *L, int index, const Program *p);
+void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes them over */
+
+/* ---- jobs (job.c) ---- */
+/* Wait for the job that runs, if it uses v (NULL: for any). */
+void bind_settle(lua_State *L, const Variable *v);
+
 /* ---- the graph of sessions (graph.c) ---- */
 TraceRef *bind_graph(lua_State *L); /* made at first use */
 /* A symbolic tensor of the graph, or a variable that sessions read. */
@@ -109,6 +121,8 @@ void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
+void bind_open_host(lua_State *L);
+void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
