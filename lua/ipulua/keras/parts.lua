@@ -164,7 +164,7 @@ function parts.config(self)
   for _, row in ipairs(c.argument_rows or {}) do
     local name = row[1]
     local kind = c.argument_kinds[name]
-    local value = self[name]
+    local value = rawget(self, name)
     if kind then value = parts.serialize(kind, value) end
     config[name] = value
   end
