@@ -125,8 +125,9 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
     if (extra[i] >= w->stride[i])
       return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld", (long long)extra[i],
                   (long long)w->stride[i]);
-    w->pad[i] = same ? reach / 2 : 0;
-    w->in[i] = most((w->out[i] - 1) * w->stride[i] + reach - 2 * w->pad[i] + extra[i], 0);
+    int64_t covered = (w->out[i] - 1) * w->stride[i] + reach;
+    w->in[i] = most(covered - (same ? reach / 2 * 2 : 0) + extra[i], 0);
+    w->pad[i] = same ? most(covered - w->in[i], 0) / 2 : 0; /* as SAME pads an image of that extent */
   }
   return s;
 }
