@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local creation = require "ipulua.creation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -168,25 +169,35 @@ function data.from_generator(...)
   return Dataset(core.data.from_generator(open, types), template)
 end
 
----Elements of several datasets side by side; ends with the shortest.
+local function shifted(template, by)
+  if template.leaf then return {leaf = template.leaf + by} end
+  local items = {}
+  for i, item in ipairs(template.items) do items[i] = {item[1], shifted(item[2], by)} end
+  return {items = items}
+end
+
+---Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
 function data.zip(...)
-  local list = {...}
-  if #list == 1 and structure.is_plain(list[1]) then list = list[1] end
-  local handles, items, offset = {}, {}, 0
-  for i, d in ipairs(list) do
-    if not class.is_a(d, Dataset) then blame.error("zip: argument " .. i .. " is no dataset", "type") end
-    handles[i] = d.handle
-    local function shift(t)
-      if t.leaf then return {leaf = t.leaf + offset} end
-      local inner = {}
-      for k, item in ipairs(t.items) do inner[k] = {item[1], shift(item[2])} end
-      return {items = inner}
+  local given = {...}
+  if #given == 1 and structure.is_plain(given[1]) then given = given[1] end
+  local handles, offset = {}, 0
+  local function walk(value, name)
+    if class.is_a(value, Dataset) then
+      handles[#handles + 1] = value.handle
+      local template = shifted(value.template, offset)
+      offset = offset + #value.handle:types()
+      return template
     end
-    items[i] = {i, shift(d.template)}
-    offset = offset + #d.handle:types()
+    if not structure.is_plain(value) then
+      blame.error(string.format("zip: argument %s is no dataset, it is %s", name, args.describe(value)), "type")
+    end
+    local items = {}
+    for i, key in ipairs(structure.sorted_keys(value)) do items[i] = {key, walk(value[key], tostring(key))} end
+    return {items = items}
   end
+  local template = walk(given, "")
   if #handles == 0 then blame.error("zip: no dataset is given", "value") end
-  return Dataset(core.data.zip(handles), {items = items})
+  return Dataset(core.data.zip(handles), template)
 end
 
 -- ---- functions on elements ----
@@ -267,34 +278,91 @@ local function trace_function(who, f, dataset)
   return program, template, retrace, unknown_results(program:result_types(), other:result_types())
 end
 
-local function call_with(f, template, leaves)
-  local given, n = spread(template, leaves)
+-- Components that are datasets themselves (windows) come as datasets.
+local function present(dataset, leaves)
+  local shown = leaves
+  for i, t in ipairs(dataset.handle:types()) do
+    if t.nested then
+      if shown == leaves then shown = table.move(leaves, 1, #leaves, 1, {}) end
+      shown[i] = Dataset(core.data.from_slices{leaves[i]}, single)
+    end
+  end
+  return shown
+end
+
+local function call_with(f, dataset, leaves)
+  local given, n = spread(dataset.template, present(dataset, leaves))
   return wrap_results(table.pack(f(table.unpack(given, 1, n))))
 end
 
--- What an eager function makes of the first element tells what it makes of all.
-local function eager_spec(who, f, dataset)
-  local first = dataset.handle:iterator():next()
-  if not first then blame.error(who .. ": the dataset is empty, so an eager function's result is unknown", "value") end
-  local leaves, template = components(call_with(f, dataset.template, first), who)
-  local types = {}
-  for i, leaf in ipairs(leaves) do
-    local dtype, shape = core.type_of(leaf)
-    types[i] = {dtype = dtype, shape = shape}
-  end
-  return types, template
+-- The first element, or zeros of the right shapes when there is none. Looking at it changes no shuffle.
+local function sample(dataset)
+  local it = dataset.handle:iterator(true)
+  local leaves = it:next()
+  it:close()
+  if leaves then return leaves, true end
+  leaves = {}
+  for i, t in ipairs(representative(dataset.handle:types(), 1)) do leaves[i] = creation.zeros(t.shape, {dtype = t.dtype}) end
+  return leaves, false
 end
 
-local map_spec <const> = {{"f", "callable"}, {"num_parallel_calls", "integer", 0}, {"eager", "boolean", false}, {"deterministic", "boolean", true}}
+-- What a Lua function makes of the first element tells what it makes of all; the first time that this element comes, it
+-- isn't computed again, so that the script sees one call for each element.
+local function with_sample(dataset, compute)
+  local input, real = sample(dataset)
+  local output = compute(input)
+  local function f(leaves)
+    if not real then return compute(leaves) end
+    local same = core.data.same(leaves, input)
+    local known = output
+    input, output, real = nil, nil, false
+    if same then return known end
+    return compute(leaves)
+  end
+  return f, output
+end
 
----f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead.
+local map_spec <const> = {
+  {"f", "callable"}, {"num_parallel_calls", "integer", 0}, {"eager", "boolean", false}, {"deterministic", "boolean", true},
+  {"output_types", "any", optional = true}, {"output_shapes", "any", optional = true},
+}
+
+-- A Lua function called for each element, on the script's thread.
+local function map_eager(self, a)
+  local types, template
+  if a.output_types then
+    types, template = generator_types(a.output_types, a.output_shapes)
+    return Dataset(self.handle:map_host(function(leaves)
+      return checked_element("map", template, types, call_with(a.f, self, leaves))
+    end, types), template)
+  end
+  local unknown = has_unknown(self.handle:types())
+  local function compute(leaves)
+    local value = call_with(a.f, self, leaves)
+    if types then return checked_element("map", template, types, value) end
+    local list
+    list, template = components(value, "map")
+    types = {}
+    for i, leaf in ipairs(list) do
+      local dtype, shape = core.type_of(leaf)
+      -- of elements that differ in shape the results may, too
+      for k in ipairs(unknown and shape or {}) do shape[k] = -1 end
+      types[i] = {dtype = dtype, shape = shape}
+    end
+    return list
+  end
+  local f = with_sample(self, compute)
+  return Dataset(self.handle:map_host(f, types), template)
+end
+
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
+---is learnt from the first element, unless output_types and output_shapes say it.
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
-  if a.eager then
-    local types, template = eager_spec("map", a.f, self)
-    local f = function(leaves) return checked_element("map", template, types, call_with(a.f, self.template, leaves)) end
-    return Dataset(self.handle:map_host(f, types), template)
+  if a.num_parallel_calls < 0 and a.num_parallel_calls ~= data.AUTOTUNE then
+    blame.error("map: 'num_parallel_calls' must not be negative, got " .. a.num_parallel_calls, "value")
   end
+  if a.eager then return map_eager(self, a) end
   local program, template, retrace, results = trace_function("map", a.f, self)
   return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
 end
@@ -306,7 +374,7 @@ function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   if a.eager then
     return Dataset(self.handle:filter_host(function(leaves)
-      return {core.tensor(call_with(a.predicate, self.template, leaves), "bool")}
+      return {core.tensor(call_with(a.predicate, self, leaves), "bool")}
     end), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
@@ -317,15 +385,19 @@ end
 -- f makes a dataset of an element; what the first one's elements are holds for all.
 local function dataset_function(who, f, dataset)
   local template
-  local function make(leaves)
-    local made = call_with(f, dataset.template, leaves)
+  local make, first = with_sample(dataset, function(leaves)
+    local made = call_with(f, dataset, leaves)
     if not class.is_a(made, Dataset) then blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type") end
     template = template or made.template
     return made.handle
+  end)
+  local types = first:types()
+  -- the datasets of other elements may be longer or shorter batches and windows
+  if has_unknown(dataset.handle:types()) then
+    for _, t in ipairs(types) do
+      for k in ipairs(t.shape) do t.shape[k] = -1 end
+    end
   end
-  local first = dataset.handle:iterator():next()
-  if not first then blame.error(who .. ": the dataset is empty", "value") end
-  local types = make(first):types()
   return make, types, template
 end
 
@@ -340,9 +412,12 @@ function Dataset:interleave(...)
   return Dataset(self.handle:interleave(make, types, a.cycle_length, a.block_length), template)
 end
 
+local flat_map_spec <const> = {{"f", "callable"}}
+
 ---Elements of the datasets that f makes, one dataset after another.
-function Dataset:flat_map(f)
-  local make, types, template = dataset_function("flat_map", f, self)
+function Dataset:flat_map(...)
+  local a = args.check("flat_map", flat_map_spec, ...)
+  local make, types, template = dataset_function("flat_map", a.f, self)
   return Dataset(self.handle:flat_map(make, types), template)
 end
 
@@ -361,19 +436,54 @@ local padded_spec <const> = {
   {"drop_remainder", "boolean", false},
 }
 
+-- A value for each component: one for all, or in the element's structure.
+local function for_components(who, what, template, given, is_value, count)
+  if is_value(given) then
+    local list = {}
+    for i = 1, count do list[i] = given end
+    return list
+  end
+  local list = {}
+  local function walk(t, value)
+    if t.leaf then
+      if not is_value(value) then
+        blame.error(string.format("%s: '%s' must have the element's structure", who, what), "type")
+      end
+      list[t.leaf] = value
+      return
+    end
+    if not structure.is_plain(value) then
+      blame.error(string.format("%s: '%s' must have the element's structure", who, what), "type")
+    end
+    for _, item in ipairs(t.items) do walk(item[2], value[item[1]]) end
+  end
+  walk(template, given)
+  return list
+end
+
+local function is_shape_list(v)
+  if not structure.is_plain(v) then return false end
+  for _, extent in pairs(v) do
+    if math.type(extent) ~= "integer" then return false end
+  end
+  return true
+end
+
+local function is_number_or_tensor(v) return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v) end
+
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
 function Dataset:padded_batch(...)
   local a = args.check("padded_batch", padded_spec, ...)
   local types, shapes, values = self.handle:types(), nil, nil
-  if a.padded_shapes then
-    local list = #types == 1 and {a.padded_shapes} or a.padded_shapes
+  if a.padded_shapes ~= nil then
+    local list = for_components("padded_batch", "padded_shapes", self.template, a.padded_shapes, is_shape_list, #types)
     shapes = {}
     for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
   end
   if a.padding_values ~= nil then
-    local list = type(a.padding_values) == "table" and a.padding_values or nil
+    local list = for_components("padded_batch", "padding_values", self.template, a.padding_values, is_number_or_tensor, #types)
     values = {}
-    for i, t in ipairs(types) do values[i] = core.tensor(list and list[i] or a.padding_values, t.dtype) end
+    for i, t in ipairs(types) do values[i] = core.tensor(list[i], t.dtype) end
   end
   return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values), self.template)
 end
@@ -415,16 +525,12 @@ function Dataset:shard(...)
   return Dataset(self.handle:shard(a.num_shards, a.index), self.template)
 end
 
-local function shifted(template, by)
-  if template.leaf then return {leaf = template.leaf + by} end
-  local items = {}
-  for i, item in ipairs(template.items) do items[i] = {item[1], shifted(item[2], by)} end
-  return {items = items}
-end
+local enumerate_spec <const> = {{"start", "integer", 0}}
 
 ---Pairs of an int64 number and the element.
-function Dataset:enumerate(start)
-  return Dataset(self.handle:enumerate(start or 0), {items = {{1, single}, {2, shifted(self.template, 1)}}})
+function Dataset:enumerate(...)
+  local a = args.check("enumerate", enumerate_spec, ...)
+  return Dataset(self.handle:enumerate(a.start), {items = {{1, single}, {2, shifted(self.template, 1)}}})
 end
 
 function Dataset:concatenate(other)
@@ -432,15 +538,26 @@ function Dataset:concatenate(other)
   return Dataset(self.handle:concatenate(other.handle), self.template)
 end
 
-function Dataset:cache(filename) return Dataset(self.handle:cache(filename), self.template) end
+local cache_spec <const> = {{"filename", "string", ""}}
+
+---Keep what the first full pass reads, in memory or in a file.
+function Dataset:cache(...)
+  local a = args.check("cache", cache_spec, ...)
+  return Dataset(self.handle:cache(a.filename), self.template)
+end
+
+local prefetch_spec <const> = {{"buffer_size", "integer", data.AUTOTUNE}}
 
 ---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
-function Dataset:prefetch(n) return Dataset(self.handle:prefetch(n or data.AUTOTUNE), self.template) end
+function Dataset:prefetch(...)
+  local a = args.check("prefetch", prefetch_spec, ...)
+  return Dataset(self.handle:prefetch(a.buffer_size), self.template)
+end
 
 ---Options of other frameworks' pipelines are accepted; order is always deterministic here.
 function Dataset:with_options() return self end
 
-local buffer_spec <const> = {{"dataset", "table"}, {"buffer_size", "integer"}}
+local buffer_spec <const> = {{"dataset", Dataset}, {"buffer_size", "integer"}}
 
 ---The first buffer_size elements, kept in memory.
 function data.BufferDataset(...)
@@ -463,31 +580,32 @@ function Dataset:__index(name)
   return rawget(Dataset, name)
 end
 
--- Components that are datasets themselves come as datasets.
-local function present(self, leaves)
-  for i, t in ipairs(self.handle:types()) do
-    if t.nested then leaves[i] = Dataset(core.data.from_slices{leaves[i]}, single) end
-  end
-  return leaves
+function Dataset:__tostring()
+  local specs = {}
+  for i, t in ipairs(self.handle:types()) do specs[i] = structure.type_text(t.dtype, t.shape) end
+  return string.format("Dataset(%s: %s)", (self.handle:describe()), table.concat(specs, ", "))
 end
 
-local function nested(self)
-  for _, t in ipairs(self.handle:types()) do
-    if t.nested then return true end
-  end
-  return false
+-- A function that gives one element after another, and the C iterator.
+local function reader(self)
+  local it = self.handle:iterator()
+  return function()
+    local leaves = it:next()
+    if not leaves then
+      it:close() -- its threads and buffers
+      return nil
+    end
+    local given, n = spread(self.template, present(self, leaves))
+    return table.unpack(given, 1, n)
+  end, it
 end
+
+local closer_meta <const> = {__close = function(self) self.it:close() end}
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
 function Dataset:iter()
-  local it, has_nested = self.handle:iterator(), nested(self)
-  return function()
-    local leaves = it:next()
-    if not leaves then return nil end
-    if has_nested then present(self, leaves) end
-    local given, n = spread(self.template, leaves)
-    return table.unpack(given, 1, n)
-  end
+  local step, it = reader(self)
+  return step, nil, nil, setmetatable({it = it}, closer_meta)
 end
 
 -- ---- infeeds ----
@@ -533,7 +651,7 @@ function IPUInfeedQueue:init(...)
   local depth = a.prefetch_depth or 0
   if depth == 0 then depth = 3 end
   if depth < 1 or depth > 255 then
-    blame.error("IPUInfeedQueue: 'prefetch_depth' must be 1 to 255, got " .. depth, "value")
+    blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
@@ -543,10 +661,19 @@ function IPUInfeedQueue:init(...)
 end
 
 ---Start the queue; the first program that reads it does so by itself.
-function IPUInfeedQueue:initializer() self.queue:open() end
+function IPUInfeedQueue:initializer()
+  if self.initialised then
+    blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be called again", "value")
+  end
+  self.queue:open()
+  self.initialised = true
+end
 
 ---Free it; a new start begins with the dataset's first element.
-function IPUInfeedQueue:deleter() self.queue:close() end
+function IPUInfeedQueue:deleter()
+  self.queue:close()
+  self.initialised = false
+end
 
 function IPUInfeedQueue:get_next()
   blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")
@@ -586,12 +713,24 @@ end
 local HostIterator = class.new("HostIterator")
 
 function HostIterator:init(dataset)
-  self.step = dataset:iter()
+  self.step, self.it = reader(dataset)
   self.element_spec = dataset.element_spec
+  -- a BufferDataset says so when more is asked of it than it holds
+  self.strict = (dataset.handle:describe()) == "BufferDataset"
+end
+
+local function check_end(self, first, ...)
+  if first == nil and self.strict then
+    blame.error("iterator:next: the BufferDataset has no more elements", "out_of_range")
+  end
+  return first, ...
 end
 
 ---The next element; nothing at the end.
-function HostIterator:next() return self.step() end
+function HostIterator:next() return check_end(self, self.step()) end
+
+---Give back its threads and buffers; there are no more elements then.
+function HostIterator:close() self.it:close() end
 
 ---Inside a strategy an infeed, elsewhere an iterator on the host.
 function Dataset:iterator()
@@ -599,5 +738,10 @@ function Dataset:iterator()
   if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
   return HostIterator(self)
 end
+
+-- Readers of files load when first asked for.
+setmetatable(data, {__index = function(_, name)
+  return type(name) == "string" and name:find("^from_") and require("ipulua.data_files")[name] or nil
+end})
 
 return data

@@ -409,11 +409,11 @@ static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int6
   return in ? consume(dataset_window(e, "spec.lua:16", in, size, shift, stride, drop), in) : NULL;
 }
 static Dataset *window_sums(Error *e, Dataset *in) {
-  HostFunction f = {NULL, window_sum, NULL};
+  ScriptFunction f = {NULL, window_sum, NULL};
   return in ? consume(dataset_map_host(e, "spec.lua:17", in, 1, &int_scalar, f), in) : NULL;
 }
 static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block) {
-  HostFunction f = {NULL, make_numbers, NULL};
+  ScriptFunction f = {NULL, make_numbers, NULL};
   return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in) : NULL;
 }
 static Dataset *padded(Error *e, Dataset *in, int64_t size, bool drop) {

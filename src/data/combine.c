@@ -179,7 +179,7 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
  * place to the next. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
-  HostFunction function;
+  ScriptFunction function;
   int cycle_length;
   int64_t block_length;
 } InterleaveDataset;
@@ -241,7 +241,7 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Status status = stage_check_cancelled(s, e);
   if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
-  status = host_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL, 0,
+  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL, 0,
                               &p->dataset, e);
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
@@ -308,7 +308,7 @@ static Status interleave_next_into(Stage *s, void *const *out, bool *end, Error 
 }
 
 static void interleave_free(Dataset *d) {
-  const HostFunction *f = &((InterleaveDataset *)d)->function;
+  const ScriptFunction *f = &((InterleaveDataset *)d)->function;
   if (f->release) f->release(f->context);
 }
 
@@ -323,7 +323,7 @@ static const StageClass flat_map_class = {
     .next_into = interleave_next_into};
 
 static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                               const Type *types, HostFunction f, int cycle_length, int64_t block_length) {
+                               const Type *types, ScriptFunction f, int cycle_length, int64_t block_length) {
   Dataset *d = dataset_new(e, source, class, 1, &in, count);
   if (!d) {
     if (f.release) f.release(f.context);
@@ -335,7 +335,7 @@ static Dataset *new_interleave(Error *e, const char *source, const StageClass *c
   return dataset_finish(e, d);
 }
 
-Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f,
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
                             int64_t cycle_length, int64_t block_length) {
   enum { MOST = 1 << 20 };
   if (cycle_length >= 1 && cycle_length <= MOST && block_length >= 1)
@@ -346,6 +346,6 @@ Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count
                      (long long)cycle_length, (long long)block_length);
 }
 
-Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f) {
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
   return new_interleave(e, source, &flat_map_class, in, count, types, f, 1, 1);
 }

@@ -34,12 +34,12 @@ enum { MAP_WORKERS = 256 };
 
 /* A function on elements that runs on the script's thread, in Lua. One of out (new references) and dataset (a
  * new reference) is wanted, the other NULL. */
-typedef struct HostFunction {
+typedef struct ScriptFunction {
   void *context;
   Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count, Dataset **dataset,
                  Error *e);
   void (*release)(void *context); /* on the script's thread; may be NULL */
-} HostFunction;
+} ScriptFunction;
 
 /* Elements from the script; everything is called on its thread. Each open starts from the beginning. */
 typedef struct Generator {
@@ -74,13 +74,13 @@ Dataset *dataset_from_generator(Error *e, const char *source, int count, const T
 
 /* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many as threads. */
 Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, int parallel);
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f);
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate);
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, HostFunction predicate);
+Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate);
 /* f makes a dataset of each element; types are the components of all of them. */
-Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f,
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
                             int64_t cycle_length, int64_t block_length);
-Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f);
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
 
 /* Grouping. */
 Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder);

@@ -142,7 +142,7 @@ Status function_find(Function *f, Stage *s, Tensor *const *in, const MapFunction
 
 typedef struct CallRequest {
   DatasetRequest base;
-  const HostFunction *function;
+  const ScriptFunction *function;
   int in_count, out_count;
   bool wants_dataset;
   Dataset *made;
@@ -164,7 +164,7 @@ static void call_free(HostRequest *request) {
   free(r);
 }
 
-Status host_function_call(const HostFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
                           Dataset **dataset, Error *e) {
   CallRequest *r = calloc(1, sizeof *r + (size_t)(in_count + out_count) * sizeof *r->tensor);
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");

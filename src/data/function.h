@@ -30,6 +30,6 @@ int function_take_worker(Function *f);
 void function_return_worker(Function *f, int worker);
 
 /* Call f on the script's thread, whichever thread this is. Of s's dataset, which the call keeps alive. */
-Status host_function_call(const HostFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
                           Dataset **dataset, Error *e);
 #endif

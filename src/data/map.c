@@ -364,7 +364,7 @@ Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction p
 /* The same on the script's thread. */
 typedef struct HostDataset {
   Dataset base;
-  HostFunction function;
+  ScriptFunction function;
 } HostDataset;
 
 typedef struct HostStage {
@@ -385,7 +385,7 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   int in_count = s->input->dataset->count;
   Status status = stage_next(s->input, in, end, e);
   if (status != OK || *end) return status;
-  status = host_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out, s->dataset->count,
+  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out, s->dataset->count,
                               NULL, e);
   tensors_release(in, in_count);
   if (status != OK) return status;
@@ -401,7 +401,7 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
     Status status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, in, end, e);
     if (status != OK || *end) return status;
-    status = host_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
+    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
     bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
     tensor_release(answer);
     answer = NULL;
@@ -413,7 +413,7 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static void host_free(Dataset *d) {
-  const HostFunction *f = &((HostDataset *)d)->function;
+  const ScriptFunction *f = &((HostDataset *)d)->function;
   if (f->release) f->release(f->context);
 }
 
@@ -426,14 +426,14 @@ static const StageClass filter_host_class = {
     .open = host_open, .close = host_close, .next = filter_host_next};
 
 static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                              HostFunction f) {
+                              ScriptFunction f) {
   Dataset *d = dataset_new(e, source, class, 1, &in, count);
   if (d) ((HostDataset *)d)->function = f;
   else if (f.release) f.release(f.context);
   return d;
 }
 
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, HostFunction f) {
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
   Dataset *d = new_with_host(e, source, &map_host_class, in, count, f);
   if (!d) return NULL;
   d->cardinality = in->cardinality;
@@ -441,7 +441,7 @@ Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, 
   return dataset_finish(e, d);
 }
 
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, HostFunction predicate) {
+Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
   Dataset *d = new_with_host(e, source, &filter_host_class, in, in->count, predicate);
   if (!d) return NULL;
   copy_components(d, in);

@@ -97,6 +97,27 @@ static int read_tensors(lua_State *L, int index, Tensor **out) {
   return n;
 }
 
+static bool same_tensor(const Tensor *a, const Tensor *b, Error *e) {
+  if (!type_equal(&a->type, &b->type)) return false;
+  Tensor *x = tensor_dense(e, (Tensor *)(uintptr_t)a), *y = x ? tensor_dense(e, (Tensor *)(uintptr_t)b) : NULL;
+  bool same = y && !memcmp(x->data, y->data, type_bytes(&a->type));
+  tensor_release(x);
+  tensor_release(y);
+  return same;
+}
+
+/* (list, list) Are the tensors equal, bit by bit? */
+static int same(lua_State *L) {
+  Tensor *a[MOST_COMPONENTS], *b[MOST_COMPONENTS];
+  int n = read_tensors(L, 1, a);
+  bool equal = read_tensors(L, 2, b) == n;
+  Error e = {0};
+  for (int i = 0; i < n && equal; i++) equal = same_tensor(a[i], b[i], &e);
+  bind_check(L, &e);
+  lua_pushboolean(L, equal);
+  return 1;
+}
+
 /* ---- sources ---- */
 
 static int from_tensors(lua_State *L) {
@@ -355,8 +376,8 @@ static Status call_host(void *context, Tensor *const *in, int in_count, Tensor *
   return s;
 }
 
-static HostFunction host_function(lua_State *L, int index) {
-  return (HostFunction){callback_new(L, index), call_host, release_callback};
+static ScriptFunction script_function(lua_State *L, int index) {
+  return (ScriptFunction){callback_new(L, index), call_host, release_callback};
 }
 
 static int map_host(lua_State *L) { /* (dataset, function, types) */
@@ -366,7 +387,7 @@ static int map_host(lua_State *L) { /* (dataset, function, types) */
   Dataset **u = new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return made(L, u, dataset_map_host(&e, at, in, n, types, host_function(L, 2)), &e);
+  return made(L, u, dataset_map_host(&e, at, in, n, types, script_function(L, 2)), &e);
 }
 
 static int filter_host(lua_State *L) { /* (dataset, function) */
@@ -374,7 +395,7 @@ static int filter_host(lua_State *L) { /* (dataset, function) */
   Dataset **u = new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return made(L, u, dataset_filter_host(&e, at, in, host_function(L, 2)), &e);
+  return made(L, u, dataset_filter_host(&e, at, in, script_function(L, 2)), &e);
 }
 
 static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block) */
@@ -385,7 +406,7 @@ static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block
   Dataset **u = new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return made(L, u, dataset_interleave(&e, at, in, n, types, host_function(L, 2), cycle, block), &e);
+  return made(L, u, dataset_interleave(&e, at, in, n, types, script_function(L, 2), cycle, block), &e);
 }
 
 static int flat_map(lua_State *L) { /* (dataset, function, types) */
@@ -395,7 +416,7 @@ static int flat_map(lua_State *L) { /* (dataset, function, types) */
   Dataset **u = new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return made(L, u, dataset_flat_map(&e, at, in, n, types, host_function(L, 2)), &e);
+  return made(L, u, dataset_flat_map(&e, at, in, n, types, script_function(L, 2)), &e);
 }
 
 /* ---- the rest: a line or two each ---- */
@@ -503,6 +524,14 @@ static int zip(lua_State *L) { /* (list of datasets) */
 
 /* ---- files ---- */
 
+static void push_names(lua_State *L, const ImageFolder *f) {
+  lua_createtable(L, f->class_count, 0);
+  for (int i = 0; i < f->class_count; i++) {
+    lua_pushstring(L, f->class_name[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 /* A tensor that a reader is going to give: its userdata is there first. */
 static int read_tensor(lua_State *L, Status (*read)(Error *, const char *, Tensor **)) {
   const char *path = luaL_checkstring(L, 1);
@@ -564,6 +593,18 @@ static int read_csv(lua_State *L) {
   return 1;
 }
 
+static int csv_columns(lua_State *L) { /* (path, separator) → names */
+  const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 2);
+  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0); /* holds names, which may not be lost when Lua raises */
+  *f = (ImageFolder){0};
+  luaL_setmetatable(L, FOLDER_NAME);
+  Error e = {0};
+  csv_first_record(&e, path, separator[0], &f->class_name, &f->class_count);
+  bind_check(L, &e);
+  push_names(L, f);
+  return 1;
+}
+
 /* What a file of named tensors holds, as a table; the names in the file's order as a list. */
 static int read_named(lua_State *L) { /* (path, zipped) */
   const char *path = luaL_checkstring(L, 1);
@@ -612,11 +653,7 @@ static int from_images(lua_State *L) { /* (path, height, width, channels) → da
   Error e = {0};
   image_folder_list(&e, path, f);
   bind_check(L, &e);
-  lua_createtable(L, f->class_count, 0);
-  for (int i = 0; i < f->class_count; i++) {
-    lua_pushstring(L, f->class_name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  push_names(L, f);
   Dataset **u = new_dataset(L);
   made(L, u, dataset_from_images(&e, bind_where(L), f, height, width, channels), &e);
   lua_insert(L, -2);
@@ -818,9 +855,9 @@ void bind_open_dataset(lua_State *L) {
   static const luaL_Reg functions[] = {{"from_tensors", from_tensors}, {"from_slices", from_slices}, {"range", range},
                                        {"from_generator", from_generator}, {"zip", zip}, {"new_infeed", new_infeed},
                                        {"read_idx", read_idx}, {"read_npy", read_npy}, {"read_bytes", read_bytes},
-                                       {"read_characters", read_characters}, {"read_cifar", read_cifar}, {"read_csv", read_csv},
+                                       {"read_characters", read_characters}, {"read_cifar", read_cifar}, {"read_csv", read_csv}, {"csv_columns", csv_columns},
                                        {"read_named", read_named}, {"from_lines", from_lines}, {"from_images", from_images},
-                                       {"draw_digits", draw_digits}, {NULL, NULL}};
+                                       {"draw_digits", draw_digits}, {"same", same}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"map", map}, {"filter", filter}, {"map_host", map_host}, {"filter_host", filter_host}, {"interleave", interleave},
       {"flat_map", flat_map}, {"batch", batch}, {"padded_batch", padded_batch}, {"unbatch", unbatch}, {"window", window},

@@ -136,9 +136,14 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   if (m->kernel == VERTEX_SLIC) p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  double least = p.weight_bytes / (double)s->t->exchange_bytes_per_cycle;
+  if (m->kernel == VERTEX_AMP_NX1)
+    least += share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
+  const Plan *best = s->best;
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
   p.compute = kernel_cycles(s, b, share, in, out, taps);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
-  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   finish_plan(s->t, u, &p);
   if (is_better(&p, s->best)) *s->best = p;
 }
@@ -322,14 +327,28 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   return c;
 }
 
-Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+static ConvShape clamp_shape(const ConvShape *s) {
+  ConvShape c = *s;
+  c.batch = clamp_extent(s->batch), c.groups = clamp_extent(s->groups);
+  c.in_channels = clamp_extent(s->in_channels), c.out_channels = clamp_extent(s->out_channels);
+  for (int i = 0; i < COST_SPATIAL; i++) {
+    c.in[i] = clamp_extent(s->in[i]), c.out[i] = clamp_extent(s->out[i]), c.kernel[i] = clamp_extent(s->kernel[i]);
+    c.stride[i] = most(1, clamp_extent(s->stride[i]));
+  }
+  return c;
+}
+
+Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape, ConvPass pass,
                const PlanOptions *options) {
   static const PlanOptions defaults = {0};
   const PlanOptions *o = options ? options : &defaults;
+  ConvShape whole = clamp_shape(shape), *s = &whole;
   Cost c = cost_free();
+  if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
   int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double g = (double)s->groups, width = (double)s->in_channels;
-  if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
+  bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
+  if (empty) return c;
   c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
   Cost work;
   if (pass == CONV_WEIGHTS) {

@@ -139,19 +139,22 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
                      Plan *best) {
   int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain);
   Plan p = {.kernel = u->kernel, .group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
-  int64_t rows = idiv(q->m, room < q->m ? room : q->m);
-  int64_t in = idiv(in_groups, ks), out = idiv(out_groups, ns);
-  double share = (double)p.group_share;
+  int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks), out = idiv(out_groups, ns);
+  double share = (double)p.group_share, in_width = (double)in * (double)u->group;
+  double out_width = (double)out * (double)q->grain, r = (double)rows;
   p.row_split = idiv(q->m, rows);
   p.written_narrow = u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
-  double in_width = (double)in * (double)u->group, out_width = (double)out * (double)q->grain;
-  p.outputs = share * (double)rows * out_width;
-  p.input_bytes = share * (double)rows * in_width * (double)u->element;
+  p.outputs = share * r * out_width;
+  p.input_bytes = share * r * in_width * (double)u->element;
   p.weight_bytes = share * in_width * out_width * (double)u->element;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  /* Most cuts are far from the best: what they send and multiply at least tells. */
+  double least = p.weight_bytes / (double)t->exchange_bytes_per_cycle;
+  if (u->kernel == VERTEX_AMP_1X1) least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
-  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   finish_plan(t, u, &p);
   if (is_better(&p, best)) *best = p;
 }
@@ -184,6 +187,7 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
       Problem part = *q;
       if (adds) part.k = idiv(q->k, parts[i]), part.limit -= outputs / tiles * (double)u->sum;
       else part.n = idiv(q->n, parts[i]);
+      if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit) continue; /* not even the results fit */
       Plan p = search(t, u, &part);
       if (!p.fits) continue;
       double n = (double)parts[i];

@@ -22,7 +22,7 @@ void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, 
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
-static inline int64_t idiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
 
 /* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
 #define EXTENT_MAX ((int64_t)1 << 52)

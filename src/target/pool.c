@@ -18,7 +18,7 @@ static double halo(double points, double side, double stride, int rank) {
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
   Cost c = cost_free();
   int last = s->rank - 1;
-  double channels = (double)s->batch * (double)(s->groups * s->in_channels);
+  double channels = (double)s->batch * (double)s->groups * (double)s->in_channels;
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
   double in = channels * product(s->in, s->rank), out = channels * product(s->out, s->rank);
   if (in <= 0 || out <= 0) return c;

@@ -85,8 +85,9 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
   Cost c = cost_free();
   if (rows <= 0 || extent <= 0 || k <= 0) return c;
   if (k >= extent) return cost_sort(t, d, rows, extent);
+  rows = clamp_extent(rows), extent = clamp_extent(extent), k = clamp_extent(k);
   int64_t runs = idiv(extent, k);
-  c = cost_sort(t, d, rows * runs, k);
+  c = cost_sort(t, d, times(rows, runs), k);
   double levels = ceil(log2((double)k + 1)), left = (double)rows * (double)extent;
   for (int64_t r = runs; r > 1; r = idiv(r, 2)) {
     double share = tile_share(t, d, left);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -276,4 +277,38 @@ Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **
   s = csv_parse(e, path, data, bytes, options, out);
   free(data);
   return s;
+}
+
+static Status collect_fields(Csv *c, char ***fields, int *count) {
+  int capacity = 0;
+  skip_empty_lines(c);
+  for (Ending ending = c->at == c->bytes ? TEXT_ENDS : FIELD_ENDS; ending == FIELD_ENDS;) {
+    Status s = read_field(c, &ending);
+    if (s != OK) return s;
+    if (c->column > COLUMN_LIMIT) return wrong(c, "too many columns");
+    char *copy = strdup(c->field.data);
+    if (!copy || !array_reserve(fields, &capacity, *count + 1, sizeof **fields)) {
+      free(copy);
+      return fail(c->error, ERR_OUT_OF_MEMORY, "out of memory");
+    }
+    (*fields)[(*count)++] = copy;
+  }
+  return OK;
+}
+
+Status csv_first_record(Error *e, const char *path, char separator, char ***fields, int *count) {
+  void *data;
+  size_t bytes;
+  *fields = NULL, *count = 0;
+  Status s = file_read(e, path, 0, true, &data, &bytes);
+  if (s != OK) return s;
+  Csv c = {.error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
+  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
+  s = collect_fields(&c, fields, count);
+  text_free(&c.field);
+  free(data);
+  if (s == OK) return OK;
+  for (int i = 0; i < *count; i++) free((*fields)[i]);
+  free(*fields);
+  return *fields = NULL, *count = 0, s;
 }

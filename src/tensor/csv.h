@@ -20,4 +20,6 @@ typedef struct CsvOptions {
 Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *options,
                  Tensor **out);
 Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **out); /* gzipped or not */
+/* The fields of the first record: the columns' names, if it is a header. free() each and the list. */
+Status csv_first_record(Error *e, const char *path, char separator, char ***fields, int *count);
 #endif
