@@ -22,7 +22,8 @@ enum {
   PARTIAL_BYTES = 8 << 20,
   MOST_CHUNKS = 16,
   MOST_PARTS = 8,
-  ONE_CHUNK_FLOPS = 400000
+  ONE_CHUNK_FLOPS = 400000,
+  LEAST_PIXELS = 28 /* of a row: two tiles */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -355,7 +356,7 @@ static void choose_blocks(Correlation *c) {
   c->block[2] = l[2].count;
   if (line_extent(&l[2], l[2].count) > 4 * pixels / height) {
     int64_t fit = (4 * pixels / height - line_extent(&l[2], 1)) / l[2].step + 1;
-    c->block[2] = least(most(fit, 28), l[2].count);
+    c->block[2] = least(most(fit, LEAST_PIXELS), l[2].count);
   }
   int64_t fit = (pixels / line_extent(&l[2], c->block[2]) - height) / l[1].step + 1;
   c->block[1] = least(most(fit, 1), l[1].count);
@@ -365,6 +366,9 @@ static void choose_blocks(Correlation *c) {
       flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   int64_t others = most(c->batch * l[0].count, 1);
   if (others < want) c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
+  others *= ceil_div(l[1].count, c->block[1]);
+  if (others < want)
+    c->block[2] = least(c->block[2], most(ceil_div(l[2].count, ceil_div(want, others)), LEAST_PIXELS));
   for (int i = 0; i < SPATIAL; i++) {
     c->blocks[i] = ceil_div(l[i].count, c->block[i]);
     c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
