@@ -21,8 +21,8 @@ local function check_input(i, x)
   local dtype, shape = core.type_of(x)
   for _, extent in ipairs(shape) do
     if extent < 0 then
-      blame.error(string.format("ipu_compiler.compile: input %d is %s; compiled functions need full static shapes, without -1", i,
-        structure.type_text(dtype, shape)), "value")
+      blame.error(string.format("ipu_compiler.compile: input %d is %s; compiled functions need full static shapes, without -1",
+        i, structure.type_text(dtype, shape)), "value")
     end
   end
   return x, dtype, shape
@@ -47,8 +47,8 @@ local function sort_results(results)
       saw_operation = true
     elseif x ~= nil then
       if not is_value(x) and type(x) ~= "number" and type(x) ~= "boolean" then
-        blame.error(string.format("ipu_compiler.compile: result %d of the computation must be a tensor or an operation, got %s", i,
-          args.describe(x)), "value")
+        blame.error(string.format("ipu_compiler.compile: result %d of the computation must be a tensor or an operation, got %s",
+          i, args.describe(x)), "value")
       end
       if saw_operation then
         blame.error("ipu_compiler.compile: the computation returned a tensor after an operation; tensors come first", "value")

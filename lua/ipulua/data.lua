@@ -651,7 +651,7 @@ function IPUInfeedQueue:init(...)
   local depth = a.prefetch_depth or 0
   if depth == 0 then depth = 3 end
   if depth < 1 or depth > 255 then
-    blame.error("IPUInfeedQueue: 'prefetch_depth' must be 1 to 255, got " .. depth, "value")
+    blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
@@ -661,10 +661,19 @@ function IPUInfeedQueue:init(...)
 end
 
 ---Start the queue; the first program that reads it does so by itself.
-function IPUInfeedQueue:initializer() self.queue:open() end
+function IPUInfeedQueue:initializer()
+  if self.initialised then
+    blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be called again", "value")
+  end
+  self.queue:open()
+  self.initialised = true
+end
 
 ---Free it; a new start begins with the dataset's first element.
-function IPUInfeedQueue:deleter() self.queue:close() end
+function IPUInfeedQueue:deleter()
+  self.queue:close()
+  self.initialised = false
+end
 
 function IPUInfeedQueue:get_next()
   blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")

@@ -35,10 +35,13 @@ local public = {
   ipu_jit_scope = {"placement", "ipu_jit_scope"}, outside_compilation_scope = {"placement", "outside_compilation_scope"},
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
+  train = {"train", false}, optimizers = {"optimizers", false},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
+  host_callback = {"effects", "host_callback"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 

@@ -171,7 +171,7 @@ end
 
 local while_spec <const> = {
   {"condition", "callable"}, {"body", "callable"}, {"inputs", "any", optional = true},
-  {"infeed_queue", "any", optional = true}, {"maximum_iterations", "any", optional = true}, {"use_while_v1", "boolean", true},
+  {"infeed_queue", "any", optional = true}, {"maximum_iterations", {"integer", "tensor"}, optional = true}, {"use_while_v1", "boolean", true},
 }
 
 local function trace_while(a)

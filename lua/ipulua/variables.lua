@@ -84,8 +84,8 @@ function variables.with_initial_value(v, f)
   return v
 end
 
-local function initialise(list)
-  for _, item in ipairs(list) do
+local function initialise(items)
+  for _, item in ipairs(items) do
     local v, f = item[1], item[2]
     local ok, message = pcall(function() core.set_variable(v, core.tensor(tracing.outside(f), v.dtype)) end)
     if not ok then error(message, 0) end
@@ -108,8 +108,8 @@ end
 ---An operation that gives the variables made so far their initial values.
 ---@return Operation
 function variables.global_variables_initializer()
-  local list = table.move(initialisers, 1, #initialisers, 1, {})
-  return operation.new("global_variables_initializer", {}, function() initialise(list) end)
+  local items = table.move(initialisers, 1, #initialisers, 1, {})
+  return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
 
 -- Scopes: {prefix, reuse, use_resource}; the innermost is last.
@@ -201,8 +201,8 @@ function variables.get_variable(...)
   local found = named[name]
   if found and open.reuse then return reused(found, name, a) end
   if found then
-    blame.error("get_variable: variable '" .. name .. "' exists already; use variable_scope(name, {reuse = true}) to get it again",
-      "value")
+    blame.error("get_variable: variable '" .. name .. "' exists already; use variable_scope(name, {reuse = true}) to get it "
+      .. "again", "value")
   end
   if open.reuse == true then
     blame.error("get_variable: there is no variable '" .. name .. "' to reuse; make it first, without reuse", "value")

@@ -81,7 +81,8 @@ end
 
 local function convolution(name)
   return function(a, x, kernel)
-    return ipu.nn[name](x, kernel, {strides = a.strides, padding = a.padding:upper(), dilations = a.dilation_rate, groups = a.groups})
+    local options = {strides = a.strides, padding = a.padding:upper(), dilations = a.dilation_rate, groups = a.groups}
+    return ipu.nn[name](x, kernel, options)
   end
 end
 ops.conv1d, ops.conv2d = convolution("conv1d"), convolution("conv2d")

@@ -1,5 +1,6 @@
 /* Speeds of the neural-network rows at the shapes that matter, forward and backward, straight through op_eval.
- *   nn_bench [THREADS] [NAME…]      names select rows of the table whose label starts so */
+ *   nn_bench [THREADS] [NAME…]      names select rows of the table whose label starts so
+ *   nn_bench same [NAME…]           instead: the same bits without a team and with teams of two and three */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,27 +36,59 @@ static void *filled(const Type *t, int seed) {
   return data;
 }
 
-static double seconds(Bench *b, Pool *pool, const char *label) {
-  Error error = {0};
+static void open_buffers(Bench *b) {
   const Node *n = b->node;
   for (int i = 0; i < n->in_count; i++) b->in_type[i] = &n->in[i]->type, b->in[i] = filled(b->in_type[i], i);
   for (int i = 0; i < n->out_count; i++) b->out_type[i] = &n->out[i].type, b->out[i] = filled(b->out_type[i], i);
   size_t room = n->op->scratch ? n->op->scratch(n) : 0;
   b->scratch = aligned_alloc(64, (room + 127) & ~(size_t)63);
-  Call c = {.in = (const void *const *)b->in, .out = b->out, .in_type = b->in_type, .out_type = b->out_type, .node = n,
-            .attr = n->attr, .in_count = n->in_count, .out_count = n->out_count, .kernels = kernels_select(), .pool = pool,
-            .scratch = b->scratch, .error = &error};
+}
+
+static void close_buffers(Bench *b) {
+  for (int i = 0; i < b->node->in_count; i++) free(b->in[i]);
+  for (int i = 0; i < b->node->out_count; i++) free(b->out[i]);
+  free(b->scratch);
+}
+
+static Call call_of(Bench *b, Pool *pool, Error *error) {
+  const Node *n = b->node;
+  return (Call){.in = (const void *const *)b->in, .out = b->out, .in_type = b->in_type, .out_type = b->out_type, .node = n,
+                .attr = n->attr, .in_count = n->in_count, .out_count = n->out_count, .kernels = kernels_select(), .pool = pool,
+                .scratch = b->scratch, .error = error};
+}
+
+/* Whether teams give the bits that a single thread gives. */
+static bool same_bits(Bench *b) {
+  Error error = {0};
+  void *first[MAX_OUTPUTS];
+  bool same = true;
+  for (int threads = 1; threads <= 3; threads++) {
+    Pool *pool = threads > 1 ? pool_new(threads) : NULL;
+    Call c = call_of(b, pool, &error);
+    for (int i = 0; i < c.out_count; i++) memset(b->out[i], threads, type_bytes(b->out_type[i]));
+    same &= op_eval(b->node->op, &c) == OK;
+    for (int i = 0; i < c.out_count; i++) {
+      size_t bytes = type_bytes(b->out_type[i]);
+      if (threads == 1) first[i] = memcpy(malloc(bytes + 1), b->out[i], bytes);
+      else same &= !memcmp(first[i], b->out[i], bytes);
+    }
+    pool_free(pool);
+  }
+  for (int i = 0; i < b->node->out_count; i++) free(first[i]);
+  return same;
+}
+
+static double seconds(Bench *b, Pool *pool, const char *label) {
+  Error error = {0};
+  Call c = call_of(b, pool, &error);
   double best = 1e9;
   double begin = clock_seconds();
   for (int i = 0; i < 200 && (i < 5 || clock_seconds() - begin < 0.6); i++) {
     double start = stopwatch(pool);
-    if (op_eval(n->op, &c) != OK) printf("%s: %s\n", label, error.message);
+    if (op_eval(b->node->op, &c) != OK) printf("%s: %s\n", label, error.message);
     double s = stopwatch(pool) - start;
     if (s < best) best = s;
   }
-  for (int i = 0; i < n->in_count; i++) free(b->in[i]);
-  for (int i = 0; i < n->out_count; i++) free(b->out[i]);
-  free(b->scratch);
   return best;
 }
 
@@ -67,8 +100,14 @@ static void run(const char *label, const char *op, const Type *types, int count,
   if (!b.node) {
     printf("%s: %s\n", label, b.graph->error.message);
   } else {
-    double s = seconds(&b, pool, label);
-    printf("%-22s %-22s %9.1f us %8.1f GFLOP/s\n", label, op, s * 1e6, flops / s / 1e9);
+    open_buffers(&b);
+    if (!pool) {
+      printf("%s %s %s\n", same_bits(&b) ? "same" : "DIFFERENT", label, op);
+    } else {
+      double s = seconds(&b, pool, label);
+      printf("%-22s %-22s %9.1f us %8.1f GFLOP/s\n", label, op, s * 1e6, flops / s / 1e9);
+    }
+    close_buffers(&b);
   }
   graph_free(b.graph);
 }
@@ -155,7 +194,8 @@ static bool wanted(int count, char **names, const char *name) {
 
 int main(int count, char **arguments) {
   int threads = count > 1 ? atoi(arguments[1]) : 1;
-  Pool *pool = pool_new(threads > 0 ? threads : 1);
+  bool same = count > 1 && !strcmp(arguments[1], "same");
+  Pool *pool = same ? NULL : pool_new(threads > 0 ? threads : 1);
   for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
     if (wanted(count, arguments, convs[i].label)) bench_conv(&convs[i], pool);
   if (wanted(count, arguments, "pool")) bench_pool(pool);

@@ -16,10 +16,11 @@ trap '[ -n "$running" ] && kill "$running"; exit 130' INT TERM HUP
 
 export IPULUA=$BUILD/ipulua
 unset LUA_INIT LUA_INIT_5_4 LUA_PATH LUA_PATH_5_4 LUA_CPATH LUA_CPATH_5_4
-export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}
+# Specs ask for more memory than there is, too.
+export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}
 export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
 export LSAN_OPTIONS=suppressions=$PWD/spec/support/lsan.supp:print_suppressions=0:${LSAN_OPTIONS:-}
-export TSAN_OPTIONS=suppressions=$PWD/spec/support/tsan.supp:${TSAN_OPTIONS:-}
+export TSAN_OPTIONS=allocator_may_return_null=1:suppressions=$PWD/spec/support/tsan.supp:${TSAN_OPTIONS:-}
 
 make_quietly() {
   case " ${MAKEFLAGS:-}" in *j*) jobs= ;; *) jobs=-j$JOBS ;; esac

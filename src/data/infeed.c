@@ -54,6 +54,21 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) 
   return NULL;
 }
 
+Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
+  if (q->iterator) return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised; delete it before it gets another dataset");
+  int count = dataset_component_count(d);
+  bool fits = count == q->feed.count;
+  for (int i = 0; fits && i < count; i++) fits = type_equal(dataset_component(d, i), &q->type[i]);
+  if (!fits) return fail(e, ERR_INVALID_ARGUMENT, "the dataset's elements differ from those that this infeed queue was made for");
+  Dataset *ahead = dataset_prefetch(e, dataset_source(d), d, depth);
+  if (!ahead) return e->status;
+  dataset_release(q->ahead);
+  dataset_release(q->dataset);
+  q->dataset = dataset_retain(d);
+  q->ahead = ahead;
+  return OK;
+}
+
 Feed *infeed_feed(Infeed *q) { return &q->feed; }
 bool infeed_is_open(const Infeed *q) { return q->iterator != NULL; }
 int64_t infeed_position(const Infeed *q) { return q->taken; }

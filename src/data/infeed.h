@@ -9,6 +9,8 @@ typedef struct Infeed Infeed; /* begins with a Feed */
 
 /* depth: elements that may be read ahead. The dataset must be static. */
 Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth);
+/* Another dataset of the same element types, for programs compiled with the queue; only while it is closed. */
+Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e);
 Feed *infeed_feed(Infeed *q);
 bool infeed_is_open(const Infeed *q);
 Status infeed_open(Infeed *q, Error *e); /* also done by the first element */

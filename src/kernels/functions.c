@@ -86,12 +86,14 @@ INLINE f32v gelu_grad_f32v(f32v dy, f32v x) {
   f32v slope = select_equal_f32(density, zero(), zero(), x * density); /* no 0 * infinity */
   return dy * (cumulative + slope);
 }
+/* 0.5 (1 + tanh u) = 1 / (1 + exp(-2 u)), without the cancellation far left. */
+INLINE f32v gelu_tanh_f32v(f32v x) { return x / (exp_f32v(-2 * gelu_tanh_inner(x)) + 1); }
 INLINE f32v gelu_tanh_grad_f32v(f32v dy, f32v x) {
-  f32v t = tanh_f32v(gelu_tanh_inner(x));
+  f32v s = 1 / (exp_f32v(-2 * gelu_tanh_inner(x)) + 1);
   f32v inner = (float)SQRT_2_OVER_PI * (1 + 3 * (float)GELU_CUBIC * (x * x));
-  f32v bend = 1 - t * t;
-  f32v slope = select_equal_f32(bend, zero(), zero(), 0.5f * x * bend * inner);
-  return dy * (0.5f * (1 + t) + slope);
+  f32v bend = s * (1 - s);
+  f32v slope = select_equal_f32(bend, zero(), zero(), 2 * x * bend * inner);
+  return dy * (s + slope);
 }
 INLINE f32v swish_f32v(f32v x) { return x * sigmoid_f32v(x); }
 INLINE f32v swish_grad_f32v(f32v dy, f32v x) {
@@ -137,7 +139,7 @@ static double swish_grad_f64(double dy, double x) {
   X(SOFTPLUS, softplus_f32v(x), softplus_f64(x))                                                            \
   X(SWISH, swish_f32v(x), x * sigmoid_f64(x))                                                               \
   X(GELU, 0.5f * x * (1 + erf_f32v(x * (float)SQRT_HALF)), 0.5 * x * (1 + erf(x * SQRT_HALF)))              \
-  X(GELU_TANH, 0.5f * x * (1 + tanh_f32v(gelu_tanh_inner(x))), 0.5 * x * (1 + tanh(gelu_tanh_inner_f64(x))))
+  X(GELU_TANH, gelu_tanh_f32v(x), 0.5 * x * (1 + tanh(gelu_tanh_inner_f64(x))))
 #define FUNCTIONS_2(X)                                                                                      \
   X(SOFTPLUS_GRAD, x * sigmoid_f32v(y), x * sigmoid_f64(y))                                                 \
   X(SWISH_GRAD, swish_grad_f32v(x, y), swish_grad_f64(x, y))                                                \

@@ -1,96 +1,80 @@
-/* Layer normalisation along rows of n. Mean and variance in two passes, each in SUMS partial sums. */
+/* Layer normalisation along rows of n. Mean and variance in two passes, in the partial sums of rows.h. */
 #include "kernels/fill.h"
-#include "kernels/simd.h"
+#include "kernels/rows.h"
 
 #include <math.h>
 
-INLINE int64_t part_size(int64_t e, int i, int64_t n) {
-  int64_t left = n - e - i * F32_LANES;
-  return left < 0 ? 0 : left > F32_LANES ? F32_LANES : left;
+enum { TOGETHER = 8 }; /* rows */
+
+/* y = (x - mean) inverse gamma + beta */
+INLINE f32v normalised(f32v x, f32v mean, f32v inverse, bool with_gamma, f32v gamma, bool with_beta, f32v beta) {
+  f32v y = (x - mean) * inverse;
+  if (with_gamma) y *= gamma;
+  return with_beta ? y + beta : y;
 }
 
-INLINE float row_sum_f32(const float *x, int64_t n) {
-  f32v sum[F32_PARTS];
+INLINE void norm_row_f32(bool with_gamma, bool with_beta, const float *x, const float *gamma, const float *beta, float mean,
+                         float inverse, int64_t n, float *y) {
+  f32v m = splat_f32(mean), v = splat_f32(inverse), none = {0};
   int64_t e = 0;
-  UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = (f32v){0};
-  for (; e + SUMS <= n; e += SUMS)
-    UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] += load_f32(x + e + i * F32_LANES);
-  if (e < n)
-    UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] += load_some_f32(x + e + i * F32_LANES, part_size(e, i, n));
-  return fold_sum_f32(sum);
+  for (; e + F32_LANES <= n; e += F32_LANES)
+    store_f32(y + e, normalised(load_f32(x + e), m, v, with_gamma, with_gamma ? load_f32(gamma + e) : none, with_beta,
+                                with_beta ? load_f32(beta + e) : none));
+  int64_t left = n - e;
+  if (left)
+    store_some_f32(y + e, left, normalised(load_some_f32(x + e, left), m, v, with_gamma,
+                                           with_gamma ? load_some_f32(gamma + e, left) : none, with_beta,
+                                           with_beta ? load_some_f32(beta + e, left) : none));
 }
 
-/* sum (x - mean)^2 */
-INLINE float row_squares_f32(const float *x, int64_t n, float mean) {
-  f32v sum[F32_PARTS], middle = splat_f32(mean);
-  int64_t e = 0;
-  UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = (f32v){0};
-  for (; e + SUMS <= n; e += SUMS)
-    UNROLL for (int i = 0; i < F32_PARTS; i++) {
-      f32v d = load_f32(x + e + i * F32_LANES) - middle;
-      sum[i] += d * d;
+/* Several rows go through each pass together: the chain of one row's sum, division and root is long, theirs overlap. */
+INLINE void norm_rows_f32(bool with_gamma, bool with_beta, const float *x, const float *gamma, const float *beta, float epsilon,
+                          int64_t rows, int64_t n, float *y, float *mean, float *inverse) {
+  for (int64_t r = 0; r < rows; r += TOGETHER) {
+    int64_t end = rows - r < TOGETHER ? rows : r + TOGETHER;
+    for (int64_t i = r; i < end; i++) mean[i] = row_sum(term_itself, (Row){.a = x + i * n}, n) / (float)n;
+    for (int64_t i = r; i < end; i++) {
+      float variance = row_sum(term_square, (Row){.a = x + i * n, .s = splat_f32(mean[i])}, n) / (float)n;
+      inverse[i] = 1 / sqrtf(variance + epsilon);
     }
-  for (int i = 0; e < n && i < F32_PARTS; i++) {
-    int64_t size = part_size(e, i, n);
-    float kept[F32_LANES] = {0};
-    store_some_f32(kept, size, load_some_f32(x + e + i * F32_LANES, size) - middle);
-    sum[i] += load_f32(kept) * load_f32(kept);
+    for (int64_t i = r; i < end; i++)
+      norm_row_f32(with_gamma, with_beta, x + i * n, gamma, beta, mean[i], inverse[i], n, y + i * n);
   }
-  return fold_sum_f32(sum);
 }
 
-static void layer_norm_f32(const void *xs, const void *gammas, const void *betas, double epsilon, int64_t rows, int64_t n,
-                           void *ys, void *means, void *inverses) {
-  const float *gamma = gammas, *beta = betas;
-  for (int64_t r = 0; r < rows; r++) {
-    const float *x = (const float *)xs + r * n;
-    float *y = (float *)ys + r * n;
-    float mean = row_sum_f32(x, n) / (float)n;
-    float inverse = 1 / sqrtf(row_squares_f32(x, n, mean) / (float)n + (float)epsilon);
-    ((float *)means)[r] = mean;
-    ((float *)inverses)[r] = inverse;
-    if (gamma && beta)
-      INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = (x[e] - mean) * inverse * gamma[e] + beta[e];
-    else if (gamma)
-      INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = (x[e] - mean) * inverse * gamma[e];
-    else if (beta)
-      INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = (x[e] - mean) * inverse + beta[e];
-    else
-      INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] = (x[e] - mean) * inverse;
-  }
+static void layer_norm_f32(const void *x, const void *gamma, const void *beta, double epsilon, int64_t rows, int64_t n, void *y,
+                           void *mean, void *inverse) {
+  if (gamma && beta)
+    norm_rows_f32(true, true, x, gamma, beta, (float)epsilon, rows, n, y, mean, inverse);
+  else
+    norm_rows_f32(gamma, beta, x, gamma, beta, (float)epsilon, rows, n, y, mean, inverse);
 }
 
 /* With g = dy gamma and h = (x - mean) inverse: dx = inverse (g - mean of g - h mean of g h). */
+INLINE void norm_grad_row_f32(bool with_gamma, const float *dy, const float *x, const float *gamma, float mean, float inverse,
+                              float mean_g, float mean_gh, int64_t n, float *dx) {
+  INDEPENDENT for (int64_t c = 0; c < n; c++) {
+    float g = with_gamma ? dy[c] * gamma[c] : dy[c];
+    dx[c] = inverse * (g - mean_g - (x[c] - mean) * inverse * mean_gh);
+  }
+}
 static void layer_norm_grad_f32(const void *dys, const void *xs, const void *gammas, const void *means, const void *inverses,
                                 int64_t rows, int64_t n, void *dxs) {
-  const float *gamma = gammas;
-  for (int64_t r = 0; r < rows; r++) {
-    const float *dy = (const float *)dys + r * n, *x = (const float *)xs + r * n;
-    float *dx = (float *)dxs + r * n;
-    float mean = ((const float *)means)[r], inverse = ((const float *)inverses)[r];
-    f32v middle = splat_f32(mean), scale = splat_f32(inverse), sum[F32_PARTS], dot[F32_PARTS];
-    UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = dot[i] = (f32v){0};
-    int64_t e = 0;
-    for (; e + SUMS <= n; e += SUMS)
-      UNROLL for (int i = 0; i < F32_PARTS; i++) {
-        int64_t at = e + i * F32_LANES;
-        f32v g = gamma ? load_f32(dy + at) * load_f32(gamma + at) : load_f32(dy + at);
-        sum[i] += g;
-        dot[i] += g * ((load_f32(x + at) - middle) * scale);
-      }
-    for (int i = 0; e < n && i < F32_PARTS; i++) {
-      int64_t at = e + i * F32_LANES, size = part_size(e, i, n);
-      f32v g = load_some_f32(dy + at, size); /* zero beyond the row */
-      if (gamma) g *= load_some_f32(gamma + at, size);
-      sum[i] += g;
-      dot[i] += g * ((load_some_f32(x + at, size) - middle) * scale);
+  const float *dy = dys, *x = xs, *gamma = gammas, *mean = means, *inverse = inverses;
+  float *dx = dxs, sum[TOGETHER], dot[TOGETHER];
+  for (int64_t r = 0; r < rows; r += TOGETHER) {
+    int64_t count = rows - r < TOGETHER ? rows - r : TOGETHER, at = r * n;
+    for (int64_t i = 0; i < count; i++) {
+      Row row = {dy + at + i * n, x + at + i * n, gamma, splat_f32(mean[r + i]), splat_f32(inverse[r + i])};
+      Row plain = {.a = row.a, .b = gamma};
+      sum[i] = (gamma ? row_sum(term_product, plain, n) : row_sum(term_itself, plain, n)) / (float)n;
+      dot[i] = (gamma ? row_sum(term_weighted, row, n) : row_sum(term_scaled, row, n)) / (float)n;
     }
-    float mean_g = fold_sum_f32(sum) / (float)n, mean_gh = fold_sum_f32(dot) / (float)n;
-    if (gamma)
-      INDEPENDENT for (int64_t c = 0; c < n; c++)
-        dx[c] = inverse * (dy[c] * gamma[c] - mean_g - (x[c] - mean) * inverse * mean_gh);
-    else
-      INDEPENDENT for (int64_t c = 0; c < n; c++) dx[c] = inverse * (dy[c] - mean_g - (x[c] - mean) * inverse * mean_gh);
+    for (int64_t i = 0; i < count; i++, at += n)
+      if (gamma)
+        norm_grad_row_f32(true, dy + at, x + at, gamma, mean[r + i], inverse[r + i], sum[i], dot[i], n, dx + at);
+      else
+        norm_grad_row_f32(false, dy + at, x + at, NULL, mean[r + i], inverse[r + i], sum[i], dot[i], n, dx + at);
   }
 }
 

@@ -168,20 +168,23 @@ REDUCE_SUMS(f64, double)
 /* What remains has no order to keep but products of floats, which go through SUMS partial products. A is the type that
  * accumulates; f combines. */
 #define REDUCE(name, T, A, start, f)                                                                     \
+  INLINE A name##_row(const T *x, int64_t extent, int lanes) {                                           \
+    A part[GROUPS * SUMS];                                                                               \
+    int64_t e = 0;                                                                                       \
+    for (int l = 0; l < lanes; l++) part[l] = start;                                                     \
+    for (; e + lanes <= extent; e += lanes)                                                              \
+      for (int l = 0; l < lanes; l++) part[l] = f(part[l], (A)x[e + l]);                                 \
+    for (int l = 0; e + l < extent; l++) part[l] = f(part[l], (A)x[e + l]);                              \
+    for (int half = lanes / 2; half > 0; half /= 2)                                                      \
+      for (int l = 0; l < half; l++) part[l] = f(part[l], part[l + half]);                               \
+    return part[0];                                                                                      \
+  }                                                                                                      \
   static void name(const void *from, int64_t outer, int64_t extent, int64_t inner, void *to) {           \
     const T *x = from;                                                                                   \
     T *y = to;                                                                                           \
     for (int64_t o = 0; o < outer; o++, x += extent * inner, y += inner) {                               \
       if (inner == 1) {                                                                                  \
-        A part[GROUPS * SUMS];                                                                           \
-        int64_t e = 0;                                                                                   \
-        for (int l = 0; l < GROUPS * SUMS; l++) part[l] = start;                                         \
-        for (; e + GROUPS * SUMS <= extent; e += GROUPS * SUMS)                                          \
-          for (int l = 0; l < GROUPS * SUMS; l++) part[l] = f(part[l], (A)x[e + l]);                     \
-        for (int l = 0; e + l < extent; l++) part[l] = f(part[l], (A)x[e + l]);                          \
-        for (int half = GROUPS * SUMS / 2; half > 0; half /= 2)                                          \
-          for (int l = 0; l < half; l++) part[l] = f(part[l], part[l + half]);                           \
-        y[0] = (T)part[0];                                                                               \
+        y[0] = (T)(extent < 512 ? name##_row(x, extent, SUMS) : name##_row(x, extent, GROUPS * SUMS));   \
         continue;                                                                                        \
       }                                                                                                  \
       for (int64_t c = 0; c < inner; c += STRIP) {                                                       \
@@ -207,12 +210,40 @@ INLINE uint64_t sum(uint64_t a, uint64_t b) { return a + b; }
 INLINE uint8_t any(uint8_t a, uint8_t b) { return (uint8_t)(a | (b != 0)); }
 INLINE uint8_t all(uint8_t a, uint8_t b) { return (uint8_t)(a & (b != 0)); }
 
-REDUCE(reduce_max_f32, float, float, -INFINITY, larger_f32)
-REDUCE(reduce_min_f32, float, float, INFINITY, smaller_f32)
+REDUCE(columns_max_f32, float, float, -INFINITY, larger_f32)
+REDUCE(columns_min_f32, float, float, INFINITY, smaller_f32)
 REDUCE(reduce_prod_f32, float, float, 1, product_f32)
 REDUCE(reduce_max_f64, double, double, -(double)INFINITY, larger_f64)
 REDUCE(reduce_min_f64, double, double, (double)INFINITY, smaller_f64)
 REDUCE(reduce_prod_f64, double, double, 1, product_f64)
+/* The extremes of rows of float32 in vectors: the compiler leaves the NaNs' loop as it is. */
+INLINE f32v larger_f32v(f32v a, f32v b) { return select_equal_f32(b, b, select_less_f32(a, b, b, a), b); }
+INLINE f32v smaller_f32v(f32v a, f32v b) { return select_equal_f32(b, b, select_less_f32(b, a, b, a), b); }
+INLINE float larger_lane(f32v v) { HALVES(f32v, v, larger_f32v) }
+INLINE float smaller_lane(f32v v) { HALVES(f32v, v, smaller_f32v) }
+INLINE float extreme_f32(f32v (*f)(f32v, f32v), float (*lane)(f32v), float start, const float *x, int64_t n) {
+  f32v most[GROUPS], none = splat_f32(start);
+  int64_t e = 0;
+  UNROLL for (int g = 0; g < GROUPS; g++) most[g] = none;
+  for (; e + GROUPS * F32_LANES <= n; e += GROUPS * F32_LANES)
+    UNROLL for (int g = 0; g < GROUPS; g++) most[g] = f(most[g], load_f32(x + e + g * F32_LANES));
+  for (; e + F32_LANES <= n; e += F32_LANES) most[0] = f(most[0], load_f32(x + e));
+  if (e < n) most[1] = f(most[1], load_some_over_f32(x + e, n - e, none));
+  return lane(f(f(most[0], most[1]), f(most[2], most[3])));
+}
+static void reduce_max_f32(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y) {
+  if (inner != 1) columns_max_f32(x, outer, extent, inner, y);
+  else
+    for (int64_t o = 0; o < outer; o++)
+      ((float *)y)[o] = extreme_f32(larger_f32v, larger_lane, -INFINITY, (const float *)x + o * extent, extent);
+}
+static void reduce_min_f32(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y) {
+  if (inner != 1) columns_min_f32(x, outer, extent, inner, y);
+  else
+    for (int64_t o = 0; o < outer; o++)
+      ((float *)y)[o] = extreme_f32(smaller_f32v, smaller_lane, INFINITY, (const float *)x + o * extent, extent);
+}
+
 #define INTEGER_REDUCE(s, T, least, most)               \
   REDUCE(reduce_sum_##s, T, uint64_t, 0, sum)           \
   REDUCE(reduce_prod_##s, T, uint64_t, 1, product)             \

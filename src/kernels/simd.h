@@ -97,6 +97,25 @@ INLINE void store_some_f64(double *p, int64_t n, f64v v) {
 }
 #endif
 
+/* The first n lanes from memory, the others from v. */
+INLINE f32v load_some_over_f32(const float *p, int64_t n, f32v v) {
+#if defined(__AVX512F__)
+  return (f32v)_mm512_mask_loadu_ps((__m512)v, (__mmask16)((1u << n) - 1), p);
+#else
+  for (int64_t l = 0; l < n; l++) v[l] = p[l];
+  return v;
+#endif
+}
+/* The first n lanes of v, zero in the others. */
+INLINE f32v keep_some_f32(f32v v, int64_t n) {
+#if defined(__AVX512F__)
+  return (f32v)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)v);
+#else
+  for (int64_t l = n; l < F32_LANES; l++) v[l] = 0;
+  return v;
+#endif
+}
+
 INLINE f32v splat_f32(float x) { return x - (f32v){0}; }
 INLINE f64v splat_f64(double x) { return x - (f64v){0}; }
 INLINE i32v splat_i32(int32_t x) { return x - (i32v){0}; }

@@ -1,5 +1,6 @@
 /* Softmax and its kin along rows of n. Each row's maximum is subtracted first; sums go through SUMS partial sums. */
 #include "kernels/fill.h"
+#include "kernels/rows.h"
 #include "kernels/vmath.h"
 
 #include <math.h>
@@ -10,15 +11,16 @@ INLINE int64_t part_size(int64_t e, int i, int64_t n) {
   return left < 0 ? 0 : left > F32_LANES ? F32_LANES : left;
 }
 
-static float row_max_f32(const float *x, int64_t n) {
-  f32v most = splat_f32(-INFINITY);
+INLINE float row_max_f32(const float *x, int64_t n) {
+  f32v most[4];
+  f32v least = splat_f32(-INFINITY);
   int64_t e = 0;
-  for (; e + F32_LANES <= n; e += F32_LANES) most = max_f32(load_f32(x + e), most);
-  for (float last = 0; e < n; e++) {
-    last = x[e];
-    most = max_f32(splat_f32(last), most);
-  }
-  return lanes_max_f32(most);
+  UNROLL for (int g = 0; g < 4; g++) most[g] = least;
+  for (; e + 4 * F32_LANES <= n; e += 4 * F32_LANES)
+    UNROLL for (int g = 0; g < 4; g++) most[g] = max_f32(load_f32(x + e + g * F32_LANES), most[g]);
+  for (; e + F32_LANES <= n; e += F32_LANES) most[0] = max_f32(load_f32(x + e), most[0]);
+  if (e < n) most[1] = max_f32(load_some_over_f32(x + e, n - e, least), most[1]);
+  return lanes_max_f32(max_f32(max_f32(most[0], most[1]), max_f32(most[2], most[3])));
 }
 
 /* y = exp(x - most) when y isn't NULL; the sum is returned. */
@@ -38,20 +40,26 @@ INLINE float row_exp_sum_f32(const float *x, int64_t n, float most, float *y) {
       int64_t size = part_size(e, i, n);
       if (!size) break;
       f32v v = exp_f32v(load_some_f32(x + e + i * F32_LANES, size) - shift);
-      float kept[F32_LANES] = {0};
-      store_some_f32(kept, size, v);
       if (y) store_some_f32(y + e + i * F32_LANES, size, v);
-      sum[i] += load_f32(kept);
+      sum[i] += keep_some_f32(v, size);
     }
   return fold_sum_f32(sum);
 }
 
+/* Several rows go through each pass together: the chains of their folds overlap. */
+enum { TOGETHER = 4 };
 static void softmax_f32(const void *from, int64_t rows, int64_t n, void *to) {
-  for (int64_t r = 0; r < rows; r++) {
+  float most[TOGETHER], scale[TOGETHER];
+  for (int64_t r = 0; r < rows; r += TOGETHER) {
     const float *x = (const float *)from + r * n;
     float *y = (float *)to + r * n;
-    float scale = 1 / row_exp_sum_f32(x, n, row_max_f32(x, n), y);
-    INDEPENDENT for (int64_t e = 0; e < n; e++) y[e] *= scale;
+    int64_t count = rows - r < TOGETHER ? rows - r : TOGETHER;
+    for (int64_t i = 0; i < count; i++) most[i] = row_max_f32(x + i * n, n);
+    for (int64_t i = 0; i < count; i++) scale[i] = 1 / row_exp_sum_f32(x + i * n, n, most[i], y + i * n);
+    for (int64_t i = 0; i < count; i++) {
+      float s = scale[i];
+      INDEPENDENT for (int64_t e = i * n; e < (i + 1) * n; e++) y[e] *= s;
+    }
   }
 }
 
@@ -64,30 +72,11 @@ static void log_softmax_f32(const void *from, int64_t rows, int64_t n, void *to)
   }
 }
 
-/* sum of a b, or of a with b NULL. */
-INLINE float row_dot_f32(const float *a, const float *b, int64_t n) {
-  f32v sum[F32_PARTS];
-  int64_t e = 0;
-  UNROLL for (int i = 0; i < F32_PARTS; i++) sum[i] = (f32v){0};
-  for (; e + SUMS <= n; e += SUMS)
-    UNROLL for (int i = 0; i < F32_PARTS; i++) {
-      f32v v = load_f32(a + e + i * F32_LANES);
-      sum[i] += b ? v * load_f32(b + e + i * F32_LANES) : v;
-    }
-  if (e < n)
-    for (int i = 0; i < F32_PARTS; i++) {
-      int64_t size = part_size(e, i, n);
-      f32v v = load_some_f32(a + e + i * F32_LANES, size);
-      sum[i] += b ? v * load_some_f32(b + e + i * F32_LANES, size) : v;
-    }
-  return fold_sum_f32(sum);
-}
-
 static void softmax_grad_f32(const void *dys, const void *ys, int64_t rows, int64_t n, void *dxs) {
   for (int64_t r = 0; r < rows; r++) {
     const float *dy = (const float *)dys + r * n, *y = (const float *)ys + r * n;
     float *dx = (float *)dxs + r * n;
-    float dot = row_dot_f32(dy, y, n);
+    float dot = row_sum(term_product, (Row){.a = dy, .b = y}, n);
     INDEPENDENT for (int64_t e = 0; e < n; e++) dx[e] = y[e] * (dy[e] - dot);
   }
 }
@@ -96,7 +85,7 @@ static void log_softmax_grad_f32(const void *dys, const void *ys, int64_t rows, 
   for (int64_t r = 0; r < rows; r++) {
     const float *dy = (const float *)dys + r * n, *y = (const float *)ys + r * n;
     float *dx = (float *)dxs + r * n;
-    f32v total = splat_f32(row_dot_f32(dy, NULL, n));
+    f32v total = splat_f32(row_sum(term_itself, (Row){.a = dy}, n));
     int64_t e = 0;
     for (; e + F32_LANES <= n; e += F32_LANES)
       store_f32(dx + e, load_f32(dy + e) - exp_f32v(load_f32(y + e)) * total);

@@ -6,11 +6,9 @@
 
 #include <math.h>
 
-/* exp(x) - 1 = 2^n (p + 1) - 1 with p = exp(r) - 1, |r| <= ln2 / 2. Beyond the limits the result is infinite or zero
- * whatever x is; a NaN passes. */
+/* exp(x) - 1 = 2^n (p + 1) - 1 with p = exp(r) - 1, |r| <= ln2 / 2, for x within the limits of clamp_exp. */
 INLINE f32v exp_parts(f32v x, f32v *n) {
   const f32v log2_e = splat_f32(0x1.715476p+0f), ln2_high = splat_f32(-0x1.63p-1f), ln2_low = splat_f32(0x1.bd0106p-13f);
-  x = min_f32(splat_f32(89.0f), max_f32(splat_f32(-104.0f), x));
   *n = nearest_f32(x * log2_e);
   f32v r = fma_f32(*n, ln2_low, fma_f32(*n, ln2_high, x));
   f32v q = splat_f32(0x1.6a2350p-10f); /* (exp(r) - 1 - r) / r^2: 3e-9 of exp(r) */
@@ -20,17 +18,20 @@ INLINE f32v exp_parts(f32v x, f32v *n) {
   q = fma_f32(q, r, splat_f32(0x1.fffffcp-2f));
   return fma_f32(q, r * r, r);
 }
+/* Beyond these exp is infinite or zero whatever x is; a NaN passes. */
+INLINE f32v clamp_exp(f32v x) { return min_f32(splat_f32(89.0f), max_f32(splat_f32(-104.0f), x)); }
 INLINE f32v exp_f32v(f32v x) {
-  f32v n, p = exp_parts(x, &n);
+  f32v n, p = exp_parts(clamp_exp(x), &n);
   return scale_f32(p + 1, n);
 }
-INLINE f32v expm1_f32v(f32v x) {
+/* For x within the limits. */
+INLINE f32v expm1_inside(f32v x) {
   f32v n, p = exp_parts(x, &n);
-  f32v two_n = scale_f32(splat_f32(1), n - 1); /* half of it: n may be 128 */
-  f32v y = fma_f32(two_n, p, two_n - 0.5f);
-  y = y + y;
-  return select_less_f32(abs_f32(x), splat_f32(0x1p-12f), fma_f32(x * 0.5f, x, x), y);
+  f32v half = scale_f32(splat_f32(1), n - 1); /* of 2^n: n may be 128 */
+  f32v y = fma_f32(half, p, half - 0.5f);
+  return y + y;
 }
+INLINE f32v expm1_f32v(f32v x) { return expm1_inside(clamp_exp(x)); }
 
 /* x = 2^e m, m in [sqrt(1/2), sqrt(2)); log x = e ln2 + log m. */
 INLINE f32v log_f32v(f32v x) {
@@ -72,8 +73,8 @@ INLINE f32v sigmoid_f32v(f32v x) {
   return select_less_f32(x, splat_f32(0), e, splat_f32(1)) / (e + 1);
 }
 INLINE f32v tanh_f32v(f32v x) {
-  f32v t = expm1_f32v(min_f32(splat_f32(20), 2 * abs_f32(x)));
-  return with_sign_f32(select_equal_f32(x, x, t / (t + 2), x), x);
+  f32v t = expm1_inside(min_f32(splat_f32(20), 2 * abs_f32(x)));
+  return with_sign_f32(t / (t + 2), x);
 }
 
 /* x P(x^2) / Q(x^2): 2e-8; 1 from 3.95 on. */
@@ -90,8 +91,7 @@ INLINE f32v erf_f32v(f32v x) {
   q = fma_f32(q, z, splat_f32(0x1.0194ecp-1f));
   p = fma_f32(p, z, splat_f32(0x1.20dd74p+0f));
   q = fma_f32(q, z, splat_f32(1));
-  f32v y = min_f32(splat_f32(1), a * p / q);
-  return with_sign_f32(select_equal_f32(x, x, y, abs_f32(x)), x);
+  return with_sign_f32(min_f32(splat_f32(1), a * p / q), x);
 }
 
 /* Quarter turns n and the remainder r of x, |x| <= TURN_LIMIT. Each part of pi / 2 has so few bits that n times it is

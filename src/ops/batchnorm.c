@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/norm.h"
+#include "target/cost.h"
 
 enum { CHUNK_ELEMENTS = 32768 };
 
@@ -613,6 +614,26 @@ static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   if (r.gamma) dx[G_GAMMA] = ops_reshape_like(g, ops_sum_to(g, r.gamma, &d.gamma->type), gamma);
 }
 
+/* ---- cost ---- */
+
+static void cost_batch(const Target *t, const Node *n, Cost *c) {
+  bool backward = n->op->traits & INTERNAL;
+  const Type *x = &n->in[backward ? G_X : X]->type;
+  int64_t channels = x->shape[n->attr[AXIS].i], rows = channels ? type_count(x) / channels : 0;
+  if (backward || uses_batch(n)) *c = cost_norm(t, x->dtype, channels, rows, backward);
+  else *c = cost_broadcast(t, x->dtype, type_count(x), channels, 2 * cost_vector_cycles("mul", x->dtype));
+}
+
+static void cost_group(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Grouping p;
+  bool backward = n->op->traits & INTERNAL;
+  const Type *x = &n->in[backward ? G_X : X]->type;
+  grouping_of(&ignored, n, x, &p);
+  int64_t groups = x->shape[0] * p.groups;
+  *c = cost_norm(t, x->dtype, groups, groups ? type_count(x) / groups : 0, backward);
+}
+
 #define A_AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
 #define A_CHANNELS {.name = "channels_axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
 #define A_EPSILON(text) {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance."}
@@ -629,27 +650,27 @@ const OpDef ops_batchnorm[] = {
    .attrs = {A_AXIS, A_EPSILON("0.001"),
              {.name = "training", .kind = ATTR_BOOL, .fallback = "false",
               .summary = "Statistics of the batch, though mean and variance are given."}},
-   .outputs = 4, .visible_outputs = 3, .infer = infer_batch, .eval = eval_batch, .scratch = scratch_batch, .grad = grad_batch,
+   .outputs = 4, .visible_outputs = 3, .infer = infer_batch, .eval = eval_batch, .scratch = scratch_batch, .cost = cost_batch, .grad = grad_batch,
    .sample = "F[5,3] F[3] F[3] | F[2,3,4,2] F[2] F[2] F[2] P[2] | F[2,3,4] F[3] F[3] {axis = 1}"},
   {.name = "nn.batch_norm_grad", .summary = "The gradient of batch normalisation.",
    .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
    .attrs = {A_AXIS}, .traits = INTERNAL, .outputs = 3, .infer = infer_batch_grad, .eval = eval_batch_grad,
-   .scratch = scratch_batch, .grad = grad_batch_grad,
+   .scratch = scratch_batch, .cost = cost_batch, .grad = grad_batch_grad,
    .sample = "F[5,3] F[5,3] F[3] P[3] F[3] | F[2,3,4] F[2,3,4] F[3] P[3] {axis = 1}"},
   {.name = "nn.group_norm", .summary = "Normalises groups of channels of each sample over space; then gamma and beta.",
    .shapes = "[n, …, c], [c], [c] → [n, …, c]", .source = "Wu, He, Group normalization, 2018",
    .inputs = {"x", "gamma?", "beta?"}, .attrs = {A_GROUPS, A_CHANNELS, A_EPSILON("1.53e-5"), A_STRIDED},
-   .outputs = 3, .visible_outputs = 1, .infer = infer_group, .eval = eval_group, .scratch = scratch_group, .grad = grad_group,
+   .outputs = 3, .visible_outputs = 1, .infer = infer_group, .eval = eval_group, .scratch = scratch_group, .cost = cost_group, .grad = grad_group,
    .sample = "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
              "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
   {.name = "nn.instance_norm", .summary = "Normalises each channel of each sample over space; then gamma and beta.",
    .shapes = "[n, …, c], [c], [c] → [n, …, c]", .inputs = {"x", "gamma?", "beta?"},
    .attrs = {A_CHANNELS, A_EPSILON("1.53e-5")}, .outputs = 3, .visible_outputs = 1, .infer = infer_group, .eval = eval_group,
-   .scratch = scratch_group, .grad = grad_group, .sample = "F[2,5,3] F[3] F[3] | F[2,3,4] {channels_axis = 1}"},
+   .scratch = scratch_group, .cost = cost_group, .grad = grad_group, .sample = "F[2,5,3] F[3] F[3] | F[2,3,4] {channels_axis = 1}"},
   {.name = "nn.group_norm_grad", .summary = "The gradient of group normalisation.",
    .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
    .attrs = {A_GROUPS, A_CHANNELS, A_STRIDED}, .traits = INTERNAL, .outputs = 3, .infer = infer_group_grad,
-   .eval = eval_group_grad, .scratch = scratch_group, .grad = grad_group_grad,
+   .eval = eval_group_grad, .scratch = scratch_group, .cost = cost_group, .grad = grad_group_grad,
    .sample = "F[2,3,4] F[2,3,4] F[2,2] P[2,2] F[4] | F[2,4,3] F[2,4,3] F[2,2] P[2,2] {channels_axis = 1, "
              "strided_channel_grouping = false}"},
   {0}};

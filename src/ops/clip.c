@@ -44,7 +44,9 @@ static Status body_loss(const Call *c) {
 }
 static Status eval_loss(const Call *c) { return eval_wide(c, body_loss); }
 static size_t scratch_loss(const Node *n) { return wide_scratch(n, sum_bytes(&n->in[0]->type)); }
-static void grad_loss(Graph *g, const Node *n, Value *const *dy, Value **dx) { dx[0] = ops_mul(g, n->in[0], dy[0]); }
+static void grad_loss(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  dx[0] = ops_mul(g, n->in[0], dy[0]);
+}
 
 /* ---- l2_normalize ---- */
 
@@ -63,7 +65,8 @@ static Status body_normalize(const Call *c) {
   Type kept = type_reduced(x, count, axes, true), one = {.dtype = x->dtype};
   const Type *pair[2] = {&kept, &one}, *scaled[2] = {x, &kept};
   double epsilon = 0;
-  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)), *rest = norm + round_to_line(type_bytes(&kept));
+  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)),
+       *rest = norm + round_to_line(type_bytes(&kept));
   dtype_set(x->dtype, &epsilon, 0, c->attr[EPSILON].f);
   run_kernel(c, EW_SQUARE, 1, &x, c->in, x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, norm, rest);
@@ -79,7 +82,8 @@ static size_t scratch_normalize(const Node *n) {
   int count, axes[MAX_RANK];
   infer_axes(NULL, &n->attr[AXIS], x->rank, &count, axes);
   Type kept = type_reduced(x, count, axes, true);
-  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) + reduce_bytes(x, count, axes));
+  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) +
+                             reduce_bytes(x, count, axes));
 }
 
 static Value *sum_kept(Graph *g, Value *x, const Attr *axis) {
@@ -87,7 +91,8 @@ static Value *sum_kept(Graph *g, Value *x, const Attr *axis) {
   return x ? op_with(g, "reduce_sum", &x, 1, attrs) : NULL;
 }
 
-/* y = x / r with r = sqrt(max(s, epsilon)): dx = (dy - y sum(dy y)) / r, without the sum where epsilon rules. */
+/* y = x / r with r = sqrt(max(s, epsilon)): dx = (dy - y sum(dy y)) / r, without the sum where epsilon rules.
+ */
 static void grad_normalize(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[0], *y = (Value *)&n->out[0], *s = sum_kept(g, square(g, x), &n->attr[AXIS]);
   Value *epsilon = ops_number(g, x, n->attr[EPSILON].f);
@@ -105,7 +110,8 @@ static Status infer_clip(Error *e, Node *n) {
   int count, axes[MAX_RANK];
   Status s = infer_float(e, n);
   if (s == OK) s = infer_axes(e, &n->attr[CLIP_AXES], n->in[0]->type.rank, &count, axes);
-  if (s == OK && !(n->attr[CLIP_NORM].f >= 0)) return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
+  if (s == OK && !(n->attr[CLIP_NORM].f >= 0))
+    return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
   return s;
 }
 
@@ -117,7 +123,8 @@ static Status body_clip(const Call *c) {
   Type kept = type_reduced(x, count, axes, true), one = {.dtype = x->dtype};
   const Type *pair[2] = {&kept, &one}, *scaled[2] = {x, &kept};
   double limit = 0;
-  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)), *rest = norm + round_to_line(type_bytes(&kept));
+  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)),
+       *rest = norm + round_to_line(type_bytes(&kept));
   dtype_set(x->dtype, &limit, 0, c->attr[CLIP_NORM].f);
   run_kernel(c, EW_SQUARE, 1, &x, c->in, x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, norm, rest);
@@ -134,7 +141,8 @@ static size_t scratch_clip(const Node *n) {
   int count, axes[MAX_RANK];
   infer_axes(NULL, &n->attr[CLIP_AXES], x->rank, &count, axes);
   Type kept = type_reduced(x, count, axes, true);
-  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) + reduce_bytes(x, count, axes));
+  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) +
+                             reduce_bytes(x, count, axes));
 }
 
 /* With n the norm: c / n (dy - x sum(dy x) / n^2) where n > c, else dy. */
@@ -151,7 +159,8 @@ static void grad_clip(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static Status infer_global(Error *e, Node *n) {
   if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
-  if (!(n->attr[CLIP_NORM].f >= 0)) return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
+  if (!(n->attr[CLIP_NORM].f >= 0))
+    return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
   if (!node_outputs(n->arena, n, n->in_count + 1)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Dtype d = n->in[0]->type.dtype;
   for (int i = 0; i < n->in_count; i++) {
@@ -208,7 +217,8 @@ static Status eval_global(const Call *c) {
     const Type *wide = &t;
     void *y = dtype_is_narrow(c->in_type[i]->dtype) ? room : c->out[i];
     multiply_by(c, &t, x, y, scale);
-    if (y == room) run_kernel(c, ELEMENTWISE_COUNT, 1, &wide, (const void *[]){room}, c->out_type[i], c->out[i], NULL);
+    if (y == room)
+      run_kernel(c, ELEMENTWISE_COUNT, 1, &wide, (const void *[]){room}, c->out_type[i], c->out[i], NULL);
   }
   dtype_set(c->out_type[c->in_count]->dtype, c->out[c->in_count], 0, norm);
   return OK;
@@ -229,7 +239,8 @@ static void grad_global(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *scale = ops_where(g, clipped, ops_div(g, limit, safe), one);
   for (int i = 0; i < n->in_count; i++)
     if (dy[i]) along = ops_add(g, along, sum_all(g, ops_mul(g, dy[i], n->in[i])));
-  Value *pull = ops_where(g, clipped, ops_div(g, ops_mul(g, limit, along), ops_mul(g, safe, square(g, safe))), zero);
+  Value *pull =
+      ops_where(g, clipped, ops_div(g, ops_mul(g, limit, along), ops_mul(g, safe, square(g, safe))), zero);
   Value *factor = ops_neg(g, pull);
   if (dy[n->in_count]) factor = ops_add(g, factor, ops_div(g, dy[n->in_count], safe));
   for (int i = 0; i < n->in_count; i++) {
@@ -239,18 +250,52 @@ static void grad_global(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 }
 
 const OpDef ops_clip[] = {
-    {.name = "nn.l2_loss", .summary = "Half the sum of squares.", .shapes = "any → []", .inputs = {"x"}, .infer = infer_loss,
-     .cost = cost_of_norm, .eval = eval_loss, .scratch = scratch_loss, .grad = grad_loss, .sample = "F[2,3] | F[] | F[0] | F[70000]"},
-    {.name = "nn.l2_normalize", .summary = "x / sqrt(max(sum of squares over axis, epsilon)).", .shapes = "any", .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"}, {"epsilon", ATTR_FLOAT, "1e-12", NULL, "least sum of squares"}},
-     .infer = infer_normalize, .cost = cost_of_norm, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
-     .sample = "F[3,4] {axis = -1} | F[3,4] {axis = 0} | F[2,3,2] {axis = {0, 2}} | F[5] | F[2,3] {axis = 1, epsilon = 2}"},
-    {.name = "clip_by_norm", .summary = "x scaled down to a norm of clip_norm at most, over all elements or some axes.", .shapes = "any",
-     .inputs = {"x"}, .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}, {"axes", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"}},
-     .infer = infer_clip, .cost = cost_of_norm, .eval = eval_clip, .scratch = scratch_clip, .grad = grad_clip,
+    {.name = "nn.l2_loss",
+     .summary = "Half the sum of squares.",
+     .shapes = "any → []",
+     .inputs = {"x"},
+     .infer = infer_loss,
+     .cost = cost_of_norm,
+     .eval = eval_loss,
+     .scratch = scratch_loss,
+     .grad = grad_loss,
+     .sample = "F[2,3] | F[] | F[0] | F[70000]"},
+    {.name = "nn.l2_normalize",
+     .summary = "x / sqrt(max(sum of squares over axis, epsilon)).",
+     .shapes = "any",
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"},
+               {"epsilon", ATTR_FLOAT, "1e-12", NULL, "least sum of squares"}},
+     .infer = infer_normalize,
+     .cost = cost_of_norm,
+     .eval = eval_normalize,
+     .scratch = scratch_normalize,
+     .grad = grad_normalize,
+     .sample = "F[3,4] {axis = -1} | F[3,4] {axis = 0} | F[2,3,2] {axis = {0, 2}} | F[5] | F[2,3] {axis = 1, "
+               "epsilon = 2}"},
+    {.name = "clip_by_norm",
+     .summary = "x scaled down to a norm of clip_norm at most, over all elements or some axes.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"},
+               {"axes", ATTR_INTS, "nil", NULL, "axes of a vector; all when absent"}},
+     .infer = infer_clip,
+     .cost = cost_of_norm,
+     .eval = eval_clip,
+     .scratch = scratch_clip,
+     .grad = grad_clip,
      .sample = "F[3,4] {clip_norm = 1} | F[3,4] {clip_norm = 100} | F[3,4] {clip_norm = 2, axes = 1}"},
-    {.name = "clip_by_global_norm", .summary = "Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.",
-     .shapes = "any × n → the same, []", .inputs = {"tensors"}, .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}},
-     .traits = VARIADIC, .outputs = -1, .infer = infer_global, .cost = cost_of_norm, .eval = eval_global, .scratch = scratch_global, .grad = grad_global,
+    {.name = "clip_by_global_norm",
+     .summary = "Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.",
+     .shapes = "any × n → the same, []",
+     .inputs = {"tensors"},
+     .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}},
+     .traits = VARIADIC,
+     .outputs = -1,
+     .infer = infer_global,
+     .cost = cost_of_norm,
+     .eval = eval_global,
+     .scratch = scratch_global,
+     .grad = grad_global,
      .sample = "F[3,4] F[2] {clip_norm = 1} | F[3] F[] F[2,2] {clip_norm = 100} | F[4] {clip_norm = 2}"},
     {0}};

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { BLOCK_BYTES = 256 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, MOST_PARTS = 8, ONE_CHUNK_FLOPS = 400000 };
 
@@ -780,6 +781,20 @@ static size_t scratch(const Node *n) {
   return wide_scratch(n, bytes);
 }
 
+static void cost(const Target *t, const Node *n, Cost *c) {
+  Geometry g;
+  Form form = geometry_of(n, &g);
+  ConvShape s = {.batch = g.batch, .groups = g.groups, .in_channels = g.channels_in / g.groups,
+                 .out_channels = g.channels_out / g.groups, .rank = g.w.rank};
+  for (int i = 0; i < g.w.rank; i++) {
+    int from = SPATIAL - g.w.rank + i;
+    s.in[i] = g.w.in[from], s.out[i] = g.w.out[from], s.kernel[i] = g.w.kernel[from];
+    s.stride[i] = g.w.stride[from], s.dilation[i] = g.w.dilation[from];
+  }
+  ConvPass pass = form == FORM_FORWARD ? CONV_FORWARD : form == FORM_IMAGE ? CONV_BACKWARD : CONV_WEIGHTS;
+  *c = cost_conv(t, n->in[0]->type.dtype, nn_partials(n), &s, pass, NULL);
+}
+
 /* ---- gradients: the three forms are each other's ---- */
 
 static Value *form(Graph *g, const char *name, Value *a, Value *b, const Geometry *geometry, const int64_t *shape) {
@@ -841,25 +856,25 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 const OpDef ops_conv[] = {
   {.name = "nn.conv1d", .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
    .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,7,2] F[3,2,3] | F[1,8,3] F[3,3,2] {strides = 2, padding = 'SAME'} | "
              "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, groups = 2}"},
   {.name = "nn.conv2d", .summary = "Convolution of channels-last images.",
    .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,5,7,3] F[3,2,3,4] {padding = 'SAME'} | F[2,6,5,2] F[2,3,2,3] {strides = {2, 1}} | "
              "F[1,5,5,4] F[3,3,2,6] {padding = 'SAME', groups = 2} | F[1,7,7,2] F[3,3,2,2] {dilations = 2, padding = 'SAME'} | "
              "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
   {.name = "nn.conv3d", .summary = "Convolution of channels-last volumes.",
    .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
   {.name = "nn.depthwise_conv2d", .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
    .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,5,5,2] F[3,3,2,1] | F[2,4,5,3] F[3,2,3,2] {padding = 'SAME'} | F[1,6,6,1] F[3,3,1,4] {strides = 2} | "
              "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
@@ -867,7 +882,7 @@ const OpDef ops_conv[] = {
   {.name = "nn.conv" #rank "d_transpose",                                                                                 \
    .summary = "The adjoint of a convolution: spreads each element over a window.",                                        \
    .shapes = shape_words, .inputs = {"x", "kernel"}, .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_OUTPUT, A_DILATIONS}, \
-   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .grad = grad_image, .sample = sample_words}
+   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image, .sample = sample_words}
   TRANSPOSED(1, "[n, t, c], [k, d, c] → [n, t', d]", "F[2,4,2] F[3,3,2] {strides = 2, padding = 'SAME'}"),
   TRANSPOSED(2, "[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]",
              "F[1,3,3,2] F[3,3,1,2] | F[2,3,4,2] F[3,3,3,2] {strides = 2, padding = 'SAME'} | F[1,3,3,1] F[2,2,2,1] {strides = 3} | "
@@ -876,15 +891,15 @@ const OpDef ops_conv[] = {
 #undef TRANSPOSED
   {.name = "nn.conv_general", .summary = "Convolution with explicit padding and result extents.",
    .shapes = "image, kernel → result", .inputs = {"x", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .grad = grad_forward,
+   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_forward,
    .sample = "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 4}}"},
   {.name = "nn.conv_grad_input", .summary = "Convolution's adjoint in the image; shape is the image's.",
    .shapes = "result, kernel → image", .inputs = {"dy", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .grad = grad_image,
+   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image,
    .sample = "F[2,3,4,3] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {5, 4}} | "
              "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
   {.name = "nn.conv_grad_kernel", .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
    .shapes = "image, result → kernel", .inputs = {"x", "dy"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .grad = grad_of_kernel,
+   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_of_kernel,
    .sample = "F[2,5,4,2] F[2,3,4,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 2}}"},
   {0}};

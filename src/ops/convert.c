@@ -29,6 +29,7 @@ const OpDef ops_convert[] = {
      .strip = strip,
      .grad = grad,
      .cost = cost_of_cast,
-     .sample = "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] {dtype = 'float32'} | "
+     .sample = "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] "
+               "{dtype = 'float32'} | "
                "F[] {dtype = 'bool'} | I9[0] {dtype = 'int8'}"},
     {0}};

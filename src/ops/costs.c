@@ -25,7 +25,8 @@ void cost_of_elementwise(const Target *t, const Node *n, Cost *cost) {
   Dtype d = dtype(n->in[n->in_count - 1]);
   for (int i = 0; i < n->in_count; i++)
     if (elements(n->in[i]) != count && elements(n->in[i]) > 1) small = most(small, elements(n->in[i]));
-  *cost = small ? cost_broadcast(t, d, count, small, cost_vector_cycles(n->op->name, d)) : pass(t, n, n->op->name);
+  *cost = small ? cost_broadcast(t, d, count, small, cost_vector_cycles(n->op->name, d))
+                : pass(t, n, n->op->name);
 }
 
 void cost_of_cast(const Target *t, const Node *n, Cost *cost) {
@@ -35,7 +36,9 @@ void cost_of_view(const Target *t, const Node *n, Cost *cost) {
   (void)t, (void)n;
   *cost = cost_free();
 }
-void cost_of_fill(const Target *t, const Node *n, Cost *cost) { *cost = cost_fill(t, dtype(&n->out[0]), elements(&n->out[0])); }
+void cost_of_fill(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_fill(t, dtype(&n->out[0]), elements(&n->out[0]));
+}
 
 void cost_of_copy(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_free();
@@ -47,7 +50,9 @@ void cost_of_copy(const Target *t, const Node *n, Cost *cost) {
 void cost_of_rearrange(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_rearrange(t, bytes(&n->out[0]), (int64_t)dtype_size(dtype(&n->out[0])));
 }
-void cost_of_transpose(const Target *t, const Node *n, Cost *cost) { *cost = cost_transpose(t, dtype(n->in[0]), elements(n->in[0])); }
+void cost_of_transpose(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_transpose(t, dtype(n->in[0]), elements(n->in[0]));
+}
 
 /* ---- reductions ---- */
 
@@ -154,7 +159,8 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->out[0].type;
   const Attr *turned = n->attr + op_attr_count(n->op) - 2;
-  int64_t m = y->shape[y->rank - 2], columns = y->shape[y->rank - 1], k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
+  int64_t m = y->shape[y->rank - 2], columns = y->shape[y->rank - 1],
+          k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
   int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
   if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
   PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i};
@@ -172,7 +178,8 @@ void cost_of_cholesky(const Target *t, const Node *n, Cost *cost) {
 
 void cost_of_solve(const Target *t, const Node *n, Cost *cost) {
   const Type *b = &n->in[1]->type;
-  int64_t size = b->shape[b->rank - 2], columns = b->shape[b->rank - 1], batch = size > 0 && columns > 0 ? type_count(b) / (size * columns) : 0;
+  int64_t size = b->shape[b->rank - 2], columns = b->shape[b->rank - 1],
+          batch = size > 0 && columns > 0 ? type_count(b) / (size * columns) : 0;
   *cost = cost_triangular_solve(t, b->dtype, batch, size, columns, SOLVER_BLOCK);
 }
 
@@ -188,7 +195,8 @@ void cost_of_random(const Target *t, const Node *n, Cost *cost) {
 /* Each element is compared with each level. */
 void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
   const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
-  *cost = cost_elementwise(t, dtype(x), elements(x) * most(elements(levels), 1), 2, cost_vector_cycles("less", dtype(x)));
+  *cost = cost_elementwise(t, dtype(x), elements(x) * most(elements(levels), 1), 2,
+                           cost_vector_cycles("less", dtype(x)));
   Cost sum = cost_reduce(t, F32, COST_SUM, 1, elements(x), elements(&n->out[0]));
   cost_then(cost, &sum);
 }

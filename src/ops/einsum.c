@@ -1,7 +1,7 @@
 /* Einstein's summation. Operands are folded from the left: each step sorts the indices of two operands into
- *   batch (in both, still needed), rows (left only), columns (right only), contracted (in both, not needed any more)
- * and is one batched matrix product; an operand whose indices don't lie that way is copied first, and an index that only it
- * has and nobody needs is summed then. */
+ *   batch (in both, still needed), rows (left only), columns (right only), contracted (in both, not needed
+ * any more) and is one batched matrix product; an operand whose indices don't lie that way is copied first,
+ * and an index that only it has and nobody needs is summed then. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,9 @@ typedef struct Equation {
 
 /* ---- reading ---- */
 
-static int letter_index(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : 26 + c - 'a'; } /* in the order of characters */
+static int letter_index(char c) {
+  return c >= 'A' && c <= 'Z' ? c - 'A' : 26 + c - 'a';
+} /* in the order of characters */
 
 static Status add_index(Error *e, Term *t, int index) {
   if (t->rank == MAX_RANK) return fail(e, ERR_VALUE, "more than %d indices for one operand", MAX_RANK);
@@ -65,12 +67,13 @@ static Status read_extents(Error *e, Equation *q, int operand, const Type *x) {
   const Term *t = &q->in[operand];
   char text[TYPE_TEXT];
   if (t->rank != x->rank)
-    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d indices in the equation, but shape %s", operand, t->rank, shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d indices in the equation, but shape %s", operand,
+                t->rank, shape_text(x, text));
   for (int i = 0; i < t->rank; i++) {
     int64_t *extent = &q->extent[t->index[i]], here = x->shape[i];
     if (q->used[t->index[i]] && *extent != here && *extent != 1 && here != 1)
-      return fail(e, ERR_INVALID_ARGUMENT, "an index has extent %lld elsewhere and %lld in operand %d (%s)", (long long)*extent,
-                  (long long)here, operand, shape_text(x, text));
+      return fail(e, ERR_INVALID_ARGUMENT, "an index has extent %lld elsewhere and %lld in operand %d (%s)",
+                  (long long)*extent, (long long)here, operand, shape_text(x, text));
     if (!q->used[t->index[i]] || *extent == 1) *extent = here;
     q->used[t->index[i]] = true;
   }
@@ -96,7 +99,8 @@ static Status read_output(Error *e, Equation *q, const char *s, int dots) {
   if (strncmp(s, "->", 2)) return fail(e, ERR_VALUE, "can't read '%.20s' in the equation", s);
   s += 2;
   Status status = read_term(e, &s, dots, &q->out);
-  if (status == OK && *s) return fail(e, ERR_VALUE, "can't read '%.20s' behind the result of the equation", s);
+  if (status == OK && *s)
+    return fail(e, ERR_VALUE, "can't read '%.20s' behind the result of the equation", s);
   for (int i = 0; i < q->out.rank && status == OK; i++) {
     if (!q->used[q->out.index[i]]) return fail(e, ERR_VALUE, "the result has an index that no operand has");
     if (seen[q->out.index[i]]) return fail(e, ERR_VALUE, "the result has an index twice");
@@ -114,7 +118,8 @@ static Status read_equation(Error *e, const char *s, int count, Value *const *in
     Status status = read_term(e, &s, dots, &q->in[k]);
     if (status == OK) status = read_extents(e, q, k, &in[k]->type);
     if (status != OK) return status;
-    if (k + 1 < count && *s++ != ',') return fail(e, ERR_VALUE, "the equation names fewer operands than the %d given", count);
+    if (k + 1 < count && *s++ != ',')
+      return fail(e, ERR_VALUE, "the equation names fewer operands than the %d given", count);
   }
   if (*s == ',') return fail(e, ERR_VALUE, "the equation names more operands than the %d given", count);
   return read_output(e, q, s, most_dots);
@@ -131,7 +136,7 @@ typedef struct View {
 } View;
 
 typedef struct Work {
-  const Call *call; /* NULL: only the scratch is counted */
+  const Call *call;     /* NULL: only the scratch is counted */
   const Target *target; /* where to price each product, or NULL */
   Cost *cost;
   const Equation *q;
@@ -241,7 +246,8 @@ static int join(uint8_t *to, const uint8_t *a, int na, const uint8_t *b, int nb,
 }
 
 /* An operand of the product as [batch, x, y], or, when it lies so, [batch, y, x]: then *turned. */
-static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx, const uint8_t *y, int ny, bool *turned) {
+static View place(Work *w, const View *v, const Sorted *s, const uint8_t *x, int nx, const uint8_t *y, int ny,
+                  bool *turned) {
   uint8_t order[3 * VIEW_RANK], other[3 * VIEW_RANK];
   int count = join(order, s->batch, s->batch_count, x, nx, y, ny);
   join(other, s->batch, s->batch_count, y, ny, x, nx);
@@ -311,14 +317,16 @@ static Status check_ranks(Error *e, const Equation *q) {
     for (int i = 0; i < q->in[k].rank; i++) live[q->in[k].index[i]] = true;
     find_needed(q, k, needed);
     for (int i = 0; i < INDICES; i++) rank += live[i] = live[i] && needed[i];
-    if (rank > MAX_RANK) return fail(e, ERR_VALUE, "an intermediate result has %d indices, more than %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+      return fail(e, ERR_VALUE, "an intermediate result has %d indices, more than %d", rank, MAX_RANK);
   }
   return OK;
 }
 
 static Status infer(Error *e, Node *n) {
   Equation q;
-  if (n->in_count < 1 || n->in_count > MAX_INPUTS) return fail(e, ERR_VALUE, "takes 1 to %d tensors, got %d", MAX_INPUTS, n->in_count);
+  if (n->in_count < 1 || n->in_count > MAX_INPUTS)
+    return fail(e, ERR_VALUE, "takes 1 to %d tensors, got %d", MAX_INPUTS, n->in_count);
   for (int i = 0; i < n->in_count; i++) {
     Status s = want_float(e, &n->in[i]->type);
     if (s == OK) s = want_same_dtype(e, "all operands", &n->in[i]->type, n->in[0]->type.dtype);
@@ -412,7 +420,8 @@ typedef struct Gradient {
 
 static bool add_operand(Gradient *d, Value *v) {
   if (d->count == MAX_INPUTS) {
-    fail(&d->graph->error, ERR_VALUE, "einsum: the gradient of so many operands needs more than %d", MAX_INPUTS);
+    fail(&d->graph->error, ERR_VALUE, "einsum: the gradient of so many operands needs more than %d",
+         MAX_INPUTS);
     return false;
   }
   if (d->count) d->w.text[d->w.length++] = ',';
@@ -442,8 +451,8 @@ static bool add_ones(Gradient *d, int k) {
   return true;
 }
 
-/* The result: operand k's indices, without those that it repeats along (summed away: 1); a second one of a kind gets a name of
- * its own and stands on the diagonal. */
+/* The result: operand k's indices, without those that it repeats along (summed away: 1); a second one of a
+ * kind gets a name of its own and stands on the diagonal. */
 static bool write_result(Gradient *d, int k) {
   const Term *t = &d->q->in[k];
   const Type *x = &d->node->in[k]->type;
@@ -493,13 +502,27 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 }
 
 const OpDef ops_einsum[] = {
-    {.name = "einsum", .summary = "Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result has the "
-                                  "indices that stand once.",
-     .shapes = "as the equation says", .inputs = {"tensors"}, .attrs = {{"equation", ATTR_STRING, NULL, NULL, "indices of operands -> of the result"}},
-     .traits = VARIADIC, .infer = infer, .eval = eval, .scratch = scratch, .grad = grad, .cost = cost,
-     .sample = "F[2,3] F[3,4] {equation = 'ij,jk->ik'} | F[2,3] F[3,4] {equation = 'ij,jk'} | F[3,2] {equation = 'ba'} | F[3,3] {equation = 'ii'} | "
-               "F[3,3] {equation = 'ii->i'} | F[2,3] {equation = 'ij->'} | F[2,3,4] F[2,5,4] {equation = 'bij,bkj->bik'} | "
-               "F[2,3] F[4] {equation = 'ij,k->kji'} | F[2,3] F[3,4] F[4,2] {equation = 'ij,jk,kl->il'} | F[2,5,3] F[3,4] {equation = '...i,ij->...j'} | "
-               "F[2,1,3] F[4,3] {equation = '...i,...i->...'} | F[2,3] F[2,3] {equation = 'ij,ij->'} | F[2,4,3,5] F[2,6,3,5] {equation = 'bqhd,bkhd->bhqk'} | "
-               "F[2,3,4] F[3,5] {equation = 'ijk,jl->il'} | F[2,2,3] F[3] {equation = 'iij,j->i'} | F[] F[3] {equation = ',i->i'} | F[0,3] F[3,2] {equation = 'ij,jk->ik'}"},
+    {.name = "einsum",
+     .summary = "Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result "
+                "has the "
+                "indices that stand once.",
+     .shapes = "as the equation says",
+     .inputs = {"tensors"},
+     .attrs = {{"equation", ATTR_STRING, NULL, NULL, "indices of operands -> of the result"}},
+     .traits = VARIADIC,
+     .infer = infer,
+     .eval = eval,
+     .scratch = scratch,
+     .grad = grad,
+     .cost = cost,
+     .sample = "F[2,3] F[3,4] {equation = 'ij,jk->ik'} | F[2,3] F[3,4] {equation = 'ij,jk'} | F[3,2] "
+               "{equation = 'ba'} | F[3,3] {equation = 'ii'} | "
+               "F[3,3] {equation = 'ii->i'} | F[2,3] {equation = 'ij->'} | F[2,3,4] F[2,5,4] {equation = "
+               "'bij,bkj->bik'} | "
+               "F[2,3] F[4] {equation = 'ij,k->kji'} | F[2,3] F[3,4] F[4,2] {equation = 'ij,jk,kl->il'} | "
+               "F[2,5,3] F[3,4] {equation = '...i,ij->...j'} | "
+               "F[2,1,3] F[4,3] {equation = '...i,...i->...'} | F[2,3] F[2,3] {equation = 'ij,ij->'} | "
+               "F[2,4,3,5] F[2,6,3,5] {equation = 'bqhd,bkhd->bhqk'} | "
+               "F[2,3,4] F[3,5] {equation = 'ijk,jl->il'} | F[2,2,3] F[3] {equation = 'iij,j->i'} | F[] F[3] "
+               "{equation = ',i->i'} | F[0,3] F[3,2] {equation = 'ij,jk->ik'}"},
     {0}};

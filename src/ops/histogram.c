@@ -7,7 +7,8 @@
 static Status want_rank_1(Error *e, const char *what, const Type *t) {
   char text[TYPE_TEXT];
   Status s = want_float(e, t);
-  if (s == OK && t->rank != 1) return fail(e, ERR_VALUE, "%s must have one dimension, got %s", what, shape_text(t, text));
+  if (s == OK && t->rank != 1)
+    return fail(e, ERR_VALUE, "%s must have one dimension, got %s", what, shape_text(t, text));
   return s;
 }
 
@@ -25,12 +26,13 @@ static Status infer_update(Error *e, Node *n) {
   char got[TYPE_TEXT], want[TYPE_TEXT];
   Status s = infer_counts(e, n, 1);
   if (s == OK && !type_equal(hist, &n->out[0].type))
-    return fail(e, ERR_INVALID_ARGUMENT, "the histogram must be %s (one more than levels), got %s", type_text(&n->out[0].type, want),
-                type_text(hist, got));
+    return fail(e, ERR_INVALID_ARGUMENT, "the histogram must be %s (one more than levels), got %s",
+                type_text(&n->out[0].type, want), type_text(hist, got));
   return s;
 }
 
-/* Bin k counts levels[k - 1] <= x < levels[k]; NaN is in none. Counts are kept as integers: float32 ends at 2^24. */
+/* Bin k counts levels[k - 1] <= x < levels[k]; NaN is in none. Counts are kept as integers: float32 ends at
+ * 2^24. */
 static void count_bins(const Call *c, int first, int64_t *count) {
   const Type *x = c->in_type[first], *levels = c->in_type[first + 1];
   int64_t bins = levels->shape[0];
@@ -84,7 +86,9 @@ static Status body_normalize(const Call *c) {
   return OK;
 }
 static Status eval_normalize(const Call *c) { return eval_wide(c, body_normalize); }
-static size_t scratch_normalize(const Node *n) { return wide_scratch(n, reduce_bytes(&n->in[0]->type, 1, (int[]){0})); }
+static size_t scratch_normalize(const Node *n) {
+  return wide_scratch(n, reduce_bytes(&n->in[0]->type, 1, (int[]){0}));
+}
 
 static void grad_normalize(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t axis = 0;
@@ -124,16 +128,47 @@ static Status eval_bins(const Call *c) {
 
 #define ABSOLUTE .attrs = {{"absolute_of_input", ATTR_BOOL, "false", NULL, "count magnitudes"}}
 const OpDef ops_histogram[] = {
-    {.name = "histogram", .summary = "How many elements lie below the first level, between levels, at or above the last; float32.",
-     .shapes = "[n], [levels] → [levels + 1]", .inputs = {"x", "levels"}, ABSOLUTE, .traits = NO_GRADIENT, .infer = infer_histogram,
-     .cost = cost_of_histogram, .eval = eval_histogram, .scratch = scratch_counts, .sample = "F[50] P[1] | F[50] P[1] {absolute_of_input = true} | F[4] F[0]"},
-    {.name = "histogram_update", .summary = "A histogram with more elements counted in.", .shapes = "[levels + 1], [n], [levels] → [levels + 1]",
-     .inputs = {"hist", "x", "levels"}, ABSOLUTE, .traits = NO_GRADIENT | IN_PLACE(0), .infer = infer_update, .cost = cost_of_histogram, .eval = eval_update,
-     .scratch = scratch_counts, .sample = "H[2] F[50] P[1] | H[2] F[50] P[1] {absolute_of_input = true}"},
-    {.name = "histogram_normalize", .summary = "A histogram divided by its sum.", .shapes = "[n]", .inputs = {"hist"},
-     .traits = IN_PLACE(0), .infer = infer_normalize, .cost = cost_of_norm, .eval = eval_normalize, .scratch = scratch_normalize, .grad = grad_normalize,
+    {.name = "histogram",
+     .summary = "How many elements lie below the first level, between levels, at or above the last; float32.",
+     .shapes = "[n], [levels] → [levels + 1]",
+     .inputs = {"x", "levels"},
+     ABSOLUTE,
+     .traits = NO_GRADIENT,
+     .infer = infer_histogram,
+     .cost = cost_of_histogram,
+     .eval = eval_histogram,
+     .scratch = scratch_counts,
+     .sample = "F[50] P[1] | F[50] P[1] {absolute_of_input = true} | F[4] F[0]"},
+    {.name = "histogram_update",
+     .summary = "A histogram with more elements counted in.",
+     .shapes = "[levels + 1], [n], [levels] → [levels + 1]",
+     .inputs = {"hist", "x", "levels"},
+     ABSOLUTE,
+     .traits = NO_GRADIENT | IN_PLACE(0),
+     .infer = infer_update,
+     .cost = cost_of_histogram,
+     .eval = eval_update,
+     .scratch = scratch_counts,
+     .sample = "H[2] F[50] P[1] | H[2] F[50] P[1] {absolute_of_input = true}"},
+    {.name = "histogram_normalize",
+     .summary = "A histogram divided by its sum.",
+     .shapes = "[n]",
+     .inputs = {"hist"},
+     .traits = IN_PLACE(0),
+     .infer = infer_normalize,
+     .cost = cost_of_norm,
+     .eval = eval_normalize,
+     .scratch = scratch_normalize,
+     .grad = grad_normalize,
      .sample = "P[5] | P[1]"},
-    {.name = "fixed_width_bins", .summary = "n_bins numbers in even steps from the least to the greatest element.", .shapes = "[n] → [n_bins]",
-     .inputs = {"x"}, .attrs = {{"n_bins", ATTR_INT, NULL, NULL, "how many"}}, .traits = NO_GRADIENT, .infer = infer_bins,
-     .cost = cost_of_fill, .eval = eval_bins, .sample = "F[20] {n_bins = 5} | F[3] {n_bins = 1}"},
+    {.name = "fixed_width_bins",
+     .summary = "n_bins numbers in even steps from the least to the greatest element.",
+     .shapes = "[n] → [n_bins]",
+     .inputs = {"x"},
+     .attrs = {{"n_bins", ATTR_INT, NULL, NULL, "how many"}},
+     .traits = NO_GRADIENT,
+     .infer = infer_bins,
+     .cost = cost_of_fill,
+     .eval = eval_bins,
+     .sample = "F[20] {n_bins = 5} | F[3] {n_bins = 1}"},
     {0}};

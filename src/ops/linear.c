@@ -23,18 +23,22 @@ static Status infer(Error *e, Node *n) {
   char ta[TYPE_TEXT], tb[TYPE_TEXT];
   Turned t = turned(n);
   if (a->dtype != b->dtype)
-    return fail(e, ERR_TYPE, "dtypes of %s and %s differ; ipu.cast one of them", type_text(a, ta), type_text(b, tb));
+    return fail(e, ERR_TYPE, "dtypes of %s and %s differ; ipu.cast one of them", type_text(a, ta),
+                type_text(b, tb));
   if (a->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
   if (a->rank < 2 || b->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s and %s", shape_text(a, ta), shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s and %s", shape_text(a, ta),
+                shape_text(b, tb));
   int64_t k = a->shape[a->rank - (t.a ? 2 : 1)], other = b->shape[b->rank - (t.b ? 1 : 2)];
   if (k != other)
-    return fail(e, ERR_INVALID_ARGUMENT, "%s%s times %s%s: inner extents %lld and %lld differ", shape_text(a, ta),
-                t.a ? " transposed" : "", shape_text(b, tb), t.b ? " transposed" : "", (long long)k, (long long)other);
+    return fail(e, ERR_INVALID_ARGUMENT, "%s%s times %s%s: inner extents %lld and %lld differ",
+                shape_text(a, ta), t.a ? " transposed" : "", shape_text(b, tb), t.b ? " transposed" : "",
+                (long long)k, (long long)other);
   Type x = *a, y = *b, out;
   x.rank -= 2, y.rank -= 2;
   if (!type_broadcast(&x, &y, &out))
-    return fail(e, ERR_INVALID_ARGUMENT, "leading extents of %s and %s don't broadcast", shape_text(a, ta), shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "leading extents of %s and %s don't broadcast", shape_text(a, ta),
+                shape_text(b, tb));
   out.shape[out.rank++] = a->shape[a->rank - (t.a ? 1 : 2)];
   out.shape[out.rank++] = b->shape[b->rank - (t.b ? 2 : 1)];
   n->out[0].type = out;
@@ -60,7 +64,8 @@ static Product product_of(const Type *a, const Type *b, const Type *out, Turned 
     if (bi >= 0) bs *= b->shape[bi];
   }
   bool one_b = !t.a;
-  for (int i = 0; i < p.rank && one_b; i++) one_b = p.b_step[i] == 0 && (p.a_step[i] != 0 || p.extent[i] == 1);
+  for (int i = 0; i < p.rank && one_b; i++)
+    one_b = p.b_step[i] == 0 && (p.a_step[i] != 0 || p.extent[i] == 1);
   if (one_b) { /* one b for all: the leading axes are more rows of a */
     for (int i = 0; i < p.rank; i++) g->m *= p.extent[i];
     p.rank = 0;
@@ -103,9 +108,15 @@ static void multiply_integers(const Call *c, const Gemm *g, int64_t a, int64_t b
                (uint64_t)read_index(d, c->in[1], b + k * g->b_row + j * g->b_col);
       int64_t at = first + i * g->c_row + j;
       switch (d) { /* the low bits: dtype_set_integer would saturate */
-        case I32: ((uint32_t *)c->out[0])[at] = (uint32_t)sum; break;
-        case I64: ((uint64_t *)c->out[0])[at] = sum; break;
-        default: ((uint8_t *)c->out[0])[at] = (uint8_t)sum; break;
+        case I32:
+          ((uint32_t *)c->out[0])[at] = (uint32_t)sum;
+          break;
+        case I64:
+          ((uint64_t *)c->out[0])[at] = sum;
+          break;
+        default:
+          ((uint8_t *)c->out[0])[at] = (uint8_t)sum;
+          break;
       }
     }
 }
@@ -152,7 +163,8 @@ static void grad(Graph *g, const Node *n, Value *const *dys, Value **dx) {
   if (flat) { /* one weight for all leading rows: one product over all of them */
     Around r = around_axis(&a->type, a->type.rank - 1);
     Type rows = {.dtype = a->type.dtype, .rank = 2, .shape = {r.outer, r.extent}};
-    Type cols = {.dtype = a->type.dtype, .rank = 2, .shape = {r.outer, dy ? dy->type.shape[dy->type.rank - 1] : 0}};
+    Type cols = {
+        .dtype = a->type.dtype, .rank = 2, .shape = {r.outer, dy ? dy->type.shape[dy->type.rank - 1] : 0}};
     Value *x = ops_reshape(g, a, &rows), *y = ops_reshape(g, dy, &cols);
     db = t.b ? ops_matmul(g, y, x, true, false) : ops_matmul(g, x, y, true, false);
   } else {
@@ -162,8 +174,8 @@ static void grad(Graph *g, const Node *n, Value *const *dys, Value **dx) {
   dx[1] = ops_sum_to(g, db, &b->type);
 }
 
-/* The serialized dimension is cut into factor parts, which costs time and saves memory on the machine; the result is the
- * product's. */
+/* The serialized dimension is cut into factor parts, which costs time and saves memory on the machine; the
+ * result is the product's. */
 static Status infer_serialized(Error *e, Node *n) {
   Status s = infer(e, n);
   if (s != OK) return s;
@@ -176,8 +188,8 @@ static Status infer_serialized(Error *e, Node *n) {
   size_t length = strlen(dimension);
   int64_t extent = length == 9 ? y->shape[y->rank - 2] : length == 6 ? y->shape[y->rank - 1] : k;
   if (factor < 1 || extent % factor)
-    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the extent %lld of %s", (long long)factor, (long long)extent,
-                dimension);
+    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the extent %lld of %s",
+                (long long)factor, (long long)extent, dimension);
   return OK;
 }
 
@@ -197,11 +209,13 @@ static Status infer_cholesky(Error *e, Node *n) {
 }
 
 /* Row by row, in double; both triangles are read, their mean counts. False: pivot *row isn't positive. */
-static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n, int64_t *row, double *pivot) {
+static bool factorise(Dtype d, const void *a, void *l, int64_t first, int64_t n, int64_t *row,
+                      double *pivot) {
   for (int64_t i = 0; i < n; i++)
     for (int64_t j = 0; j <= i; j++) {
       double sum = 0.5 * (dtype_get(d, a, first + i * n + j) + dtype_get(d, a, first + j * n + i));
-      for (int64_t k = 0; k < j; k++) sum -= dtype_get(d, l, first + i * n + k) * dtype_get(d, l, first + j * n + k);
+      for (int64_t k = 0; k < j; k++)
+        sum -= dtype_get(d, l, first + i * n + k) * dtype_get(d, l, first + j * n + k);
       if (i == j && !(sum > 0)) {
         *row = i, *pivot = sum;
         return false;
@@ -218,7 +232,8 @@ static Status body_cholesky(const Call *c) {
   fill_zero(c, c->out[0], type_bytes(a));
   for (int64_t i = 0; i < matrices; i++)
     if (!factorise(a->dtype, c->in[0], c->out[0], i * n * n, n, &row, &pivot))
-      return fail_at(c->error, c->source, ERR_VALUE, "%s: matrix %lld is not positive definite: pivot %lld is %g", c->node->op->name,
+      return fail_at(c->error, c->source, ERR_VALUE,
+                     "%s: matrix %lld is not positive definite: pivot %lld is %g", c->node->op->name,
                      (long long)i, (long long)row, pivot);
   return OK;
 }
@@ -232,7 +247,8 @@ static Value *triangle(Graph *g, const Type *like, bool lower, double diagonal) 
   Tensor *t = tensor_new(&g->error, &type);
   if (!t) return NULL;
   for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < n; j++) dtype_set(type.dtype, t->data, i * n + j, i == j ? diagonal : (j < i) == lower);
+    for (int64_t j = 0; j < n; j++)
+      dtype_set(type.dtype, t->data, i * n + j, i == j ? diagonal : (j < i) == lower);
   Value *v = graph_constant(g, t);
   tensor_release(t);
   return v;
@@ -250,8 +266,8 @@ static Value *swap_last(Graph *g, Value *x) {
   return ops_transpose(g, x, perm);
 }
 
-/* Sym(L^-T Phi(L^T dL) L^-1), where Phi keeps the lower triangle and halves the diagonal (Murray, "Differentiation of the
- * Cholesky decomposition", 2016, equation 10). */
+/* Sym(L^-T Phi(L^T dL) L^-1), where Phi keeps the lower triangle and halves the diagonal (Murray,
+ * "Differentiation of the Cholesky decomposition", 2016, equation 10). */
 static void grad_cholesky(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *l = (Value *)&n->out[0];
   Value *phi = ops_mul(g, ops_matmul(g, l, dy[0], true, false), triangle(g, &l->type, true, 0.5));
@@ -272,25 +288,28 @@ static Status infer_solve(Error *e, Node *n) {
   if (s != OK) return s;
   bool fits = a->rank == b->rank;
   for (int i = 0; i < a->rank - 1 && fits; i++) fits = a->shape[i] == b->shape[i];
-  if (!fits) return fail(e, ERR_INVALID_ARGUMENT, "matrices %s and right-hand sides %s don't fit", shape_text(a, ta), shape_text(b, tb));
+  if (!fits)
+    return fail(e, ERR_INVALID_ARGUMENT, "matrices %s and right-hand sides %s don't fit", shape_text(a, ta),
+                shape_text(b, tb));
   n->out[0].type = *b;
   return OK;
 }
 
-/* Substitution, row by row of the unknowns. Element (i, k) of the system is a's, or, for the adjoint, (k, i). */
-#define SUBSTITUTE(id, T)                                                                                \
-  static void substitute_##id(const T *a, T *x, int64_t n, int64_t cols, bool lower, bool adjoint) {     \
-    bool forward = lower != adjoint;                                                                     \
-    for (int64_t s = 0; s < n; s++) {                                                                    \
-      int64_t i = forward ? s : n - 1 - s;                                                               \
-      T *row = x + i * cols;                                                                             \
-      for (int64_t t = 0; t < s; t++) {                                                                  \
-        int64_t k = forward ? t : n - 1 - t;                                                             \
-        T factor = adjoint ? a[k * n + i] : a[i * n + k];                                                \
-        for (int64_t j = 0; j < cols; j++) row[j] -= factor * x[k * cols + j];                           \
-      }                                                                                                  \
-      for (int64_t j = 0; j < cols; j++) row[j] /= a[i * n + i];                                         \
-    }                                                                                                    \
+/* Substitution, row by row of the unknowns. Element (i, k) of the system is a's, or, for the adjoint, (k, i).
+ */
+#define SUBSTITUTE(id, T)                                                                            \
+  static void substitute_##id(const T *a, T *x, int64_t n, int64_t cols, bool lower, bool adjoint) { \
+    bool forward = lower != adjoint;                                                                 \
+    for (int64_t s = 0; s < n; s++) {                                                                \
+      int64_t i = forward ? s : n - 1 - s;                                                           \
+      T *row = x + i * cols;                                                                         \
+      for (int64_t t = 0; t < s; t++) {                                                              \
+        int64_t k = forward ? t : n - 1 - t;                                                         \
+        T factor = adjoint ? a[k * n + i] : a[i * n + k];                                            \
+        for (int64_t j = 0; j < cols; j++) row[j] -= factor * x[k * cols + j];                       \
+      }                                                                                              \
+      for (int64_t j = 0; j < cols; j++) row[j] /= a[i * n + i];                                     \
+    }                                                                                                \
   }
 SUBSTITUTE(f32, float)
 SUBSTITUTE(f64, double)
@@ -306,9 +325,11 @@ static void solve_some(void *context, int64_t begin, int64_t end) {
   bool lower = c->attr[LOWER].i, adjoint = c->attr[ADJOINT].i;
   for (int64_t i = begin; i < end; i++)
     if (c->in_type[0]->dtype == F64)
-      substitute_f64((const double *)c->in[0] + i * s->n * s->n, (double *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
+      substitute_f64((const double *)c->in[0] + i * s->n * s->n, (double *)c->out[0] + i * s->n * s->cols,
+                     s->n, s->cols, lower, adjoint);
     else
-      substitute_f32((const float *)c->in[0] + i * s->n * s->n, (float *)c->out[0] + i * s->n * s->cols, s->n, s->cols, lower, adjoint);
+      substitute_f32((const float *)c->in[0] + i * s->n * s->n, (float *)c->out[0] + i * s->n * s->cols, s->n,
+                     s->cols, lower, adjoint);
 }
 
 static Status body_solve(const Call *c) {
@@ -321,7 +342,8 @@ static Status body_solve(const Call *c) {
 }
 static Status eval_solve(const Call *c) { return eval_wide(c, body_solve); }
 
-/* db solves the adjoint system; da is minus the outer product of both solutions, in the triangle that was read. */
+/* db solves the adjoint system; da is minus the outer product of both solutions, in the triangle that was
+ * read. */
 static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool lower = n->attr[LOWER].i, adjoint = n->attr[ADJOINT].i;
   Value *x = (Value *)&n->out[0], *db = solve(g, n->in[0], dy[0], lower, !adjoint);
@@ -332,31 +354,65 @@ static void grad_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 /* ---- rows ---- */
 
-#define TURNED_ATTRS                                                                       \
-  {"transpose_a", ATTR_BOOL, "false", NULL, "a's last two axes are swapped"},              \
-      {"transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"}
+#define TURNED_ATTRS                                                            \
+  {"transpose_a", ATTR_BOOL, "false", NULL, "a's last two axes are swapped"}, { \
+    "transpose_b", ATTR_BOOL, "false", NULL, "b's last two axes are swapped"    \
+  }
 const OpDef ops_linear[] = {
-    {.name = "matmul", .summary = "The product of matrices; leading extents broadcast.", .shapes = "[…, m, k], […, k, n] → […, m, n]",
-     .inputs = {"a", "b"}, .attrs = {TURNED_ATTRS}, .infer = infer, .cost = cost_of_matmul, .eval = eval, .scratch = scratch, .grad = grad,
+    {.name = "matmul",
+     .summary = "The product of matrices; leading extents broadcast.",
+     .shapes = "[…, m, k], […, k, n] → […, m, n]",
+     .inputs = {"a", "b"},
+     .attrs = {TURNED_ATTRS},
+     .infer = infer,
+     .cost = cost_of_matmul,
+     .eval = eval,
+     .scratch = scratch,
+     .grad = grad,
      .sample = "F[2,3] F[3,4] | F[3,2] F[3,4] {transpose_a = true} | F[2,3] F[4,3] {transpose_b = true} | "
-               "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
-               "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | F[65,130] F[130,70] | "
+               "F[3,2] F[4,3] {transpose_a = true, transpose_b = true} | F[5,2,3] F[3,4] | F[2,1,2,3] "
+               "F[5,3,2] | F[5,3,2] F[3,4] {transpose_a = true} | "
+               "F[2,3] F[4,3,5] | F[2,0] F[0,3] | F[0,2] F[2,3] | I9[2,3] I9[3,2] | F[1,5] F[5,1] | "
+               "F[65,130] F[130,70] | "
                "F[40,9,20] F[40,20,11] | F[5,2,3] F[4,3] {transpose_b = true} | F[1,2,3] F[2,3,4]"},
-    {.name = "serialized_matmul", .summary = "matmul done in parts, for less memory on the machine; the same result.",
-     .shapes = "[…, m, k], […, k, n] → […, m, n]", .inputs = {"a", "b"},
+    {.name = "serialized_matmul",
+     .summary = "matmul done in parts, for less memory on the machine; the same result.",
+     .shapes = "[…, m, k], […, k, n] → […, m, n]",
+     .inputs = {"a", "b"},
      .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL, "how many parts"},
-               {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows", "what is cut: m, k or n"}, TURNED_ATTRS},
-     .infer = infer_serialized, .cost = cost_of_matmul, .eval = eval, .scratch = scratch, .grad = grad,
-     .sample = "F[4,3] F[3,2] {serialization_factor = 2, serialization_dimension = 'a_columns'} | "
-               "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
-               "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
-    {.name = "cholesky", .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices.",
-     .shapes = "[…, n, n] → […, n, n]", .inputs = {"a"}, .infer = infer_cholesky, .cost = cost_of_cholesky, .eval = eval_cholesky, .scratch = scratch_wide,
-     .grad = grad_cholesky, .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
-    {.name = "triangular_solve", .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
-     .shapes = "[…, n, n], […, n, m] → […, n, m]", .inputs = {"a", "b"},
+               {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
+                "what is cut: m, k or n"},
+               TURNED_ATTRS},
+     .infer = infer_serialized,
+     .cost = cost_of_matmul,
+     .eval = eval,
+     .scratch = scratch,
+     .grad = grad,
+     .sample =
+         "F[4,3] F[3,2] {serialization_factor = 2, serialization_dimension = 'a_columns'} | "
+         "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
+         "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
+    {.name = "cholesky",
+     .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices.",
+     .shapes = "[…, n, n] → […, n, n]",
+     .inputs = {"a"},
+     .infer = infer_cholesky,
+     .cost = cost_of_cholesky,
+     .eval = eval_cholesky,
+     .scratch = scratch_wide,
+     .grad = grad_cholesky,
+     .sample = "M[3,3] | M[2,4,4] | M[1,1] | M[0,0]"},
+    {.name = "triangular_solve",
+     .summary = "x with a x = b, or a^T x = b, where a's one triangle counts.",
+     .shapes = "[…, n, n], […, n, m] → […, n, m]",
+     .inputs = {"a", "b"},
      .attrs = {{"lower", ATTR_BOOL, "true", NULL, "a's lower triangle counts, else its upper one"},
                {"adjoint", ATTR_BOOL, "false", NULL, "solve with a transposed"}},
-     .infer = infer_solve, .cost = cost_of_solve, .eval = eval_solve, .scratch = scratch_wide, .grad = grad_solve,
-     .sample = "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] F[3,2] {lower = false, adjoint = true}"},
+     .infer = infer_solve,
+     .cost = cost_of_solve,
+     .eval = eval_solve,
+     .scratch = scratch_wide,
+     .grad = grad_solve,
+     .sample = "M[3,3] F[3,2] | M[2,3,3] F[2,3,4] {lower = false} | M[3,3] F[3,1] {adjoint = true} | M[3,3] "
+               "F[3,2] {lower = false, adjoint = true}"},
     {0}};

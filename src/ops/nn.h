@@ -40,6 +40,10 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
 /* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL". */
 Status nn_window(Error *e, const Attr *padding, Window *w);
 
+/* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
+static inline Dtype nn_partials(const Node *n) { return n->place.half_partials > 0 ? F16 : F32; }
+static inline int64_t nn_last(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
+
 /* ---- words for gradients ---- */
 
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count); /* keeps dims */

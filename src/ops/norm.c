@@ -1,5 +1,6 @@
 /* Moments and layer normalisation. */
 #include "ops/norm.h"
+#include "target/cost.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,9 @@ static Status infer_moments(Error *e, Node *n) {
   if (s == OK) s = infer_axes(e, &n->attr[M_AXES], x->rank, &count, axes);
   if (s != OK) return s;
   n->out[0].type = n->out[1].type = type_reduced(x, count, axes, n->attr[M_KEEPDIMS].i);
-  return OK;
+  int64_t list[MAX_RANK];
+  for (int i = 0; i < count; i++) list[i] = axes[i];
+  return set_ints(e, n, M_AXES, list, count);
 }
 
 static double reduced_count(const Type *x, int count, const int *axes) {
@@ -74,8 +77,6 @@ static void grad_moments(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 NormSecond norm_second(Graph *g, const NormGrad *n) {
   NormSecond r = {0};
-  double count = 1;
-  for (int i = 0; i < n->axis_count; i++) count *= (double)n->x->type.shape[n->axes[i]];
   Value *centred = ops_sub(g, n->x, n->mean), *h = ops_mul(g, centred, n->inverse);
   if (n->u) {
     Value *scaled = n->gamma ? ops_mul(g, n->dy, n->gamma) : n->dy;
@@ -90,7 +91,7 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
     Value *cross = ops_add(g, ops_mul(g, n->u, mean_gh), ops_mul(g, scaled, mean_uh));
     r.mean = ops_mul(g, ops_mul(g, n->inverse, n->inverse), cross);
     r.x = ops_neg(g, r.mean);
-    /* Each of count elements carries its share of one number for all of them. */
+    /* Each element carries its share of one number for all of them. */
     Value *square = ops_mul(g, mean_gh, mean_uh);
     Value *share = ops_sub(g, ops_sub(g, mean_ug, ops_mul(g, mean_u, mean_g)), ops_scale(g, square, 3));
     r.inverse = ops_broadcast(g, share, &n->x->type);
@@ -302,6 +303,15 @@ static size_t scratch_layer(const Node *n) {
   return wide_scratch(n, bytes);
 }
 
+static void cost_layer(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Layer l;
+  bool backward = n->op->traits & INTERNAL;
+  const Type *x = &n->in[backward ? G_X : X]->type;
+  layer_of(&ignored, &n->attr[AXIS], x, &l);
+  *c = cost_norm(t, x->dtype, l.outer * l.inner, l.n, backward);
+}
+
 /* Row and layer parts of x's shape, with 1 for the rest. */
 static Value *as_rows(Graph *g, Value *v, const Type *x, const Layer *l) {
   Type t = *x;
@@ -360,17 +370,17 @@ const OpDef ops_norm[] = {
   {.name = "nn.moments", .summary = "Mean and population variance over axes.", .shapes = "any → mean, variance", .inputs = {"x"},
    .attrs = {{.name = "axes", .kind = ATTR_INTS, .fallback = "nil", .summary = "Which axes; all when absent."},
              {.name = "keepdims", .kind = ATTR_BOOL, .fallback = "false", .summary = "Keep reduced axes as 1."}},
-   .outputs = 2, .infer = infer_moments, .eval = eval_moments, .scratch = scratch_moments, .grad = grad_moments,
+   .outputs = 2, .infer = infer_moments, .eval = eval_moments, .scratch = scratch_moments, .cost = cost_of_moments, .grad = grad_moments,
    .sample = "F[3,2,4] {axes = {0}} | F[3,2,4] {axes = -1, keepdims = true} | F[2,3]"},
   {.name = "nn.layer_norm", .summary = "Subtracts the mean over axes, divides by the deviation; then gamma and beta.",
    .shapes = "[…, n], [n], [n] → […, n]", .source = "Ba, Kiros, Hinton, Layer normalization, 2016",
    .inputs = {"x", "gamma?", "beta?"},
    .attrs = {A_AXIS, {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = "1.53e-5", .summary = "Added to the variance."}},
-   .outputs = 3, .visible_outputs = 1, .infer = infer_layer, .eval = eval_layer, .scratch = scratch_layer, .grad = grad_layer,
+   .outputs = 3, .visible_outputs = 1, .infer = infer_layer, .eval = eval_layer, .scratch = scratch_layer, .cost = cost_layer, .grad = grad_layer,
    .sample = "F[3,5] F[5] F[5] {epsilon = 0.001} | F[2,2,3,2] F[3,2] F[3,2] {axis = {-1, -2}} | F[2,3,4] F[3] {axis = 1} | F[2,6]"},
   {.name = "nn.layer_norm_grad", .summary = "The gradient of layer normalisation.",
    .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
    .attrs = {A_AXIS}, .traits = INTERNAL, .outputs = 3, .infer = infer_layer_grad, .eval = eval_layer_grad,
-   .scratch = scratch_layer, .grad = grad_layer_grad,
+   .scratch = scratch_layer, .cost = cost_layer, .grad = grad_layer_grad,
    .sample = "F[3,5] F[3,5] F[3] P[3] F[5] | F[2,3,4] F[2,3,4] F[2,4] P[2,4] {axis = 1}"},
   {0}};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { KSIZE, STRIDES, PADDING, SHAPE }; /* attributes; shape: gradients, the image's spatial extents */
 
@@ -217,9 +218,23 @@ static Status pool(const Call *c, Mode mode) {
 static size_t scratch(const Node *n) {
   Error ignored = {0};
   Pooling p;
-  bool backward = n->attr[PADDING].kind != ATTR_NONE && op_attr_count(n->op) > SHAPE;
+  bool backward = op_attr_count(n->op) > SHAPE;
   geometry(&ignored, n, &n->in[0]->type, backward, &p);
   return wide_scratch(n, list_bytes(&p) * NN_SLOTS);
+}
+
+static void cost(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Pooling p;
+  bool backward = op_attr_count(n->op) > SHAPE;
+  geometry(&ignored, n, &n->in[0]->type, backward, &p);
+  ConvShape s = {.batch = p.batch, .groups = 1, .in_channels = p.channels, .out_channels = p.channels, .rank = p.w.rank};
+  for (int i = 0; i < p.w.rank; i++) {
+    int from = SPATIAL - p.w.rank + i;
+    s.in[i] = p.w.in[from], s.out[i] = p.w.out[from], s.kernel[i] = p.w.kernel[from];
+    s.stride[i] = p.w.stride[from], s.dilation[i] = 1;
+  }
+  *c = cost_pool(t, n->in[0]->type.dtype, strstr(n->op->name, "max") ? POOL_MAX : POOL_AVERAGE, &s, backward);
 }
 
 #define EVAL(id, mode)                                                    \
@@ -268,23 +283,23 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
 const OpDef ops_pool[] = {
   {.name = "nn.max_pool", .summary = "The greatest element of each window; padding never wins.",
    .shapes = "[n, spatial…, c] → [n, spatial'…, c]", .inputs = {"x"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
-   .outputs = 2, .visible_outputs = 1, .infer = infer, .eval = eval_max, .scratch = scratch, .grad = grad_max,
+   .outputs = 2, .visible_outputs = 1, .infer = infer, .eval = eval_max, .scratch = scratch, .cost = cost, .grad = grad_max,
    .sample = "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
              "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
   {.name = "nn.avg_pool", .summary = "The mean of each window; padding doesn't count.",
    .shapes = "[n, spatial…, c] → [n, spatial'…, c]", .inputs = {"x"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
-   .infer = infer, .eval = eval_mean, .scratch = scratch, .grad = grad_mean,
+   .infer = infer, .eval = eval_mean, .scratch = scratch, .cost = cost, .grad = grad_mean,
    .sample = "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
              "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
   {.name = "nn.max_pool_grad", .summary = "Spreads dy to the elements that won.", .shapes = "dy, index → dx",
    .inputs = {"dy", "index"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE}, .traits = INTERNAL, .infer = infer_grad,
-   .eval = eval_max_grad, .scratch = scratch, .grad = grad_max_grad,
+   .eval = eval_max_grad, .scratch = scratch, .cost = cost, .grad = grad_max_grad,
    .sample = "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape = {5}}"},
   {.name = "nn.max_pool_pick", .summary = "The elements of x that won.", .shapes = "x, index → y",
    .inputs = {"x", "index"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING}, .traits = INTERNAL, .infer = infer_pick,
-   .eval = eval_pick, .scratch = scratch, .grad = grad_pick, .sample = "F[1,4,5,2] I4[1,2,2,2]"},
+   .eval = eval_pick, .scratch = scratch, .cost = cost, .grad = grad_pick, .sample = "F[1,4,5,2] I4[1,2,2,2]"},
   {.name = "nn.avg_pool_grad", .summary = "Spreads each dy evenly over its window.", .shapes = "dy → dx",
    .inputs = {"dy"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE}, .traits = INTERNAL, .infer = infer_grad,
-   .eval = eval_mean_grad, .scratch = scratch, .grad = grad_mean_grad,
+   .eval = eval_mean_grad, .scratch = scratch, .cost = cost, .grad = grad_mean_grad,
    .sample = "F[1,2,2,2] {shape = {4, 5}} | F[2,3,4,1] {padding = 'SAME', shape = {5, 7}}"},
   {0}};

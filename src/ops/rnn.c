@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { ROWS = 16, LEAST_ROWS = 8 };
 
@@ -156,6 +157,7 @@ static void take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t
   const char *up = at(w, dy, row, step, units);
   if (!is_masked(w, row, step)) {
     add(w->c, w->s.dtype, dh, up, dh, units);
+    if (!w->mask) return;
     add(w->c, w->s.dtype, dh, late, dh, units);
     memset(late, 0, (size_t)units * w->s.size);
   } else if (!w->zero) {
@@ -189,27 +191,15 @@ static Status infer_lstm(Error *e, Node *n) {
   return OK;
 }
 
-/* A slot's memory: state of the rows, their gates, a row of tanh c. */
+/* A slot's memory: state of the rows, the recurrent part of their gates. */
 typedef struct LstmSlot {
-  char *h, *c, *z, *row;
+  char *h, *c, *z;
 } LstmSlot;
 static LstmSlot lstm_slot(Room *r, const Sequence *s) {
   size_t state = (size_t)(chunk_rows(s->batch) * s->units) * s->size;
   LstmSlot p;
   p.h = room_take(r, state), p.c = room_take(r, state), p.z = room_take(r, 4 * state);
-  p.row = room_take(r, (size_t)s->units * s->size);
   return p;
-}
-
-/* gates of a row: activations in place of the input's part, given the recurrent part z. */
-static void lstm_gates(const Call *c, const Sequence *s, char *gates, const char *z) {
-  int64_t u = s->units;
-  size_t unit_bytes = (size_t)u * s->size;
-  add(c, s->dtype, gates, z, gates, 4 * u);
-  if (c->in_count > L_BIAS) add(c, s->dtype, gates, c->in[L_BIAS], gates, 4 * u);
-  apply(c, EW_SIGMOID, s->dtype, gates, gates, 2 * u);
-  apply(c, EW_TANH, s->dtype, gates + 2 * unit_bytes, gates + 2 * unit_bytes, u);
-  apply(c, EW_SIGMOID, s->dtype, gates + 3 * unit_bytes, gates + 3 * unit_bytes, u);
 }
 
 static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, int64_t slot_row) {
@@ -223,10 +213,8 @@ static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, i
   if (is_masked(w, row, t)) {
     memset(gates, 0, 4 * bytes);
   } else {
-    lstm_gates(c, s, gates, p->z + (size_t)slot_row * 4 * bytes);
-    c->kernels->lstm_state[s->dtype](s->units, gates, before, cell);
-    apply(c, EW_TANH, s->dtype, cell, h, s->units);
-    c->kernels->strip[EW_MUL][s->dtype]((const void *[]){h, gates + 3 * bytes}, 0, h, s->units, NULL);
+    c->kernels->lstm_cell[s->dtype](s->units, gates, p->z + (size_t)slot_row * 4 * bytes,
+                                    c->in_count > L_BIAS ? c->in[L_BIAS] : NULL, before, cell, h);
   }
   put_output(w, c->out[LO_Y], row, t, h);
 }
@@ -341,14 +329,14 @@ static Status infer_lstm_grad(Error *e, Node *n) {
 }
 
 typedef struct BackSlot {
-  char *dh, *next, *dc, *late, *dz, *row, *cell;
+  char *dh, *next, *dc, *late, *dz, *row;
 } BackSlot;
 static BackSlot back_slot(Room *r, const Sequence *s) {
   size_t state = (size_t)(chunk_rows(s->batch) * s->units) * s->size, row = (size_t)s->units * s->size;
   BackSlot p;
   p.dh = room_take(r, state), p.next = room_take(r, state), p.dc = room_take(r, state), p.late = room_take(r, state);
   p.dz = room_take(r, (size_t)s->gates * state);
-  p.row = room_take(r, row), p.cell = room_take(r, row);
+  p.row = room_take(r, row);
   return p;
 }
 static size_t back_slot_bytes(const Sequence *s) {
@@ -367,9 +355,7 @@ static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot 
     memset(dz, 0, 4 * bytes);
   } else {
     const char *gates = at(w, c->in[LG_GATES], row, t, 4 * s->units), *before = at(w, c->in[LG_BEFORE_C], row, t, s->units);
-    c->kernels->lstm_state[s->dtype](s->units, gates, before, p->cell);
-    apply(c, EW_TANH, s->dtype, p->cell, p->row, s->units);
-    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->row, p->dh + at_row, p->dc + at_row, dz);
+    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->dh + at_row, p->dc + at_row, dz);
   }
   memcpy(at(w, c->out[0], row, t, 4 * s->units), dz, 4 * bytes);
 }
@@ -733,6 +719,31 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count > R_H) dx[R_H] = &back->out[2];
 }
 
+/* ---- cost ---- */
+
+static void cost_forward(const Target *t, const Node *n, Cost *c) {
+  Error ignored = {0};
+  Sequence s;
+  bool lstm = strstr(n->op->name, "lstm") != NULL;
+  forward_sequence(&ignored, n, lstm ? 4 : 3, &s);
+  RnnShape shape = {.batch = s.batch, .steps = s.steps, .inputs = s.inputs, .outputs = s.units, .training = true};
+  Dtype d = n->in[0]->type.dtype;
+  *c = lstm ? cost_lstm(t, d, nn_partials(n), &shape, false, NULL) : cost_gru(t, d, nn_partials(n), &shape, false, NULL);
+}
+
+/* Walking back: a product with the recurrent kernel and the gates' derivatives at each step; the other products are nodes. */
+static void cost_backward(const Target *t, const Node *n, Cost *c) {
+  bool lstm = strstr(n->op->name, "lstm") != NULL;
+  Sequence s;
+  backward_sequence(n, lstm ? LG_GATES : RG_GATES, lstm ? 4 : 3, &s);
+  PlanOptions held = {.resident = true};
+  Dtype d = n->in[0]->type.dtype;
+  *c = cost_matmul(t, d, nn_partials(n), 1, s.batch, s.gates * s.units, s.units, &held);
+  Cost gates = cost_elementwise(t, d, s.batch * s.units, lstm ? 7 : 6, lstm ? 30 : 24);
+  cost_then(c, &gates);
+  cost_repeat(c, (double)s.steps);
+}
+
 #define A_ZERO {.name = "zero_output_for_mask", .kind = ATTR_BOOL, .fallback = "false", \
                 .summary = "Outputs of masked steps are zero instead of the previous ones."}
 #define A_RESET {.name = "reset_after", .kind = ATTR_BOOL, .fallback = "true", \
@@ -744,27 +755,27 @@ const OpDef ops_rnn[] = {
    .shapes = "[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]",
    .source = "Hochreiter, Schmidhuber, Long short-term memory, 1997; forget gates as Gers et al., 2000",
    .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "initial_c?", "mask?"}, .attrs = {A_ZERO},
-   .outputs = 6, .visible_outputs = 3, .infer = infer_lstm, .eval = eval_lstm, .scratch = scratch_lstm, .grad = grad_lstm,
+   .outputs = 6, .visible_outputs = 3, .infer = infer_lstm, .eval = eval_lstm, .scratch = scratch_lstm, .cost = cost_forward, .grad = grad_lstm,
    .sample = "F[2,3,4] F[4,8] F[2,8] F[8] F[2,2] F[2,2] | F[3,4,2] F[2,12] F[3,12] | "
              "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] | "
              "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] {zero_output_for_mask = true}"},
   {.name = "nn.lstm_grad", .summary = "The gradient of an LSTM in its gates before activation and its initial states.",
    .shapes = "dy, dh, dc, recurrent kernel, gates, cells before, mask → dgates, dh, dc",
    .inputs = {"dy", "dh", "dc", "recurrent_kernel", "gates", "before_c", "mask?"}, .attrs = {A_ZERO},
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_lstm_grad, .eval = eval_lstm_grad, .scratch = scratch_lstm_grad,
+   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_lstm_grad, .eval = eval_lstm_grad, .scratch = scratch_lstm_grad, .cost = cost_backward,
    .sample = "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] B[2,3]"},
   {.name = "nn.gru", .summary = "A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.",
    .shapes = "[n, t, f], [f, 3 u], [u, 3 u], [2, 3 u] or [3 u], [n, u], [n, t] → [n, t, u], [n, u]",
    .source = "Cho et al., 2014; reset after: the form of cuDNN",
    .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "mask?"}, .attrs = {A_ZERO, A_RESET}, .outputs = 5,
-   .visible_outputs = 2, .infer = infer_gru, .eval = eval_gru, .scratch = scratch_gru, .grad = grad_gru,
+   .visible_outputs = 2, .infer = infer_gru, .eval = eval_gru, .scratch = scratch_gru, .cost = cost_forward, .grad = grad_gru,
    .sample = "F[2,3,4] F[4,6] F[2,6] F[2,6] F[2,2] | F[2,3,4] F[4,6] F[2,6] F[6] F[2,2] {reset_after = false} | "
              "F[2,4,3] F[3,6] F[2,6] F[2,6] F[2,2] B[2,4] | F[3,4,2] F[2,9] F[3,9] | "
              "F[2,4,3] F[3,6] F[2,6] F[6] F[2,2] B[2,4] {reset_after = false, zero_output_for_mask = true}"},
   {.name = "nn.gru_grad", .summary = "The gradient of a GRU in its gates before activation and its initial state.",
    .shapes = "dy, dh, recurrent kernel, gates, states before, inner, mask → dgates of inputs, dgates of states, dh",
    .inputs = {"dy", "dh", "recurrent_kernel", "gates", "before", "inner", "mask?"}, .attrs = {A_ZERO, A_RESET},
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_gru_grad, .eval = eval_gru_grad, .scratch = scratch_gru_grad,
+   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_gru_grad, .eval = eval_gru_grad, .scratch = scratch_gru_grad, .cost = cost_backward,
    .sample = "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] | "
              "F[2,3,2] F[2,2] F[2,6] U[2,3,6] F[2,3,2] F[2,3,2] B[2,3] {reset_after = false}"},
   {0}};

@@ -17,34 +17,41 @@ static Status infer_reshape(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   const Attr *a = &n->attr[0];
   char from[TYPE_TEXT], to[TYPE_TEXT];
-  if (a->ints.n > MAX_RANK) return fail(e, ERR_VALUE, "a shape has at most %d dimensions, got %d", MAX_RANK, a->ints.n);
+  if (a->ints.n > MAX_RANK)
+    return fail(e, ERR_VALUE, "a shape has at most %d dimensions, got %d", MAX_RANK, a->ints.n);
   Type t = {.dtype = x->dtype, .rank = a->ints.n};
   int open = -1;
   int64_t known = 1;
   for (int i = 0; i < t.rank; i++) {
     t.shape[i] = a->ints.v[i];
-    if (t.shape[i] == -1 && open >= 0) return fail(e, ERR_VALUE, "more than one -1 in shape %s", shape_text(&t, to));
-    if (t.shape[i] < -1) return fail(e, ERR_VALUE, "extents must be positive, got %lld", (long long)t.shape[i]);
+    if (t.shape[i] == -1 && open >= 0)
+      return fail(e, ERR_VALUE, "more than one -1 in shape %s", shape_text(&t, to));
+    if (t.shape[i] < -1)
+      return fail(e, ERR_VALUE, "extents must be positive, got %lld", (long long)t.shape[i]);
     if (t.shape[i] == -1) open = i;
-    else if (__builtin_mul_overflow(known, t.shape[i], &known)) return fail(e, ERR_VALUE, "shape is too large");
+    else if (__builtin_mul_overflow(known, t.shape[i], &known))
+      return fail(e, ERR_VALUE, "shape is too large");
   }
   int64_t count = type_count(x);
   bool fits = open < 0 ? known == count : known > 0 && count % known == 0;
   if (!fits)
-    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld elements, which don't fit into %s", shape_text(x, from), (long long)count,
-                shape_text(&t, to));
+    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld elements, which don't fit into %s", shape_text(x, from),
+                (long long)count, shape_text(&t, to));
   if (open >= 0) t.shape[open] = count / known;
   n->out[0].type = t;
   return set_ints(e, n, 0, t.shape, t.rank);
 }
 
-static void grad_reshape(Graph *g, const Node *n, Value *const *dy, Value **dx) { dx[0] = ops_reshape_like(g, dy[0], n->in[0]); }
+static void grad_reshape(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  dx[0] = ops_reshape_like(g, dy[0], n->in[0]);
+}
 
 static Status infer_expand(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   int axis;
   char text[TYPE_TEXT];
-  if (x->rank == MAX_RANK) return fail(e, ERR_VALUE, "%s has %d dimensions already", shape_text(x, text), MAX_RANK);
+  if (x->rank == MAX_RANK)
+    return fail(e, ERR_VALUE, "%s has %d dimensions already", shape_text(x, text), MAX_RANK);
   Status s = axis_of(e, n, 0, x->rank + 1, &axis);
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = x->dtype, .rank = x->rank + 1};
@@ -79,7 +86,8 @@ static Status infer_transpose(Error *e, Node *n) {
   bool taken[MAX_RANK] = {false};
   char text[TYPE_TEXT];
   if (attr_given(a) && a->ints.n != x->rank)
-    return fail(e, ERR_VALUE, "perm must name each of the %d axes of %s, got %d", x->rank, shape_text(x, text), a->ints.n);
+    return fail(e, ERR_VALUE, "perm must name each of the %d axes of %s, got %d", x->rank,
+                shape_text(x, text), a->ints.n);
   n->out[0].type = *x;
   for (int i = 0; i < x->rank; i++) {
     int axis = x->rank - 1 - i;
@@ -124,17 +132,19 @@ static Status infer_concat(Error *e, Node *n) {
     bool fits = x->rank == y->rank;
     for (int i = 0; i < y->rank && fits; i++) fits = i == axis || x->shape[i] == y->shape[i];
     if (x->dtype != y->dtype)
-      return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", dtype_name(y->dtype), dtype_name(x->dtype));
+      return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", dtype_name(y->dtype),
+                  dtype_name(x->dtype));
     if (!fits)
-      return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s differ outside of axis %d", shape_text(&n->in[0]->type, a),
-                  shape_text(x, b), axis);
+      return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s differ outside of axis %d",
+                  shape_text(&n->in[0]->type, a), shape_text(x, b), axis);
     y->shape[axis] += x->shape[axis];
   }
   return s;
 }
 
 /* Part k of several along an axis: a run of `run` elements in each of the outer rows of `row` elements. */
-static void copy_part(const Call *c, size_t size, int64_t outer, int64_t run, const char *x, int64_t from, char *y, int64_t to) {
+static void copy_part(const Call *c, size_t size, int64_t outer, int64_t run, const char *x, int64_t from,
+                      char *y, int64_t to) {
   Strided s = {0};
   strided_add(&s, outer, from, to);
   strided_add(&s, run, 1, 1);
@@ -158,14 +168,16 @@ static Status cut(const Call *c, Around whole, int axis, bool axis_is_gone) {
   int64_t at = 0;
   for (int k = 0; k < c->out_count; k++) {
     int64_t extent = axis_is_gone ? 1 : c->out_type[k]->shape[axis], run = extent * whole.inner;
-    copy_part(c, size, whole.outer, run, (const char *)c->in[0] + (size_t)(at * whole.inner) * size, whole.extent * whole.inner,
-              c->out[k], run);
+    copy_part(c, size, whole.outer, run, (const char *)c->in[0] + (size_t)(at * whole.inner) * size,
+              whole.extent * whole.inner, c->out[k], run);
     at += extent;
   }
   return OK;
 }
 
-static Status eval_concat(const Call *c) { return join(c, around_axis(c->out_type[0], (int)c->attr[0].i), false); }
+static Status eval_concat(const Call *c) {
+  return join(c, around_axis(c->out_type[0], (int)c->attr[0].i), false);
+}
 
 static void grad_concat(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count == 1) {
@@ -190,19 +202,22 @@ static Status infer_split(Error *e, Node *n) {
   int64_t extent = x->shape[axis], first = a->ints.n ? a->ints.v[0] : 0, sum = 0;
   bool equal = a->ints.n == 1;
   int64_t count = equal ? first : a->ints.n;
-  if (count < 1 || count > 1 << 20) return fail(e, ERR_VALUE, "wants a count of parts or their sizes, got %lld", (long long)count);
+  if (count < 1 || count > 1 << 20)
+    return fail(e, ERR_VALUE, "wants a count of parts or their sizes, got %lld", (long long)count);
   if (equal && extent % count)
-    return fail(e, ERR_INVALID_ARGUMENT, "axis %d of %s can't be cut into %lld equal parts", axis, shape_text(x, text), (long long)count);
+    return fail(e, ERR_INVALID_ARGUMENT, "axis %d of %s can't be cut into %lld equal parts", axis,
+                shape_text(x, text), (long long)count);
   if (!node_outputs(n->arena, n, (int)count)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < count; i++) {
     n->out[i].type = *x;
     int64_t size = n->out[i].type.shape[axis] = equal ? extent / count : a->ints.v[i];
-    if (size < 0 || size > extent) return fail(e, ERR_VALUE, "size %lld is outside 0 … %lld", (long long)size, (long long)extent);
+    if (size < 0 || size > extent)
+      return fail(e, ERR_VALUE, "size %lld is outside 0 … %lld", (long long)size, (long long)extent);
     sum += size;
   }
   if (sum != extent)
-    return fail(e, ERR_INVALID_ARGUMENT, "the sizes add up to %lld, but axis %d of %s has %lld", (long long)sum, axis, shape_text(x, text),
-                (long long)extent);
+    return fail(e, ERR_INVALID_ARGUMENT, "the sizes add up to %lld, but axis %d of %s has %lld",
+                (long long)sum, axis, shape_text(x, text), (long long)extent);
   return OK;
 }
 
@@ -218,7 +233,9 @@ static void grad_parts(Graph *g, const Node *n, Value *const *dy, Value **dx, co
   Attr attrs[] = {n->attr[axis]};
   dx[0] = parts ? op_with(g, joiner, parts, n->out_count, attrs) : NULL;
 }
-static void grad_split(Graph *g, const Node *n, Value *const *dy, Value **dx) { grad_parts(g, n, dy, dx, "concat", 1); }
+static void grad_split(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  grad_parts(g, n, dy, dx, "concat", 1);
+}
 
 /* ---- stack, unstack ---- */
 
@@ -227,19 +244,23 @@ static Status infer_stack(Error *e, Node *n) {
   if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
   const Type *x = &n->in[0]->type;
   int axis;
-  if (x->rank == MAX_RANK) return fail(e, ERR_VALUE, "%s has %d dimensions already", shape_text(x, a), MAX_RANK);
+  if (x->rank == MAX_RANK)
+    return fail(e, ERR_VALUE, "%s has %d dimensions already", shape_text(x, a), MAX_RANK);
   Status s = axis_of(e, n, 0, x->rank + 1, &axis);
   if (s != OK) return s;
   for (int k = 1; k < n->in_count; k++)
     if (!type_equal(x, &n->in[k]->type))
-      return fail(e, ERR_INVALID_ARGUMENT, "%s and %s differ", type_text(x, a), type_text(&n->in[k]->type, b));
+      return fail(e, ERR_INVALID_ARGUMENT, "%s and %s differ", type_text(x, a),
+                  type_text(&n->in[k]->type, b));
   Type *y = &n->out[0].type;
   *y = (Type){.dtype = x->dtype, .rank = x->rank + 1};
   for (int i = 0; i < y->rank; i++) y->shape[i] = i == axis ? n->in_count : x->shape[i - (i > axis)];
   return OK;
 }
 
-static Status eval_stack(const Call *c) { return join(c, around_axis(c->out_type[0], (int)c->attr[0].i), true); }
+static Status eval_stack(const Call *c) {
+  return join(c, around_axis(c->out_type[0], (int)c->attr[0].i), true);
+}
 
 static void grad_stack(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Node *parts = graph_node(g, op_find("unstack"), &dy[0], 1, n->attr);
@@ -253,7 +274,8 @@ static Status infer_unstack(Error *e, Node *n) {
   Status s = axis_of(e, n, 0, x->rank, &axis);
   if (s != OK) return s;
   int64_t count = x->shape[axis];
-  if (count < 1 || count > 1 << 20) return fail(e, ERR_VALUE, "axis %d of %s can't be unstacked", axis, shape_text(x, text));
+  if (count < 1 || count > 1 << 20)
+    return fail(e, ERR_VALUE, "axis %d of %s can't be unstacked", axis, shape_text(x, text));
   if (!node_outputs(n->arena, n, (int)count)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < count; i++) n->out[i].type = without(x, axis);
   return OK;
@@ -263,7 +285,9 @@ static Status eval_unstack(const Call *c) {
   int axis = (int)c->attr[0].i;
   return cut(c, around_axis(c->in_type[0], axis), axis, true);
 }
-static void grad_unstack(Graph *g, const Node *n, Value *const *dy, Value **dx) { grad_parts(g, n, dy, dx, "stack", 0); }
+static void grad_unstack(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  grad_parts(g, n, dy, dx, "stack", 0);
+}
 
 /* ---- broadcast_to ---- */
 
@@ -271,12 +295,14 @@ static Status infer_broadcast_to(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   const Attr *a = &n->attr[0];
   char from[TYPE_TEXT], to[TYPE_TEXT];
-  if (a->ints.n > MAX_RANK) return fail(e, ERR_VALUE, "a shape has at most %d dimensions, got %d", MAX_RANK, a->ints.n);
+  if (a->ints.n > MAX_RANK)
+    return fail(e, ERR_VALUE, "a shape has at most %d dimensions, got %d", MAX_RANK, a->ints.n);
   Type t = type_make(x->dtype, a->ints.n, a->ints.v), both;
   Status s = type_check(e, "shape", &t);
   if (s != OK) return s;
   if (!type_broadcast(x, &t, &both) || !shape_equal(&both, &t))
-    return fail(e, ERR_INVALID_ARGUMENT, "shape %s doesn't broadcast to %s", shape_text(x, from), shape_text(&t, to));
+    return fail(e, ERR_INVALID_ARGUMENT, "shape %s doesn't broadcast to %s", shape_text(x, from),
+                shape_text(&t, to));
   n->out[0].type = t;
   return OK;
 }
@@ -305,12 +331,14 @@ static Status infer_tile(Error *e, Node *n) {
   const Attr *a = &n->attr[0];
   char text[TYPE_TEXT];
   if (a->ints.n != x->rank)
-    return fail(e, ERR_VALUE, "multiples must have a number for each of the %d axes of %s, got %d", x->rank, shape_text(x, text),
-                a->ints.n);
+    return fail(e, ERR_VALUE, "multiples must have a number for each of the %d axes of %s, got %d", x->rank,
+                shape_text(x, text), a->ints.n);
   n->out[0].type = *x;
   for (int i = 0; i < x->rank; i++) {
-    if (a->ints.v[i] < 0) return fail(e, ERR_VALUE, "multiples must not be negative, got %lld", (long long)a->ints.v[i]);
-    if (__builtin_mul_overflow(x->shape[i], a->ints.v[i], &n->out[0].type.shape[i])) return fail(e, ERR_VALUE, "the result is too large");
+    if (a->ints.v[i] < 0)
+      return fail(e, ERR_VALUE, "multiples must not be negative, got %lld", (long long)a->ints.v[i]);
+    if (__builtin_mul_overflow(x->shape[i], a->ints.v[i], &n->out[0].type.shape[i]))
+      return fail(e, ERR_VALUE, "the result is too large");
   }
   return OK;
 }
@@ -336,7 +364,8 @@ static void grad_tile(Graph *g, const Node *n, Value *const *dy, Value **dx) {
     int64_t times = n->attr[0].ints.v[i], middle = 1;
     if (times == 1) continue;
     Around a = around_axis(&d->type, i);
-    Type apart = {.dtype = d->type.dtype, .rank = 4, .shape = {a.outer, times, times ? a.extent / times : 0, a.inner}};
+    Type apart = {
+        .dtype = d->type.dtype, .rank = 4, .shape = {a.outer, times, times ? a.extent / times : 0, a.inner}};
     Type summed = d->type;
     summed.shape[i] = n->in[0]->type.shape[i];
     if (!times) apart.shape[2] = summed.shape[i];
@@ -359,14 +388,16 @@ static Status infer_repeat(Error *e, Node *n) {
   Status s = flat ? OK : axis_of(e, n, REPEAT_AXIS, x->rank, &axis);
   if (s != OK) return s;
   if (a->ints.n != 1 && a->ints.n != t.shape[axis])
-    return fail(e, ERR_VALUE, "repeats must be one number or %lld of them (%s), got %d", (long long)t.shape[axis], shape_text(x, text),
-                a->ints.n);
+    return fail(e, ERR_VALUE, "repeats must be one number or %lld of them (%s), got %d",
+                (long long)t.shape[axis], shape_text(x, text), a->ints.n);
   int64_t sum = 0;
   for (int i = 0; i < a->ints.n; i++) {
-    if (a->ints.v[i] < 0) return fail(e, ERR_VALUE, "repeats must not be negative, got %lld", (long long)a->ints.v[i]);
+    if (a->ints.v[i] < 0)
+      return fail(e, ERR_VALUE, "repeats must not be negative, got %lld", (long long)a->ints.v[i]);
     if (__builtin_add_overflow(sum, a->ints.v[i], &sum)) return fail(e, ERR_VALUE, "the result is too large");
   }
-  if (a->ints.n == 1 && __builtin_mul_overflow(sum, t.shape[axis], &sum)) return fail(e, ERR_VALUE, "the result is too large");
+  if (a->ints.n == 1 && __builtin_mul_overflow(sum, t.shape[axis], &sum))
+    return fail(e, ERR_VALUE, "the result is too large");
   t.shape[axis] = sum;
   n->out[0].type = t;
   return OK;
@@ -422,7 +453,8 @@ static void grad_repeat(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t axis = 2;
   Value *d;
   if (a->ints.n == 1) {
-    Type apart = {.dtype = n->out[0].type.dtype, .rank = 4, .shape = {r.outer, r.extent, a->ints.v[0], r.inner}};
+    Type apart = {
+        .dtype = n->out[0].type.dtype, .rank = 4, .shape = {r.outer, r.extent, a->ints.v[0], r.inner}};
     d = ops_sum(g, ops_reshape(g, dy[0], &apart), &axis, 1, false);
   } else {
     d = unequal_grad(g, n, dy[0], r);
@@ -451,60 +483,157 @@ static Status eval_reverse(const Call *c) {
   }
   Strided s = {0};
   for (int i = 0; i < x->rank; i++) strided_add(&s, x->shape[i], from[i], step[i]);
-  if (type_count(x)) copy_strided(c, dtype_size(x->dtype), &s, (const char *)c->in[0] + (size_t)first * dtype_size(x->dtype), c->out[0]);
+  if (type_count(x))
+    copy_strided(c, dtype_size(x->dtype), &s, (const char *)c->in[0] + (size_t)first * dtype_size(x->dtype),
+                 c->out[0]);
   return OK;
 }
 
-static void grad_reverse(Graph *g, const Node *n, Value *const *dy, Value **dx) { dx[0] = op_with(g, "reverse", &dy[0], 1, n->attr); }
+static void grad_reverse(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  dx[0] = op_with(g, "reverse", &dy[0], 1, n->attr);
+}
 
 /* ---- rows ---- */
 
 const OpDef ops_shape[] = {
-    {.name = "reshape", .summary = "The same elements in another shape; one -1 is inferred.", .shapes = "any → shape", .inputs = {"x"},
-     .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}}, .traits = VIEW, .infer = infer_reshape, .cost = cost_of_view, .eval = eval_copy,
-     .grad = grad_reshape, .sample = "F[2,6] {shape = {3, -1}} | F[1,1] {shape = {}} | F[0,3] {shape = {3, 0}} | I5[4] {shape = {2, 2}}"},
-    {.name = "expand_dims", .summary = "A new axis of 1.", .shapes = "[...] → [..., 1, ...]", .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INT, NULL, NULL, "where the new axis stands in the result"}}, .traits = VIEW, .infer = infer_expand,
-     .cost = cost_of_view, .eval = eval_copy, .grad = grad_reshape, .sample = "F[2,3] {axis = 0} | F[2,3] {axis = -1} | F[] {axis = 0} | F[2,2] {axis = -2}"},
-    {.name = "squeeze", .summary = "Without axes of 1.", .shapes = "[..., 1, ...] → [...]", .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to drop; all of 1 when absent"}}, .traits = VIEW, .infer = infer_squeeze,
-     .cost = cost_of_view, .eval = eval_copy, .grad = grad_reshape, .sample = "F[1,3,1] | F[1,3,1] {axis = 0} | F[1,1] {axis = {0, -1}} | F[]"},
-    {.name = "transpose", .summary = "Axes in another order; the reverse one when perm is absent.", .shapes = "[...] → permuted",
-     .inputs = {"x"}, .attrs = {{"perm", ATTR_INTS, "nil", NULL, "the axis of x that each axis of the result is"}},
-     .infer = infer_transpose, .cost = cost_of_transpose, .eval = eval_transpose, .grad = grad_transpose,
-     .sample = "F[2,3] | F[2,3,5] {perm = {2, 0, 1}} | F[2,3,4,5] {perm = {0, 2, 1, 3}} | F[4,5,6,7] {perm = {3, 1, 2, 0}} | F[] | "
+    {.name = "reshape",
+     .summary = "The same elements in another shape; one -1 is inferred.",
+     .shapes = "any → shape",
+     .inputs = {"x"},
+     .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},
+     .traits = VIEW,
+     .infer = infer_reshape,
+     .cost = cost_of_view,
+     .eval = eval_copy,
+     .grad = grad_reshape,
+     .sample =
+         "F[2,6] {shape = {3, -1}} | F[1,1] {shape = {}} | F[0,3] {shape = {3, 0}} | I5[4] {shape = {2, 2}}"},
+    {.name = "expand_dims",
+     .summary = "A new axis of 1.",
+     .shapes = "[...] → [..., 1, ...]",
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INT, NULL, NULL, "where the new axis stands in the result"}},
+     .traits = VIEW,
+     .infer = infer_expand,
+     .cost = cost_of_view,
+     .eval = eval_copy,
+     .grad = grad_reshape,
+     .sample = "F[2,3] {axis = 0} | F[2,3] {axis = -1} | F[] {axis = 0} | F[2,2] {axis = -2}"},
+    {.name = "squeeze",
+     .summary = "Without axes of 1.",
+     .shapes = "[..., 1, ...] → [...]",
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to drop; all of 1 when absent"}},
+     .traits = VIEW,
+     .infer = infer_squeeze,
+     .cost = cost_of_view,
+     .eval = eval_copy,
+     .grad = grad_reshape,
+     .sample = "F[1,3,1] | F[1,3,1] {axis = 0} | F[1,1] {axis = {0, -1}} | F[]"},
+    {.name = "transpose",
+     .summary = "Axes in another order; the reverse one when perm is absent.",
+     .shapes = "[...] → permuted",
+     .inputs = {"x"},
+     .attrs = {{"perm", ATTR_INTS, "nil", NULL, "the axis of x that each axis of the result is"}},
+     .infer = infer_transpose,
+     .cost = cost_of_transpose,
+     .eval = eval_transpose,
+     .grad = grad_transpose,
+     .sample = "F[2,3] | F[2,3,5] {perm = {2, 0, 1}} | F[2,3,4,5] {perm = {0, 2, 1, 3}} | F[4,5,6,7] {perm = "
+               "{3, 1, 2, 0}} | F[] | "
                "F[0,3] | I5[3,4] | B[2,3] | F[260,200] | F[256,300] | F[3,1,2] {perm = {-1, 0, 1}}"},
-    {.name = "concat", .summary = "Tensors one behind the other along an axis.", .shapes = "[..., n, ...], [..., m, ...] → [..., n+m, ...]",
-     .inputs = {"tensors"}, .attrs = {{"axis", ATTR_INT, NULL, NULL, "the axis that grows"}}, .traits = VARIADIC, .infer = infer_concat,
-     .cost = cost_of_copy, .eval = eval_concat, .grad = grad_concat,
-     .sample = "F[2,3] F[2,5] {axis = 1} | F[1,3] F[4,3] F[2,3] {axis = 0} | F[5] F[1] F[0] {axis = -1} | F[2,2] {axis = 0} | "
+    {.name = "concat",
+     .summary = "Tensors one behind the other along an axis.",
+     .shapes = "[..., n, ...], [..., m, ...] → [..., n+m, ...]",
+     .inputs = {"tensors"},
+     .attrs = {{"axis", ATTR_INT, NULL, NULL, "the axis that grows"}},
+     .traits = VARIADIC,
+     .infer = infer_concat,
+     .cost = cost_of_copy,
+     .eval = eval_concat,
+     .grad = grad_concat,
+     .sample = "F[2,3] F[2,5] {axis = 1} | F[1,3] F[4,3] F[2,3] {axis = 0} | F[5] F[1] F[0] {axis = -1} | "
+               "F[2,2] {axis = 0} | "
                "I5[2] I5[3] {axis = 0}"},
-    {.name = "split", .summary = "Cut along an axis, into equal parts (a number) or parts of given sizes (a list).",
-     .shapes = "[..., n, ...] → parts", .inputs = {"x"},
-     .attrs = {{"count_or_sizes", ATTR_INTS, NULL, NULL, "how many parts, or the size of each"}, {"axis", ATTR_INT, "0", NULL, "to cut"}},
-     .outputs = -1, .infer = infer_split, .cost = cost_of_copy, .eval = eval_split, .grad = grad_split,
-     .sample = "F[2,6] {count_or_sizes = 3, axis = 1} | F[4,3] {count_or_sizes = 2} | F[2,7] {count_or_sizes = {2, 4, 1}, axis = -1} | "
+    {.name = "split",
+     .summary = "Cut along an axis, into equal parts (a number) or parts of given sizes (a list).",
+     .shapes = "[..., n, ...] → parts",
+     .inputs = {"x"},
+     .attrs = {{"count_or_sizes", ATTR_INTS, NULL, NULL, "how many parts, or the size of each"},
+               {"axis", ATTR_INT, "0", NULL, "to cut"}},
+     .outputs = -1,
+     .infer = infer_split,
+     .cost = cost_of_copy,
+     .eval = eval_split,
+     .grad = grad_split,
+     .sample = "F[2,6] {count_or_sizes = 3, axis = 1} | F[4,3] {count_or_sizes = 2} | F[2,7] {count_or_sizes "
+               "= {2, 4, 1}, axis = -1} | "
                "F[10,2] {count_or_sizes = 10}"},
-    {.name = "stack", .summary = "Tensors of one shape along a new axis.", .shapes = "[...] × n → [..., n, ...]", .inputs = {"tensors"},
-     .attrs = {{"axis", ATTR_INT, "0", NULL, "where the new axis stands"}}, .traits = VARIADIC, .infer = infer_stack, .cost = cost_of_copy, .eval = eval_stack,
-     .grad = grad_stack, .sample = "F[3,2] F[3,2] | F[2,2] F[2,2] F[2,2] {axis = 1} | F[2,3] F[2,3] {axis = -1} | F[] F[]"},
-    {.name = "unstack", .summary = "The parts of 1 along an axis, without it.", .shapes = "[..., n, ...] → n × [...]", .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INT, "0", NULL, "to take apart"}}, .outputs = -1, .infer = infer_unstack, .cost = cost_of_copy, .eval = eval_unstack,
-     .grad = grad_unstack, .sample = "F[3,2] | F[2,3,2] {axis = 1} | F[9] | F[2,3] {axis = -1}"},
-    {.name = "broadcast_to", .summary = "Repeated along missing axes and axes of 1.", .shapes = "[...] → shape", .inputs = {"x"},
-     .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}}, .infer = infer_broadcast_to, .cost = cost_of_copy, .eval = eval_broadcast_to,
+    {.name = "stack",
+     .summary = "Tensors of one shape along a new axis.",
+     .shapes = "[...] × n → [..., n, ...]",
+     .inputs = {"tensors"},
+     .attrs = {{"axis", ATTR_INT, "0", NULL, "where the new axis stands"}},
+     .traits = VARIADIC,
+     .infer = infer_stack,
+     .cost = cost_of_copy,
+     .eval = eval_stack,
+     .grad = grad_stack,
+     .sample = "F[3,2] F[3,2] | F[2,2] F[2,2] F[2,2] {axis = 1} | F[2,3] F[2,3] {axis = -1} | F[] F[]"},
+    {.name = "unstack",
+     .summary = "The parts of 1 along an axis, without it.",
+     .shapes = "[..., n, ...] → n × [...]",
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INT, "0", NULL, "to take apart"}},
+     .outputs = -1,
+     .infer = infer_unstack,
+     .cost = cost_of_copy,
+     .eval = eval_unstack,
+     .grad = grad_unstack,
+     .sample = "F[3,2] | F[2,3,2] {axis = 1} | F[9] | F[2,3] {axis = -1}"},
+    {.name = "broadcast_to",
+     .summary = "Repeated along missing axes and axes of 1.",
+     .shapes = "[...] → shape",
+     .inputs = {"x"},
+     .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},
+     .infer = infer_broadcast_to,
+     .cost = cost_of_copy,
+     .eval = eval_broadcast_to,
      .grad = grad_broadcast_to,
-     .sample = "F[3] {shape = {2, 3}} | F[2,1] {shape = {2, 4}} | F[] {shape = {3, 2}} | F[1] {shape = {0}} | I5[2,1] {shape = {2, 3}}"},
-    {.name = "tile", .summary = "Copies side by side along each axis.", .shapes = "[n, ...] → [n * multiple, ...]", .inputs = {"x"},
-     .attrs = {{"multiples", ATTR_INTS, NULL, NULL, "copies along each axis"}}, .infer = infer_tile, .cost = cost_of_copy, .eval = eval_tile, .grad = grad_tile,
-     .sample = "F[2,3] {multiples = {2, 1}} | F[3] {multiples = 4} | F[2,2,2] {multiples = {3, 1, 2}} | F[2] {multiples = 0} | I5[2] {multiples = 2}"},
-    {.name = "repeat_n", .summary = "Each element (or slice along axis) several times; without axis x is flattened first.",
-     .shapes = "[..., n, ...] → [..., sum of repeats, ...]", .inputs = {"x"},
+     .sample = "F[3] {shape = {2, 3}} | F[2,1] {shape = {2, 4}} | F[] {shape = {3, 2}} | F[1] {shape = {0}} "
+               "| I5[2,1] {shape = {2, 3}}"},
+    {.name = "tile",
+     .summary = "Copies side by side along each axis.",
+     .shapes = "[n, ...] → [n * multiple, ...]",
+     .inputs = {"x"},
+     .attrs = {{"multiples", ATTR_INTS, NULL, NULL, "copies along each axis"}},
+     .infer = infer_tile,
+     .cost = cost_of_copy,
+     .eval = eval_tile,
+     .grad = grad_tile,
+     .sample = "F[2,3] {multiples = {2, 1}} | F[3] {multiples = 4} | F[2,2,2] {multiples = {3, 1, 2}} | F[2] "
+               "{multiples = 0} | I5[2] {multiples = 2}"},
+    {.name = "repeat_n",
+     .summary = "Each element (or slice along axis) several times; without axis x is flattened first.",
+     .shapes = "[..., n, ...] → [..., sum of repeats, ...]",
+     .inputs = {"x"},
      .attrs = {{"repeats", ATTR_INTS, NULL, NULL, "how often: one number, or one for each slice"},
                {"axis", ATTR_INT, "nil", NULL, "to repeat along"}},
-     .infer = infer_repeat, .cost = cost_of_copy, .eval = eval_repeat, .grad = grad_repeat,
-     .sample = "F[2,3] {repeats = 2, axis = 1} | F[2,2] {repeats = 3} | F[3,2] {repeats = {1, 0, 2}, axis = 0} | F[2,3,2] {repeats = {2, 0, 1}, axis = -2}"},
-    {.name = "reverse", .summary = "Back to front along axes.", .shapes = "any", .inputs = {"x"},
-     .attrs = {{"axis", ATTR_INTS, NULL, NULL, "axes to turn"}}, .infer = infer_reverse, .cost = cost_of_rearrange, .eval = eval_reverse, .grad = grad_reverse,
-     .sample = "F[2,3] {axis = 1} | F[4] {axis = 0} | F[2,3,2] {axis = {0, -1}} | F[0,2] {axis = 0} | I5[4] {axis = 0}"},
+     .infer = infer_repeat,
+     .cost = cost_of_copy,
+     .eval = eval_repeat,
+     .grad = grad_repeat,
+     .sample = "F[2,3] {repeats = 2, axis = 1} | F[2,2] {repeats = 3} | F[3,2] {repeats = {1, 0, 2}, axis = "
+               "0} | F[2,3,2] {repeats = {2, 0, 1}, axis = -2}"},
+    {.name = "reverse",
+     .summary = "Back to front along axes.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INTS, NULL, NULL, "axes to turn"}},
+     .infer = infer_reverse,
+     .cost = cost_of_rearrange,
+     .eval = eval_reverse,
+     .grad = grad_reverse,
+     .sample = "F[2,3] {axis = 1} | F[4] {axis = 0} | F[2,3,2] {axis = {0, -1}} | F[0,2] {axis = 0} | I5[4] "
+               "{axis = 0}"},
     {0}};

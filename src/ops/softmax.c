@@ -1,6 +1,7 @@
 /* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are transposed into scratch,
  * done there, and put back. The greatest element is always subtracted first. */
 #include "ops/nn.h"
+#include "target/cost.h"
 
 typedef void (*RowMap)(const void *x, int64_t rows, int64_t n, void *y);
 typedef void (*RowMap2)(const void *dy, const void *y, int64_t rows, int64_t n, void *dx);
@@ -101,20 +102,26 @@ static void grad_log_softmax_grad(Graph *g, const Node *n, Value *const *u, Valu
   dx[1] = ops_neg(g, ops_mul(g, weighted, row_sum(g, n, dy)));
 }
 
+static void cost(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[0]->type;
+  Around a = around_axis(x, (int)n->attr[0].i);
+  *c = cost_softmax(t, x->dtype, a.outer * a.inner, a.extent, n->op->traits & INTERNAL);
+}
+
 #define AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The axis whose elements sum to 1."}
 #define STABLE {.name = "stable", .kind = ATTR_BOOL, .fallback = "true", .summary = "Accepted; the greatest element is always subtracted."}
 
 const OpDef ops_softmax[] = {
   {.name = "nn.softmax", .summary = "e^x divided by its sum along an axis.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS, STABLE}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_softmax, .scratch = scratch,
+   .attrs = {AXIS, STABLE}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_softmax, .scratch = scratch, .cost = cost,
    .grad = grad_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 1}"},
   {.name = "nn.log_softmax", .summary = "The logarithm of softmax.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_log_softmax, .scratch = scratch,
+   .attrs = {AXIS}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_log_softmax, .scratch = scratch, .cost = cost,
    .grad = grad_log_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 0}"},
   {.name = "nn.softmax_grad", .summary = "y (dy - sum of dy y).", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_softmax_grad, .scratch = scratch,
+   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_softmax_grad, .scratch = scratch, .cost = cost,
    .grad = grad_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
   {.name = "nn.log_softmax_grad", .summary = "dy - e^y sum of dy.", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_log_softmax_grad, .scratch = scratch,
+   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_log_softmax_grad, .scratch = scratch, .cost = cost,
    .grad = grad_log_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
   {0}};

@@ -1,5 +1,5 @@
-/* Order along an axis. Elements become integer keys that compare as they do, with NaN above all; equal keys keep their
- * order, so that every result is one of a kind. */
+/* Order along an axis. Elements become integer keys that compare as they do, with NaN above all; equal keys
+ * keep their order, so that every result is one of a kind. */
 #include <math.h>
 #include <string.h>
 
@@ -24,11 +24,15 @@ static uint64_t key_f64(double v) {
 
 static uint64_t key_of(Dtype d, const void *x, int64_t i) {
   switch (d) {
-    case F32: return key_f64((double)((const float *)x)[i]);
-    case F64: return key_f64(((const double *)x)[i]);
+    case F32:
+      return key_f64((double)((const float *)x)[i]);
+    case F64:
+      return key_f64(((const double *)x)[i]);
     case F16:
-    case BF16: return key_f64(dtype_get(d, x, i));
-    default: return (uint64_t)dtype_get_integer(d, x, i) ^ ((uint64_t)1 << 63);
+    case BF16:
+      return key_f64(dtype_get(d, x, i));
+    default:
+      return (uint64_t)dtype_get_integer(d, x, i) ^ ((uint64_t)1 << 63);
   }
 }
 
@@ -74,8 +78,8 @@ static Item *select_first(const Item *from, Item *v, int64_t n, int64_t k) {
 
 typedef struct Ordering {
   const Call *call;
-  Around shape;     /* of x */
-  int64_t first;    /* how many of each row are wanted */
+  Around shape;  /* of x */
+  int64_t first; /* how many of each row are wanted */
   bool descending;
   void *values;     /* may be NULL */
   int32_t *indices; /* may be NULL */
@@ -96,11 +100,15 @@ static void order_row(void *context, int64_t row, void *scratch) {
   int64_t to = row / inner * o->first * inner + i;
   for (int64_t k = 0; k < o->first; k++, to += inner) {
     if (o->indices) o->indices[to] = (int32_t)v[k].index;
-    if (o->values) memcpy((char *)o->values + (size_t)to * size, (const char *)c->in[0] + (size_t)(base + v[k].index * inner) * size, size);
+    if (o->values)
+      memcpy((char *)o->values + (size_t)to * size,
+             (const char *)c->in[0] + (size_t)(base + v[k].index * inner) * size, size);
   }
 }
 
-static size_t row_bytes(const Type *x, int axis) { return round_to_line(2 * (size_t)x->shape[axis] * sizeof(Item)); }
+static size_t row_bytes(const Type *x, int axis) {
+  return round_to_line(2 * (size_t)x->shape[axis] * sizeof(Item));
+}
 
 static Status order(const Call *c, int axis, int64_t first, bool descending, void *values, int32_t *indices) {
   Ordering o = {c, around_axis(c->in_type[0], axis), first, descending, values, indices};
@@ -117,7 +125,8 @@ static Status infer_order(Error *e, Node *n) {
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, n->in[0]->type.rank, &axis);
   if (s != OK) return s;
   n->attr[AXIS].i = axis;
-  if (n->in[0]->type.shape[axis] > INT32_MAX) return fail(e, ERR_VALUE, "axis %d of %s is too long", axis, shape_text(&n->in[0]->type, text));
+  if (n->in[0]->type.shape[axis] > INT32_MAX)
+    return fail(e, ERR_VALUE, "axis %d of %s is too long", axis, shape_text(&n->in[0]->type, text));
   return OK;
 }
 
@@ -128,7 +137,9 @@ static Status infer_argsort(Error *e, Node *n) {
 }
 
 static bool is_descending(const Node *n) { return nn_is(&n->attr[DIRECTION], "DESCENDING"); }
-static size_t scratch_order(const Node *n) { return NN_SLOTS * row_bytes(&n->in[0]->type, (int)n->attr[AXIS].i); }
+static size_t scratch_order(const Node *n) {
+  return NN_SLOTS * row_bytes(&n->in[0]->type, (int)n->attr[AXIS].i);
+}
 
 static Status eval_sort(const Call *c) {
   int axis = (int)c->attr[AXIS].i;
@@ -156,32 +167,62 @@ static Status infer_top_k(Error *e, Node *n) {
   int64_t k = n->attr[0].i;
   if (x->rank < 1) return fail(e, ERR_VALUE, "wants one dimension at least");
   if (k < 0 || k > x->shape[x->rank - 1] || k > INT32_MAX)
-    return fail(e, ERR_VALUE, "k must be in 0 … %lld, the last axis of %s; got %lld", (long long)x->shape[x->rank - 1], shape_text(x, text),
-                (long long)k);
+    return fail(e, ERR_VALUE, "k must be in 0 … %lld, the last axis of %s; got %lld",
+                (long long)x->shape[x->rank - 1], shape_text(x, text), (long long)k);
   n->out[0].type = n->out[1].type = *x;
   n->out[0].type.shape[x->rank - 1] = n->out[1].type.shape[x->rank - 1] = k;
   n->out[1].type.dtype = I32;
   return OK;
 }
 
-static size_t scratch_top_k(const Node *n) { return NN_SLOTS * row_bytes(&n->in[0]->type, n->in[0]->type.rank - 1); }
-static Status eval_top_k(const Call *c) { return order(c, c->in_type[0]->rank - 1, c->attr[0].i, true, c->out[0], c->out[1]); }
+static size_t scratch_top_k(const Node *n) {
+  return NN_SLOTS * row_bytes(&n->in[0]->type, n->in[0]->type.rank - 1);
+}
+static Status eval_top_k(const Call *c) {
+  return order(c, c->in_type[0]->rank - 1, c->attr[0].i, true, c->out[0], c->out[1]);
+}
 static void grad_top_k(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = put_back(g, dy[0], (Value *)&n->out[1], &n->in[0]->type, n->in[0]->type.rank - 1);
 }
 
-#define ORDER_ATTRS                                                             \
-  .attrs = {{"axis", ATTR_INT, "-1", NULL, "to sort along"},                    \
+#define ORDER_ATTRS                                          \
+  .attrs = {{"axis", ATTR_INT, "-1", NULL, "to sort along"}, \
             {"direction", ATTR_STRING, "'ASCENDING'", "ASCENDING DESCENDING", "which end comes first"}}
 const OpDef ops_sort[] = {
-    {.name = "sort", .summary = "Elements in order along an axis; NaN counts as greatest.", .shapes = "any", .inputs = {"x"}, ORDER_ATTRS,
-     .infer = infer_order, .cost = cost_of_sort, .eval = eval_sort, .scratch = scratch_order, .grad = grad_sort,
-     .sample = "D[7] | D[3,4] {axis = 0} | D[2,3,4] {axis = 1, direction = 'DESCENDING'} | F[0] | I9[40] | D[3,500]"},
-    {.name = "argsort", .summary = "Positions, int32, that put an axis in order; equals keep theirs.", .shapes = "any", .inputs = {"x"},
-     ORDER_ATTRS, .traits = NO_GRADIENT, .infer = infer_argsort, .cost = cost_of_sort, .eval = eval_argsort, .scratch = scratch_order,
+    {.name = "sort",
+     .summary = "Elements in order along an axis; NaN counts as greatest.",
+     .shapes = "any",
+     .inputs = {"x"},
+     ORDER_ATTRS,
+     .infer = infer_order,
+     .cost = cost_of_sort,
+     .eval = eval_sort,
+     .scratch = scratch_order,
+     .grad = grad_sort,
+     .sample = "D[7] | D[3,4] {axis = 0} | D[2,3,4] {axis = 1, direction = 'DESCENDING'} | F[0] | I9[40] | "
+               "D[3,500]"},
+    {.name = "argsort",
+     .summary = "Positions, int32, that put an axis in order; equals keep theirs.",
+     .shapes = "any",
+     .inputs = {"x"},
+     ORDER_ATTRS,
+     .traits = NO_GRADIENT,
+     .infer = infer_argsort,
+     .cost = cost_of_sort,
+     .eval = eval_argsort,
+     .scratch = scratch_order,
      .sample = "D[7] | D[3,4] {axis = 0} | I3[2,30,2] {axis = 1, direction = 'DESCENDING'} | B[9]"},
-    {.name = "top_k", .summary = "The k greatest elements of the last axis, and their positions (int32); of equals the first.",
-     .shapes = "[..., n] → [..., k], [..., k]", .inputs = {"x"}, .attrs = {{"k", ATTR_INT, "1", NULL, "how many"}}, .outputs = 2,
-     .infer = infer_top_k, .cost = cost_of_top_k, .eval = eval_top_k, .scratch = scratch_top_k, .grad = grad_top_k,
-     .sample = "D[7] {k = 3} | D[2,5] {k = 2} | D[2,3] | D[11] {k = 11} | D[3,100] {k = 5} | I4[20] {k = 4} | F[0] {k = 0}"},
+    {.name = "top_k",
+     .summary = "The k greatest elements of the last axis, and their positions (int32); of equals the first.",
+     .shapes = "[..., n] → [..., k], [..., k]",
+     .inputs = {"x"},
+     .attrs = {{"k", ATTR_INT, "1", NULL, "how many"}},
+     .outputs = 2,
+     .infer = infer_top_k,
+     .cost = cost_of_top_k,
+     .eval = eval_top_k,
+     .scratch = scratch_top_k,
+     .grad = grad_top_k,
+     .sample = "D[7] {k = 3} | D[2,5] {k = 2} | D[2,3] | D[11] {k = 11} | D[3,100] {k = 5} | I4[20] {k = 4} "
+               "| F[0] {k = 0}"},
     {0}};

@@ -1,5 +1,5 @@
-/* Copies between strided layouts. Dimensions that both sides walk alike are merged; then either rows are runs of bytes, or
- * the two sides are each other's transposes and small squares are copied at a time. */
+/* Copies between strided layouts. Dimensions that both sides walk alike are merged; then either rows are runs
+ * of bytes, or the two sides are each other's transposes and small squares are copied at a time. */
 #include <string.h>
 
 #include "ops/support.h"
@@ -15,10 +15,21 @@ void strided_add(Strided *s, int64_t extent, int64_t from, int64_t to) {
 void fill_elements(void *y, size_t size, const void *value, int64_t n) {
   char *to = y;
   switch (size) {
-    case 1: memset(to, *(const unsigned char *)value, (size_t)n); break;
-    case 4: for (int64_t i = 0; i < n; i++) memcpy(to + i * 4, value, 4); break;
-    case 8: for (int64_t i = 0; i < n; i++) memcpy(to + i * 8, value, 8); break;
-    default: for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, value, size); break;
+    case 1:
+      memset(to, *(const unsigned char *)value, (size_t)n);
+      break;
+    case 2:
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * 2, value, 2);
+      break;
+    case 4:
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * 4, value, 4);
+      break;
+    case 8:
+      for (int64_t i = 0; i < n; i++) memcpy(to + i * 8, value, 8);
+      break;
+    default:
+      for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, value, size);
+      break;
   }
 }
 
@@ -34,21 +45,32 @@ static void copy_row(char *y, int64_t to, const char *x, int64_t from, int64_t n
     fill_elements(y, size, x, n);
   } else {
     switch (size) {
-      case 1: copy_steps(y, to, x, from, n, 1); break;
-      case 2: copy_steps(y, to * 2, x, from * 2, n, 2); break;
-      case 4: copy_steps(y, to * 4, x, from * 4, n, 4); break;
-      default: copy_steps(y, to * 8, x, from * 8, n, 8); break;
+      case 1:
+        copy_steps(y, to, x, from, n, 1);
+        break;
+      case 2:
+        copy_steps(y, to * 2, x, from * 2, n, 2);
+        break;
+      case 4:
+        copy_steps(y, to * 4, x, from * 4, n, 4);
+        break;
+      default:
+        copy_steps(y, to * 8, x, from * 8, n, 8);
+        break;
     }
   }
 }
 
 /* y[i, j] = x[i, j] for a small rectangle; y's j and x's i are contiguous. */
-static inline void copy_square(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols, size_t size) {
+static inline void copy_square(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols,
+                               size_t size) {
   for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < cols; j++) memcpy(y + i * to + j * (int64_t)size, x + j * from + i * (int64_t)size, size);
+    for (int64_t j = 0; j < cols; j++)
+      memcpy(y + i * to + j * (int64_t)size, x + j * from + i * (int64_t)size, size);
 }
 
-static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols, size_t size) {
+static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, int64_t rows, int64_t cols,
+                            size_t size) {
   int64_t bytes = (int64_t)size;
   for (int64_t i = 0; i < rows; i += SQUARE)
     for (int64_t j = 0; j < cols; j += SQUARE) {
@@ -56,16 +78,25 @@ static void copy_transposed(char *y, int64_t to, const char *x, int64_t from, in
       const char *source = x + (j * from + i) * bytes;
       int64_t h = least(SQUARE, rows - i), w = least(SQUARE, cols - j);
       switch (size) {
-        case 1: copy_square(at, to, source, from, h, w, 1); break;
-        case 2: copy_square(at, to * 2, source, from * 2, h, w, 2); break;
-        case 4: copy_square(at, to * 4, source, from * 4, h, w, 4); break;
-        default: copy_square(at, to * 8, source, from * 8, h, w, 8); break;
+        case 1:
+          copy_square(at, to, source, from, h, w, 1);
+          break;
+        case 2:
+          copy_square(at, to * 2, source, from * 2, h, w, 2);
+          break;
+        case 4:
+          copy_square(at, to * 4, source, from * 4, h, w, 4);
+          break;
+        default:
+          copy_square(at, to * 8, source, from * 8, h, w, 8);
+          break;
       }
     }
 }
 
 static void remove_dimension(Strided *s, int i) {
-  for (int k = i; k + 1 < s->rank; k++) s->extent[k] = s->extent[k + 1], s->from[k] = s->from[k + 1], s->to[k] = s->to[k + 1];
+  for (int k = i; k + 1 < s->rank; k++)
+    s->extent[k] = s->extent[k + 1], s->from[k] = s->from[k + 1], s->to[k] = s->to[k + 1];
   s->rank--;
 }
 
@@ -96,7 +127,8 @@ static void copy_step(const Walk *w, const char *x, char *y) {
   int i = w->outer;
   if (!w->transposed) {
     copy_row(y, s->to[i], x, s->from[i], s->extent[i], w->size);
-  } else if (s->from[i + 1] == s->extent[i] && s->to[i] == s->extent[i + 1]) { /* a dense matrix on both sides */
+  } else if (s->from[i + 1] == s->extent[i] &&
+             s->to[i] == s->extent[i + 1]) { /* a dense matrix on both sides */
     w->call->kernels->transpose(w->size, x, 1, s->extent[i + 1], s->extent[i], y);
   } else {
     copy_transposed(y, s->to[i], x, s->from[i + 1], s->extent[i], s->extent[i + 1], w->size);
@@ -126,7 +158,8 @@ static void walk(void *context, int64_t begin, int64_t end) {
 static void move_dimension(Strided *s, int from, int to) {
   Strided old = *s;
   remove_dimension(s, from);
-  for (int k = s->rank; k > to; k--) s->extent[k] = s->extent[k - 1], s->from[k] = s->from[k - 1], s->to[k] = s->to[k - 1];
+  for (int k = s->rank; k > to; k--)
+    s->extent[k] = s->extent[k - 1], s->from[k] = s->from[k - 1], s->to[k] = s->to[k - 1];
   s->extent[to] = old.extent[from], s->from[to] = old.from[from], s->to[to] = old.to[from];
   s->rank++;
 }
