@@ -71,9 +71,11 @@ $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root.
+# What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
+# that each one can be made to fail.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup \
+	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
@@ -86,9 +88,18 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Speeds of the kernels, on one thread.
+# Speeds: build/kernels_bench, build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
+# The machine model against published figures: make validate BENCH=file OUT=file
+BENCH ?= spec/machine/benchmarks.jsonl
+OUT ?= $(BUILD)/validate.jsonl
+$(BUILD)/validate: spec/support/validate.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+.PHONY: validate
+validate: $(BUILD)/validate ## predicted against published cycles and memory of the machine model
+	@$(BUILD)/validate $(BENCH) $(OUT)
 
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
@@ -129,8 +140,10 @@ test: deps ## build, lint, run every check program and spec; ends with "N passed
 LINTED := $(wildcard lua spec examples)
 CLANG := $(shell command -v clang)
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	@luacheck -q --no-color $(LINTED)
-	+@test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang CFLAGS='-O0 -Werror' lint-objects
+	+@luacheck -q --no-color $(LINTED); good=$$?; \
+	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
+	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
+	exit $$good
 
 lint-objects: $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
@@ -141,6 +154,12 @@ asan tsan:
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+# The cases are elsewhere: JSON lines under DIR.
+.PHONY: conformance
+conformance: all ## run the conformance cases under DIR=
+	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
+	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
 # Where things go, under DESTDIR.
 BINDIR ?= $(PREFIX)/bin

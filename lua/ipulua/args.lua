@@ -331,7 +331,7 @@ local function is_constructor(compiled, t)
   if not first or first.list then return true end
   if first.whole then return false end
   if not first.takes_tables then return true end
-  if next(t) == nil then return false end
+  if next(t) == nil then return not first.required end
   if args.is_list(t) then
     -- a list for a first argument that takes one: read it as that argument if the element does not fit there
     return not (first.takes_tables and not args.is_plain(t[1]))

@@ -4,9 +4,12 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local config = require "ipulua.config"
 local core = require "ipulua.core"
+local placement = require "ipulua.placement"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
 
 ---@class Function
 local Function = class.new("Function")
@@ -44,6 +47,7 @@ end
 -- Call f with symbolic arguments; give the program, the template of its results, and which leaves are run-time arguments.
 local function trace(self, leaves, template, count)
   local _ <close> = tracing.guard()
+  local _ <close> = variables.initialise_at_end()
   tracing.begin_root()
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
@@ -69,11 +73,28 @@ local function notify(event, ...)
   for _, f in ipairs(listeners) do f(event, ...) end
 end
 
+local func = {Function = Function}
+
+---Notes a compiled program, {program, name, key}, and gives it back.
+function func.register(entry)
+  entry.device = placement.ordinal()
+  compiled[#compiled + 1] = entry
+  notify("compile", entry)
+  return entry
+end
+
+---Runs a registered program on a list of tensors.
+---@return userdata[]
+function func.execute(entry, arguments)
+  config.attached_device(entry.device)
+  notify("execute", entry)
+  return entry.program:run(arguments)
+end
+
 local function run(entry, leaves)
   local arguments = {}
   for i, at in ipairs(entry.passed) do arguments[i] = leaves[at] end
-  notify("execute", entry)
-  local outputs = entry.program:run(arguments)
+  local outputs = func.execute(entry, arguments)
   local results = structure.rebuild(entry.results, outputs)
   return table.unpack(results, 1, entry.result_count)
 end
@@ -86,14 +107,14 @@ function Function:concrete(...)
   local leaves, template = structure.flatten(given)
   local key = signature(leaves, template)
   local entry = self.programs[key]
-  if not entry then
+  if not entry or entry.stale then
     notify("trace", self)
-    entry = trace(self, leaves, template, count)
-    entry.key, entry.name = key, self.name
+    local traced = trace(self, leaves, template, count)
+    traced.key, traced.name = key, self.name
+    self.order[entry and entry.position or #self.order + 1] = traced
+    traced.position = entry and entry.position or #self.order
+    entry = func.register(traced)
     self.programs[key] = entry
-    self.order[#self.order + 1] = entry
-    compiled[#compiled + 1] = entry
-    notify("compile", entry)
   end
   return entry, leaves
 end
@@ -102,7 +123,7 @@ function Function:__call(...)
   if tracing.is_active() then return self.f(...) end
   local given = table.pack(...)
   given.n = nil
-  if any_symbolic((structure.flatten(given))) then return self.f(...) end
+  if any_symbolic((structure.flatten(given))) then return tracing.in_graph(self.f, ...) end
   local entry, leaves = self:concrete(...)
   return run(entry, leaves)
 end
@@ -116,8 +137,6 @@ function Function:signatures()
 end
 
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
-
-local func = {Function = Function}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
 ---@param f function

@@ -27,9 +27,21 @@ local public = {
   linspace = {"creation", "linspace"}, is_tensor = {"creation", "is_tensor"},
   func = {"func", "func"}, loops = {"loops", false}, range = {"loops", "range"}, cond = {"loops", "cond"},
   while_loop = {"loops", "while_loop"},
+  Session = {"session", "Session"}, placeholder = {"graph", "placeholder"}, ipu_compiler = {"compiler", false},
+  reset_default_graph = {"graph", "reset_default_graph"}, get_variable = {"variables", "get_variable"},
+  variable_scope = {"variables", "variable_scope"}, name_scope = {"name_scopes", "name_scope"},
+  global_variables_initializer = {"variables", "global_variables_initializer"},
+  device = {"placement", "device_scope"}, ipu_scope = {"placement", "ipu_scope"}, ipu_shard = {"placement", "ipu_shard"},
+  ipu_jit_scope = {"placement", "ipu_jit_scope"}, outside_compilation_scope = {"placement", "outside_compilation_scope"},
+  stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
+  frontend_attribute = {"placement", "frontend_attribute"},
+  train = {"train", false}, optimizers = {"optimizers", false},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
+  host_callback = {"effects", "host_callback"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 
@@ -76,5 +88,13 @@ end
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
 function ipu.set_num_threads(n) core.set_threads(n) end
+
+---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+function ipu.save(path, tensors) core.save(path, tensors) end
+
+---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+function ipu.load(path) return (core.load(path)) end
+
+require "ipulua.start"
 
 return ipu

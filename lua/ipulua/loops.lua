@@ -5,6 +5,8 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local func = require "ipulua.func"
+local graph = require "ipulua.graph"
+local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -70,14 +72,20 @@ local function symbolic_like(tensors)
   return list
 end
 
--- Results of a body: tensors first, then ops (nil here); as many as carried, of the same types.
+-- Results of a body: tensors first, then operations; as many tensors as carried values, of the same types.
 local function check_results(who, carried, results)
   local list, n = {}, results.n
   if n == 1 and structure.is_plain(results[1]) then
     results, n = results[1], #results[1]
   end
+  local saw_operation = false
   for i = 1, n do
-    if results[i] ~= nil then list[#list + 1] = carried_tensor(results[i]) end
+    local is_operation = operation.is(results[i])
+    if results[i] ~= nil and not is_operation then
+      if saw_operation then blame.error(who .. ": the body returned a tensor after an operation; tensors come first", "value") end
+      list[#list + 1] = carried_tensor(results[i])
+    end
+    saw_operation = saw_operation or is_operation
   end
   if #list ~= #carried then
     blame.error(string.format("%s: the body returned %d value%s, but %d value%s %s carried", who, #list,
@@ -120,9 +128,26 @@ local repeat_spec <const> = {
   {"use_while_v1", "boolean", true},
 }
 
+local open_loops = {} -- that are being traced, innermost last
+
+local left_loop = {__close = function() table.remove(open_loops) end}
+
+local function enter_loop(kind, count)
+  open_loops[#open_loops + 1] = {kind = kind, count = count, root = tracing.root()}
+  return setmetatable({}, left_loop)
+end
+
+---The innermost loop that is being traced: {kind = "repeat" | "while", count = integer?}.
+---@return table?
+function loops.innermost()
+  local loop = open_loops[#open_loops]
+  return loop and loop.root == tracing.root() and loop or nil
+end
+
 local function trace_repeat(a)
   local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs)
   local _ <close> = tracing.guard()
+  local _ <close> = enter_loop("repeat", a.static or math.tointeger(a.n))
   core.trace_begin(true)
   core.trace_argument("int32", {}, "iteration")
   local given, n = body_arguments("repeat_n", a.body, symbolic_like(carried), a.infeed_queue)
@@ -135,20 +160,25 @@ function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
   if tracing.is_active() then return unpack_results(trace_repeat(a)) end
   local carried = carried_list(a.inputs)
+  if core.is_deferred(a.n) or graph.any_deferred(carried) then
+    return unpack_results(tracing.in_graph(trace_repeat, a))
+  end
   return at_once(function(count, ...)
-    return unpack_results(trace_repeat{n = count, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue})
+    return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body, inputs = {...},
+      infeed_queue = a.infeed_queue})
   end, count_tensor(a.n, "repeat_n"), table.unpack(carried))
 end
 
 local while_spec <const> = {
   {"condition", "callable"}, {"body", "callable"}, {"inputs", "any", optional = true},
-  {"infeed_queue", "any", optional = true}, {"maximum_iterations", "any", optional = true}, {"use_while_v1", "boolean", true},
+  {"infeed_queue", "any", optional = true}, {"maximum_iterations", {"integer", "tensor"}, optional = true}, {"use_while_v1", "boolean", true},
 }
 
 local function trace_while(a)
   local carried = carried_list(a.inputs)
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
   local _ <close> = tracing.guard()
+  local _ <close> = enter_loop("while")
   core.trace_begin(true)
   local given = symbolic_like(carried)
   loops.check_parameters(a.condition, #given, "while_loop condition")
@@ -170,6 +200,7 @@ end
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
+  if graph.any_deferred(carried_list(a.inputs)) then return unpack_results(tracing.in_graph(trace_while, a)) end
   return at_once(function(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
@@ -179,21 +210,24 @@ end
 -- In a traced function the loop's body runs once, between the iterator's two calls.
 local function traced_range(n)
   local count = count_tensor(n, "range")
-  local depth, state = core.trace_depth(), "before"
+  local depth, state, inside = core.trace_depth(), "before", nil
   local where = core.where()
   local function step()
     if state == "before" then
       state = "inside"
+      inside = enter_loop("repeat", math.tointeger(n))
       core.trace_begin(true)
       return core.trace_argument("int32", {}, "iteration")
     end
     state = "after"
     if core.trace_depth() ~= depth + 1 then blame.error("ipu.range: a loop inside it is still open", "runtime") end
     core.end_repeat(count, {}, {})
+    left_loop.__close(inside)
     return nil
   end
   local closing = setmetatable({}, {__close = function(_, err)
     if state ~= "inside" then return end
+    left_loop.__close(inside)
     core.trace_give_up(depth)
     if err == nil then
       blame.error("ipu.range: a loop on the device can't be left by break or return; use ipu.while_loop", "runtime", where)
@@ -254,7 +288,8 @@ function loops.cond(...)
     if dtype ~= "bool" or #shape > 0 then
       blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
     end
-    return trace_cond(pred, a.true_fn, a.false_fn)
+    if tracing.is_active() then return trace_cond(pred, a.true_fn, a.false_fn) end
+    return tracing.in_graph(trace_cond, pred, a.true_fn, a.false_fn)
   end
   if core.is_tensor(pred) then pred = pred:item() end
   if pred then return a.true_fn() end

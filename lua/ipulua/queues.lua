@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
+local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -21,7 +22,7 @@ local outfeed_spec <const> = {
 function IPUOutfeedQueue:init(...)
   local a = args.check("IPUOutfeedQueue", outfeed_spec, ...)
   if a.buffer_depth < 1 then
-    blame.error("IPUOutfeedQueue: 'buffer_depth' must be at least 1, got " .. a.buffer_depth, "value")
+    blame.error("IPUOutfeedQueue: the buffer depth ('buffer_depth') must be at least 1, got " .. a.buffer_depth, "value")
   end
   self.outfeed_mode, self.device_ordinal, self.buffer_depth = a.outfeed_mode, a.device_ordinal or 0, a.buffer_depth
   self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
@@ -51,14 +52,21 @@ function IPUOutfeedQueue:enqueue(value, ...)
     leaves[i] = leaf
     local dtype, shape = core.type_of(leaf)
     types[i] = {dtype = dtype, shape = shape}
+    for _, extent in ipairs(shape) do
+      if extent == 0 then
+        blame.error(string.format("IPUOutfeedQueue.enqueue: an outfeed can't carry a tensor with an extent of 0, got %s",
+          structure.type_text(dtype, shape)), "invalid_argument")
+      end
+    end
   end
   self.enqueued, self.enqueued_in, self.template, self.types = true, root, template, types
   self.queue:enqueue(leaves)
+  return operation.new("enqueue")
 end
 
 function IPUOutfeedQueue:check_enqueued(who)
   if not self.enqueued then
-    blame.error("IPUOutfeedQueue." .. who .. ": nothing is enqueued to this queue by any program yet", "value")
+    blame.error("IPUOutfeedQueue." .. who .. ": this queue has not been enqueued to by any program yet", "value")
   end
 end
 

@@ -14,7 +14,8 @@ local strategy = {}
 local IPUStrategy = class.new("IPUStrategy")
 
 local strategy_spec <const> = {
-  {"ipu_device", "string", "/device:IPU:0"}, {"cpu_device", "string", "/device:CPU:0"}, {"enable_dataset_iterators", "boolean", true},
+  {"ipu_device", "string", "/device:IPU:0"}, {"cpu_device", "string", "/device:CPU:0"},
+  {"enable_dataset_iterators", "boolean", true},
   {"enable_keras_extensions", "boolean", true},
 }
 

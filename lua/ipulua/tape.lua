@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local graph = require "ipulua.graph"
 local scope = require "ipulua.scope"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -32,7 +33,7 @@ local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any",
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
   local ys, xs = as_list(a.ys), as_list(a.xs)
-  if not tracing.is_active() then
+  if not tracing.is_active() and not graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
   end
   local found = core.gradients(ys, xs, seeds(a.grad_ys, #ys))

@@ -38,6 +38,32 @@ function tracing.end_root(results, name)
   return program
 end
 
+---Throw the innermost root trace away, as when only the types of its values were wanted.
+function tracing.give_up_root()
+  core.trace_give_up(core.trace_depth() - 1)
+  table.remove(roots)
+end
+
+local left_meta = {__close = function(self)
+  core.graph_leave(self.token)
+  table.remove(roots)
+end}
+
+---To be closed: until then the graph of sessions is what is traced, as a program of its own.
+function tracing.enter_graph()
+  serial = serial + 1
+  roots[#roots + 1] = serial
+  if core.trace_depth() > 0 then return setmetatable({token = core.trace_current()}, left_meta) end
+  return setmetatable({token = core.graph_enter()}, left_meta)
+end
+
+---f(...) inside the graph of sessions.
+function tracing.in_graph(f, ...)
+  local _ <close> = tracing.enter_graph()
+  local _ <close> = tracing.guard()
+  return f(...)
+end
+
 local shown_meta = {__close = function(self) core.trace_show(self.token) end}
 
 ---Run f as if nothing were traced (initialisers, host work).

@@ -3,6 +3,11 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local graph = require "ipulua.graph"
+local operation = require "ipulua.operation"
+local placement = require "ipulua.placement"
+local scope = require "ipulua.scope"
+local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
 local variables = {}
@@ -63,6 +68,162 @@ function variables.global_variables() return list(function() return true end) en
 
 ---@return userdata[]
 function variables.trainable_variables() return list(function(v) return v.trainable end) end
+
+-- ------------------------------------------------ by name, with a value later
+
+local named = {}        -- name → {variable, shape, dtype}
+local initialisers = {} -- list of {variable, function that gives its value}
+local pending = nil     -- while a function is traced: those that it made
+
+graph.on_reset(function() named, initialisers, used_names = {}, {}, {} end)
+
+---Has the value given by f at once, and again from each global_variables_initializer.
+function variables.with_initial_value(v, f)
+  initialisers[#initialisers + 1] = {v, f}
+  core.set_variable(v, tracing.outside(f))
+  return v
+end
+
+local function initialise(items)
+  for _, item in ipairs(items) do
+    local v, f = item[1], item[2]
+    local ok, message = pcall(function() core.set_variable(v, core.tensor(tracing.outside(f), v.dtype)) end)
+    if not ok then error(message, 0) end
+  end
+end
+
+local pending_meta = {__close = function(self, err)
+  pending = self.former
+  if err == nil and not pending then initialise(self.list) end
+  if pending then table.move(self.list, 1, #self.list, #pending + 1, pending) end
+end}
+
+---To be closed when a trace ends: variables that it made by name get their values then.
+function variables.initialise_at_end()
+  local former = pending
+  pending = {}
+  return setmetatable({former = former, list = pending}, pending_meta)
+end
+
+---An operation that gives the variables made so far their initial values.
+---@return Operation
+function variables.global_variables_initializer()
+  local items = table.move(initialisers, 1, #initialisers, 1, {})
+  return operation.new("global_variables_initializer", {}, function() initialise(items) end)
+end
+
+-- Scopes: {prefix, reuse, use_resource}; the innermost is last.
+local scopes = {}
+
+local reuse_choices <const> = {[true] = true, [false] = true, auto = true}
+
+local scope_spec <const> = {
+  {"name", "string"}, {"reuse", {"boolean", "string"}, optional = true}, {"use_resource", "boolean", optional = true},
+}
+
+---Variables made by name inside are called "name/…".
+function variables.variable_scope(...)
+  local a = args.check("variable_scope", scope_spec, ...)
+  local outer = scopes[#scopes] or {prefix = ""}
+  local reuse = a.reuse
+  if type(reuse) == "string" then reuse = reuse:lower() end
+  if reuse ~= nil and not reuse_choices[reuse] then
+    blame.error("variable_scope: 'reuse' must be true, false or 'auto', got " .. args.describe(a.reuse), "value")
+  end
+  if reuse == nil then reuse = outer.reuse end
+  local use_resource = a.use_resource
+  if use_resource == nil then use_resource = outer.use_resource end
+  scopes[#scopes + 1] = {prefix = outer.prefix .. a.name .. "/", reuse = reuse, use_resource = use_resource}
+  return scope.new("variable_scope(" .. a.name .. ")", function() table.remove(scopes) end)
+end
+
+local function same_shape(a, b)
+  return table.concat(a, ",") == table.concat(b, ",")
+end
+
+local function reused(found, name, a)
+  local v = found
+  if a.shape and not same_shape(a.shape, v.shape) or a.dtype and a.dtype ~= v.dtype then
+    blame.error(string.format("get_variable: '%s' is %s, but %s is asked for", name, structure.type_text(v.dtype, v.shape),
+      structure.type_text(a.dtype or v.dtype, a.shape or v.shape)), "value")
+  end
+  return v
+end
+
+-- A function without arguments that gives the initial value.
+local function initial_value(given, shape, dtype)
+  if given == nil then
+    given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
+  end
+  if type(given) == "string" then given = require("ipulua.keras.initializers").get(given) end
+  if type(given) == "number" or type(given) == "boolean" then
+    return function() return core.full(shape, given, dtype) end
+  end
+  local meta = getmetatable(given)
+  if type(given) == "function" or type(given) == "table" and type(meta) == "table" and meta.__call then
+    return function() return given(shape, dtype) end
+  end
+  local value = tracing.outside(core.tensor, given, dtype)
+  return function() return value end
+end
+
+local variable_by_name_spec <const> = {
+  {"name", "string"}, {"shape", "list", optional = true}, {"dtype", "dtype", optional = true},
+  {"initializer", "any", optional = true}, {"trainable", "boolean", true}, {"use_resource", "boolean", optional = true},
+}
+
+local function check_extents(name, shape)
+  for _, extent in ipairs(shape) do
+    if math.type(extent) ~= "integer" or extent < 0 then
+      blame.error("get_variable: the shape of '" .. name .. "' must be fully known, as a list of integers", "value")
+    end
+  end
+end
+
+local function given_shape(name, a)
+  if a.shape then
+    check_extents(name, a.shape)
+    return a.shape
+  end
+  local initial = a.initializer
+  if core.is_tensor(initial) or type(initial) == "number" or structure.is_plain(initial) and initial ~= nil then
+    return (tracing.outside(core.tensor, initial)).shape
+  end
+  blame.error("get_variable: 'shape' is missing for the variable '" .. name .. "'", "value")
+end
+
+---The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---@return userdata
+function variables.get_variable(...)
+  local a = args.check("get_variable", variable_by_name_spec, ...)
+  local open = scopes[#scopes] or {prefix = ""}
+  local name = open.prefix .. a.name
+  local found = named[name]
+  if found and open.reuse then return reused(found, name, a) end
+  if found then
+    blame.error("get_variable: variable '" .. name .. "' exists already; use variable_scope(name, {reuse = true}) to get it "
+      .. "again", "value")
+  end
+  if open.reuse == true then
+    blame.error("get_variable: there is no variable '" .. name .. "' to reuse; make it first, without reuse", "value")
+  end
+  local use_resource = a.use_resource
+  if use_resource == nil then use_resource = open.use_resource end
+  local on_ipu = placement.device() and not placement.on_host()
+  if use_resource == false and on_ipu then
+    blame.error("get_variable: variable '" .. name .. "' is placed on an IPU, where only resource variables can be; set "
+      .. "use_resource = true", "invalid_argument")
+  end
+  local shape = given_shape(name, a)
+  local dtype = a.dtype or core.is_tensor(a.initializer) and a.initializer.dtype or "float32"
+  local v = variables.declare(name, dtype, shape, a.trainable)
+  v.deferred = true
+  named[name] = v
+  local item = {v, initial_value(a.initializer, shape, dtype)}
+  initialisers[#initialisers + 1] = item
+  if pending then pending[#pending + 1] = item end
+  return v
+end
 
 function variables.forget_names() used_names = {} end
 

@@ -16,7 +16,8 @@ static Status scratch_new(Error *e, const Node *n, Scratch *s) {
   s->bytes = n->op->scratch ? n->op->scratch(n) : 0;
   size_t padded = (s->bytes + GUARD + 63) / 64 * 64;
   s->data = aligned_alloc(64, padded);
-  if (!s->data) return fail(e, ERR_OUT_OF_MEMORY, "%s: no memory for %zu bytes of scratch", n->op->name, s->bytes);
+  if (!s->data)
+    return fail(e, ERR_OUT_OF_MEMORY, "%s: no memory for %zu bytes of scratch", n->op->name, s->bytes);
   memset(s->data + s->bytes, GUARD_BYTE, GUARD);
   if (s->bytes < 1u << 24) memset(s->data, GUARD_BYTE, s->bytes); /* nothing may rely on zeros */
   return OK;
@@ -31,7 +32,8 @@ static Status scratch_free(Error *e, const Node *n, Scratch *s) {
   return status;
 }
 
-static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how, void *scratch) {
+static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how,
+                       void *scratch) {
   static const Interpretation plain = {0};
   if (!how) how = &plain;
   int ins = n->in_count, outs = n->out_count;
@@ -42,9 +44,20 @@ static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
     void **out_data = (void **)(in_data + ins);
     for (int i = 0; i < ins; i++) in_data[i] = in[i]->data, types[i] = &n->in[i]->type;
     for (int i = 0; i < outs; i++) out_data[i] = out[i]->data, types[ins + i] = &n->out[i].type;
-    Call c = {.in = in_data, .out = out_data, .in_type = types, .out_type = types + ins, .node = n, .attr = n->attr,
-              .in_count = ins, .out_count = outs, .kernels = how->kernels ? how->kernels : kernels_select(),
-              .pool = how->pool, .numerics = how->numerics, .scratch = scratch, .rng = how->rng, .error = e,
+    Call c = {.in = in_data,
+              .out = out_data,
+              .in_type = types,
+              .out_type = types + ins,
+              .node = n,
+              .attr = n->attr,
+              .in_count = ins,
+              .out_count = outs,
+              .kernels = how->kernels ? how->kernels : kernels_select(),
+              .pool = how->pool,
+              .numerics = how->numerics,
+              .scratch = scratch,
+              .rng = how->rng,
+              .error = e,
               .source = n->source};
     s = op_eval(n->op, &c);
   }
@@ -53,7 +66,8 @@ static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
   return s;
 }
 
-Status interpret_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how, int in_place) {
+Status interpret_node(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how,
+                      int in_place) {
   Status s = OK;
   for (int i = 0; i < n->out_count; i++) out[i] = NULL;
   for (int i = 0; i < n->out_count && s == OK; i++) {
@@ -80,7 +94,8 @@ typedef struct Values {
 
 static bool values_new(Values *v, const Graph *g) {
   v->first = calloc((size_t)g->next_id + 1, sizeof *v->first);
-  for (int i = 0; i < g->node_count && v->first; i++) v->first[g->node[i]->id] = v->count, v->count += g->node[i]->out_count;
+  for (int i = 0; i < g->node_count && v->first; i++)
+    v->first[g->node[i]->id] = v->count, v->count += g->node[i]->out_count;
   v->value = calloc((size_t)v->count + 1, sizeof *v->value);
   return v->first && v->value;
 }
@@ -91,7 +106,9 @@ static void values_free(Values *v) {
   free(v->first);
 }
 
-static Tensor **value_of(const Values *v, const Value *x) { return &v->value[v->first[x->node->id] + x->index]; }
+static Tensor **value_of(const Values *v, const Value *x) {
+  return &v->value[v->first[x->node->id] + x->index];
+}
 
 static Status step(Error *e, const Values *v, const Node *n, const Interpretation *how) {
   if (node_is_input(n)) return OK;
@@ -107,13 +124,15 @@ static Status step(Error *e, const Values *v, const Node *n, const Interpretatio
   return s;
 }
 
-Status interpret(Error *e, const Graph *g, Tensor *const *inputs, Tensor **outputs, const Interpretation *how) {
+Status interpret(Error *e, const Graph *g, Tensor *const *inputs, Tensor **outputs,
+                 const Interpretation *how) {
   if (g->error.status != OK) return fail_at(e, g->error.source, g->error.status, "%s", g->error.message);
   Values v = {0};
   Status s = values_new(&v, g) ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < g->input_count && s == OK; i++) *value_of(&v, g->input[i]) = tensor_retain(inputs[i]);
   for (int i = 0; i < g->node_count && s == OK; i++) s = step(e, &v, g->node[i], how);
-  for (int i = 0; i < g->output_count && s == OK; i++) outputs[i] = tensor_retain(*value_of(&v, g->output[i]));
+  for (int i = 0; i < g->output_count && s == OK; i++)
+    outputs[i] = tensor_retain(*value_of(&v, g->output[i]));
   values_free(&v);
   return s;
 }

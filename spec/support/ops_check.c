@@ -1,9 +1,9 @@
 /* The sweep over the registry: each row is asked the same questions about each of its samples.
  *   runs         float64 evaluation succeeds
  *   gradient     op->grad against central differences in float64, with random upstream weights
- *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded operands
- *   threads      a team of one and of two: equal bits
- *   in place     over an operand as the row allows: equal bits
+ *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded
+ * operands threads      a team of one and of two: equal bits in place     over an operand as the row allows:
+ * equal bits cost         a row with a cost gives finite cycles, none only for views and empty tensors
  *   refusals     any dtype gives a result or an error, never a crash
  * Arguments name rows; without them all are swept. */
 #include <math.h>
@@ -13,8 +13,12 @@
 #include "interpret.h"
 #include "ops/ops.h"
 #include "samples.h"
+#include "target/cost.h"
 
-enum { DIFFERENCES = 24, OUTPUTS = 64 }; /* elements that are differenced for each operand; outputs of a case at most */
+enum {
+  DIFFERENCES = 24,
+  OUTPUTS = 64
+}; /* elements that are differenced for each operand; outputs of a case at most */
 
 typedef struct Sweep {
   int passed, failed;
@@ -108,8 +112,8 @@ static bool difference(Case *c, int operand, int64_t element, Tensor *const *wei
 }
 
 typedef struct Gradient {
-  Tensor *weight[OUTPUTS];        /* NULL: no upstream there */
-  Tensor *dx[SAMPLE_OPERANDS];    /* NULL: none */
+  Tensor *weight[OUTPUTS];     /* NULL: no upstream there */
+  Tensor *dx[SAMPLE_OPERANDS]; /* NULL: none */
 } Gradient;
 
 /* Run op->grad in a graph that also holds the node. */
@@ -138,22 +142,36 @@ static void compare_gradient(Sweep *w, Case *c, const Gradient *gr, int operand)
   int64_t n = type_count(&x->type);
   char text[200] = "", want[TYPE_TEXT], got[TYPE_TEXT];
   if (dx && !type_equal(&dx->type, &x->type)) {
-    snprintf(text, sizeof text, "operand %d is %.60s, its gradient %.60s", operand, type_text(&x->type, want), type_text(&dx->type, got));
+    snprintf(text, sizeof text, "operand %d is %.60s, its gradient %.60s", operand, type_text(&x->type, want),
+             type_text(&dx->type, got));
     expect(w, false, c->sample, "gradient", text);
     return;
   }
   for (int64_t k = 0; k < n && k < DIFFERENCES; k++) {
     int64_t i = n <= DIFFERENCES ? k : (k * 7919 + 13) % n;
     double wanted, found = dx ? dtype_get(F64, dx->data, i) : 0;
-    if (!difference(c, operand, i, gr->weight, &wanted)) snprintf(text, sizeof text, "%.150s", c->error.message);
+    if (!difference(c, operand, i, gr->weight, &wanted))
+      snprintf(text, sizeof text, "%.150s", c->error.message);
     else if (!(fabs(wanted - found) <= 2e-6 * (1 + fabs(wanted))))
-      snprintf(text, sizeof text, "operand %d element %lld: %.9g by differences, %.9g%s", operand, (long long)i, wanted, found,
-               dx ? "" : " (no gradient)");
+      snprintf(text, sizeof text, "operand %d element %lld: %.9g by differences, %.9g%s", operand,
+               (long long)i, wanted, found, dx ? "" : " (no gradient)");
   }
   expect(w, !*text, c->sample, "gradient", text);
 }
 
-/* only: the output that gets an upstream gradient; -1: all. */
+/* Outputs that Lua doesn't see are there for gradients; a row need not differentiate them. */
+static bool is_hidden(const Case *c, int output) {
+  int visible = c->sample->op->visible_outputs;
+  return visible && output >= visible;
+}
+static bool is_skipped(const Case *c, const Gradient *gr, int only) {
+  if (only < 0 || !is_hidden(c, only)) return false;
+  for (int i = 0; i < c->sample->count; i++)
+    if (gr->dx[i]) return false;
+  return true;
+}
+
+/* only: the output that gets an upstream gradient; -1: all that are visible. */
 static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   Case c;
   Gradient gr = {0};
@@ -164,7 +182,7 @@ static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   RngKey key = {.seed = 99};
   bool any = false;
   for (int j = 0; j < c.outputs; j++) {
-    if (c.node->out[j].type.dtype != F64 || (only >= 0 && j != only)) continue;
+    if (c.node->out[j].type.dtype != F64 || (only >= 0 ? j != only : is_hidden(&c, j))) continue;
     gr.weight[j] = tensor_new(&c.error, &c.node->out[j].type);
     key.stream = (uint32_t)j;
     for (int64_t i = 0; i < type_count(&c.node->out[j].type); i++)
@@ -176,7 +194,7 @@ static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   if (any && floats) {
     if (!s->op->grad) expect(w, false, s, "gradient", "the row has neither grad nor NO_GRADIENT");
     else if (!gradient_run(&c, &gr)) expect(w, false, s, "gradient", c.error.message);
-    else
+    else if (!is_skipped(&c, &gr, only))
       for (int i = 0; i < s->count; i++)
         if (sample_is_float(&s->operand[i])) compare_gradient(w, &c, &gr, i);
   }
@@ -197,10 +215,14 @@ static double tolerance(Dtype d) { return d == F32 ? 2e-5 : d == F16 ? 4e-3 : d 
 
 static int64_t wrapped(Dtype d, int64_t v) {
   switch (d) {
-    case I8: return (int8_t)v;
-    case U8: return (uint8_t)v;
-    case I32: return (int32_t)v;
-    default: return v;
+    case I8:
+      return (int8_t)v;
+    case U8:
+      return (uint8_t)v;
+    case I32:
+      return (int32_t)v;
+    default:
+      return v;
   }
 }
 
@@ -214,8 +236,9 @@ static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand,
   }
   for (int64_t i = 0; i < n; i++) {
     double x = dtype_get(a, got->data, i), y = dtype_get(b, wanted->data, i);
-    bool good = dtype_is_float(a) ? fabs(x - y) <= bound * (fabs(y) + 0.3 * scale) || (isnan(x) && isnan(y)) || x == y
-                                  : dtype_get_integer(a, got->data, i) == wrapped(a, dtype_get_integer(b, wanted->data, i));
+    bool good = dtype_is_float(a)
+                    ? fabs(x - y) <= bound * (fabs(y) + 0.3 * scale) || (isnan(x) && isnan(y)) || x == y
+                    : dtype_get_integer(a, got->data, i) == wrapped(a, dtype_get_integer(b, wanted->data, i));
     if (a == F16 && fabs(y) > 60000) good = true;
     if (!good) {
       snprintf(text, size, "in %s element %lld is %.9g, not %.9g", dtype_name(operand), (long long)i, x, y);
@@ -234,7 +257,8 @@ static void check_dtype(Sweep *w, const Sample *s, Dtype real, Dtype integer, Dt
     copy_operands(&ref, &c);
     bool good = case_run(&c, NULL);
     if (good && case_run(&ref, NULL)) {
-      for (int j = 0; j < c.outputs && good; j++) good = close_enough(c.out[j], ref.out[j], real == F64 ? integer : real, text, sizeof text);
+      for (int j = 0; j < c.outputs && good; j++)
+        good = close_enough(c.out[j], ref.out[j], real == F64 ? integer : real, text, sizeof text);
       expect(w, good, s, "dtypes", text);
     } else if (must || c.error.status != ERR_TYPE) {
       expect(w, false, s, "dtypes", good ? ref.error.message : c.error.message);
@@ -298,6 +322,28 @@ static void check_in_place(Sweep *w, const Sample *s, Dtype real) {
   }
 }
 
+/* ---- cost ---- */
+
+static void check_cost(Sweep *w, const Sample *s, Dtype real) {
+  static const char *const names[] = {"gc2", "gc200"};
+  Case c;
+  if (s->op->cost && case_open(&c, s, real, I32)) {
+    bool free_of_charge = s->op->traits & VIEW;
+    for (int i = 0; i < s->count; i++) free_of_charge = free_of_charge || type_count(&c.in[i]->type) == 0;
+    for (int i = 0; i < c.outputs; i++)
+      free_of_charge = free_of_charge || type_count(&c.node->out[i].type) == 0;
+    for (int i = 0; i < 2; i++) {
+      Cost cost = {0};
+      s->op->cost(target_find(names[i]), c.node, &cost);
+      double cycles = cost_cycles(&cost);
+      char text[60];
+      snprintf(text, sizeof text, "%g cycles on %s", cycles, names[i]);
+      expect(w, isfinite(cycles) && (cycles > 0 || (free_of_charge && cycles == 0)), s, "cost", text);
+    }
+    case_close(&c);
+  }
+}
+
 /* ---- rows ---- */
 
 static void check_sample(Sweep *w, const Sample *s) {
@@ -314,6 +360,8 @@ static void check_sample(Sweep *w, const Sample *s) {
   check_threads(w, s, F32);
   check_threads(w, s, F16);
   check_in_place(w, s, F32);
+  check_cost(w, s, F32);
+  check_cost(w, s, F16);
 }
 
 static void check_row(Sweep *w, const OpDef *op) {
@@ -326,7 +374,8 @@ static void check_row(Sweep *w, const OpDef *op) {
   while (sample_next(&e, w->arena, op, &text, &s)) check_sample(w, &s), count++;
   if (e.status != OK) expect(w, false, &(Sample){.op = op, .text = text}, "sample", e.message);
   else if (!count) expect(w, false, &(Sample){.op = op, .text = ""}, "sample", "the row has none");
-  if (!op->summary || !op->shapes) expect(w, false, &(Sample){.op = op, .text = ""}, "texts", "summary or shapes missing");
+  if (!op->summary || !op->shapes)
+    expect(w, false, &(Sample){.op = op, .text = ""}, "texts", "summary or shapes missing");
   arena_free(w->arena);
 }
 

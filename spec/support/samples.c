@@ -74,8 +74,11 @@ static bool read_list(Reader *r, Attr *out) {
   skip_space(r);
   if (take(r, '{')) {
     if (!read_ints(r, v, &n)) return false;
+  } else if (!strncmp(r->at, "false", 5)) {
+    v[n++] = INT64_MIN, r->at += 5;
   } else {
     v[n++] = strtoll(r->at, &end, 10);
+    if (end == r->at) return complain(r, "a number expected");
     r->at = end;
   }
   *out = attr_ints(arena_copy(r->arena, v, sizeof *v * (size_t)n), n);
@@ -87,16 +90,26 @@ static bool read_value(Reader *r, const AttrDef *def, Attr *out) {
   Dtype d;
   skip_space(r);
   switch (def->kind) {
-    case ATTR_INT: *out = attr_int(strtoll(r->at, &end, 10)); break;
-    case ATTR_FLOAT: *out = attr_float(strtod(r->at, &end)); break;
-    case ATTR_BOOL: *out = attr_bool(!strcmp(take_word(r), "true")); return true;
-    case ATTR_STRING: *out = attr_string(take_string(r)); return true;
-    case ATTR_INTS: return read_list(r, out);
+    case ATTR_INT:
+      *out = attr_int(strtoll(r->at, &end, 10));
+      break;
+    case ATTR_FLOAT:
+      *out = attr_float(strtod(r->at, &end));
+      break;
+    case ATTR_BOOL:
+      *out = attr_bool(!strcmp(take_word(r), "true"));
+      return true;
+    case ATTR_STRING:
+      *out = attr_string(take_string(r));
+      return true;
+    case ATTR_INTS:
+      return read_list(r, out);
     case ATTR_DTYPE:
       if (!dtype_find(take_string(r), &d)) return complain(r, "a dtype expected");
       *out = attr_dtype(d);
       return true;
-    default: return complain(r, "an attribute that samples can't hold");
+    default:
+      return complain(r, "an attribute that samples can't hold");
   }
   if (end == r->at) return complain(r, "a number expected");
   r->at = end;
@@ -142,7 +155,8 @@ static void fill_matrices(SampleOperand *o, const RngKey *key) {
   for (int64_t k = 0; k < count; k++) {
     int64_t matrix = k / (n * n), i = k / n % n, j = k % n;
     int64_t low = i < j ? i : j, high = i < j ? j : i;
-    o->value[k] = i == j ? 1.5 + (double)n * 0.5 + draw(key, k) : draw(key, matrix * n * n + low * n + high) - 0.5;
+    o->value[k] =
+        i == j ? 1.5 + (double)n * 0.5 + draw(key, k) : draw(key, matrix * n * n + low * n + high) - 0.5;
   }
 }
 
@@ -153,13 +167,25 @@ static void fill(SampleOperand *o, const RngKey *key) {
   for (int64_t i = 0; i < n; i++) {
     double u = draw(key, i);
     switch (o->letter) {
-      case 'F': o->value[i] = u * 4 - 2; break;
-      case 'P': o->value[i] = u * 2 + 0.2; break;
-      case 'U': o->value[i] = u * 1.8 - 0.9; break;
-      case 'B': o->value[i] = u < 0.5; break;
+      case 'F':
+        o->value[i] = u * 4 - 2;
+        break;
+      case 'H':
+      case 'P':
+        o->value[i] = u * 2 + 0.2;
+        break;
+      case 'U':
+        o->value[i] = u * 1.8 - 0.9;
+        break;
+      case 'B':
+        o->value[i] = u < 0.5;
+        break;
       case 'I':
-      case 'S': o->value[i] = floor(u * (double)o->below); break;
-      default: break;
+      case 'S':
+        o->value[i] = floor(u * (double)o->below);
+        break;
+      default:
+        break;
     }
   }
   if (o->letter == 'S') qsort(o->value, (size_t)n, sizeof(double), compare_doubles);
@@ -169,11 +195,11 @@ static bool read_operand(Reader *r, Sample *s) {
   if (s->count == SAMPLE_OPERANDS - 1) return complain(r, "too many operands");
   SampleOperand *o = &s->operand[s->count++];
   o->letter = *r->at++;
-  if (!strchr("FPUDMISB", o->letter)) return complain(r, "unknown letter");
+  if (!strchr("FPUDMISBH", o->letter)) return complain(r, "unknown letter");
   char *end;
   o->below = strtoll(r->at, &end, 10);
   r->at = end;
-  o->type.dtype = sample_is_float(o) ? F64 : o->letter == 'B' ? BOOL : I32;
+  o->type.dtype = sample_is_float(o) ? F64 : o->letter == 'B' ? BOOL : o->letter == 'H' ? F32 : I32;
   if (take(r, '['))
     while (!take(r, ']')) {
       if (o->type.rank == MAX_RANK || !*r->at) return complain(r, "a shape expected");
@@ -228,7 +254,8 @@ Type sample_type(const Sample *s, int operand, Dtype real, Dtype integer) {
 Tensor *sample_tensor(Error *e, const Sample *s, int operand, Dtype real, Dtype integer) {
   Type type = sample_type(s, operand, real, integer);
   Tensor *t = tensor_new(e, &type);
-  for (int64_t i = 0; t && i < type_count(&type); i++) dtype_set(type.dtype, t->data, i, s->operand[operand].value[i]);
+  for (int64_t i = 0; t && i < type_count(&type); i++)
+    dtype_set(type.dtype, t->data, i, s->operand[operand].value[i]);
   return t;
 }
 

@@ -1,9 +1,9 @@
 -- Runs a conformance case of kind "config": a list of steps on an IPUConfig, each with what must come out or
 -- which error it must raise. The cases restate tests made on the IPU Model.
 
-local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local json = require "ipulua.json"
+local system = require "spec.support.system_values"
 
 local runner = {}
 
@@ -91,21 +91,6 @@ function steps.set_on_copy(at, step) set(at.copy, step) end
 function steps.new_second(at) at.second = config.IPUConfig() end
 function steps.set_on_second(at, step) set(at.second, step) end
 
--- nil when a raised message is as wanted, else words.
-local function check_error(wanted, message)
-  local lower = tostring(message):lower()
-  local last = blame.last_error()
-  if wanted.kind ~= "any" and (not last or last.kind ~= wanted.kind) then
-    return "the error's kind is " .. tostring(last and last.kind) .. ", not " .. wanted.kind .. ": " .. tostring(message)
-  end
-  for _, text in ipairs(wanted.must_mention or {}) do
-    if not lower:find(text:lower(), 1, true) then return "the error does not mention '" .. text .. "': " .. tostring(message) end
-  end
-  for _, text in ipairs(wanted.must_not_mention or {}) do
-    if lower:find(text:lower(), 1, true) then return "the error mentions '" .. text .. "': " .. tostring(message) end
-  end
-end
-
 local function run_step(at, step)
   local action = steps[step["do"]]
   if not action then return "no such step" end
@@ -113,7 +98,7 @@ local function run_step(at, step)
   if type(problem) == "table" then return problem.mismatch end
   if ok then return step.error and "no error was raised" or nil end
   if not step.error then return tostring(problem) end
-  return check_error(step.error, problem)
+  return system.check_error(step.error, problem)
 end
 
 ---@param case table a decoded case of kind "config"

@@ -55,8 +55,10 @@ static Prediction finish(const Case *c) {
   double tiles = fmin((double)c->target.tiles, k->tiles), total = c->live + k->temporary_total + always * tiles;
   p.value[0] = cost_cycles(k);
   p.value[1] = total;
-  double fullest = 1.01 * total / tiles;
+  double fullest = 1.13 * total / tiles;
   if (k->interleaved_bytes > 0) fullest = fmax(fullest, (double)c->target.region0_bytes + 24 + k->interleaved_bytes);
+  if (k->separate_bytes > 0) fullest = fmax(fullest, (double)c->target.element_bytes + 24 + k->separate_bytes);
+  if (k->uneven_bytes > 0) fullest = fmax(fullest, total / tiles + k->uneven_bytes);
   p.value[2] = fullest;
   return p;
 }
@@ -183,7 +185,7 @@ static void run_reduce(Case *c) {
     out *= axes[i].reduced ? 1 : (double)shape[i];
   }
   (void)outer, (void)extent, (void)inner;
-  ReduceKind kind = !strcmp(text(c, "op"), "max") ? REDUCE_MAX : REDUCE_SUM;
+  ReduceKind kind = !strcmp(text(c, "op"), "max") ? COST_MAX : COST_SUM;
   add(c, cost_reduce_axes(&c->target, c->dtype, kind, axes, rank));
   c->live = (in + out) * size_of(c);
 }

@@ -145,7 +145,8 @@ Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void
   if (limit == 0 || limit > SIZE_MAX / 4) limit = default_limit;
   Status status = source_open(e, &s, path, inflate_it, &info);
   if (status == OK && S_ISREG(info.st_mode) && !s.packed && (uint64_t)info.st_size > limit)
-    status = fail(e, ERR_OUT_OF_RANGE, "%s: holds %lld bytes, more than %zu", path, (long long)info.st_size, limit);
+    status = fail(e, ERR_OUT_OF_RANGE, "%s: holds %lld bytes, more than %zu", path, (long long)info.st_size,
+                  limit);
   if (status == OK) {
     size_t size = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
     size_t expected = s.packed ? size * 4 : size; /* a usual ratio; the rest is growth */

@@ -1,25 +1,26 @@
 /* Ctrl-C, as seen by what runs for long. The command's signal handler raises; whoever can stop in good order
- * polls (at least every 100 ms) and takes. A process has one keyboard, so this is the one state that is shared
- * by the whole process; all of it is lock-free atomics and may be used in a signal handler and on any thread.
+ * polls (at least every 100 ms) and takes. A process has one keyboard, so this is the one state that is
+ * shared by the whole process; all of it is lock-free atomics and may be used in a signal handler and on any
+ * thread.
  *
  *   first Ctrl-C   INTERRUPT_SOON: stop in good order, after the current step, and keep what was computed
  *   second         INTERRUPT_NOW: fail with "interrupted!" (ERR_CANCELLED) at once
  *   third          the signal's default action; nobody polls any more
  *
  * A call that will stop in good order, but runs Lua code in between (fit and its callbacks), holds the
- * interruption: while held, Lua code is left alone by the first Ctrl-C. Every hold needs its unhold, also when
- * an error leaves the call. */
+ * interruption: while held, Lua code is left alone by the first Ctrl-C. Every hold needs its unhold, also
+ * when an error leaves the call. */
 #ifndef IPULUA_BASE_INTERRUPT_H
 #define IPULUA_BASE_INTERRUPT_H
 #include <stdbool.h>
 
 typedef enum Interrupt { INTERRUPT_NONE, INTERRUPT_SOON, INTERRUPT_NOW } Interrupt;
 
-int interrupt_raise(void);          /* returns how often it was raised since the last reset */
-Interrupt interrupt_pending(void);  /* raised and not yet taken */
-Interrupt interrupt_take(void);     /* the same, and it is no longer pending: the caller acts on it */
-void interrupt_reset(void);         /* nothing raised, nothing held: a new piece of work begins */
-void interrupt_hold(void);          /* holds nest */
+int interrupt_raise(void);         /* returns how often it was raised since the last reset */
+Interrupt interrupt_pending(void); /* raised and not yet taken */
+Interrupt interrupt_take(void);    /* the same, and it is no longer pending: the caller acts on it */
+void interrupt_reset(void);        /* nothing raised, nothing held: a new piece of work begins */
+void interrupt_hold(void);         /* holds nest */
 void interrupt_unhold(void);
 bool interrupt_held(void);
 #endif

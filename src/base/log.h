@@ -1,5 +1,5 @@
-/* One line per event, for people. What is worth a line is decided by the level of the Log that a context holds;
- * where it goes by its sink. */
+/* One line per event, for people. What is worth a line is decided by the level of the Log that a context
+ * holds; where it goes by its sink. */
 #ifndef IPULUA_BASE_LOG_H
 #define IPULUA_BASE_LOG_H
 #include <stdbool.h>

@@ -96,7 +96,8 @@ bool map_set(Map *m, const char *key, void *value) {
   if (m->used >= 1 << 28) return false;
   if (((uint32_t)m->used + 1) * 2 > m->slot_mask + 1 && !rebuild(m)) return false;
   char *copy = strdup(key);
-  if (!copy || !array_reserve(&m->entries, &m->capacity, m->used + 1, sizeof *m->entries)) return free(copy), false;
+  if (!copy || !array_reserve(&m->entries, &m->capacity, m->used + 1, sizeof *m->entries))
+    return free(copy), false;
   m->entries[m->used] = (Entry){copy, value, hash};
   place(m, m->used++);
   m->count++;

@@ -15,9 +15,11 @@ typedef struct Member {
 } Member;
 
 struct Pool {
-  int size, started;
+  _Atomic int size;
+  int started;
   Member *members; /* [size - 1] */
   _Atomic bool busy, stopping;
+  _Atomic int lent; /* members that rest, the last ones first */
   /* The current loop. A member reads these, then takes a chunk: if that succeeds the loop was still the one
    * it read, because the caller changes them only when every chunk is done. */
   _Atomic(PoolTask) task;
@@ -29,6 +31,7 @@ struct Pool {
   _Atomic int sleeping;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
+  pthread_cond_t reclaimed; /* for members that rest: they aren't woken by every loop */
 };
 
 static inline void pause_briefly(void) {
@@ -56,6 +59,15 @@ static void work(Pool *p, uint64_t generation, int slot) {
   }
 }
 
+static bool is_lent(const Member *m) { return m->slot >= m->pool->size - atomic_load(&m->pool->lent); }
+
+static void rest(const Member *m) {
+  Pool *p = m->pool;
+  pthread_mutex_lock(&p->mutex);
+  while (is_lent(m) && !atomic_load(&p->stopping)) pthread_cond_wait(&p->reclaimed, &p->mutex);
+  pthread_mutex_unlock(&p->mutex);
+}
+
 static void wait_for_work(Pool *p, uint64_t seen) {
   for (int i = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
@@ -74,8 +86,10 @@ static void *member_main(void *argument) {
   Pool *p = m->pool;
   uint64_t seen = 0;
   for (;;) {
+    if (is_lent(m)) rest(m);
     wait_for_work(p, seen);
     if (atomic_load(&p->stopping)) return NULL;
+    if (is_lent(m)) continue;
     uint64_t generation = atomic_load_explicit(&p->generation, memory_order_acquire);
     if (generation == seen) continue;
     seen = generation;
@@ -89,7 +103,8 @@ Pool *pool_new(int threads) {
   if (!p) return NULL;
   *p = (Pool){.size = threads};
   p->members = calloc((size_t)threads, sizeof *p->members);
-  if (!p->members || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
+  if (!p->members || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL) ||
+      pthread_cond_init(&p->reclaimed, NULL)) {
     free(p->members);
     free(p);
     return NULL;
@@ -109,9 +124,11 @@ void pool_free(Pool *p) {
   atomic_store(&p->stopping, true);
   atomic_fetch_add(&p->generation, 1);
   pthread_cond_broadcast(&p->wake);
+  pthread_cond_broadcast(&p->reclaimed);
   pthread_mutex_unlock(&p->mutex);
   for (int i = 0; i < p->started; i++) pthread_join(p->members[i].thread, NULL);
   pthread_cond_destroy(&p->wake);
+  pthread_cond_destroy(&p->reclaimed);
   pthread_mutex_destroy(&p->mutex);
   free(p->members);
   free(p);
@@ -121,7 +138,7 @@ int pool_size(const Pool *p) { return p ? p->size : 1; }
 
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
-  if (!p || p->size == 1 || count <= 1 || count >= UINT32_MAX ||
+  if (!p || p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) == 1 || count <= 1 || count >= UINT32_MAX ||
       !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
     return;
@@ -141,4 +158,18 @@ void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
   work(p, generation, 0);
   while (atomic_load_explicit(&p->done, memory_order_acquire) < count) pause_briefly();
   atomic_store(&p->busy, false);
+}
+
+bool pool_lend(Pool *p) {
+  int lent = atomic_load(&p->lent);
+  while (lent + 1 < p->size)
+    if (atomic_compare_exchange_weak(&p->lent, &lent, lent + 1)) return true;
+  return false;
+}
+
+void pool_reclaim(Pool *p) {
+  pthread_mutex_lock(&p->mutex);
+  atomic_fetch_sub(&p->lent, 1);
+  pthread_cond_broadcast(&p->reclaimed);
+  pthread_mutex_unlock(&p->mutex);
 }

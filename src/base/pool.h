@@ -16,4 +16,9 @@ int pool_size(const Pool *p);       /* NULL: 1 */
 /* Run task for chunks 0 … count-1 and return when all are done. A nested call, a call while another thread
  * uses the pool, count 1 or a NULL pool run inline. */
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context);
+
+/* A thread of somebody else's is going to compute: until pool_reclaim loops use one member fewer, so that together they
+ * are no more than the team. False when only the caller is left. */
+bool pool_lend(Pool *p);
+void pool_reclaim(Pool *p);
 #endif

@@ -9,16 +9,24 @@
 /* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
 static _Atomic(lua_State *) running;
 
-/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by itself)
- * the hook waits; when the library took it, the hook has nothing left to do. */
-static void stop(lua_State *L, lua_Debug *where) {
-  (void)where;
+/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by
+ * itself) the hook waits; when the library took it, the hook has nothing left to do. */
+static void stop(lua_State *L, lua_Debug *event) {
+  (void)event;
   Interrupt pending = interrupt_pending();
   if (pending == INTERRUPT_SOON && interrupt_held()) return;
   lua_sethook(L, NULL, 0, 0);
   if (pending == INTERRUPT_NONE) return;
   interrupt_take();
-  luaL_error(L, "interrupted!");
+  /* Blame the innermost line of Lua code. */
+  const char *line = "";
+  lua_Debug caller;
+  for (int level = 0; !*line && lua_getstack(L, level, &caller); level++) {
+    lua_getinfo(L, "Sl", &caller);
+    if (caller.currentline > 0) line = lua_pushfstring(L, "%s:%d: ", caller.short_src, caller.currentline);
+  }
+  lua_pushfstring(L, "%sinterrupted!", line);
+  lua_error(L);
 }
 
 /* lua_sethook is the one function of Lua that may be called here. */

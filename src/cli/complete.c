@@ -11,24 +11,24 @@
 const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
 
 static const char *const keywords[] = {
-    "and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "goto",  "if",
-    "in",    "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
+    "and", "break", "do",  "else", "elseif", "end",    "false",  "for",  "function", "goto",  "if",
+    "in",  "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
 };
 
 enum { BRACKETS = 64, CHAIN = 16 /* __index tables followed */ };
 
 /* Where the cursor, at the end of the text, stands. */
 typedef struct Place {
-  bool comment;             /* in a comment or a long string */
-  bool string;              /* in a quoted string, which begins at start */
+  bool comment; /* in a comment or a long string */
+  bool string;  /* in a quoted string, which begins at start */
   size_t start;
-  size_t open[BRACKETS];    /* positions of the brackets that are open */
+  size_t open[BRACKETS]; /* positions of the brackets that are open */
   int depth;
 } Place;
 
 static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* The end of a long bracket that opens at i, "[[" or "[==["; i when none opens there, n when it stays open. */
+/* The end of a long bracket that opens at i, "[[" or "[==["; i if none opens there, n if it stays open. */
 static size_t skip_long(const char *s, size_t i, size_t n) {
   size_t level = 0, j = i + 1;
   while (j < n && s[j] == '=') level++, j++;
@@ -54,10 +54,8 @@ static size_t skip_comment(Place *p, const char *s, size_t i, size_t n) {
 
 static size_t skip_string(Place *p, const char *s, size_t i, size_t n) {
   for (size_t j = i + 1; j < n; j++) {
-    if (s[j] == '\\')
-      j++;
-    else if (s[j] == s[i] || s[j] == '\n')
-      return j + 1;
+    if (s[j] == '\\') j++;
+    else if (s[j] == s[i] || s[j] == '\n') return j + 1;
   }
   p->string = true;
   p->start = i + 1;
@@ -125,8 +123,8 @@ static void add_keys(lua_State *L, int index, const char *stem, size_t length, b
   }
 }
 
-/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A metatable
- * whose __index is a function may list names in a table __methods instead. */
+/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a table. A
+ * metatable whose __index is a function may hold the methods in a table "methods" besides. */
 static bool follow_index(lua_State *L) {
   if (!lua_getmetatable(L, -1)) {
     lua_pop(L, 1);
@@ -136,7 +134,7 @@ static bool follow_index(lua_State *L) {
   lua_rawget(L, -2);
   if (!lua_istable(L, -1)) {
     lua_pop(L, 1);
-    lua_pushliteral(L, "__methods");
+    lua_pushliteral(L, "methods");
     lua_rawget(L, -2);
   }
   if (!lua_istable(L, -1)) {
@@ -148,6 +146,47 @@ static bool follow_index(lua_State *L) {
   return true;
 }
 
+/* A module of the library, whose code may be trusted to run here. */
+static bool is_library(lua_State *L, int index) {
+  bool found = false;
+  index = lua_absindex(L, index);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (!strncmp(name, "ipulua", 6) && lua_rawequal(L, -1, index)) found = true;
+  }
+  lua_pop(L, 1);
+  return found;
+}
+
+/* Pushes the list of names that a module of the library loads on demand, __names(); false, nothing pushed, if
+ * the table at index is none. */
+static bool push_listed(lua_State *L, int index) {
+  if (!is_library(L, index)) return false;
+  lua_pushvalue(L, index);
+  lua_pushliteral(L, "__names");
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+  if (lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+/* Adds the names that the table at index lists. Stack top: the set. */
+static void add_listed(lua_State *L, int index, const char *stem, size_t length) {
+  if (!push_listed(L, index)) return;
+  lua_insert(L, -2);
+  for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
+    size_t bytes;
+    lua_rawgeti(L, -2, i);
+    const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &bytes) : NULL;
+    lua_insert(L, -2);
+    if (name && is_identifier(name, bytes)) add(L, name, "", stem, length);
+    lua_remove(L, -2);
+  }
+  lua_remove(L, -2);
+}
+
 /* Replaces value and set on the stack by the set, with the fields of the value added. */
 static void add_fields(lua_State *L, const char *stem, size_t length, bool methods) {
   lua_insert(L, -2);
@@ -157,6 +196,7 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
       int table = lua_gettop(L);
       lua_pushvalue(L, set);
       add_keys(L, table, stem, length, methods);
+      if (!methods) add_listed(L, table, stem, length);
       lua_pop(L, 1);
     }
     if (!follow_index(L)) return;
@@ -164,15 +204,49 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
   lua_pop(L, 1);
 }
 
-/* Replaces key and value on the stack (key on top) by the field, nil if there is none to be seen without running
- * code of the script. */
+static int index_protected(lua_State *L) {
+  lua_gettable(L, 1);
+  return 1;
+}
+
+/* Pushes the field that the table at index lists under the key and loads on demand, else nil. */
+static void push_listed_field(lua_State *L, int index, int key) {
+  bool listed = false;
+  if (push_listed(L, index)) {
+    for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -1); i <= n && !listed; i++) {
+      lua_rawgeti(L, -1, i);
+      listed = lua_rawequal(L, -1, key);
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  if (listed) {
+    lua_pushcfunction(L, index_protected);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, key);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    lua_pop(L, 1);
+  }
+  lua_pushnil(L);
+}
+
+/* Pushes what the table at index holds itself under the key, or nil. */
+static void push_own_field(lua_State *L, int index, int key) {
+  lua_pushvalue(L, key);
+  lua_rawget(L, index);
+  if (!lua_isnil(L, -1)) return;
+  lua_pop(L, 1);
+  push_listed_field(L, index, key);
+}
+
+/* Replaces value and key on the stack by the field, nil if there is none to be seen without running code of
+ * the script. */
 static void get_field(lua_State *L) {
   int key = lua_gettop(L);
   lua_pushvalue(L, key - 1);
   for (int i = 0; i < CHAIN; i++) {
     if (lua_istable(L, -1)) {
-      lua_pushvalue(L, key);
-      lua_rawget(L, -2);
+      push_own_field(L, key + 1, key);
       if (!lua_isnil(L, -1)) {
         lua_replace(L, key - 1);
         lua_settop(L, key - 1);
@@ -223,10 +297,8 @@ static size_t path_begin(const char *s, size_t end) {
     }
     while (i > 0 && is_name(s[i - 1])) i--;
     if (i == segment) return end;
-    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':')
-      i--;
-    else
-      return i;
+    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':') i--;
+    else return i;
   }
 }
 
@@ -265,8 +337,9 @@ static size_t callee_end(const Place *p, const char *s, size_t brace) {
   return i;
 }
 
-/* Adds "name = " for the options of the call around the cursor. They come from require("ipulua.help").options,
- * which maps a function or class to a list of names, or of rows that begin with the name. */
+/* Adds "name = " for the options of the call around the cursor. They come from
+ * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
+ * with the name. */
 static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
   size_t end = callee_end(p, s, p->open[p->depth - 1]);

@@ -27,6 +27,7 @@ struct Editor {
   bool colours;
   char *line; /* plain reading */
   size_t capacity;
+  char *newest; /* the last entry of the history, NULL when none was added yet */
 #ifdef HAVE_LIBEDIT
   EditLine *el; /* NULL: plain reading */
   History *entries;
@@ -63,12 +64,14 @@ static void signals_enter(Signals *before, bool block) {
   sigaction(SIGCONT, &ours, &before->resume);
 }
 
-static void signals_leave(const Signals *before) {
+/* Whether Ctrl-C came. */
+static bool signals_leave(const Signals *before) {
+  pthread_sigmask(SIG_SETMASK, &before->mask, NULL); /* what is pending still comes to our handlers */
+  bool interrupted = interrupt_take() != INTERRUPT_NONE;
   sigaction(SIGINT, &before->interrupt, NULL);
   sigaction(SIGWINCH, &before->resize, NULL);
   sigaction(SIGCONT, &before->resume, NULL);
-  pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
-  interrupt_reset();
+  return interrupted;
 }
 
 bool terminal_has_colours(int descriptor) {
@@ -82,8 +85,7 @@ static Reading read_plain(Editor *e, const char *prompt) {
   fflush(stdout);
   signals_enter(&before, false);
   ssize_t n = getline(&e->line, &e->capacity, stdin);
-  bool interrupted = n < 0 && interrupt_pending() != INTERRUPT_NONE;
-  signals_leave(&before);
+  bool interrupted = signals_leave(&before);
   if (n < 0) {
     clearerr(stdin);
     return interrupted ? READ_INTERRUPTED : READ_END;
@@ -105,15 +107,24 @@ static Editor *editor_of(EditLine *el) {
 
 static char *prompt_of(EditLine *el) { return editor_of(el)->prompt; }
 
-/* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the line
- * (-1), the others have the line drawn anew, at the size that the window has now. */
+static void let_signals_in(const Editor *e) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, &e->waiting, &blocked);
+  pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
+/* One character of the terminal. The signals of signals_enter arrive here and nowhere else: Ctrl-C ends the
+ * line (-1), the others have it drawn anew, at the size that the window has now. */
 static int read_character(EditLine *el, wchar_t *character) {
   Editor *e = editor_of(el);
   mbstate_t state = {0};
   for (;;) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (ppoll(&input, 1, NULL, &e->waiting) < 0) {
-      if (errno != EINTR || interrupt_pending() != INTERRUPT_NONE) return -1;
+    int ready = ppoll(&input, 1, NULL, &e->waiting), reason = errno;
+    if (ready > 0) let_signals_in(e); /* a key typed after Ctrl-C can be there before it */
+    if (interrupt_pending() != INTERRUPT_NONE) return -1;
+    if (ready < 0) {
+      if (reason != EINTR) return -1;
       el_set(el, EL_PREP_TERM, 0);
       el_set(el, EL_PREP_TERM, 1);
       el_resize(el);
@@ -125,10 +136,8 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return (int)n;
     size_t used = mbrtowc(character, &byte, 1, &state);
-    if (used == (size_t)-1)
-      state = (mbstate_t){0}; /* not a character in this locale: drop it */
-    else if (used != (size_t)-2)
-      return 1;
+    if (used == (size_t)-1) state = (mbstate_t){0}; /* not a character in this locale: drop it */
+    else if (used != (size_t)-2) return 1;
   }
 }
 
@@ -147,8 +156,9 @@ static int text_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure. The collector
- * rests meanwhile: a finalizer must not run, and maybe leave the program, with the terminal in this mode. */
+/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure. The
+ * collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the terminal in this
+ * mode. */
 static bool find_candidates(Editor *e, const LineInfo *line, size_t *stem) {
   lua_State *L = e->L;
   const char *parts[] = {e->pending, line->buffer, line->cursor};
@@ -248,12 +258,10 @@ static unsigned char suspend(EditLine *el, int key) {
 
 static void bind_keys(EditLine *el) {
   static const char *const bindings[][2] = {
-      {"^R", "em-inc-search-prev"}, {"^Z", "ipulua-suspend"},
-      {"\\e[3~", "ed-delete-next-char"}, {"\\e[H", "ed-move-to-beg"},
-      {"\\e[1~", "ed-move-to-beg"}, {"\\eOH", "ed-move-to-beg"},
-      {"\\e[F", "ed-move-to-end"}, {"\\e[4~", "ed-move-to-end"},
-      {"\\eOF", "ed-move-to-end"}, {"\\e[1;5D", "ed-prev-word"},
-      {"\\e[1;5C", "em-next-word"},
+      {"^R", "em-inc-search-prev"}, {"^Z", "ipulua-suspend"},     {"\\e[3~", "ed-delete-next-char"},
+      {"\\e[H", "ed-move-to-beg"},  {"\\e[1~", "ed-move-to-beg"}, {"\\eOH", "ed-move-to-beg"},
+      {"\\e[F", "ed-move-to-end"},  {"\\e[4~", "ed-move-to-end"}, {"\\eOF", "ed-move-to-end"},
+      {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
   };
   el_set(el, EL_EDITOR, "emacs");
   for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
@@ -289,8 +297,9 @@ static void open_libedit(Editor *e) {
     el_set(e->el, EL_CLIENTDATA, e);
     el_set(e->el, EL_PROMPT_ESC, prompt_of, '\1');
     el_set(e->el, EL_GETCFN, read_character);
-    el_set(e->el, EL_ADDFN, "ipulua-complete", "complete what stands before the cursor", complete_word);
-    el_set(e->el, EL_ADDFN, "ipulua-suspend", "stop until continued", suspend);
+    /* The wide form, because the other copies the names and never frees them. */
+    el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor", complete_word);
+    el_wset(e->el, EL_ADDFN, L"ipulua-suspend", L"stop until continued", suspend);
     history(e->entries, &event, H_SETSIZE, HISTORY_LIMIT);
     history(e->entries, &event, H_SETUNIQUE, 1);
     el_set(e->el, EL_HIST, history, e->entries);
@@ -306,19 +315,27 @@ static void close_libedit(Editor *e) {
   if (e->locale) freelocale(e->locale);
 }
 
+/* The prompt in colour, but for its last character: libedit loses an escape sequence at the very end. */
+static void set_prompt(Editor *e, const char *prompt) {
+  size_t n = strlen(prompt);
+  if (e->colours && n > 1 && n < sizeof e->prompt / 2 && prompt[n - 1] == ' ')
+    snprintf(e->prompt, sizeof e->prompt, "\1\033[1;32m\1%.*s\1\033[0m\1 ", (int)n - 1, prompt);
+  else snprintf(e->prompt, sizeof e->prompt, "%s", prompt);
+}
+
 static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   int n = 0;
   Signals before;
-  snprintf(e->prompt, sizeof e->prompt, e->colours ? "\1\033[1;32m\1%s\1\033[0m\1" : "%s", prompt);
+  set_prompt(e, prompt);
   e->pending = pending;
   fflush(stdout);
   signals_enter(&before, true);
   e->waiting = before.mask;
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
+  el_set(e->el, EL_PREP_TERM, 1); /* before the prompt shows: what is typed on seeing it is echoed once */
   const char *line = el_gets(e->el, &n);
-  bool interrupted = !line && interrupt_pending() != INTERRUPT_NONE;
   if (e->locale) uselocale(locale);
-  signals_leave(&before);
+  bool interrupted = signals_leave(&before);
   if (!line || n <= 0) {
     puts(interrupted ? "^C" : "");
     return interrupted ? READ_INTERRUPTED : READ_END;
@@ -345,7 +362,8 @@ static int editor_close(lua_State *L) {
   e->locale = (locale_t)0;
 #endif
   free(e->line);
-  e->line = NULL;
+  free(e->newest);
+  e->line = e->newest = NULL;
   return 0;
 }
 
@@ -372,6 +390,9 @@ Reading editor_read(Editor *e, const char *prompt, const char *pending) {
 }
 
 void editor_remember(Editor *e, const char *chunk) {
+  if (e->newest && !strcmp(e->newest, chunk)) return;
+  free(e->newest);
+  e->newest = strdup(chunk);
 #ifdef HAVE_LIBEDIT
   if (e->entries) enter_history(e->entries, chunk);
 #endif

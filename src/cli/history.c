@@ -25,8 +25,7 @@ bool history_path(char *path, size_t size) {
   int n = -1;
   if (state && state[0] == '/') /* the specification ignores relative ones */
     n = snprintf(path, size, "%s/ipulua/history", state);
-  else if (home && home[0] == '/')
-    n = snprintf(path, size, "%s/.local/state/ipulua/history", home);
+  else if (home && home[0] == '/') n = snprintf(path, size, "%s/.local/state/ipulua/history", home);
   return n > 0 && (size_t)n < size && make_folders(path);
 }
 
@@ -45,12 +44,9 @@ static void unescape(char *text) {
 
 static void write_escaped(FILE *f, const char *text) {
   for (; *text; text++) {
-    if (*text == '\n')
-      fputs("\\n", f);
-    else if (*text == '\\')
-      fputs("\\\\", f);
-    else
-      putc(*text, f);
+    if (*text == '\n') fputs("\\n", f);
+    else if (*text == '\\') fputs("\\\\", f);
+    else putc(*text, f);
   }
   putc('\n', f);
 }

@@ -52,7 +52,8 @@ static bool succeeded(lua_State *L, const CommandLine *line, int status) {
   if (status == LUA_OK) return true;
   const char *message = lua_tostring(L, -1);
   fflush(stdout);
-  fprintf(stderr, "%s: %s\n", program_name(line->argv), message ? message : "(error message is not a string)");
+  fprintf(stderr, "%s: %s\n", program_name(line->argv),
+          message ? message : "(error message is not a string)");
   fflush(stderr);
   lua_pop(L, 1);
   return false;
@@ -101,7 +102,8 @@ static bool run_options(lua_State *L, const CommandLine *line) {
     if (argument[1] == 'W') lua_warning(L, "@on", 0);
     if (argument[1] != 'e' && argument[1] != 'l') continue;
     const char *value = argument[2] ? argument + 2 : line->argv[i + 1];
-    bool good = argument[1] == 'e' ? run_string(L, line, value, "=(command line)") : run_library(L, line, value);
+    bool good =
+        argument[1] == 'e' ? run_string(L, line, value, "=(command line)") : run_library(L, line, value);
     if (!good) return false;
   }
   return true;
@@ -172,7 +174,8 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
 }
 
 /* Everything between the creation and the end of the state; returns whether it went well. The collector stays
- * incremental: a full collection of the young for each step of tensor memory would cost more than it finds. */
+ * incremental: a full collection of the young for each step of tensor memory would cost more than it finds.
+ */
 static int main_protected(lua_State *L) {
   const CommandLine *line = lua_touserdata(L, 1);
   luaL_checkversion(L);
@@ -181,10 +184,8 @@ static int main_protected(lua_State *L) {
   open_libraries(L, line);
   lua_gc(L, LUA_GCRESTART);
   bool good = true;
-  if (is_info(line))
-    info_print();
-  else
-    good = (line->no_environment || run_environment(L, line)) && run_options(L, line) && run_main(L, line);
+  if (is_info(line)) info_print();
+  else good = (line->no_environment || run_environment(L, line)) && run_options(L, line) && run_main(L, line);
   lua_pushboolean(L, good);
   return 1;
 }

@@ -126,10 +126,8 @@ CommandLine options_parse(int argc, char **argv) {
       line.script = i + 1;
       return line;
     }
-    if (is_long(argument))
-      check_long(&line, i);
-    else
-      check_short(&line, i);
+    if (is_long(argument)) check_long(&line, i);
+    else check_short(&line, i);
   }
   return line;
 }
@@ -139,12 +137,9 @@ static void store_option(lua_State *L, const CommandLine *line, int index) {
   const char *value = option_value(line->argv, index);
   long long number = 0;
   if (option->kind == HELP || option->kind == VERSION) return;
-  if (option->kind == FLAG)
-    lua_pushboolean(L, true);
-  else if (option->kind == TEXT)
-    lua_pushstring(L, value);
-  else if (read_option(option, value, &number))
-    lua_pushinteger(L, (lua_Integer)number);
+  if (option->kind == FLAG) lua_pushboolean(L, true);
+  else if (option->kind == TEXT) lua_pushstring(L, value);
+  else if (read_option(option, value, &number)) lua_pushinteger(L, (lua_Integer)number);
   lua_setfield(L, -2, option->name);
 }
 

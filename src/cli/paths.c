@@ -13,8 +13,8 @@ static bool is_folder(const char *path) {
   return !stat(path, &s) && S_ISDIR(s.st_mode);
 }
 
-/* The folder that holds our Lua files, "" when there is none. The executable is ROOT/build/ipulua in the build
- * tree, PREFIX/bin/ipulua when installed. */
+/* The folder that holds our Lua files, "" when there is none. The executable is ROOT/build/ipulua in the
+ * build tree, PREFIX/bin/ipulua when installed. */
 static void find_folder(char *folder, size_t size) {
   char root[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", root, sizeof root - 1);

@@ -12,10 +12,12 @@
 #include "cli/edit.h"
 #include "cli/show.h"
 
-static const char greeting[] = "help(x) or ?x explains x, ?? shows the last error's traceback, Ctrl-D leaves.\n";
+static const char greeting[] =
+    "help(x) or ?x explains x, ?? shows the last error's traceback, Ctrl-D leaves.\n";
 
 static const char general_help[] =
-    "Type an expression to see its value, a statement to run it; an incomplete one continues on the next line.\n"
+    "Type an expression to see its value, a statement to run it; an incomplete one continues on the next "
+    "line.\n"
     "  help(x), ?x    what x is\n"
     "  ??             the traceback of the last error\n"
     "  _ _1 _2        the last three results, newest first\n"
@@ -86,8 +88,8 @@ static void describe(lua_State *L, int index, const char *text) {
   }
 }
 
-/* help(value, text): require("ipulua.help").show(value, text) where that exists; text is the expression as it was
- * typed, or nil. */
+/* help(value, text): require("ipulua.help").show(value, text) where that exists; text is the expression as it
+ * was typed, or nil. */
 static int help(lua_State *L) {
   lua_settop(L, lua_gettop(L) ? 2 : 0);
   if (!lua_gettop(L)) {
@@ -125,7 +127,8 @@ static void print_error(lua_State *L) {
   bool colours = terminal_has_colours(STDERR_FILENO);
   const char *message = lua_tostring(L, -1);
   fflush(stdout);
-  fprintf(stderr, colours ? "\033[31m%s\033[0m\n" : "%s\n", message ? message : "(error message is not a string)");
+  fprintf(stderr, colours ? "\033[31m%s\033[0m\n" : "%s\n",
+          message ? message : "(error message is not a string)");
   fflush(stderr);
   lua_pop(L, 1);
 }
@@ -190,8 +193,8 @@ static void evaluate(lua_State *L) {
 
 /* ---- reading ---- */
 
-/* Loads the chunk at index as an expression ("return ..."), else as statements. LUA_OK: pushes the function. An
- * error: pushes its message. *incomplete: more lines could make it right. */
+/* Loads the chunk at index as an expression ("return ..."), else as statements. LUA_OK: pushes the function.
+ * An error: pushes its message. *incomplete: more lines could make it right. */
 static int load_chunk(lua_State *L, int index, bool *incomplete) {
   static const char end[] = "<eof>";
   size_t length;
@@ -267,45 +270,49 @@ static void explain(lua_State *L, const char *text) {
   call(L, 2, 0);
 }
 
-/* Reads lines until they make a chunk, and runs it. Stack: the text so far at top, nothing left behind. */
-static Reading read_and_run(lua_State *L, Editor *e) {
-  Reading reading = read_line(L, e, "");
-  if (reading != READ_LINE) return reading;
+/* Appends a line to the text on top of the stack; READ_LINE if there was one. */
+static Reading append_line(lua_State *L, Editor *e) {
+  lua_pushliteral(L, "\n");
+  lua_concat(L, 2);
+  Reading reading = read_line(L, e, lua_tostring(L, -1));
+  if (reading == READ_LINE) lua_concat(L, 2);
+  return reading;
+}
+
+/* Runs the chunk whose first line is on top of the stack; reads more lines while it is incomplete. When the
+ * input ends in its middle, what it lacks is reported. */
+static Reading run_chunk(lua_State *L, Editor *e) {
   int text = lua_gettop(L);
   bool incomplete;
-  if (lua_tostring(L, text)[0] == '?') {
-    editor_remember(e, lua_tostring(L, text));
-    explain(L, lua_tostring(L, text) + 1);
-    lua_settop(L, text - 1);
-    return READ_LINE;
-  }
+  Reading reading = READ_LINE;
   if (lua_tostring(L, text)[0] == '=') { /* lua still knows this way to ask for a value */
     lua_pushfstring(L, "return %s", lua_tostring(L, text) + 1);
     lua_replace(L, text);
   }
   int status = load_chunk(L, text, &incomplete);
-  while (incomplete) {
+  while (incomplete && reading == READ_LINE) {
     lua_settop(L, text);
-    lua_pushliteral(L, "\n");
-    lua_concat(L, 2);
-    reading = read_line(L, e, lua_tostring(L, text));
-    if (reading == READ_INTERRUPTED) {
-      lua_settop(L, text - 1);
-      return reading;
-    }
-    if (reading == READ_END) { /* the input ends here: the error is what it is */
-      status = load_chunk(L, text, &incomplete);
-      break;
-    }
-    lua_concat(L, 2);
+    reading = append_line(L, e);
+    if (reading == READ_INTERRUPTED) return reading;
     status = load_chunk(L, text, &incomplete);
   }
   if (!is_blank(lua_tostring(L, text))) editor_remember(e, lua_tostring(L, text));
-  if (status == LUA_OK)
-    evaluate(L);
-  else
-    print_error(L);
-  lua_settop(L, text - 1);
+  if (status == LUA_OK) evaluate(L);
+  else print_error(L);
+  return reading;
+}
+
+static Reading read_and_run(lua_State *L, Editor *e) {
+  int base = lua_gettop(L);
+  Reading reading = read_line(L, e, "");
+  if (reading != READ_LINE) return reading;
+  if (lua_tostring(L, -1)[0] == '?') {
+    editor_remember(e, lua_tostring(L, -1));
+    explain(L, lua_tostring(L, -1) + 1);
+  } else {
+    reading = run_chunk(L, e);
+  }
+  lua_settop(L, base);
   return reading;
 }
 

@@ -20,12 +20,9 @@ static bool is_plain(unsigned char c) { return c >= 0x80 || (c >= ' ' && c < 0x7
 static void add_escaped(luaL_Buffer *b, unsigned char c) {
   static const char letters[] = "abtnvfr"; /* codes 7 to 13 */
   char code[8];
-  if (c == '"' || c == '\\')
-    snprintf(code, sizeof code, "\\%c", c);
-  else if (c >= 7 && c <= 13)
-    snprintf(code, sizeof code, "\\%c", letters[c - 7]);
-  else
-    snprintf(code, sizeof code, is_plain(c) ? "%c" : "\\x%02X", c);
+  if (c == '"' || c == '\\') snprintf(code, sizeof code, "\\%c", c);
+  else if (c >= 7 && c <= 13) snprintf(code, sizeof code, "\\%c", letters[c - 7]);
+  else snprintf(code, sizeof code, is_plain(c) ? "%c" : "\\x%02X", c);
   luaL_addstring(b, code);
 }
 
@@ -99,7 +96,8 @@ static void push_inner(lua_State *L, int index) {
 
 static bool is_identifier(const char *s) {
   static const char first[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  return *s && strchr(first, *s) && strspn(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(s);
+  return *s && strchr(first, *s) &&
+         strspn(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(s);
 }
 
 /* "key = value", from key and value on top of the stack, which stay. */
@@ -133,7 +131,9 @@ static void push_positions(lua_State *L, int table, lua_Integer n) {
   lua_rawseti(L, -2, LIST_LIMIT + 1);
 }
 
-static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* Sorts the list of strings on top of the stack. */
 static void sort_texts(lua_State *L) {
@@ -197,8 +197,8 @@ static size_t list_width(lua_State *L, int list) {
   return width;
 }
 
-/* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed: as many on a line
- * as fit. first: nothing was added before. */
+/* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed: as many on a
+ * line as fit. first: nothing was added before. */
 static bool add_texts(lua_State *L, luaL_Buffer *b, int list, bool broken, bool packed, bool first) {
   size_t column = WIDTH;
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, list); i <= n; i++) {
@@ -240,8 +240,6 @@ void show_push(lua_State *L, int index) {
   index = lua_absindex(L, index);
   luaL_checkstack(L, 20, "too much to show");
   if (push_own_text(L, index)) return;
-  if (lua_istable(L, index))
-    push_table(L, index);
-  else
-    luaL_tolstring(L, index, NULL);
+  if (lua_istable(L, index)) push_table(L, index);
+  else luaL_tolstring(L, index, NULL);
 }

@@ -32,6 +32,8 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
 void engine_free(Engine *g) {
   if (!g) return;
   pool_free(g->pool);
+  for (int i = 0; i < g->old_count; i++) pool_free(g->old[i]);
+  free(g->old);
   free(g);
 }
 
@@ -42,8 +44,15 @@ Pool *engine_pool(Engine *g) {
 
 Status engine_set_threads(Error *e, Engine *g, int threads) {
   if (check_threads(e, threads) != OK) return e->status;
-  pool_free(g->pool);
-  g->pool = NULL;
-  g->threads = threads ? threads : core_count();
+  if (!threads) threads = core_count();
+  if (threads == g->threads) return OK;
+  if (g->pool) {
+    Pool **old = realloc(g->old, (size_t)(g->old_count + 1) * sizeof *old);
+    if (!old) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    g->old = old;
+    g->old[g->old_count++] = g->pool;
+    g->pool = NULL;
+  }
+  g->threads = threads;
   return OK;
 }

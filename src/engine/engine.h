@@ -6,6 +6,8 @@
 typedef struct Engine {
   int threads; /* all that computes, dataset workers included */
   Pool *pool;  /* made at first use */
+  Pool **old;  /* [old_count] teams before; datasets that are being read still use them */
+  int old_count;
   const Kernels *kernels;
   Numerics numerics;
   uint64_t seed;
@@ -19,6 +21,9 @@ Status engine_set_threads(Error *e, Engine *g, int threads);
 
 /* Run once. arguments are dense and of the traced types; results are new tensors, yours. */
 Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e);
+
+/* The same on memory given: dense buffers of the traced types; pool may be NULL. For mapped functions. */
+Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e);
 
 /* One op at once. attrs as graph_node. *out is a list of *out_count new tensors; both the list (free) and they are yours. */
 Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,

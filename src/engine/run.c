@@ -165,29 +165,39 @@ static void bind_pointer(Program *p, int index, void *data) {
   for (int i = p->link_begin[2 * index]; i < p->link_begin[2 * index + 1]; i++) *p->link[i].where = data;
 }
 
-static Status bind_all(Program *p, Tensor *const *arguments, Tensor **results, Error *e) {
-  int at = 0;
-  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, at++, arguments[i]->data);
+static Status bind_variables(Program *p, Error *e) {
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)
       return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
     if (!data) return e->status;
-    bind_pointer(p, at++, data);
-  }
-  for (int i = 0; i < p->result_count; i++) {
-    results[i] = tensor_new_uninitialised(e, &p->result_type[i]);
-    if (!results[i]) return e->status;
-    bind_pointer(p, at++, results[i]->data);
+    bind_pointer(p, p->argument_count + i, data);
   }
   return OK;
 }
 
+Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
+  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, (void *)(uintptr_t)arguments[i]);
+  for (int i = 0; i < p->result_count; i++) bind_pointer(p, p->argument_count + p->variable_count + i, results[i]);
+  Run r = {g, pool, e};
+  Status s = bind_variables(p, e);
+  if (s == OK) s = run_block(&r, &p->main);
+  p->executions++;
+  return s;
+}
+
 Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e) {
+  Status s = OK;
   for (int i = 0; i < p->result_count; i++) results[i] = NULL;
+  for (int i = 0; i < p->result_count && s == OK; i++) {
+    results[i] = tensor_new_uninitialised(e, &p->result_type[i]);
+    if (!results[i]) s = e->status;
+    else bind_pointer(p, p->argument_count + p->variable_count + i, results[i]->data);
+  }
+  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, arguments[i]->data);
   Run r = {g, engine_pool(g), e};
-  Status s = bind_all(p, arguments, results, e);
+  if (s == OK) s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;
   if (s == OK) return OK;

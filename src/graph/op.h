@@ -24,7 +24,7 @@ typedef enum AttrKind {
   ATTR_FLOAT,
   ATTR_BOOL,
   ATTR_STRING, /* one of AttrDef.choices when those are given; letter case is free in Lua */
-  ATTR_INTS,   /* a list; a single integer is taken as a list of one */
+  ATTR_INTS,   /* a list; a single integer is taken as a list of one, nested lists are flattened, false is INT64_MIN */
   ATTR_DTYPE,
   ATTR_TENSOR, /* a constant */
   ATTR_GRAPH,  /* a region: the body of a loop, a branch */
@@ -122,7 +122,8 @@ struct OpDef {
   void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float, P positive float, U float in
-   * (-0.9, 0.9), D distinct floats, I<k> integers below k, B bool, S sorted integers; attributes in Lua syntax. */
+   * (-0.9, 0.9), D distinct floats, M symmetric positive definite matrices, I<k> integers below k, S<k> sorted ones, B bool,
+   * H float32 whatever the others are; attributes in Lua syntax. The counter of RANDOM rows is not written. */
   const char *sample;
 };
 

@@ -32,8 +32,12 @@ Trace *trace_new(Trace *parent) {
 void trace_free(Trace *t) {
   if (!t) return;
   for (int i = 0; i < t->extra_count; i++) variable_release(t->extra[i].variable);
+  for (int i = 0; i < t->effect_count; i++) variable_release(t->effect[i].variable);
   graph_free(t->graph);
   free(t->extra);
+  free(t->effect);
+  free(t->derivation);
+  free(t->placeholder);
   free(t);
 }
 
@@ -58,7 +62,7 @@ static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *
   t->graph->scope = scope;
   if (!inner) return NULL;
   Extra *x = &t->extra[t->extra_count++];
-  *x = (Extra){outer, variable_retain(variable), inner, inner};
+  *x = (Extra){outer, variable_retain(variable), inner, inner, 0};
   return x;
 }
 
@@ -85,14 +89,82 @@ static Extra *find_variable(Trace *t, Variable *v) {
   return new_extra(t, outer, v, &v->type);
 }
 
+/* The newest reading of v serves again unless an effect on v came in between. */
+static Value *read_deferred(Trace *t, Variable *v) {
+  for (int i = t->extra_count - 1; i >= 0; i--) {
+    const Extra *x = &t->extra[i];
+    if (x->variable != v) continue;
+    int k = x->effects;
+    while (k < t->effect_count && t->effect[k].variable != v) k++;
+    if (k == t->effect_count) return x->inner;
+    break;
+  }
+  Extra *x = new_extra(t, NULL, v, &v->type);
+  if (!x) return NULL;
+  x->effects = t->effect_count;
+  return x->inner;
+}
+
+void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger) {
+  if (!value || !array_reserve(&t->effect, &t->effect_capacity, t->effect_count + 1, sizeof *t->effect)) return;
+  t->effect[t->effect_count++] = (Effect){variable_retain(v), value, trigger, t->graph->node_count};
+}
+
 Value *trace_read(Trace *t, Variable *v) {
+  if (t->deferred) return read_deferred(t, v);
   Extra *x = find_variable(t, v);
   return x ? x->current : NULL;
 }
 
 void trace_assign(Trace *t, Variable *v, Value *value) {
+  if (t->deferred) {
+    if (value) trace_add_effect(t, v, value, value->node);
+    return;
+  }
   Extra *x = find_variable(t, v);
   if (x && value) x->current = value;
+}
+
+/* ---- deferred traces ---- */
+
+Trace *trace_new_deferred(void) {
+  Trace *t = trace_new(NULL);
+  if (t) t->deferred = true;
+  return t;
+}
+
+Value *trace_placeholder(Trace *t, const Type *declared, const char *name) {
+  Type type = *declared;
+  for (int i = 0; i < type.rank; i++) {
+    if (type.shape[i] >= 0) continue;
+    type.shape[i] = UNKNOWN_EXTENT;
+    t->has_unknown = true;
+  }
+  if (!array_reserve(&t->placeholder, &t->placeholder_capacity, t->placeholder_count + 1, sizeof *t->placeholder)) return NULL;
+  Value *v = graph_input(t->graph, &type, name);
+  if (v) t->placeholder[t->placeholder_count++] = (Placeholder){v, *declared};
+  return v;
+}
+
+const Placeholder *trace_find_placeholder(const Trace *t, const Value *v) {
+  for (int i = 0; i < t->placeholder_count; i++)
+    if (t->placeholder[i].value == v) return &t->placeholder[i];
+  return NULL;
+}
+
+static Value **copy_values(Graph *g, Value *const *v, int count) {
+  return arena_copy(g->arena, v, (size_t)count * sizeof *v);
+}
+
+void trace_note_derivation(Trace *t, const Derivation *d) {
+  if (d->first == d->end) return;
+  Graph *g = t->graph;
+  bool room = array_reserve(&t->derivation, &t->derivation_capacity, t->derivation_count + 1, sizeof *t->derivation);
+  Derivation c = *d;
+  c.ys = copy_values(g, d->ys, d->y_count), c.dys = copy_values(g, d->dys, d->y_count);
+  c.xs = copy_values(g, d->xs, d->x_count), c.dx = copy_values(g, d->dx, d->x_count);
+  if (room && c.ys && c.dys && c.xs && c.dx) t->derivation[t->derivation_count++] = c;
+  else fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
 }
 
 /* ---- ending regions ---- */

@@ -1,6 +1,10 @@
 /* What a function being traced has seen so far: its graph, and what it took from outside. A value of an enclosing trace
  * and a variable both become inputs of the graph ("extras", after the arguments); a variable that was assigned has a
- * current value, which the graph gives back when the trace ends. */
+ * current value, which the graph gives back when the trace ends.
+ *
+ * A deferred trace is the graph of sessions: it never ends, and nothing in it happens by itself. Reads and assignments of
+ * variables are effects at positions in the order of nodes; a copy of what a session fetches (transform/clone.h) replays
+ * those that it needs, in that order. */
 #ifndef IPULUA_GRAPH_TRACE_H
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"
@@ -11,7 +15,28 @@ typedef struct Extra {
   Variable *variable; /* NULL: a captured value */
   Value *inner;       /* the input */
   Value *current;     /* the variable's value now */
+  int effects;        /* deferred: how many effects there were when this was read */
 } Extra;
+
+/* A variable changes when trigger is computed; stands before the node at position. */
+typedef struct Effect {
+  Variable *variable;
+  Value *value;
+  const Node *trigger;
+  int position;
+} Effect;
+
+/* A call of autodiff made the nodes first … end-1. Copies differentiate again, since gradients know the shapes. */
+typedef struct Derivation {
+  Value **ys, **dys, **xs, **dx; /* in the graph's arena; dys may hold NULL */
+  int y_count, x_count, first, end;
+} Derivation;
+
+/* An input that a session feeds; -1 in declared where an extent is unknown. */
+typedef struct Placeholder {
+  Value *value;
+  Type declared;
+} Placeholder;
 
 typedef struct Trace Trace;
 struct Trace {
@@ -20,6 +45,13 @@ struct Trace {
   int argument_count;
   Extra *extra;
   int extra_count, extra_capacity;
+  bool deferred, has_unknown;
+  Effect *effect;
+  int effect_count, effect_capacity;
+  Derivation *derivation;
+  int derivation_count, derivation_capacity;
+  Placeholder *placeholder;
+  int placeholder_count, placeholder_capacity;
 };
 
 Trace *trace_new(Trace *parent); /* NULL when memory is out */
@@ -32,6 +64,16 @@ Value *trace_import(Trace *t, Value *v);
 bool trace_owns(const Trace *t, const Value *v);
 Value *trace_read(Trace *t, Variable *v);
 void trace_assign(Trace *t, Variable *v, Value *value);
+
+/* ---- deferred traces ---- */
+/* Unknown extents are built with a stand-in that has many divisors; copies have the fed ones. */
+enum { UNKNOWN_EXTENT = 5040 };
+Trace *trace_new_deferred(void);
+Value *trace_placeholder(Trace *t, const Type *declared, const char *name);
+/* v becomes value whenever trigger is computed. */
+void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger);
+void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists */
+const Placeholder *trace_find_placeholder(const Trace *t, const Value *v);
 
 /* End a region and put its control node into the enclosing trace. results are values of the region's trace; out receives
  * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent. */

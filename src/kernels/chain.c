@@ -186,7 +186,7 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     if (divides(s->kernel)) replace_infinities(result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
-    narrow_f16(result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
+    narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
   } else {
     const void *from[1] = {result};
     c->kernels->cast[F32][BF16](from, 0, w->data[s->out], n, NULL);

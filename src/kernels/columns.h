@@ -53,22 +53,32 @@ static void NAME(column_products)(const void *dy, const void *x, const void *mea
   NAME(each_column)(false, true, dy, x, mean, rows, n, sum, product);
 }
 
-INLINE void NAME(scale_row)(const REAL *restrict x, const REAL *restrict mean, const REAL *restrict scale,
-                            const REAL *restrict shift, int64_t n, REAL *restrict y) {
-  for (int64_t c = 0; c < n; c++) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
+/* A vector of columns at a time: what belongs to a column stays in registers. */
+INLINE void NAME(scale_columns)(const REAL *x, const REAL *mean, const REAL *scale, const REAL *shift, int64_t rows, int64_t n,
+                                REAL *y, int64_t lanes) {
+  VECTOR m = LOAD_SOME(mean, lanes), a = LOAD_SOME(scale, lanes), b = LOAD_SOME(shift, lanes);
+  INDEPENDENT for (int64_t i = 0; i < rows; i++) STORE_SOME(y + i * n, lanes, (LOAD_SOME(x + i * n, lanes) - m) * a + b);
 }
 static void NAME(column_scale)(const void *x, const void *mean, const void *scale, const void *shift, int64_t rows, int64_t n,
                                void *y) {
-  for (int64_t i = 0; i < rows; i++) NAME(scale_row)((const REAL *)x + i * n, mean, scale, shift, n, (REAL *)y + i * n);
+  const REAL *from = x, *m = mean, *a = scale, *b = shift;
+  REAL *to = y;
+  int64_t c = 0;
+  for (; c + LANES <= n; c += LANES) NAME(scale_columns)(from + c, m + c, a + c, b + c, rows, n, to + c, LANES);
+  if (c < n) NAME(scale_columns)(from + c, m + c, a + c, b + c, rows, n, to + c, n - c);
 }
 
-INLINE void NAME(combine_row)(const REAL *restrict dy, const REAL *restrict x, const REAL *restrict mean,
-                              const REAL *restrict p, const REAL *restrict q, const REAL *restrict r, int64_t n,
-                              REAL *restrict dx) {
-  for (int64_t c = 0; c < n; c++) dx[c] = dy[c] * p[c] + (x[c] - mean[c]) * q[c] + r[c];
+INLINE void NAME(combine_columns)(const REAL *dy, const REAL *x, const REAL *mean, const REAL *ps, const REAL *qs, const REAL *rs,
+                                  int64_t rows, int64_t n, REAL *dx, int64_t lanes) {
+  VECTOR m = LOAD_SOME(mean, lanes), p = LOAD_SOME(ps, lanes), q = LOAD_SOME(qs, lanes), r = LOAD_SOME(rs, lanes);
+  INDEPENDENT for (int64_t i = 0; i < rows; i++)
+    STORE_SOME(dx + i * n, lanes, LOAD_SOME(dy + i * n, lanes) * p + (LOAD_SOME(x + i * n, lanes) - m) * q + r);
 }
 static void NAME(column_combine)(const void *dy, const void *x, const void *mean, const void *p, const void *q, const void *r,
                                  int64_t rows, int64_t n, void *dx) {
-  for (int64_t i = 0; i < rows; i++)
-    NAME(combine_row)((const REAL *)dy + i * n, (const REAL *)x + i * n, mean, p, q, r, n, (REAL *)dx + i * n);
+  const REAL *d = dy, *from = x, *m = mean, *a = p, *b = q, *k = r;
+  REAL *to = dx;
+  int64_t c = 0;
+  for (; c + LANES <= n; c += LANES) NAME(combine_columns)(d + c, from + c, m + c, a + c, b + c, k + c, rows, n, to + c, LANES);
+  if (c < n) NAME(combine_columns)(d + c, from + c, m + c, a + c, b + c, k + c, rows, n, to + c, n - c);
 }

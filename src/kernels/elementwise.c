@@ -159,13 +159,13 @@ INTEGER_DIVISION(i64, int64_t, uint64_t)
   X(SUB, s, T, a - b)                                                                   \
   X(MUL, s, T, a * b)                                                                   \
   X(DIV, s, T, a / b)                                                                   \
-  X(MAXIMUM, s, T, ((a > b) | (a != a)) ? a : b)                                          \
-  X(MINIMUM, s, T, ((a < b) | (a != a)) ? a : b)                                          \
+  X(MAXIMUM, s, T, ((a > b) | (a != a)) ? a : b)                                        \
+  X(MINIMUM, s, T, ((a < b) | (a != a)) ? a : b)                                        \
   X(MOD, s, T, floor_mod_##s(a, b))                                                     \
   X(FLOORDIV, s, T, floor(a / b))                                                       \
   X(SQUARED_DIFFERENCE, s, T, (a - b) * (a - b))                                        \
   X(RELU_GRAD, s, T, b > 0 ? a : 0)                                                     \
-  X(RELU6_GRAD, s, T, ((b > 0) & (b < 6)) ? a : 0)                                        \
+  X(RELU6_GRAD, s, T, ((b > 0) & (b < 6)) ? a : 0)                                      \
   X(LEAKY_RELU_GRAD, s, T, b >= 0 ? a : p0 * a)                                         \
   X(ELU_GRAD, s, T, b > 0 ? a : a * (b + p0))                                           \
   X(SELU_GRAD, s, T, a * (b > 0 ? (T)SELU_SCALE : b + (T)(SELU_SCALE * SELU_ALPHA)))    \
@@ -173,7 +173,7 @@ INTEGER_DIVISION(i64, int64_t, uint64_t)
   X(TANH_GRAD, s, T, a * (1 - b * b))                                                   \
   X(SOFTSIGN_GRAD, s, T, a / ((1 + fabs(b)) * (1 + fabs(b))))                           \
   X(HARD_SIGMOID_GRAD, s, T, fabs(b) < (T)2.5 ? (T)0.2 * a : 0)                         \
-  X(CLIP_GRAD, s, T, ((p0 <= b) & (b <= p1)) ? a : 0)                                     \
+  X(CLIP_GRAD, s, T, ((p0 <= b) & (b <= p1)) ? a : 0)                                   \
   X(SQRT_GRAD, s, T, (T)0.5 * a / b)                                                    \
   X(RSQRT_GRAD, s, T, (T)-0.5 * a * b * b * b)                                          \
   X(RECIPROCAL_GRAD, s, T, -a * b * b)

@@ -13,7 +13,7 @@
 /* The files that fill, in no order. */
 #define KERNEL_FILES(X, isa)                                                                                    \
   X(cast, isa) X(cells, isa) X(columns, isa) X(elementwise, isa) X(functions, isa) X(matmul, isa) X(norm, isa)   \
-  X(panel, isa) X(pool, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
+  X(panel, isa) X(pool, isa) X(random, isa) X(reduce, isa) X(softmax, isa) X(transpose, isa)
 
 #define DECLARE(file, isa) void kernels_fill_##file##_##isa(Kernels *k);
 #define DECLARE_ALL(isa) KERNEL_FILES(DECLARE, isa)

@@ -5,6 +5,7 @@
  * in one rounding, where the instruction set can. */
 #ifndef IPULUA_KERNELS_KERNELS_H
 #define IPULUA_KERNELS_KERNELS_H
+#include "base/rng.h"
 #include "tensor/dtype.h"
 
 /* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same" unless said.
@@ -175,14 +176,17 @@ typedef struct Kernels {
                                     int64_t n, void *y); /* y = (x - mean) scale + shift */
   void (*column_combine[DTYPE_COUNT])(const void *dy, const void *x, const void *mean, const void *p, const void *q,
                                       const void *r, int64_t rows, int64_t n, void *dx); /* dx = dy p + (x - mean) q + r */
-  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o; gates holds their activations. */
-  void (*lstm_state[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, void *c); /* c = f c_before + i g */
-  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *tanh_c, const void *dh,
-                                      void *dc, void *dgates); /* dc: of c in, of c_before out */
+  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates: the input's part in, activations out; z: the
+   * recurrent part; bias may be NULL. */
+  void (*lstm_cell[DTYPE_COUNT])(int64_t n, void *gates, const void *z, const void *bias, const void *c_before, void *c, void *h);
+  /* dc: of c in, of c_before out; dgates: before activation */
+  void (*lstm_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *c_before, const void *dh, void *dc, void *dgates);
   /* GRU gates stand as z, r, h; candidate holds tanh(...). */
   void (*gru_state[DTYPE_COUNT])(int64_t n, const void *z, const void *candidate, const void *before, void *h);
   void (*gru_cell_grad[DTYPE_COUNT])(int64_t n, const void *gates, const void *before, const void *inner, const void *dh,
                                      void *dgates, void *dinner, void *dbefore);
+  /* Words of the blocks [block, block + count) of rng_block (base/rng.h) → out [4 count]. */
+  void (*random_words)(const RngKey *key, uint64_t block, int64_t count, uint32_t *out);
 } Kernels;
 
 /* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU lacks it). */

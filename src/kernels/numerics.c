@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "kernels/kernels.h"
+
 static const float LARGEST = 65504.0f;
 
 /* Stochastic: up with probability equal to the fractional distance between the two neighbours. */
@@ -24,5 +26,35 @@ void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, con
     float v = x[i];
     if (fabsf(v) > LARGEST && isfinite(v)) v = nan_on_overflow ? NAN : copysignf(LARGEST, v);
     y[i] = stochastic && isfinite(v) ? round_stochastically(v, key, index + (uint64_t)i) : f32_to_f16(v);
+  }
+}
+
+/* An infinity in the result came from one in x or from beyond the range. */
+static bool any_infinite(const f16 *y, int64_t n) {
+  int found = 0;
+  for (int64_t i = 0; i < n; i++) found |= (y[i] & 0x7FFF) == 0x7C00;
+  return found;
+}
+
+static bool any_large(const float *x, int64_t n) {
+  int found = 0;
+  for (int64_t i = 0; i < n; i++) found |= fabsf(x[i]) > LARGEST;
+  return found;
+}
+
+void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
+                   uint64_t index) {
+  enum { PIECE = 1024 };
+  bool stochastic = numerics && numerics->stochastic_rounding && key, nan_on_overflow = numerics && numerics->nan_on_overflow;
+  if (stochastic) {
+    narrow_f16(x, y, n, numerics, key, index);
+    return;
+  }
+  for (int64_t i = 0; i < n; i += PIECE) {
+    int64_t count = n - i < PIECE ? n - i : PIECE;
+    const void *in[1] = {x + i};
+    k->cast[F32][F16](in, 0, y + i, count, NULL);
+    if (nan_on_overflow ? any_large(x + i, count) : any_infinite(y + i, count))
+      narrow_f16(x + i, y + i, count, numerics, key, index + (uint64_t)i);
   }
 }

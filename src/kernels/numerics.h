@@ -19,4 +19,8 @@ enum { EVENT_INVALID = 1, EVENT_DIVIDE = 2, EVENT_OVERFLOW = 4 };
 /* Round n float32 results to float16 the way the machine does: nearest even (or stochastic, keyed by key and the element's
  * index), a finite value beyond 65504 clips or becomes NaN. Infinities stay infinities. numerics may be NULL: clip. */
 void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index);
+/* The same bits by k's cast, for many: only what lies beyond the range and stochastic rounding go one by one. */
+struct Kernels;
+void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
+                   uint64_t index);
 #endif

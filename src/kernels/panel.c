@@ -4,6 +4,9 @@
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
 
+/* Rows of a tile of one vector: more need more addresses than there are registers for. */
+enum { MUL_ROWS_1 = TILE_ROWS_1 < 12 ? TILE_ROWS_1 : 12 };
+
 #include "kernels/real_f32.h"
 #include "kernels/panel.h"
 

@@ -88,7 +88,7 @@ static void NAME(panel_mul)(const PanelMul *p) {
   for (int64_t col = 0; col < p->cols; col += 2 * LANES) {
     int64_t left = p->cols - col, vectors = left > LANES ? 2 : 1;
     int64_t last = left >= vectors * LANES ? LANES : left - (vectors - 1) * LANES;
-    int64_t limit = vectors == 2 ? TILE_ROWS_2 : TILE_ROWS_1, count = (p->rows + limit - 1) / limit;
+    int64_t limit = vectors == 2 ? TILE_ROWS_2 : MUL_ROWS_1, count = (p->rows + limit - 1) / limit;
     for (int64_t t = 0, row = 0, rows; t < count; t++, row += rows) {
       rows = (p->rows - row) / (count - t);
       NAME(mul_tiles)[vectors - 1][rows](p, x + row * p->x_row, w + col, y + row * p->y_row + col, last);

@@ -200,8 +200,8 @@ REDUCE_SUMS(f64, double)
 
 /* A NaN, once met, stays. */
 #define FLOAT_COMBINE(s, T)                                                       \
-  INLINE T larger_##s(T a, T b) { return ((b > a) | (b != b)) ? b : a; }            \
-  INLINE T smaller_##s(T a, T b) { return ((b < a) | (b != b)) ? b : a; }           \
+  INLINE T larger_##s(T a, T b) { return ((b > a) | (b != b)) ? b : a; }          \
+  INLINE T smaller_##s(T a, T b) { return ((b < a) | (b != b)) ? b : a; }         \
   INLINE T product_##s(T a, T b) { return a * b; }
 FLOAT_COMBINE(f32, float)
 FLOAT_COMBINE(f64, double)

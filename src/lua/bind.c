@@ -3,14 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char STATE_KEY;
+static const char STATE_KEY, CALLBACKS_KEY;
 
 static int free_state(lua_State *L) {
   State *s = lua_touserdata(L, 1);
+  host_calls_free(s->host);
   engine_free(s->engine);
+  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
+  trace_ref_release(s->graph);
+  free(s->prefix);
   free(s->library);
+  s->host = NULL;
   s->engine = NULL;
-  s->library = NULL;
+  s->library = s->prefix = NULL;
+  s->graph = NULL;
   return 0;
 }
 
@@ -42,7 +48,11 @@ State *bind_state(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
+  s->callbacks = lua_newthread(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &CALLBACKS_KEY);
   Error e = {0};
+  s->host = host_calls_new();
+  if (!s->host) luaL_error(L, "out of memory");
   s->engine = engine_new(&e, 0, rng_system_seed());
   if (!s->engine) luaL_error(L, "%s", e.message);
   return s;

@@ -6,6 +6,7 @@
 #include <lua.h>
 
 #include "engine/engine.h"
+#include "data/host_call.h"
 #include "graph/trace.h"
 
 /* A trace that is open, as the symbolic tensors made in it know it: closed (trace NULL) when the trace ends. */
@@ -23,10 +24,14 @@ typedef struct State {
   TraceRef *trace; /* the current one; NULL: eager */
   TraceRef *tape;  /* the graph that eager tapes record into; NULL: no tape is open */
   int open_tapes;
+  TraceRef *graph; /* what sessions run: placeholders and what is computed from them; NULL: nothing yet */
   char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
   char where[300]; /* the script's line, of the last call to bind_where */
   Scope scope;     /* what new nodes inherit */
+  char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
+  HostCalls *host; /* requests of other threads for this state's own */
+  lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 
 State *bind_state(lua_State *L);
@@ -78,8 +83,19 @@ TraceRef *trace_ref_retain(TraceRef *r);
 void trace_ref_release(TraceRef *r);
 /* The value at index for the current trace: imports, reads variables, makes constants of concrete tensors. Raises. */
 Value *bind_value(lua_State *L, int index, const char *what);
+/* The same for a trace that need not be the current one. */
+Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what);
 /* Set the line that new nodes carry. */
 void bind_mark_line(lua_State *L, Graph *g);
+
+/* ---- programs (trace.c) ---- */
+/* Compile a root trace and push the program; frees the trace. Raises. */
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name);
+
+/* ---- the graph of sessions (graph.c) ---- */
+TraceRef *bind_graph(lua_State *L); /* made at first use */
+/* A symbolic tensor of the graph, or a variable that sessions read. */
+bool bind_is_deferred(lua_State *L, int index);
 
 /* ---- ops (ops.c) ---- */
 void bind_open_ops(lua_State *L);     /* pushes a table name → function */
@@ -92,6 +108,7 @@ void bind_open_tensor(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
 void bind_open_tape(lua_State *L);
+void bind_open_graph(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);

@@ -16,7 +16,8 @@ enum { MAX_OPERANDS = 64, MAX_LIST = 64 };
 static bool is_symbolic(lua_State *L, int index, const State *s) {
   LuaTensor *t = bind_test_tensor(L, index);
   if (t) return t->tensor == NULL;
-  return s->trace && !s->trace->taped && bind_test_variable(L, index);
+  Variable *v = bind_test_variable(L, index);
+  return v && (s->trace ? !s->trace->taped : v->deferred);
 }
 
 static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace) {
@@ -28,17 +29,21 @@ static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace)
 
 static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  if (!s->trace) {
+  TraceRef *ref = s->trace;
+  if (!ref) {
     Type type; /* raises for a stale symbolic tensor */
-    for (int i = 0; i < count; i++) bind_type_at(L, index[i], &type);
-    bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used outside the function that made it", op->name);
+    for (int i = 0; i < count; i++) {
+      bind_type_at(L, index[i], &type);
+      if (bind_is_deferred(L, index[i])) ref = bind_graph(L);
+    }
+    if (!ref) bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used outside the function that made it", op->name);
   }
-  Graph *g = s->trace->trace->graph;
+  Graph *g = ref->trace->graph;
   Value **in = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *in, 0);
   bind_mark_line(L, g);
-  for (int i = 0; i < count; i++) in[i] = bind_value(L, index[i], op->name);
+  for (int i = 0; i < count; i++) in[i] = bind_value_in(L, ref, index[i], op->name);
   Node *n = graph_node(g, op, in, count, attrs);
-  if (n) return push_results(L, op, n, s->trace);
+  if (n) return push_results(L, op, n, ref);
   Error e = g->error;
   error_clear(&g->error); /* a script may catch this and go on tracing */
   e.source[0] = 0;        /* the caller's line is the node's */
@@ -316,6 +321,19 @@ static void convert_operands(lua_State *L, Arguments *a) {
   }
 }
 
+/* In the sessions' graph a counter grows whenever it is read. */
+static void count_deferred(lua_State *L, Variable *v) {
+  TraceRef *ref = bind_graph(L);
+  Trace *t = ref->trace;
+  Value *now = trace_read(t, v);
+  Value *next = now ? ops_add(t->graph, now, graph_number(t->graph, I64, 1)) : NULL;
+  if (next) trace_add_effect(t, v, next, now->node);
+  Error e = t->graph->error;
+  error_clear(&t->graph->error);
+  bind_check(L, &e);
+  bind_push_value(L, now, ref);
+}
+
 /* Random ops count how often they have run: eagerly in the engine, in a traced function in a variable made for the purpose. A
  * seed given by the caller fixes the numbers instead. */
 static void add_counter(lua_State *L, Arguments *a) {
@@ -326,7 +344,9 @@ static void add_counter(lua_State *L, Arguments *a) {
   Error e = {0};
   Type type = type_scalar(I64);
   luaL_checkstack(L, 8, NULL);
-  if (!s->trace || s->trace->taped || fixed) {
+  bool deferred = false;
+  for (int i = 0; i < a->operand_count; i++) deferred = deferred || (!s->trace && bind_is_deferred(L, a->operand[i]));
+  if (((!s->trace || s->trace->taped) && !deferred) || fixed) {
     LuaTensor *u = bind_new_tensor(L);
     u->tensor = tensor_new(&e, &type);
     bind_check(L, &e);
@@ -342,6 +362,11 @@ static void add_counter(lua_State *L, Arguments *a) {
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
   int variable = lua_gettop(L);
+  if (deferred) {
+    count_deferred(L, *v);
+    a->operand[a->operand_count++] = lua_gettop(L);
+    return;
+  }
   lua_getfield(L, variable, "read_value");
   lua_pushvalue(L, variable);
   lua_call(L, 1, 1);
@@ -352,7 +377,33 @@ static void add_counter(lua_State *L, Arguments *a) {
   lua_call(L, 2, 0);
 }
 
+/* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
+ * in place of the op. */
+static bool find_stand_in(lua_State *L, int index, bool in_list) {
+  if (!lua_istable(L, index)) return false;
+  if (luaL_getmetafield(L, index, "__op") != LUA_TNIL) return true;
+  if (!in_list || !is_plain_table(L, index)) return false;
+  lua_Unsigned n = lua_rawlen(L, index);
+  for (lua_Unsigned i = 1; i <= n && i <= MAX_OPERANDS; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i);
+    if (find_stand_in(L, lua_gettop(L), false)) {
+      lua_remove(L, -2);
+      return true;
+    }
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
 static int call_op(lua_State *L) {
+  for (int i = 1, n = lua_gettop(L); i <= n; i++) {
+    if (!find_stand_in(L, i, true)) continue;
+    lua_insert(L, 1);
+    lua_pushstring(L, ((const OpDef *)lua_touserdata(L, lua_upvalueindex(1)))->name);
+    lua_insert(L, 2);
+    lua_call(L, n + 1, LUA_MULTRET);
+    return lua_gettop(L);
+  }
   Arguments a = {.op = lua_touserdata(L, lua_upvalueindex(1))};
   const OpDef *op = a.op;
   read_arguments(L, &a);

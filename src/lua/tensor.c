@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lua/bind.h"
+#include "transform/clone.h"
 #include "tensor/print.h"
 
 LuaTensor *bind_new_tensor(lua_State *L) {
@@ -213,6 +214,8 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     bind_push_tensor(L, tensor_retain(v->value));
     return v->value;
   }
+  if (t && t->trace == bind_state(L)->graph)
+    bind_fail(L, ERR_RUNTIME, "%s: a symbolic tensor has no value; sess:run(x) computes it", what);
   if (t) bind_fail(L, ERR_RUNTIME, "%s: the value of a symbolic tensor is not known while a function is traced; use ipu.cond, "
                    "ipu.while_loop or an outfeed instead", what);
   bind_literal(L, index, DTYPE_COUNT, what);
@@ -272,6 +275,14 @@ static int totable(lua_State *L) {
   return 1;
 }
 
+/* As the script sees it: -1 where an extent depends on what a session is fed. */
+static bool shown_type(lua_State *L, int index, Type *type) {
+  LuaTensor *t = bind_test_tensor(L, index);
+  if (!bind_type_at(L, index, type)) return false;
+  if (t && !t->tensor && t->trace->trace->deferred) *type = clone_declared_type(t->trace->trace, t->value);
+  return true;
+}
+
 static int text(lua_State *L) {
   Type type;
   LuaTensor *u = bind_test_tensor(L, 1);
@@ -281,7 +292,7 @@ static int text(lua_State *L) {
       return 1;
     }
     char buffer[TYPE_TEXT];
-    bind_type_at(L, 1, &type);
+    shown_type(L, 1, &type);
     lua_pushfstring(L, "symbolic %s (%s)", type_text(&type, buffer), u->value->node->op->name);
     return 1;
   }
@@ -345,7 +356,7 @@ static int get_field(lua_State *L) {
   const char *name = lua_tostring(L, 2);
   Type type;
   if (!name) return 1;
-  if (!strcmp(name, "shape") && bind_type_at(L, 1, &type)) bind_push_shape(L, &type);
+  if (!strcmp(name, "shape") && shown_type(L, 1, &type)) bind_push_shape(L, &type);
   else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
   else if (!strcmp(name, "size") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type_count(&type));
@@ -353,7 +364,7 @@ static int get_field(lua_State *L) {
 }
 
 static int length(lua_State *L) {
-  Type type;
+  Type type = {0};
   bind_type_at(L, 1, &type);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no length");
   lua_pushinteger(L, type.shape[0]);
@@ -409,7 +420,7 @@ static int is_symbolic(lua_State *L) {
 
 static int type_of(lua_State *L) { /* (tensor) → dtype, shape */
   Type type;
-  if (!bind_type_at(L, 1, &type)) return 0;
+  if (!shown_type(L, 1, &type)) return 0;
   lua_pushstring(L, dtype_name(type.dtype));
   bind_push_shape(L, &type);
   return 2;

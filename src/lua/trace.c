@@ -32,7 +32,8 @@ void bind_mark_line(lua_State *L, Graph *g) {
   State *s = bind_state(L);
   const char *where = bind_where(L);
   g->scope.place = s->scope.place;
-  g->scope.prefix = s->scope.prefix;
+  if (!s->prefix || !*s->prefix) g->scope.prefix = NULL;
+  else if (!g->scope.prefix || strcmp(g->scope.prefix, s->prefix)) g->scope.prefix = arena_string(g->arena, s->prefix);
   /* the same line again shares its text */
   if (!where) g->scope.source = NULL;
   else if (!g->scope.source || strcmp(g->scope.source, where)) g->scope.source = arena_string(g->arena, where);
@@ -45,9 +46,10 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
-Value *bind_value(lua_State *L, int index, const char *what) {
-  State *s = bind_state(L);
-  Trace *t = s->trace->trace;
+Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
+
+Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
+  Trace *t = ref->trace;
   LuaTensor *u = bind_test_tensor(L, index);
   Variable *v = u ? NULL : bind_test_variable(L, index);
   Value *value;
@@ -105,7 +107,10 @@ static int give_up(lua_State *L) {
   State *s = bind_state(L);
   lua_Integer keep = luaL_checkinteger(L, 1), n = 0;
   for (TraceRef *r = s->trace; r; r = r->below) n++;
-  for (; n > keep && s->trace; n--) trace_free(pop(s));
+  for (; n > keep && s->trace; n--) {
+    if (s->trace == s->graph) s->trace = s->trace->below; /* the sessions' graph stays */
+    else trace_free(pop(s));
+  }
   return 0;
 }
 
@@ -121,18 +126,22 @@ static int argument(lua_State *L) {
 }
 
 /* The values of a list; the array is a userdata that is pushed. */
-static Value **values_of(lua_State *L, int index, int *count, const char *what) {
+static Value **values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what) {
   index = lua_absindex(L, index);
   lua_Integer n = lua_isnoneornil(L, index) ? 0 : luaL_len(L, index);
   if (n > MOST_LISTED) bind_fail(L, ERR_VALUE, "%s: more than %d values", what, MOST_LISTED);
   Value **v = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *v, 0);
   for (lua_Integer i = 1; i <= n; i++) {
     lua_rawgeti(L, index, i);
-    v[i - 1] = bind_value(L, lua_gettop(L), what);
+    v[i - 1] = bind_value_in(L, ref, lua_gettop(L), what);
     lua_pop(L, 1);
   }
   *count = (int)n;
   return v;
+}
+
+static Value **values_of(lua_State *L, int index, int *count, const char *what) {
+  return values_in(L, bind_state(L)->trace, index, count, what);
 }
 
 static int push_values(lua_State *L, Value **v, int count, TraceRef *r) {
@@ -241,6 +250,7 @@ static int end_call(lua_State *L) {
 
 /* ---- programs ---- */
 #define PROGRAM_NAME "ipulua.Program"
+#define ROOT_NAME "ipulua.Root"
 
 static Program **check_program(lua_State *L) {
   Program **p = luaL_checkudata(L, 1, PROGRAM_NAME);
@@ -255,6 +265,33 @@ static int free_compiled(lua_State *L) {
   return 0;
 }
 
+/* Userdata that owns a trace until it is compiled. */
+static int free_root(lua_State *L) {
+  Trace **t = lua_touserdata(L, 1);
+  trace_free(*t);
+  *t = NULL;
+  return 0;
+}
+
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name) {
+  State *s = bind_state(L);
+  Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
+  *held = t;
+  luaL_setmetatable(L, ROOT_NAME);
+  int *written = lua_newuserdatauv(L, (size_t)(t->extra_count + 1) * sizeof *written, 0);
+  Program **p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = NULL;
+  luaL_setmetatable(L, PROGRAM_NAME);
+  int written_count = trace_end_root(t, results, count, written);
+  Error e = {0};
+  *p = program_compile(&e, t, count, written, written_count, s->engine->kernels, &s->engine->numerics, s->engine->threads, name);
+  trace_free(t);
+  *held = NULL;
+  bind_check(L, &e);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
+
 /* (results, name) End the current root trace → program */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
@@ -262,17 +299,7 @@ static int end_root(lua_State *L) {
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = values_of(L, 1, &count, "result");
-  Program **p = lua_newuserdatauv(L, sizeof *p, 0);
-  *p = NULL;
-  luaL_setmetatable(L, PROGRAM_NAME);
-  int *written = lua_newuserdatauv(L, (size_t)(r->trace->extra_count + 1) * sizeof *written, 0);
-  int written_count = trace_end_root(r->trace, results, count, written);
-  Error e = {0};
-  *p = program_compile(&e, r->trace, count, written, written_count, s->engine->kernels, &s->engine->numerics,
-                       s->engine->threads, lua_tostring(L, 2));
-  trace_free(pop(s));
-  bind_check(L, &e);
-  lua_pop(L, 1);
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2));
   return 1;
 }
 
@@ -326,6 +353,18 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+static int result_types(lua_State *L) {
+  Program *p = *check_program(L);
+  lua_createtable(L, p->result_count, 0);
+  for (int i = 0; i < p->result_count; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, dtype_name(p->result_type[i].dtype)), lua_setfield(L, -2, "dtype");
+    bind_push_shape(L, &p->result_type[i]), lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 static int text(lua_State *L) {
   char *s = program_text(*check_program(L));
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
@@ -336,22 +375,47 @@ static int text(lua_State *L) {
 
 /* ---- differentiation ---- */
 
+/* A variable that was read several times in the sessions' graph: its gradient is the sum over the readings. */
+static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_count, int x_count, Value **dx) {
+  for (int i = 0; i < x_count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    Variable *v = bind_test_variable(L, -1);
+    lua_pop(L, 1);
+    for (int k = 0; v && k < t->extra_count; k++) {
+      Value *x = t->extra[k].inner, *more = NULL;
+      if (t->extra[k].variable != v || x == trace_read(t, v)) continue;
+      Derivation d = {ys, dys, &x, &more, y_count, 1, t->graph->node_count, 0};
+      autodiff(t->graph, ys, dys, y_count, &x, 1, &more);
+      d.end = t->graph->node_count;
+      trace_note_derivation(t, &d);
+      if (more) dx[i] = dx[i] ? ops_add(t->graph, dx[i], more) : more;
+    }
+  }
+}
+
 /* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold false. */
 static int gradients(lua_State *L) {
-  TraceRef *r = current(L);
+  State *s = bind_state(L);
+  TraceRef *r = s->trace ? s->trace : bind_graph(L);
   Graph *g = r->trace->graph;
   int y_count, x_count;
-  Value **ys = values_of(L, 1, &y_count, "gradients"), **xs = values_of(L, 2, &x_count, "gradients");
+  Value **ys = values_in(L, r, 1, &y_count, "gradients"), **xs = values_in(L, r, 2, &x_count, "gradients");
   Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
   for (int i = 0; i < y_count; i++) {
     dys[i] = NULL;
     if (!lua_istable(L, 3)) continue;
     lua_rawgeti(L, 3, i + 1);
-    if (lua_toboolean(L, -1)) dys[i] = bind_value(L, lua_gettop(L), "grad_ys");
+    if (lua_toboolean(L, -1)) dys[i] = bind_value_in(L, r, lua_gettop(L), "grad_ys");
     lua_pop(L, 1);
   }
   Value **dx = lua_newuserdatauv(L, (size_t)(x_count + 1) * sizeof *dx, 0);
+  Derivation d = {ys, dys, xs, dx, y_count, x_count, g->node_count, 0};
   autodiff(g, ys, dys, y_count, xs, x_count, dx);
+  d.end = g->node_count;
+  if (r->trace->deferred) {
+    trace_note_derivation(r->trace, &d);
+    sum_readings(L, r->trace, ys, dys, y_count, x_count, dx);
+  }
   check_graph(L, g);
   lua_createtable(L, x_count, 0);
   for (int i = 0; i < x_count; i++) {
@@ -382,6 +446,12 @@ static int engine_info(lua_State *L) {
   lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
   lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
   lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
+  return 1;
+}
+
+/* What the command's long options said; {} in another host. */
+static int options(lua_State *L) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "ipulua.options") != LUA_TTABLE) lua_newtable(L);
   return 1;
 }
 
@@ -435,6 +505,35 @@ static int show(lua_State *L) {
   return 0;
 }
 
+/* What show takes to go back to the trace that is current. */
+static int current_token(lua_State *L) {
+  lua_pushlightuserdata(L, bind_state(L)->trace);
+  return 1;
+}
+
+/* Variables that the current trace (or the sessions' graph) has read, as identities. */
+static int read_variables(lua_State *L) {
+  State *s = bind_state(L);
+  Trace *t = (s->trace ? s->trace : bind_graph(L))->trace;
+  lua_newtable(L);
+  for (int i = 0; i < t->extra_count; i++) {
+    if (!t->extra[i].variable) continue;
+    lua_pushlightuserdata(L, t->extra[i].variable);
+    lua_pushboolean(L, true);
+    lua_rawset(L, -3);
+  }
+  return 1;
+}
+
+static int set_name_prefix(lua_State *L) {
+  State *s = bind_state(L);
+  char *prefix = strdup(luaL_checkstring(L, 1));
+  if (!prefix) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  free(s->prefix);
+  s->prefix = prefix;
+  return 0;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -445,18 +544,22 @@ void bind_open_trace(lua_State *L) {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics},
+      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
       {"set_placement", set_placement}, {"where", where},
+      {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);
+  lua_setfield(L, -2, "__gc");
+  luaL_newmetatable(L, ROOT_NAME);
+  lua_pushcfunction(L, free_root);
   lua_setfield(L, -2, "__gc");
   luaL_newmetatable(L, PROGRAM_NAME);
   lua_pushcfunction(L, free_compiled);
   lua_setfield(L, -2, "__gc");
   luaL_newlib(L, program_methods);
   lua_setfield(L, -2, "__index");
-  lua_pop(L, 2);
+  lua_pop(L, 3);
 }

@@ -43,6 +43,12 @@ static int new_variable(lua_State *L) {
   return 1;
 }
 
+/* The value at once, whatever is traced. */
+static int value_of(lua_State *L) {
+  bind_concrete(L, 1, check(L)->name);
+  return 1;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -52,6 +58,21 @@ static int set_value(lua_State *L) {
   variable_assign(&e, v, t);
   bind_check(L, &e);
   return 0;
+}
+
+/* In the sessions' graph: whoever fetches the result, or what depends on it, has the assignment done. */
+static void assign_later(lua_State *L, Variable *v) {
+  TraceRef *ref = bind_graph(L);
+  Graph *g = ref->trace->graph;
+  bind_mark_line(L, g);
+  Value *value = bind_value_in(L, ref, 2, v->name);
+  Value *done = graph_apply(g, bind_op(L, "identity"), &value, 1, NULL);
+  trace_assign(ref->trace, v, done);
+  Error e = g->error;
+  error_clear(&g->error);
+  bind_check(L, &e);
+  bind_push_value(L, done, ref);
+  lua_replace(L, 2);
 }
 
 /* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
@@ -79,7 +100,10 @@ static int assign_with(lua_State *L, const char *op) {
       bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(&type, got));
     }
   }
-  if (s->trace && !s->trace->taped) {
+  bool deferred = s->trace ? s->trace->trace->deferred : v->deferred || bind_is_deferred(L, 2);
+  if (deferred) {
+    assign_later(L, v);
+  } else if (s->trace && !s->trace->taped) {
     Value *value = bind_value(L, 2, v->name);
     trace_assign(s->trace->trace, v, value);
     Error e = s->trace->trace->graph->error;
@@ -103,9 +127,10 @@ static int assign_sub(lua_State *L) { return assign_with(L, "sub"); }
 static int read_value(lua_State *L) {
   Variable *v = check(L);
   State *s = bind_state(L);
-  if (s->trace) {
-    Value *value = bind_value(L, 1, v->name);
-    bind_push_value(L, value, s->trace);
+  TraceRef *ref = s->trace ? s->trace : v->deferred ? bind_graph(L) : NULL;
+  if (ref) {
+    Value *value = bind_value_in(L, ref, 1, v->name);
+    bind_push_value(L, value, ref);
   } else {
     bind_concrete(L, 1, v->name);
   }
@@ -113,7 +138,8 @@ static int read_value(lua_State *L) {
 }
 
 static int call_method(lua_State *L, const char *name) {
-  read_value(L);
+  if (bind_state(L)->trace) read_value(L);
+  else bind_concrete(L, 1, check(L)->name);
   lua_getfield(L, -1, name);
   lua_insert(L, -2);
   lua_call(L, 1, 1);
@@ -153,6 +179,7 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "size")) lua_pushinteger(L, type_count(&v->type));
   else if (!strcmp(name, "trainable")) lua_pushboolean(L, v->trainable);
   else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
+  else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
   else { /* what Lua code keeps with a variable: constraint, regularizer … */
     lua_getiuservalue(L, 1, 1);
@@ -168,6 +195,10 @@ static int set_field(lua_State *L) {
   const char *name = luaL_checkstring(L, 2);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
+    return 0;
+  }
+  if (!strcmp(name, "deferred")) {
+    v->deferred = lua_toboolean(L, 3);
     return 0;
   }
   if (lua_getiuservalue(L, 1, 1) != LUA_TTABLE) {
@@ -206,6 +237,7 @@ static int same(lua_State *L) {
 
 void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
+                                       {"variable_value", value_of},
                                        {"variable_identity", identity}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};

@@ -1,4 +1,5 @@
-/* Elementwise ops of two and three operands. Shapes broadcast; a gradient is summed back to its operand's shape. */
+/* Elementwise ops of two and three operands. Shapes broadcast; a gradient is summed back to its operand's
+ * shape. */
 #include "ops/support.h"
 
 static Value *number(Graph *g, const Value *x, double v) { return ops_number(g, x, v); }
@@ -68,52 +69,56 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
 }
 
 /* Row, kernel, traits, what it takes, gradients by a and by b in terms of a, b, y, dy; samples; text. */
-#define BINARY(X)                                                                                               \
-  X(add, ADD, COMMUTATIVE, numbers, dy, dy, PAIRS, "a + b.")                                                     \
-  X(sub, SUB, 0, numbers, dy, ops_neg(g, dy), PAIRS, "a - b.")                                                   \
-  X(mul, MUL, COMMUTATIVE, numbers, mul(g, dy, b), mul(g, dy, a), PAIRS, "a b.")                                 \
-  X(div, DIV, 0, division, ops_div(g, dy, b), ops_neg(g, ops_div(g, mul(g, dy, y), b)),                          \
-    "F[2,3] P[2,3] | F[5,1,3] P[2,1] | F[] P[4] | I9[4] I9[4]", "a / b; two integers give float32.")             \
-  X(pow, POW, 0, numbers, mul(g, dy, power_slope(g, a, b)), mul(g, mul(g, dy, y), safe_log(g, a)),               \
-    "P[2,3] F[2,3] | P[5,1] F[3] | I4[3] I3[3]", "a to the power b.")                                            \
-  X(maximum, MAXIMUM, COMMUTATIVE, numbers, pick(g, "greater_equal", a, b, dy, NULL),                            \
+/* clang-format off */
+#define BINARY(X)                                                                                            \
+  X(add, ADD, COMMUTATIVE, numbers, dy, dy, PAIRS, "a + b.")                                                 \
+  X(sub, SUB, 0, numbers, dy, ops_neg(g, dy), PAIRS, "a - b.")                                               \
+  X(mul, MUL, COMMUTATIVE, numbers, mul(g, dy, b), mul(g, dy, a), PAIRS, "a b.")                             \
+  X(div, DIV, 0, division, ops_div(g, dy, b), ops_neg(g, ops_div(g, mul(g, dy, y), b)),                      \
+    "F[2,3] P[2,3] | F[5,1,3] P[2,1] | F[] P[4] | I9[4] I9[4]", "a / b; two integers give float32.")         \
+  X(pow, POW, 0, numbers, mul(g, dy, power_slope(g, a, b)), mul(g, mul(g, dy, y), safe_log(g, a)),           \
+    "P[2,3] F[2,3] | P[5,1] F[3] | I4[3] I3[3]", "a to the power b.")                                        \
+  X(maximum, MAXIMUM, COMMUTATIVE, numbers, pick(g, "greater_equal", a, b, dy, NULL),                        \
     pick(g, "greater_equal", a, b, NULL, dy), PAIRS, "The greater of a and b; the gradient of equals goes to a.") \
-  X(minimum, MINIMUM, COMMUTATIVE, numbers, pick(g, "less_equal", a, b, dy, NULL),                               \
-    pick(g, "less_equal", a, b, NULL, dy), PAIRS, "The smaller of a and b; the gradient of equals goes to a.")   \
-  X(mod, MOD, 0, numbers, dy, ops_neg(g, mul(g, dy, op2(g, "floordiv", a, b))),                                  \
-    "F[2,3] P[3] | I9[4] I5[4]", "a - b floor(a / b), with b's sign; for integers 0 where b is 0.")              \
-  X(floordiv, FLOORDIV, 0, numbers, ops_zeros_of(g, y), ops_zeros_of(g, y), "F[2,3] P[3] | I9[4] I5[4]",         \
-    "floor(a / b); for integers 0 where b is 0.")                                                                \
+  X(minimum, MINIMUM, COMMUTATIVE, numbers, pick(g, "less_equal", a, b, dy, NULL),                           \
+    pick(g, "less_equal", a, b, NULL, dy), PAIRS, "The smaller of a and b; the gradient of equals goes to a.") \
+  X(mod, MOD, 0, numbers, dy, ops_neg(g, mul(g, dy, op2(g, "floordiv", a, b))),                              \
+    "F[2,3] P[3] | I9[4] I5[4]", "a - b floor(a / b), with b's sign; for integers 0 where b is 0.")          \
+  X(floordiv, FLOORDIV, 0, numbers, ops_zeros_of(g, y), ops_zeros_of(g, y), "F[2,3] P[3] | I9[4] I5[4]",     \
+    "floor(a / b); for integers 0 where b is 0.")                                                            \
   X(squared_difference, SQUARED_DIFFERENCE, COMMUTATIVE, numbers, ops_scale(g, mul(g, dy, ops_sub(g, a, b)), 2), \
-    ops_scale(g, mul(g, dy, ops_sub(g, b, a)), 2), PAIRS, "(a - b)^2.")                                          \
-  X(atan2, ATAN2, 0, float_pair, mul(g, dy, over_squares(g, b, a, b)),                                           \
-    ops_neg(g, mul(g, dy, over_squares(g, a, a, b))), "F[2,3] F[2,3] | F[3,1] P[4]",                             \
+    ops_scale(g, mul(g, dy, ops_sub(g, b, a)), 2), PAIRS, "(a - b)^2.")                                      \
+  X(atan2, ATAN2, 0, float_pair, mul(g, dy, over_squares(g, b, a, b)),                                       \
+    ops_neg(g, mul(g, dy, over_squares(g, a, a, b))), "F[2,3] F[2,3] | F[3,1] P[4]",                         \
     "The angle of the point (b, a), in (-pi, pi].")
+/* clang-format on */
 #define PAIRS "F[2,3] F[2,3] | F[5,1,3] F[2,1] | F[] F[4] | F[3,0] F[1] | F[200,300] F[300] | I9[3,1] I9[4]"
 
-#define COMPARE(X)                                                                                   \
-  X(equal, EQUAL, COMMUTATIVE, compare, "I3[8] I3[8] | F[2,3] F[3] | B[4] B[4]", "a = b.")            \
-  X(not_equal, NOT_EQUAL, COMMUTATIVE, compare, "I3[8] I3[8] | F[2,3] F[3] | B[4] B[4]", "a ≠ b.")    \
-  X(less, LESS, 0, order, "F[2,3] F[3] | I3[8] I3[8] | F[0] F[1]", "a < b.")                          \
-  X(less_equal, LESS_EQUAL, 0, order, "F[2,3] F[3] | I3[8] I3[8]", "a ≤ b.")                          \
-  X(greater, GREATER, 0, order, "F[3,1] F[1,5] | I3[8] I3[8]", "a > b.")                              \
-  X(greater_equal, GREATER_EQUAL, 0, order, "F[] F[3] | I3[8] I3[8]", "a ≥ b.")                       \
-  X(logical_and, LOGICAL_AND, COMMUTATIVE, logic, "B[2,3] B[3] | B[] B[]", "Whether both hold.")      \
-  X(logical_or, LOGICAL_OR, COMMUTATIVE, logic, "B[2,3] B[3]", "Whether any of the two holds.")       \
+/* clang-format off */
+#define COMPARE(X)                                                                                           \
+  X(equal, EQUAL, COMMUTATIVE, compare, "I3[8] I3[8] | F[2,3] F[3] | B[4] B[4]", "a = b.")                   \
+  X(not_equal, NOT_EQUAL, COMMUTATIVE, compare, "I3[8] I3[8] | F[2,3] F[3] | B[4] B[4]", "a ≠ b.")           \
+  X(less, LESS, 0, order, "F[2,3] F[3] | I3[8] I3[8] | F[0] F[1]", "a < b.")                                 \
+  X(less_equal, LESS_EQUAL, 0, order, "F[2,3] F[3] | I3[8] I3[8]", "a ≤ b.")                                 \
+  X(greater, GREATER, 0, order, "F[3,1] F[1,5] | I3[8] I3[8]", "a > b.")                                     \
+  X(greater_equal, GREATER_EQUAL, 0, order, "F[] F[3] | I3[8] I3[8]", "a ≥ b.")                              \
+  X(logical_and, LOGICAL_AND, COMMUTATIVE, logic, "B[2,3] B[3] | B[] B[]", "Whether both hold.")             \
+  X(logical_or, LOGICAL_OR, COMMUTATIVE, logic, "B[2,3] B[3]", "Whether any of the two holds.")              \
   X(logical_xor, LOGICAL_XOR, COMMUTATIVE, logic, "B[2,3] B[3]", "Whether exactly one holds.")
+/* clang-format on */
 
-#define STRIP(id, kernel_id)                                                  \
-  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {   \
-    (void)n, (void)p;                                                         \
-    *kernel = EW_##kernel_id;                                                 \
+#define STRIP(id, kernel_id)                                                \
+  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) { \
+    (void)n, (void)p;                                                       \
+    *kernel = EW_##kernel_id;                                               \
   }
-#define ROW(id, kernel_id, also, takes, by_a, by_b, samples, text)                        \
-  STRIP(id, kernel_id)                                                                    \
-  static void grad_##id(Graph *g, const Node *n, Value *const *dys, Value **dx) {         \
-    Value *a = n->in[0], *b = n->in[1], *y = &n->out[0], *dy = dys[0];                    \
-    (void)a, (void)b, (void)y, (void)dy;                                                  \
-    dx[0] = ops_sum_to(g, by_a, &a->type);                                                \
-    dx[1] = ops_sum_to(g, by_b, &b->type);                                                \
+#define ROW(id, kernel_id, also, takes, by_a, by_b, samples, text)                \
+  STRIP(id, kernel_id)                                                            \
+  static void grad_##id(Graph *g, const Node *n, Value *const *dys, Value **dx) { \
+    Value *a = n->in[0], *b = n->in[1], *y = &n->out[0], *dy = dys[0];            \
+    (void)a, (void)b, (void)y, (void)dy;                                          \
+    dx[0] = ops_sum_to(g, by_a, &a->type);                                        \
+    dx[1] = ops_sum_to(g, by_b, &b->type);                                        \
   }
 BINARY(ROW)
 #undef ROW
@@ -130,11 +135,12 @@ static Status infer_where(Error *e, Node *n) {
   char tc[TYPE_TEXT], ta[TYPE_TEXT], tb[TYPE_TEXT];
   if (c->dtype != BOOL) return fail(e, ERR_TYPE, "the condition must be bool, got %s", dtype_name(c->dtype));
   if (a->dtype != b->dtype)
-    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta), type_text(b, tb));
+    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(a, ta),
+                type_text(b, tb));
   Type both;
   if (!type_broadcast(a, b, &both) || !type_broadcast(&both, c, &n->out[0].type))
-    return fail(e, ERR_INVALID_ARGUMENT, "shapes %s, %s and %s don't broadcast", shape_text(c, tc), shape_text(a, ta),
-                shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "shapes %s, %s and %s don't broadcast", shape_text(c, tc),
+                shape_text(a, ta), shape_text(b, tb));
   return OK;
 }
 
@@ -145,19 +151,40 @@ static void grad_where(Graph *g, const Node *n, Value *const *dys, Value **dx) {
 }
 
 const OpDef ops_binary[] = {
-#define ROW(id, kernel_id, also, takes, by_a, by_b, samples, text)                                                \
-  {.name = #id, .summary = text, .shapes = "a, b → broadcast", .inputs = {"a", "b"},                              \
-   .traits = ELEMENTWISE | (also) | IN_PLACE(0) | IN_PLACE(1), .infer = infer_##takes, .strip = strip_##id,       \
-   .grad = grad_##id, .sample = samples},
+#define ROW(id, kernel_id, also, takes, by_a, by_b, samples, text) \
+  {.name = #id,                                                    \
+   .summary = text,                                                \
+   .shapes = "a, b → broadcast",                                   \
+   .inputs = {"a", "b"},                                           \
+   .traits = ELEMENTWISE | (also) | IN_PLACE(0) | IN_PLACE(1),     \
+   .infer = infer_##takes,                                         \
+   .strip = strip_##id,                                            \
+   .grad = grad_##id,                                              \
+   .cost = cost_of_elementwise,                                    \
+   .sample = samples},
     BINARY(ROW)
 #undef ROW
-#define ROW(id, kernel_id, also, takes, samples, text)                                                            \
-  {.name = #id, .summary = text, .shapes = "a, b → broadcast, bool", .inputs = {"a", "b"},                        \
-   .traits = ELEMENTWISE | NO_GRADIENT | (also), .infer = infer_##takes, .strip = strip_##id, .sample = samples},
-    COMPARE(ROW)
+#define ROW(id, kernel_id, also, takes, samples, text) \
+  {.name = #id,                                        \
+   .summary = text,                                    \
+   .shapes = "a, b → broadcast, bool",                 \
+   .inputs = {"a", "b"},                               \
+   .traits = ELEMENTWISE | NO_GRADIENT | (also),       \
+   .infer = infer_##takes,                             \
+   .strip = strip_##id,                                \
+   .cost = cost_of_elementwise,                        \
+   .sample = samples},
+        COMPARE(ROW)
 #undef ROW
-    {.name = "where", .summary = "a where the condition holds, else b.", .shapes = "condition, a, b → broadcast",
-     .inputs = {"condition", "a", "b"}, .traits = ELEMENTWISE | IN_PLACE(1) | IN_PLACE(2), .infer = infer_where,
-     .strip = strip_where, .grad = grad_where,
-     .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] B[4] B[4]"},
+            {.name = "where",
+             .summary = "a where the condition holds, else b.",
+             .shapes = "condition, a, b → broadcast",
+             .inputs = {"condition", "a", "b"},
+             .traits = ELEMENTWISE | IN_PLACE(1) | IN_PLACE(2),
+             .infer = infer_where,
+             .strip = strip_where,
+             .grad = grad_where,
+             .cost = cost_of_elementwise,
+             .sample = "B[2,3] F[2,3] F[2,3] | B[5,1] F[3] F[5,3] | B[] F[4] F[] | B[4] I5[4] I5[4] | B[4] "
+                       "B[4] B[4]"},
     {0}};

@@ -13,11 +13,10 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
-enum { BLOCK_BYTES = 192 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, ONE_CHUNK_FLOPS = 400000 };
+enum { BLOCK_BYTES = 256 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, MOST_PARTS = 8, ONE_CHUNK_FLOPS = 400000 };
 
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- geometry ---- */
@@ -117,7 +116,7 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
   for (int i = SPATIAL - w->rank; s == OK && i < SPATIAL; i++) {
     if (w->out[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
       return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
-    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, beyond = at_least(reach - w->stride[i], 0);
+    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, beyond = most(reach - w->stride[i], 0);
     if (!explicit) {
       w->in[i] = w->out[i] * w->stride[i] + (same ? 0 : beyond);
       w->pad[i] = same ? beyond / 2 : 0;
@@ -127,7 +126,7 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
       return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld", (long long)extra[i],
                   (long long)w->stride[i]);
     w->pad[i] = same ? reach / 2 : 0;
-    w->in[i] = at_least((w->out[i] - 1) * w->stride[i] + reach - 2 * w->pad[i] + extra[i], 0);
+    w->in[i] = most((w->out[i] - 1) * w->stride[i] + reach - 2 * w->pad[i] + extra[i], 0);
   }
   return s;
 }
@@ -292,12 +291,12 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 static void prune(Line *l) {
   if (l->taps == 0 || l->count == 0 || l->spread == 0) return;
   int64_t reach = l->step * (l->count - 1) + l->offset;
-  int64_t in_front = reach < 0 ? at_most(ceil_div(-reach, l->spread), l->taps) : 0;
+  int64_t in_front = reach < 0 ? least(ceil_div(-reach, l->spread), l->taps) : 0;
   l->first += in_front * l->next;
   l->offset += in_front * l->spread;
   l->taps -= in_front;
   if (l->offset >= l->source) l->taps = 0;
-  else l->taps = at_most(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
+  else l->taps = least(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
 }
 
 /* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad - k dilation) is a multiple
@@ -321,22 +320,26 @@ static Line image_line(const Window *w, int i, int64_t start) {
 static void choose_blocks(Correlation *c) {
   Line *l = c->line;
   int64_t bytes = (int64_t)c->size * c->source_channels * (c->expand ? c->multiplier : 1);
-  int64_t planes = line_extent(&l[0], 1), pixels = at_least(BLOCK_BYTES / (bytes * planes), 1);
+  int64_t planes = line_extent(&l[0], 1), pixels = most(BLOCK_BYTES / (bytes * planes), 1);
   int64_t height = line_extent(&l[1], 1);
   c->block[0] = 1;
   c->block[2] = l[2].count;
   if (line_extent(&l[2], l[2].count) > 4 * pixels / height) {
     int64_t fit = (4 * pixels / height - line_extent(&l[2], 1)) / l[2].step + 1;
-    c->block[2] = at_most(at_least(fit, 28), l[2].count);
+    c->block[2] = least(most(fit, 28), l[2].count);
   }
   int64_t fit = (pixels / line_extent(&l[2], c->block[2]) - height) / l[1].step + 1;
-  c->block[1] = at_most(at_least(fit, 1), l[1].count);
+  c->block[1] = least(most(fit, 1), l[1].count);
   double flops = 2.0 * (double)c->batch * (double)(l[0].count * l[1].count * l[2].count) * (double)c->taps *
                  (double)(c->source_channels / c->groups) * (double)c->dest_channels;
   int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
-  int64_t others = at_least(c->batch * l[0].count, 1);
-  if (others < want) c->block[1] = at_most(c->block[1], at_least(ceil_div(l[1].count, ceil_div(want, others)), 1));
-  for (int i = 0; i < SPATIAL; i++) c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+  int64_t others = most(c->batch * l[0].count, 1);
+  if (others < want) c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
+  for (int i = 0; i < SPATIAL; i++) {
+    c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+    c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
+    c->blocks[i] = ceil_div(l[i].count, c->block[i]);
+  }
   c->chunks = c->batch * c->blocks[0] * c->blocks[1] * c->blocks[2];
 }
 
@@ -361,7 +364,7 @@ static void finish_correlation(Correlation *c) {
 }
 
 static Correlation correlation_base(const Node *n, const Geometry *g, Form form) {
-  Correlation c = {.batch = g->batch, .groups = g->groups, .dtype = nn_compute(n->in[0]->type.dtype)};
+  Correlation c = {.batch = g->batch, .groups = g->groups, .dtype = dtype_to_compute(n->in[0]->type.dtype)};
   int64_t in = g->channels_in / g->groups, out = g->channels_out / g->groups;
   c.size = dtype_size(c.dtype);
   memcpy(c.kernel_extent, g->w.kernel, sizeof c.kernel_extent);
@@ -390,13 +393,13 @@ static Correlation forward_correlation(const Node *n, const Geometry *g, Form fo
 /* The lattices of the adjoint in the image, by the position that each starts at. */
 static int64_t lattice_count(const Window *w) {
   int64_t count = 1;
-  for (int i = 0; i < SPATIAL; i++) count *= at_most(w->stride[i], w->in[i]);
+  for (int i = 0; i < SPATIAL; i++) count *= least(w->stride[i], w->in[i]);
   return count;
 }
 static Correlation image_correlation(const Node *n, const Geometry *g, int64_t lattice) {
   Correlation c = correlation_base(n, g, FORM_IMAGE);
   for (int i = SPATIAL - 1; i >= 0; i--) {
-    int64_t starts = at_most(g->w.stride[i], g->w.in[i]);
+    int64_t starts = least(g->w.stride[i], g->w.in[i]);
     c.line[i] = image_line(&g->w, i, lattice % starts);
     lattice /= starts;
   }
@@ -439,7 +442,7 @@ static void pack_panel(void *context, int64_t index, void *scratch) {
   (void)scratch;
   const Correlation *c = context;
   int64_t panels = panels_of(c), group = index / panels, col = index % panels * PANEL_COLS;
-  int64_t in = c->source_channels / c->groups, cols = at_most(c->dest_channels / c->groups - col, PANEL_COLS);
+  int64_t in = c->source_channels / c->groups, cols = least(c->dest_channels / c->groups - col, PANEL_COLS);
   char *to = c->weights + (size_t)(index * panel_elements(c)) * c->size;
   /* A group's channels lie beside each other along the kernel's last extent, which is the source's in the adjoint. */
   for (int64_t m = 0; m < c->taps; m++) {
@@ -477,7 +480,7 @@ static Place place_of(const Correlation *c, int64_t chunk) {
   Place p;
   for (int i = SPATIAL - 1; i >= 0; i--) {
     p.at[i] = chunk % c->blocks[i] * c->block[i];
-    p.count[i] = at_most(c->block[i], c->line[i].count - p.at[i]);
+    p.count[i] = least(c->block[i], c->line[i].count - p.at[i]);
     chunk /= c->blocks[i];
   }
   p.image = chunk;
@@ -487,7 +490,7 @@ static Place place_of(const Correlation *c, int64_t chunk) {
 /* Pixels [first, first + count) of a row of the source, zeros beyond its ends; each channel `repeat` times. */
 static void copy_pixels(const Correlation *c, const char *row, int64_t first, int64_t count, char *to) {
   size_t pixel = (size_t)c->pixel * c->size;
-  int64_t lead = at_most(at_least(-first, 0), count), end = at_least(at_most(c->line[2].source - first, count), lead);
+  int64_t lead = least(most(-first, 0), count), end = most(least(c->line[2].source - first, count), lead);
   memset(to, 0, (size_t)lead * pixel);
   memset(to + (size_t)end * pixel, 0, (size_t)(count - end) * pixel);
   const char *from = row + (size_t)(first + lead) * (size_t)c->source_channels * c->size;
@@ -534,15 +537,33 @@ static char *dest_row(const Correlation *c, const Place *p, int64_t row) {
   return c->dest + (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) * c->dest_channels) * c->size;
 }
 
+/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above or below it add nothing. */
+static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first, int64_t *end) {
+  const Line *l = &c->line[1];
+  *first = 0;
+  *end = c->segments;
+  if (c->line[0].taps != 1 || l->spread < 1) return;
+  int64_t per_tap = c->segments / l->taps, y = l->step * (p->at[1] + row) + l->offset;
+  int64_t above = y < 0 ? least(ceil_div(-y, l->spread), l->taps) : 0;
+  int64_t inside = y >= l->source ? 0 : least((l->source - 1 - y) / l->spread + 1, l->taps);
+  *first = above * per_tap;
+  *end = most(inside, above) * per_tap;
+}
+
 static void correlate_dense(const Correlation *c, const Place *p, const char *source) {
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups;
-  PanelMul m = {.x_row = c->line[2].step * c->pixel, .offset = c->offset, .segments = c->segments, .length = c->length,
+  PanelMul m = {.x_row = c->line[2].step * c->pixel, .length = c->length,
                 .y_row = c->line[2].every * c->dest_channels, .rows = p->count[2]};
   for (int64_t i = 0; i < c->groups * panels; i++) {
     int64_t group = i / panels, col = i % panels * PANEL_COLS;
-    m.w = c->weights + (size_t)(i * panel_elements(c)) * c->size;
-    m.cols = at_most(out - col, PANEL_COLS);
+    const char *panel = c->weights + (size_t)(i * panel_elements(c)) * c->size;
+    m.cols = least(out - col, PANEL_COLS);
     for (int64_t row = 0; row < p->count[1]; row++) {
+      int64_t first, end;
+      runs_inside(c, p, row, &first, &end);
+      m.offset = c->offset + first;
+      m.segments = end - first;
+      m.w = panel + (size_t)(first * c->length * PANEL_COLS) * c->size;
       m.x = source + (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) * c->size;
       m.y = dest_row(c, p, row) + (size_t)(group * out + col) * c->size;
       c->kernels->panel_mul[c->dtype](&m);
@@ -606,6 +627,7 @@ typedef struct KernelGrad {
   char *parts;   /* [part_count][kernel], or the result when there is one part */
   char *result;
   int64_t part_count, splits, elements, pieces; /* pieces: (run, group, panel) triples to be split */
+  bool clears;   /* some of the kernel is reached by no piece, or each piece only adds */
 } KernelGrad;
 
 static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
@@ -613,12 +635,13 @@ static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
   Correlation *c = &k.c;
   k.elements = g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups * g->channels_out;
   if (c->chunks == 0) return k;
-  int64_t room = at_least(PARTIAL_BYTES / at_least(k.elements * (int64_t)c->size, 1), 1);
+  int64_t room = most(PARTIAL_BYTES / most(k.elements * (int64_t)c->size, 1), 1);
   double flops = 2.0 * (double)k.elements * (double)c->batch * (double)(c->line[0].count * c->line[1].count * c->line[2].count);
   int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
-  k.part_count = at_most(at_most(want, room), c->chunks);
+  k.part_count = least(least(least(want, MOST_PARTS), room), c->chunks);
   k.pieces = c->multiplier ? 1 : c->segments * c->groups * panels_of(c);
-  k.splits = at_most(ceil_div(want, k.part_count), k.pieces);
+  k.splits = least(ceil_div(least(want, MOST_PARTS), k.part_count), k.pieces);
+  k.clears = c->multiplier || c->taps < g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2];
   return k;
 }
 
@@ -629,14 +652,15 @@ static char *take_kernel_grad(Room *r, KernelGrad *k) {
   return room_take(r, block_bytes(&k->c) * NN_SLOTS);
 }
 
-static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part, int64_t piece) {
+static void add_piece(const KernelGrad *k, const Place *p, const char *source, char *part, int64_t piece,
+                      bool accumulate) {
   const Correlation *c = &k->c;
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups, in = c->source_channels / c->groups;
   int64_t segment = piece / (c->groups * panels), group = piece / panels % c->groups, col = piece % panels * PANEL_COLS;
   PanelOuter o = {.x_line = c->line[1].step * c->row, .x_row = c->line[2].step * c->pixel,
                   .d_line = c->line[2].dest * c->dest_channels, .d_row = c->dest_channels,
                   .lines = p->count[1], .rows = p->count[2], .y_row = c->dest_channels, .length = c->length,
-                  .cols = at_most(out - col, PANEL_COLS), .accumulate = true};
+                  .cols = least(out - col, PANEL_COLS), .accumulate = accumulate};
   o.x = source + (size_t)(c->offset[segment] + group * in) * c->size;
   o.d = dest_row(c, p, 0) + (size_t)(group * out + col) * c->size;
   int64_t tap = tap_of(c, segment * (c->taps / c->segments));
@@ -670,7 +694,7 @@ static void kernel_grad_chunk(void *context, int64_t chunk, void *scratch) {
     if (c->multiplier) add_depthwise(k, &p, source, to);
     else
       for (int64_t i = split * k->pieces / k->splits; i < (split + 1) * k->pieces / k->splits; i++)
-        add_piece(k, &p, source, to, i);
+        add_piece(k, &p, source, to, i, k->clears || item > first);
   }
 }
 
@@ -687,18 +711,18 @@ static void add_parts(void *context, int64_t begin, int64_t end) {
 
 static Status run_kernel_grad(const Call *call, const Geometry *g) {
   KernelGrad k = kernel_grad(call->node, g);
-  memset(call->out[0], 0, (size_t)k.elements * k.c.size);
-  if (k.c.chunks == 0) return OK;
+  if (k.c.chunks == 0) {
+    memset(call->out[0], 0, (size_t)k.elements * k.c.size);
+    return OK;
+  }
   Room room = {call->scratch, 0};
   char *slots = take_kernel_grad(&room, &k);
   k.c.kernels = call->kernels;
   k.c.source = call->in[0];
   k.c.dest = (char *)(uintptr_t)call->in[1];
   k.result = call->out[0];
-  if (k.part_count == 1)
-    k.parts = k.result;
-  else
-    memset(k.parts, 0, (size_t)(k.elements * k.part_count) * k.c.size);
+  if (k.part_count == 1) k.parts = k.result;
+  if (k.clears) memset(k.parts, 0, (size_t)(k.elements * k.part_count) * k.c.size);
   fill_offsets(&k.c);
   nn_run(call, k.part_count * k.splits, slots, block_bytes(&k.c), kernel_grad_chunk, &k);
   if (k.part_count > 1) parallel_for(call, k.elements, 16384, add_parts, &k);
@@ -730,31 +754,45 @@ static Status inner(const Call *call) {
   }
   return OK;
 }
-static Status eval(const Call *call) { return nn_wide(call, inner); }
+static Status eval(const Call *call) { return eval_wide(call, inner); }
 
 static size_t scratch(const Node *n) {
   Geometry g;
   Form form = geometry_of(n, &g);
-  size_t most = 0;
+  size_t bytes = 0;
   if (form == FORM_KERNEL) {
     KernelGrad k = kernel_grad(n, &g);
     Room r = {0};
     if (k.c.chunks) take_kernel_grad(&r, &k);
-    most = r.used;
+    bytes = r.used;
   } else if (form == FORM_FORWARD) {
     Correlation c = forward_correlation(n, &g, form);
     Room r = {0};
     if (c.chunks) take_correlation(&r, &c);
-    most = r.used;
+    bytes = r.used;
   } else {
     for (int64_t i = 0; i < lattice_count(&g.w); i++) {
       Correlation c = image_correlation(n, &g, i);
       Room r = {0};
       if (c.chunks) take_correlation(&r, &c);
-      if (r.used > most) most = r.used;
+      if (r.used > bytes) bytes = r.used;
     }
   }
-  return nn_wide_scratch(n, most);
+  return wide_scratch(n, bytes);
+}
+
+static void cost(const Target *t, const Node *n, Cost *c) {
+  Geometry g;
+  Form form = geometry_of(n, &g);
+  ConvShape s = {.batch = g.batch, .groups = g.groups, .in_channels = g.channels_in / g.groups,
+                 .out_channels = g.channels_out / g.groups, .rank = g.w.rank};
+  for (int i = 0; i < g.w.rank; i++) {
+    int from = SPATIAL - g.w.rank + i;
+    s.in[i] = g.w.in[from], s.out[i] = g.w.out[from], s.kernel[i] = g.w.kernel[from];
+    s.stride[i] = g.w.stride[from], s.dilation[i] = g.w.dilation[from];
+  }
+  ConvPass pass = form == FORM_FORWARD ? CONV_FORWARD : form == FORM_IMAGE ? CONV_BACKWARD : CONV_WEIGHTS;
+  *c = cost_conv(t, n->in[0]->type.dtype, nn_partials(n), &s, pass, NULL);
 }
 
 /* ---- gradients: the three forms are each other's ---- */
@@ -818,25 +856,25 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 const OpDef ops_conv[] = {
   {.name = "nn.conv1d", .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
    .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,7,2] F[3,2,3] | F[1,8,3] F[3,3,2] {strides = 2, padding = 'SAME'} | "
              "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, groups = 2}"},
   {.name = "nn.conv2d", .summary = "Convolution of channels-last images.",
    .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[2,5,7,3] F[3,2,3,4] {padding = 'SAME'} | F[2,6,5,2] F[2,3,2,3] {strides = {2, 1}} | "
              "F[1,5,5,4] F[3,3,2,6] {padding = 'SAME', groups = 2} | F[1,7,7,2] F[3,3,2,2] {dilations = 2, padding = 'SAME'} | "
              "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
   {.name = "nn.conv3d", .summary = "Convolution of channels-last volumes.",
    .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
   {.name = "nn.depthwise_conv2d", .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
    .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch,
+   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
    .grad = grad_forward,
    .sample = "F[1,5,5,2] F[3,3,2,1] | F[2,4,5,3] F[3,2,3,2] {padding = 'SAME'} | F[1,6,6,1] F[3,3,1,4] {strides = 2} | "
              "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
@@ -844,7 +882,7 @@ const OpDef ops_conv[] = {
   {.name = "nn.conv" #rank "d_transpose",                                                                                 \
    .summary = "The adjoint of a convolution: spreads each element over a window.",                                        \
    .shapes = shape_words, .inputs = {"x", "kernel"}, .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_OUTPUT, A_DILATIONS}, \
-   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .grad = grad_image, .sample = sample_words}
+   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image, .sample = sample_words}
   TRANSPOSED(1, "[n, t, c], [k, d, c] → [n, t', d]", "F[2,4,2] F[3,3,2] {strides = 2, padding = 'SAME'}"),
   TRANSPOSED(2, "[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]",
              "F[1,3,3,2] F[3,3,1,2] | F[2,3,4,2] F[3,3,3,2] {strides = 2, padding = 'SAME'} | F[1,3,3,1] F[2,2,2,1] {strides = 3} | "
@@ -853,15 +891,15 @@ const OpDef ops_conv[] = {
 #undef TRANSPOSED
   {.name = "nn.conv_general", .summary = "Convolution with explicit padding and result extents.",
    .shapes = "image, kernel → result", .inputs = {"x", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .grad = grad_forward,
+   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_forward,
    .sample = "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 4}}"},
   {.name = "nn.conv_grad_input", .summary = "Convolution's adjoint in the image; shape is the image's.",
    .shapes = "result, kernel → image", .inputs = {"dy", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .grad = grad_image,
+   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image,
    .sample = "F[2,3,4,3] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {5, 4}} | "
              "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
   {.name = "nn.conv_grad_kernel", .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
    .shapes = "image, result → kernel", .inputs = {"x", "dy"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .grad = grad_of_kernel,
+   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_of_kernel,
    .sample = "F[2,5,4,2] F[2,3,4,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 2}}"},
   {0}};

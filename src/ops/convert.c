@@ -28,6 +28,8 @@ const OpDef ops_convert[] = {
      .infer = infer,
      .strip = strip,
      .grad = grad,
-     .sample = "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] {dtype = 'float32'} | "
+     .cost = cost_of_cast,
+     .sample = "F[2,3] {dtype = 'float64'} | F[4] {dtype = 'int32'} | I9[4] {dtype = 'float32'} | B[3] "
+               "{dtype = 'float32'} | "
                "F[] {dtype = 'bool'} | I9[0] {dtype = 'int8'}"},
     {0}};

@@ -1,5 +1,6 @@
-/* Derivatives of elementwise ops that are one pass: dy and the op's result y or operand x → dx. All are linear in dy; the
- * second column of the table differentiates them by the other operand, with u the gradient that comes in. */
+/* Derivatives of elementwise ops that are one pass: dy and the op's result y or operand x → dx. All are
+ * linear in dy; the second column of the table differentiates them by the other operand, with u the gradient
+ * that comes in. */
 #include "ops/support.h"
 
 static Value *plus(Graph *g, Value *x, double v) { return ops_add(g, x, ops_number(g, x, v)); }
@@ -46,65 +47,79 @@ static Value *gelu_tanh_second(Graph *g, Value *x) {
   return op2(g, "tanh_grad", sum, t);
 }
 
-/* Row, kernel, attributes, the other operand, derivative by it (NULL: none), sample, formula. s is the other operand, y the
- * result. */
-#define DERIVATIVES(X)                                                                                           \
-  X(relu, RELU, NONE, "y", NULL, "F[2,3] F[2,3]", "y > 0 ? dy : 0.")                                              \
-  X(relu6, RELU6, NONE, "y", NULL, "F[2,3] F[2,3]", "0 < y < 6 ? dy : 0.")                                        \
-  X(leaky_relu, LEAKY_RELU, SLOPE, "x", NULL, "F[2,3] F[2,3] {alpha = 0.3}", "x >= 0 ? dy : alpha dy.")           \
-  X(elu, ELU, LIMIT, "y", below_zero(g, s, times(g, u, dy)), "F[2,3] F[2,3] {alpha = 0.5}",                       \
-    "y > 0 ? dy : dy (y + alpha).")                                                                               \
-  X(selu, SELU, NONE, "y", below_zero(g, s, times(g, u, dy)), "F[2,3] F[2,3]",                                    \
-    "y > 0 ? 1.0507 dy : dy (y + 1.7581).")                                                                       \
-  X(sigmoid, SIGMOID, NONE, "y", times(g, times(g, u, dy), plus(g, ops_scale(g, s, -2), 1)), "F[2,3] F[2,3]",     \
-    "dy y (1 - y).")                                                                                              \
-  X(tanh, TANH, NONE, "y", ops_scale(g, times(g, times(g, u, dy), s), -2), "F[2,3] F[2,3]", "dy (1 - y y).")      \
-  X(softplus, SOFTPLUS, NONE, "x", op2(g, "sigmoid_grad", times(g, u, dy), op1(g, "sigmoid", s)),                 \
-    "F[2,3] F[2,3]", "dy sigmoid(x).")                                                                            \
-  X(softsign, SOFTSIGN, NONE, "x", times(g, times(g, u, dy), softsign_second(g, s)), "F[2,3] F[2,3]",             \
-    "dy / (1 + |x|)^2.")                                                                                          \
-  X(swish, SWISH, NONE, "x", times(g, times(g, u, dy), swish_second(g, s)), "F[2,3] F[2,3]",                      \
-    "dy times the derivative of x sigmoid(x).")                                                                   \
-  X(gelu, GELU, NONE, "x", times(g, times(g, u, dy), gelu_second(g, s)), "F[2,3] F[2,3]",                         \
-    "dy times the derivative of x Phi(x).")                                                                       \
-  X(gelu_tanh, GELU_TANH, NONE, "x", times(g, times(g, u, dy), gelu_tanh_second(g, s)), "F[2,3] F[2,3]",          \
-    "dy times the derivative of gelu's tanh form.")                                                               \
-  X(hard_sigmoid, HARD_SIGMOID, NONE, "x", NULL, "F[2,3] F[2,3]", "dy / 5 where the result isn't clipped.")       \
-  X(clip, CLIP, RANGE, "x", NULL, "F[2,3] F[2,3] {min = -1, max = 0.5}", "min <= x <= max ? dy : 0.")             \
-  X(sqrt, SQRT, NONE, "y", ops_neg(g, ops_div(g, times(g, u, y), s)), "F[2,3] P[2,3]", "dy / (2 y).")             \
-  X(rsqrt, RSQRT, NONE, "y", ops_scale(g, times(g, times(g, u, dy), square(g, s)), -1.5), "F[2,3] P[2,3]",        \
-    "-dy y^3 / 2.")                                                                                               \
-  X(reciprocal, RECIPROCAL, NONE, "y", ops_scale(g, times(g, times(g, u, dy), s), -2), "F[2,3] P[2,3]",           \
+/* Row, kernel, attributes, the other operand, derivative by it (NULL: none), sample, formula. s is the other
+ * operand, y the result. */
+/* clang-format off */
+#define DERIVATIVES(X)                                                                                       \
+  X(relu, RELU, NONE, "y", NULL, "F[2,3] F[2,3]", "y > 0 ? dy : 0.")                                         \
+  X(relu6, RELU6, NONE, "y", NULL, "F[2,3] F[2,3]", "0 < y < 6 ? dy : 0.")                                   \
+  X(leaky_relu, LEAKY_RELU, SLOPE, "x", NULL, "F[2,3] F[2,3] {alpha = 0.3}", "x >= 0 ? dy : alpha dy.")      \
+  X(elu, ELU, LIMIT, "y", below_zero(g, s, times(g, u, dy)), "F[2,3] F[2,3] {alpha = 0.5}",                  \
+    "y > 0 ? dy : dy (y + alpha).")                                                                          \
+  X(selu, SELU, NONE, "y", below_zero(g, s, times(g, u, dy)), "F[2,3] F[2,3]",                               \
+    "y > 0 ? 1.0507 dy : dy (y + 1.7581).")                                                                  \
+  X(sigmoid, SIGMOID, NONE, "y", times(g, times(g, u, dy), plus(g, ops_scale(g, s, -2), 1)), "F[2,3] F[2,3]",\
+    "dy y (1 - y).")                                                                                         \
+  X(tanh, TANH, NONE, "y", ops_scale(g, times(g, times(g, u, dy), s), -2), "F[2,3] F[2,3]", "dy (1 - y y).") \
+  X(softplus, SOFTPLUS, NONE, "x", op2(g, "sigmoid_grad", times(g, u, dy), op1(g, "sigmoid", s)),            \
+    "F[2,3] F[2,3]", "dy sigmoid(x).")                                                                       \
+  X(softsign, SOFTSIGN, NONE, "x", times(g, times(g, u, dy), softsign_second(g, s)), "F[2,3] F[2,3]",        \
+    "dy / (1 + |x|)^2.")                                                                                     \
+  X(swish, SWISH, NONE, "x", times(g, times(g, u, dy), swish_second(g, s)), "F[2,3] F[2,3]",                 \
+    "dy times the derivative of x sigmoid(x).")                                                              \
+  X(gelu, GELU, NONE, "x", times(g, times(g, u, dy), gelu_second(g, s)), "F[2,3] F[2,3]",                    \
+    "dy times the derivative of x Phi(x).")                                                                  \
+  X(gelu_tanh, GELU_TANH, NONE, "x", times(g, times(g, u, dy), gelu_tanh_second(g, s)), "F[2,3] F[2,3]",     \
+    "dy times the derivative of gelu's tanh form.")                                                          \
+  X(hard_sigmoid, HARD_SIGMOID, NONE, "x", NULL, "F[2,3] F[2,3]", "dy / 5 where the result isn't clipped.")  \
+  X(clip, CLIP, RANGE, "x", NULL, "F[2,3] F[2,3] {min = -1, max = 0.5}", "min <= x <= max ? dy : 0.")        \
+  X(sqrt, SQRT, NONE, "y", ops_neg(g, ops_div(g, times(g, u, y), s)), "F[2,3] P[2,3]", "dy / (2 y).")        \
+  X(rsqrt, RSQRT, NONE, "y", ops_scale(g, times(g, times(g, u, dy), square(g, s)), -1.5), "F[2,3] P[2,3]",   \
+    "-dy y^3 / 2.")                                                                                          \
+  X(reciprocal, RECIPROCAL, NONE, "y", ops_scale(g, times(g, times(g, u, dy), s), -2), "F[2,3] P[2,3]",      \
     "-dy y^2.")
+/* clang-format on */
 
-#define NONE {0}
-#define SLOPE {"alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0"}
-#define LIMIT {"alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x"}
-#define RANGE {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, {"max", ATTR_FLOAT, NULL, NULL, "the greatest"}
+#define NONE \
+  { 0 }
+#define SLOPE \
+  { "alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0" }
+#define LIMIT \
+  { "alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x" }
+#define RANGE \
+  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, { "max", ATTR_FLOAT, NULL, NULL, "the greatest" }
 
 static void parameters(const Node *n, double p[4]) {
   for (int i = 0; i < op_attr_count(n->op); i++) p[i] = n->attr[i].f;
 }
 
-#define ROW(id, kernel_id, attributes, other, derivative, samples, text)                  \
-  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {               \
-    *kernel = EW_##kernel_id##_GRAD;                                                      \
-    parameters(n, p);                                                                     \
-  }                                                                                       \
-  static void grad_##id(Graph *g, const Node *n, Value *const *du, Value **dx) {          \
-    Value *u = du[0], *dy = n->in[0], *s = n->in[1], *y = &n->out[0];                     \
-    (void)dy, (void)s, (void)y;                                                           \
-    dx[0] = again(g, n, u);                                                               \
-    dx[1] = derivative;                                                                   \
+#define ROW(id, kernel_id, attributes, other, derivative, samples, text)         \
+  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {      \
+    *kernel = EW_##kernel_id##_GRAD;                                             \
+    parameters(n, p);                                                            \
+  }                                                                              \
+  static void grad_##id(Graph *g, const Node *n, Value *const *du, Value **dx) { \
+    Value *u = du[0], *dy = n->in[0], *s = n->in[1], *y = &n->out[0];            \
+    (void)dy, (void)s, (void)y;                                                  \
+    dx[0] = again(g, n, u);                                                      \
+    dx[1] = derivative;                                                          \
   }
 DERIVATIVES(ROW)
 #undef ROW
 
 const OpDef ops_derivative[] = {
-#define ROW(id, kernel_id, attributes, other, derivative, samples, text)                                       \
-  {.name = #id "_grad", .summary = text, .shapes = "any, the same → the same", .inputs = {"dy", other},        \
-   .traits = ELEMENTWISE | INTERNAL | IN_PLACE(0) | IN_PLACE(1), .infer = infer_float_pair,                    \
-   .strip = strip_##id, .grad = grad_##id, .attrs = {attributes}, .sample = samples},
+#define ROW(id, kernel_id, attributes, other, derivative, samples, text) \
+  {.name = #id "_grad",                                                  \
+   .summary = text,                                                      \
+   .shapes = "any, the same → the same",                                 \
+   .inputs = {"dy", other},                                              \
+   .traits = ELEMENTWISE | INTERNAL | IN_PLACE(0) | IN_PLACE(1),         \
+   .infer = infer_float_pair,                                            \
+   .strip = strip_##id,                                                  \
+   .grad = grad_##id,                                                    \
+   .cost = cost_of_elementwise,                                          \
+   .attrs = {attributes},                                                \
+   .sample = samples},
     DERIVATIVES(ROW)
 #undef ROW
-    {0}};
+        {0}};

@@ -3,7 +3,7 @@
 enum { ROW_DEQUEUE, ROW_ENQUEUE, ROW_HOST };
 
 static Status eval_host(const Call *c) {
-  HostFunction *f = (HostFunction *)c->attr[0].object;
+  HostOp *f = (HostOp *)c->attr[0].object;
   return f->call(f, c);
 }
 
@@ -39,7 +39,7 @@ Node *feed_dequeue(Graph *g, Feed *f) { return feed_node(g, ROW_DEQUEUE, &f->obj
 Node *outlet_enqueue(Graph *g, Outlet *o, Value *const *in, int count) {
   return feed_node(g, ROW_ENQUEUE, &o->object, in, count, 0, NULL);
 }
-Node *host_call(Graph *g, HostFunction *f, Value *const *in, int count) {
+Node *host_op(Graph *g, HostOp *f, Value *const *in, int count) {
   return feed_node(g, ROW_HOST, &f->object, in, count, f->out_count, f->out_type);
 }
 bool node_is_dequeue(const Node *n) { return n->op == &ops_feed[ROW_DEQUEUE]; }

@@ -20,18 +20,18 @@ struct Outlet {
 };
 
 /* A function on the host, called in the middle of a program. */
-typedef struct HostFunction HostFunction;
-struct HostFunction {
+typedef struct HostOp HostOp;
+struct HostOp {
   Object object;
   int out_count;
   const Type *out_type;
-  Status (*call)(HostFunction *f, const Call *c);
+  Status (*call)(HostOp *f, const Call *c);
 };
 
 /* Append the node; the infeed's outputs are its components. */
 Node *feed_dequeue(Graph *g, Feed *f);
 Node *outlet_enqueue(Graph *g, Outlet *o, Value *const *in, int count);
-Node *host_call(Graph *g, HostFunction *f, Value *const *in, int count);
+Node *host_op(Graph *g, HostOp *f, Value *const *in, int count);
 extern const OpDef ops_feed[];
 bool node_is_dequeue(const Node *n);
 bool node_is_enqueue(const Node *n);

@@ -2,12 +2,11 @@
 #include <string.h>
 
 #include "ops/nn.h"
+#include "target/cost.h"
 
 enum { LABELS, LOGITS }; /* operands, in the original's order */
 enum { LOSS, SLOPE };    /* results; the slope is for the gradient */
 enum { ROWS_GRAIN = 8192 };
-
-static int64_t row_length(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
 
 /* Outputs: losses [rows], slopes like the logits. */
 static void set_outputs(Node *n) {
@@ -19,7 +18,7 @@ static void set_outputs(Node *n) {
 
 static Status want_classes(Error *e, const Type *logits) {
   char text[TYPE_TEXT];
-  if (logits->rank == 0 || row_length(logits) == 0)
+  if (logits->rank == 0 || nn_last(logits) == 0)
     return fail(e, ERR_INVALID_ARGUMENT, "logits must have classes in their last axis, got %s", shape_text(logits, text));
   return OK;
 }
@@ -70,11 +69,11 @@ DENSE(double, F64)
 
 static Status inner_dense(const Call *c) {
   const Type *t = c->in_type[LOGITS];
-  Dense d = {c, row_length(t)};
+  Dense d = {c, nn_last(t)};
   parallel_for(c, type_count(t) / d.n, ROWS_GRAIN / d.n, t->dtype == F64 ? dense_F64 : dense_F32, &d);
   return OK;
 }
-static Status eval_dense(const Call *c) { return nn_wide(c, inner_dense); }
+static Status eval_dense(const Call *c) { return eval_wide(c, inner_dense); }
 
 static Value *trailing_one(Graph *g, Value *x) {
   if (!x) return NULL;
@@ -150,17 +149,17 @@ static const int32_t *labels_of(const Call *c) {
 
 static Status inner_sparse(const Call *c) {
   const Type *t = c->in_type[LOGITS];
-  Sparse s = {c, labels_of(c), row_length(t), dtype_size(t->dtype), t->dtype};
+  Sparse s = {c, labels_of(c), nn_last(t), dtype_size(t->dtype), t->dtype};
   parallel_for(c, type_count(c->in_type[LABELS]), ROWS_GRAIN / s.n, sparse_rows, &s);
   return OK;
 }
-static Status eval_sparse(const Call *c) { return nn_wide(c, inner_sparse); }
+static Status eval_sparse(const Call *c) { return eval_wide(c, inner_sparse); }
 
 static size_t scratch_sparse(const Node *n) {
   const Type *labels = &n->in[LABELS]->type;
-  return nn_wide_scratch(n, labels->dtype == I32 ? 0 : (size_t)type_count(labels) * sizeof(int32_t));
+  return wide_scratch(n, labels->dtype == I32 ? 0 : (size_t)type_count(labels) * sizeof(int32_t));
 }
-static size_t scratch_none(const Node *n) { return nn_wide_scratch(n, 0); }
+static size_t scratch_none(const Node *n) { return wide_scratch(n, 0); }
 
 static void grad_sparse(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *logits = n->in[LOGITS];
@@ -206,7 +205,7 @@ static Status inner_sigmoid(const Call *c) {
   parallel_for(c, type_count(c->in_type[LOGITS]), ROWS_GRAIN, sigmoid_block, (void *)(uintptr_t)c);
   return OK;
 }
-static Status eval_sigmoid(const Call *c) { return nn_wide(c, inner_sigmoid); }
+static Status eval_sigmoid(const Call *c) { return eval_wide(c, inner_sigmoid); }
 
 static void grad_sigmoid(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];
@@ -236,22 +235,33 @@ static void grad_bias(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[1] = ops_sum_to(g, dy[0], &n->in[1]->type);
 }
 
+static void cost(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[LOGITS]->type;
+  *c = cost_cross_entropy(t, x->dtype, type_count(x) / most(nn_last(x), 1), nn_last(x), false);
+}
+
+static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[LOGITS]->type;
+  double cycles = cost_vector_cycles("nn.softplus", x->dtype) + cost_vector_cycles("mul", x->dtype) + cost_vector_cycles("sub", x->dtype);
+  *c = cost_elementwise(t, x->dtype, type_count(x), 2, cycles);
+}
+
 const OpDef ops_loss[] = {
   {.name = "nn.softmax_cross_entropy_with_logits",
    .summary = "Minus the sum over the last axis of labels times log softmax of logits.",
    .shapes = "[…, n], […, n] → […]", .inputs = {"labels", "logits"}, .outputs = 2, .visible_outputs = 1,
-   .infer = infer_dense, .eval = eval_dense, .scratch = scratch_none, .grad = grad_dense,
+   .infer = infer_dense, .eval = eval_dense, .cost = cost, .scratch = scratch_none, .grad = grad_dense,
    .sample = "P[3,4] F[3,4] | P[2,3,4] F[2,3,4]"},
   {.name = "nn.sparse_softmax_cross_entropy_with_logits",
    .summary = "Minus the log softmax of logits at each row's label. A label that is no class gives NaN.",
    .shapes = "[…], […, n] → […]", .inputs = {"labels", "logits"}, .outputs = 2, .visible_outputs = 1,
-   .infer = infer_sparse, .eval = eval_sparse, .scratch = scratch_sparse, .grad = grad_sparse,
+   .infer = infer_sparse, .eval = eval_sparse, .cost = cost, .scratch = scratch_sparse, .grad = grad_sparse,
    .sample = "I4[3] F[3,4] | I3[2,2] F[2,2,3]"},
   {.name = "nn.sigmoid_cross_entropy_with_logits",
    .summary = "max(x, 0) - x z + log(1 + e^-|x|) for logits x and labels z, element by element.",
    .shapes = "any, the same → the same", .inputs = {"labels", "logits"}, .infer = infer_sigmoid,
-   .eval = eval_sigmoid, .scratch = scratch_none, .grad = grad_sigmoid, .sample = "P[3,4] F[3,4]"},
+   .eval = eval_sigmoid, .cost = cost_sigmoid, .scratch = scratch_none, .grad = grad_sigmoid, .sample = "P[3,4] F[3,4]"},
   {.name = "nn.bias_add", .summary = "x + bias, the bias along the last axis.", .shapes = "[…, n], [n] → […, n]",
-   .inputs = {"x", "bias"}, .traits = ELEMENTWISE | IN_PLACE(0), .infer = infer_bias, .strip = strip_bias,
+   .inputs = {"x", "bias"}, .traits = ELEMENTWISE | IN_PLACE(0), .infer = infer_bias, .strip = strip_bias, .cost = cost_of_elementwise,
    .grad = grad_bias, .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
   {0}};

@@ -34,98 +34,6 @@ void *room_take(Room *r, size_t bytes) {
   return piece;
 }
 
-/* ---- float16 and bfloat16 ---- */
-
-static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
-
-static void *take_wide(Room *r, const Type *t) { return room_take(r, (size_t)type_count(t) * sizeof(float)); }
-
-static void take_all(Room *r, const Node *n) {
-  for (int i = 0; i < n->in_count; i++)
-    if (is_narrow(n->in[i]->type.dtype)) take_wide(r, &n->in[i]->type);
-  for (int i = 0; i < n->out_count; i++)
-    if (is_narrow(n->out[i].type.dtype)) take_wide(r, &n->out[i].type);
-}
-
-size_t nn_wide_scratch(const Node *n, size_t inner_bytes) {
-  Room r = {0};
-  take_all(&r, n);
-  return r.used + inner_bytes;
-}
-
-enum { CONVERT_GRAIN = 16384, MAX_WIDE = 16 };
-
-typedef struct Conversion {
-  const Call *call;
-  const char *from;
-  char *to;
-  Dtype narrow;
-  int output; /* -1: an operand is widened */
-} Conversion;
-
-static void convert(void *context, int64_t begin, int64_t end) {
-  const Conversion *v = context;
-  const Kernels *k = v->call->kernels;
-  if (v->output < 0) {
-    k->cast[v->narrow][F32]((const void *[]){v->from + begin * 2}, 0, v->to + begin * 4, end - begin, NULL);
-  } else if (v->narrow == BF16) {
-    k->cast[F32][BF16]((const void *[]){v->from + begin * 4}, 0, v->to + begin * 2, end - begin, NULL);
-  } else {
-    RngKey key = v->call->rng;
-    key.step += (uint64_t)v->output << 48; /* each output draws its own numbers */
-    narrow_f16((const float *)(const void *)v->from + begin, (f16 *)(void *)v->to + begin, end - begin, v->call->numerics,
-               &key, (uint64_t)begin);
-  }
-}
-
-static void convert_all(const Call *c, const Type *t, const void *from, void *to, int output) {
-  Conversion v = {c, from, to, t->dtype, output};
-  parallel_for(c, type_count(t), CONVERT_GRAIN, convert, &v);
-}
-
-Status nn_wide(const Call *c, Status (*inner)(const Call *c)) {
-  bool narrow = false;
-  for (int i = 0; i < c->in_count; i++) narrow |= is_narrow(c->in_type[i]->dtype);
-  for (int i = 0; i < c->out_count; i++) narrow |= is_narrow(c->out_type[i]->dtype);
-  if (!narrow) return inner(c);
-  const void *in[MAX_INPUTS];
-  void *out[MAX_OUTPUTS];
-  Type types[MAX_WIDE];
-  const Type *in_type[MAX_INPUTS], *out_type[MAX_OUTPUTS];
-  int type_used = 0;
-  Room room = {c->scratch, 0};
-  for (int i = 0; i < c->in_count; i++) {
-    in[i] = c->in[i];
-    in_type[i] = c->in_type[i];
-    if (!is_narrow(c->in_type[i]->dtype)) continue;
-    void *wide = take_wide(&room, c->in_type[i]);
-    convert_all(c, c->in_type[i], c->in[i], wide, -1);
-    in[i] = wide;
-    types[type_used] = *c->in_type[i];
-    types[type_used].dtype = F32;
-    in_type[i] = &types[type_used++];
-  }
-  for (int i = 0; i < c->out_count; i++) {
-    out[i] = c->out[i];
-    out_type[i] = c->out_type[i];
-    if (!is_narrow(c->out_type[i]->dtype)) continue;
-    out[i] = take_wide(&room, c->out_type[i]);
-    types[type_used] = *c->out_type[i];
-    types[type_used].dtype = F32;
-    out_type[i] = &types[type_used++];
-  }
-  Call wide = *c;
-  wide.in = in;
-  wide.out = out;
-  wide.in_type = in_type;
-  wide.out_type = out_type;
-  wide.scratch = (char *)c->scratch + room.used;
-  Status s = inner(&wide);
-  for (int i = 0; s == OK && i < c->out_count; i++)
-    if (is_narrow(c->out_type[i]->dtype)) convert_all(c, c->out_type[i], out[i], c->out[i], i);
-  return s;
-}
-
 /* ---- infer ---- */
 
 static const char *input_name(const Node *n, int i, char buffer[40]) {
@@ -163,7 +71,7 @@ static bool is_outer_one(const Attr *a, int rank) {
   return a->ints.n == rank + 2 && a->ints.v[0] == 1 && a->ints.v[rank + 1] == 1;
 }
 
-Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t least, const int64_t *absent,
+Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest, const int64_t *absent,
                   int64_t out[SPATIAL]) {
   for (int i = 0; i < SPATIAL; i++) out[i] = 1;
   int skip = SPATIAL - rank;
@@ -177,8 +85,8 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t l
     return fail(e, ERR_VALUE, "%s must be one integer or %d of them, got %d", what, rank, a->ints.n);
   for (int i = 0; i < rank; i++) {
     int64_t x = v[n == 1 ? 0 : i];
-    if (x < least || x > INT32_MAX)
-      return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)least, (long long)x);
+    if (x < smallest || x > INT32_MAX)
+      return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)smallest, (long long)x);
     out[skip + i] = x;
   }
   return OK;
@@ -211,13 +119,11 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
 
 /* ---- words for gradients ---- */
 
-Value *nn_like(Graph *g, double value, const Value *like) {
-  return like ? ops_broadcast(g, graph_number(g, like->type.dtype, value), &like->type) : NULL;
-}
-
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count) {
   if (!x) return NULL;
   double n = 1;
   for (int i = 0; i < count; i++) n *= (double)x->type.shape[axes[i]];
   return ops_scale(g, ops_sum(g, x, axes, count, true), n > 0 ? 1 / n : 0);
 }
+
+Value *nn_plus(Graph *g, Value *a, Value *b) { return a && b ? ops_add(g, a, b) : a ? a : b; }

@@ -1,7 +1,7 @@
-/* What the rows of neural networks share: private scratch for parallel chunks, narrow floats through float32, windows. */
+/* What the rows of neural networks share: private scratch for parallel chunks, windows. */
 #ifndef IPULUA_OPS_NN_H
 #define IPULUA_OPS_NN_H
-#include "ops/ops.h"
+#include "ops/support.h"
 
 /* ---- parallel chunks with scratch ---- */
 
@@ -16,16 +16,6 @@ typedef struct Room {
   size_t used;
 } Room;
 void *room_take(Room *r, size_t bytes);
-
-/* ---- float16 and bfloat16 ---- */
-
-/* What arithmetic is done in: float32 for the narrow ones. */
-static inline Dtype nn_compute(Dtype d) { return d == F16 || d == BF16 ? F32 : d; }
-static inline size_t nn_size(Dtype d) { return dtype_size(nn_compute(d)); }
-/* Run inner on float32 copies of narrow operands and round its results; anything else goes straight through. The scratch of
- * the row is nn_wide_scratch(n, what inner needs). */
-Status nn_wide(const Call *c, Status (*inner)(const Call *c));
-size_t nn_wide_scratch(const Node *n, size_t inner_bytes);
 
 /* ---- infer ---- */
 
@@ -44,14 +34,18 @@ typedef struct Window {
   int64_t kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL]; /* pad: in front */
   int64_t in[SPATIAL], out[SPATIAL];
 } Window;
-/* A list of one extent for each spatial dimension, or one for all; at least `least`. Lists of rank + 2 extents, whose first and
+/* A list of one extent for each spatial dimension, or one for all; at least `smallest`. Lists of rank + 2 extents, whose first and
  * last are 1, are taken too. absent: what a missing attribute means. */
-Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t least, const int64_t *absent, int64_t out[SPATIAL]);
+Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest, const int64_t *absent, int64_t out[SPATIAL]);
 /* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL". */
 Status nn_window(Error *e, const Attr *padding, Window *w);
 
+/* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
+static inline Dtype nn_partials(const Node *n) { return n->place.half_partials > 0 ? F16 : F32; }
+static inline int64_t nn_last(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
+
 /* ---- words for gradients ---- */
 
-Value *nn_like(Graph *g, double value, const Value *like); /* filled */
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count); /* keeps dims */
+Value *nn_plus(Graph *g, Value *a, Value *b); /* either may be NULL: no gradient */
 #endif

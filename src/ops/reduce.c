@@ -4,7 +4,7 @@
 
 #include "ops/support.h"
 
-enum { AXIS, KEEPDIMS };                  /* attributes of reductions */
+enum { AXIS, KEEPDIMS };                       /* attributes of reductions */
 enum { RUN_AXIS, RUN_EXCLUSIVE, RUN_REVERSE }; /* attributes of cumsum and cumprod */
 
 /* ---- infer ---- */
@@ -32,7 +32,8 @@ static Status infer_any(Error *e, Node *n) {
 }
 
 static Status infer_numbers(Error *e, Node *n) {
-  if (n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool; ipu.cast it, or use reduce_any, reduce_all");
+  if (n->in[0]->type.dtype == BOOL)
+    return fail(e, ERR_TYPE, "wants numbers, got bool; ipu.cast it, or use reduce_any, reduce_all");
   return infer_any(e, n);
 }
 
@@ -42,7 +43,8 @@ static Status infer_floats(Error *e, Node *n) {
 }
 
 static Status infer_bools(Error *e, Node *n) {
-  if (n->in[0]->type.dtype != BOOL) return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+  if (n->in[0]->type.dtype != BOOL)
+    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_any(e, n);
 }
 
@@ -75,11 +77,11 @@ static size_t own_bytes(const Node *n) {
 }
 static size_t scratch_plain(const Node *n) { return wide_scratch(n, own_bytes(n)); }
 
-#define PLAIN(id, kind)                                            \
-  static Status body_##id(const Call *c) {                         \
-    reduce_node(c, REDUCE_##kind, c->in[0], c->out[0], c->scratch);      \
-    return OK;                                                     \
-  }                                                                \
+#define PLAIN(id, kind)                                             \
+  static Status body_##id(const Call *c) {                          \
+    reduce_node(c, REDUCE_##kind, c->in[0], c->out[0], c->scratch); \
+    return OK;                                                      \
+  }                                                                 \
   static Status eval_##id(const Call *c) { return eval_wide(c, body_##id); }
 PLAIN(sum, SUM)
 PLAIN(max, MAX)
@@ -95,9 +97,11 @@ static Status body_mean(const Call *c) {
 }
 static Status eval_mean(const Call *c) { return eval_wide(c, body_mean); }
 
-/* Scratch of rows in two passes: [kept] of the first, [x] of what the second one reduces, then the reductions' own. */
+/* Scratch of rows in two passes: [kept] of the first, [x] of what the second one reduces, then the
+ * reductions' own. */
 static size_t scratch_two_passes(const Node *n) {
-  return wide_scratch(n, round_to_line(compute_bytes(&n->out[0].type)) + round_to_line(compute_bytes(&n->in[0]->type)) + own_bytes(n));
+  return wide_scratch(n, round_to_line(compute_bytes(&n->out[0].type)) +
+                             round_to_line(compute_bytes(&n->in[0]->type)) + own_bytes(n));
 }
 
 static Type kept_type(const Call *c) {
@@ -110,10 +114,12 @@ static Status body_variance(const Call *c) {
   const Type *x = c->in_type[0], *y = c->out_type[0];
   Type kept = kept_type(c);
   double n = (double)reduced_count(c->node);
-  char *mean = c->scratch, *square = mean + round_to_line(type_bytes(y)), *rest = square + round_to_line(type_bytes(x));
+  char *mean = c->scratch, *square = mean + round_to_line(type_bytes(y)),
+       *rest = square + round_to_line(type_bytes(x));
   reduce_node(c, REDUCE_SUM, c->in[0], mean, rest);
   apply_number(c, EW_DIV, y, mean, n);
-  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], mean}, x, square, NULL);
+  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], mean}, x,
+             square, NULL);
   reduce_node(c, REDUCE_SUM, square, c->out[0], rest);
   apply_number(c, EW_DIV, y, c->out[0], n);
   return OK;
@@ -136,7 +142,8 @@ static void replace_infinite(Dtype d, void *x, int64_t n) {
 static Status body_logsumexp(const Call *c) {
   const Type *x = c->in_type[0], *y = c->out_type[0];
   Type kept = kept_type(c);
-  char *shift = c->scratch, *e = shift + round_to_line(type_bytes(y)), *rest = e + round_to_line(type_bytes(x));
+  char *shift = c->scratch, *e = shift + round_to_line(type_bytes(y)),
+       *rest = e + round_to_line(type_bytes(x));
   reduce_node(c, REDUCE_MAX, c->in[0], shift, rest);
   replace_infinite(y->dtype, shift, type_count(y));
   run_kernel(c, EW_SUB, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], shift}, x, e, NULL);
@@ -151,7 +158,9 @@ static Status eval_logsumexp(const Call *c) { return eval_wide(c, body_logsumexp
 /* ---- gradients ---- */
 
 /* A value of the result's shape, with the reduced axes as 1. */
-static Value *keep(Graph *g, const Node *n, Value *v) { return ops_unreduce(g, v, &n->in[0]->type, &n->attr[AXIS]); }
+static Value *keep(Graph *g, const Node *n, Value *v) {
+  return ops_unreduce(g, v, &n->in[0]->type, &n->attr[AXIS]);
+}
 
 static Value *mean_kept(Graph *g, const Node *n) {
   Attr attrs[] = {n->attr[AXIS], attr_bool(true)};
@@ -226,8 +235,11 @@ static Status infer_position(Error *e, Node *n) {
   n->attr[0].i = axis;
   n->out[0].type = type_reduced(x, 1, &axis, false);
   n->out[0].type.dtype = I32;
-  if (x->shape[axis] == 0) return fail(e, ERR_VALUE, "nothing to choose from along axis %d of %s", axis, shape_text(x, text));
-  return x->shape[axis] <= INT32_MAX ? OK : fail(e, ERR_VALUE, "axis %d of %s is too long", axis, shape_text(x, text));
+  if (x->shape[axis] == 0)
+    return fail(e, ERR_VALUE, "nothing to choose from along axis %d of %s", axis, shape_text(x, text));
+  return x->shape[axis] <= INT32_MAX
+             ? OK
+             : fail(e, ERR_VALUE, "axis %d of %s is too long", axis, shape_text(x, text));
 }
 
 typedef struct Positions {
@@ -237,23 +249,26 @@ typedef struct Positions {
 } Positions;
 
 /* The first of equals; NaN beats all. Walks rows, so that inner elements are read in order. */
-#define POSITION(id, T, better)                                                                  \
-  static void find_##id(void *context, int64_t begin, int64_t end) {                             \
-    const Positions *p = context;                                                                \
-    int64_t inner = p->shape.inner;                                                              \
-    for (int64_t o = begin; o < end; o++) {                                                      \
-      const T *x = (const T *)p->x + o * p->shape.extent * inner;                                \
-      int32_t *y = p->y + o * inner;                                                             \
-      memset(y, 0, (size_t)inner * sizeof *y);                                                   \
-      for (int64_t k = 1; k < p->shape.extent; k++)                                              \
-        for (int64_t i = 0; i < inner; i++) {                                                    \
-          T a = x[k * inner + i], b = x[y[i] * inner + i];                                       \
-          if (better) y[i] = (int32_t)k;                                                         \
-        }                                                                                        \
-    }                                                                                            \
+#define POSITION(id, T, better)                                      \
+  static void find_##id(void *context, int64_t begin, int64_t end) { \
+    const Positions *p = context;                                    \
+    int64_t inner = p->shape.inner;                                  \
+    for (int64_t o = begin; o < end; o++) {                          \
+      const T *x = (const T *)p->x + o * p->shape.extent * inner;    \
+      int32_t *y = p->y + o * inner;                                 \
+      memset(y, 0, (size_t)inner * sizeof *y);                       \
+      for (int64_t k = 1; k < p->shape.extent; k++)                  \
+        for (int64_t i = 0; i < inner; i++) {                        \
+          T a = x[k * inner + i], b = x[y[i] * inner + i];           \
+          if (better) y[i] = (int32_t)k;                             \
+        }                                                            \
+    }                                                                \
   }
-#define POSITIONS(id, T) POSITION(max_##id, T, a > b || (a != a && b == b)) POSITION(min_##id, T, a < b || (a != a && b == b))
-#define POSITION_TYPES(X) X(f32, F32, float) X(f64, F64, double) X(i8, I8, int8_t) X(u8, U8, uint8_t) X(i32, I32, int32_t) X(i64, I64, int64_t)
+#define POSITIONS(id, T) \
+  POSITION(max_##id, T, a > b || (a != a && b == b)) POSITION(min_##id, T, a < b || (a != a && b == b))
+#define POSITION_TYPES(X) \
+  X(f32, F32, float)      \
+  X(f64, F64, double) X(i8, I8, int8_t) X(u8, U8, uint8_t) X(i32, I32, int32_t) X(i64, I64, int64_t)
 #define X(id, d, T) POSITIONS(id, T)
 POSITION_TYPES(X)
 #undef X
@@ -262,7 +277,8 @@ typedef void (*FindPositions)(void *, int64_t, int64_t);
 
 static Status find_positions(const Call *c, const FindPositions *find) {
   Positions p = {c->in[0], c->out[0], around_axis(c->in_type[0], (int)c->attr[0].i)};
-  parallel_for(c, p.shape.outer, (1 << 14) / most(p.shape.extent * p.shape.inner, 1), find[c->in_type[0]->dtype], &p);
+  parallel_for(c, p.shape.outer, (1 << 14) / most(p.shape.extent * p.shape.inner, 1),
+               find[c->in_type[0]->dtype], &p);
   return OK;
 }
 
@@ -304,27 +320,28 @@ enum { RUN_COLUMNS = 64 }; /* side by side */
 static int64_t along(const Running *r, int64_t k) { return r->reverse ? r->shape.extent - 1 - k : k; }
 
 /* Columns [first, first + columns) of one outer block; A is the type that accumulates. */
-#define RUNNING(id, T, A)                                                                              \
-  static void run_columns_##id(const Running *r, const T *x, T *y, int64_t columns) {                  \
-    A sum[RUN_COLUMNS];                                                                                \
-    int64_t inner = r->shape.inner;                                                                    \
-    for (int64_t i = 0; i < columns; i++) sum[i] = r->product;                                         \
-    for (int64_t k = 0; k < r->shape.extent; k++) {                                                    \
-      const T *from = x + along(r, k) * inner;                                                         \
-      T *to = y + along(r, k) * inner;                                                                 \
-      for (int64_t i = 0; i < columns; i++) {                                                          \
-        A next = r->product ? sum[i] * (A)from[i] : sum[i] + (A)from[i];                               \
-        to[i] = (T)(r->exclusive ? sum[i] : next);                                                     \
-        sum[i] = next;                                                                                 \
-      }                                                                                                \
-    }                                                                                                  \
-  }                                                                                                    \
-  static void run_##id(void *context, int64_t begin, int64_t end) {                                    \
-    const Running *r = context;                                                                        \
-    int64_t inner = r->shape.inner, block = r->shape.extent * inner;                                   \
-    for (int64_t o = begin; o < end; o++)                                                              \
-      for (int64_t i = 0; i < inner; i += RUN_COLUMNS)                                                 \
-        run_columns_##id(r, (const T *)r->x + o * block + i, (T *)r->y + o * block + i, least(RUN_COLUMNS, inner - i)); \
+#define RUNNING(id, T, A)                                                               \
+  static void run_columns_##id(const Running *r, const T *x, T *y, int64_t columns) {   \
+    A sum[RUN_COLUMNS];                                                                 \
+    int64_t inner = r->shape.inner;                                                     \
+    for (int64_t i = 0; i < columns; i++) sum[i] = r->product;                          \
+    for (int64_t k = 0; k < r->shape.extent; k++) {                                     \
+      const T *from = x + along(r, k) * inner;                                          \
+      T *to = y + along(r, k) * inner;                                                  \
+      for (int64_t i = 0; i < columns; i++) {                                           \
+        A next = r->product ? sum[i] * (A)from[i] : sum[i] + (A)from[i];                \
+        to[i] = (T)(r->exclusive ? sum[i] : next);                                      \
+        sum[i] = next;                                                                  \
+      }                                                                                 \
+    }                                                                                   \
+  }                                                                                     \
+  static void run_##id(void *context, int64_t begin, int64_t end) {                     \
+    const Running *r = context;                                                         \
+    int64_t inner = r->shape.inner, block = r->shape.extent * inner;                    \
+    for (int64_t o = begin; o < end; o++)                                               \
+      for (int64_t i = 0; i < inner; i += RUN_COLUMNS)                                  \
+        run_columns_##id(r, (const T *)r->x + o * block + i, (T *)r->y + o * block + i, \
+                         least(RUN_COLUMNS, inner - i));                                \
   }
 RUNNING(f32, float, double)
 RUNNING(f64, double, double)
@@ -335,8 +352,11 @@ RUNNING(i64, int64_t, uint64_t)
 
 static Running running_of(const Call *c, int operand) {
   const Attr *a = c->attr;
-  return (Running){.x = c->in[operand], .y = c->out[0], .shape = around_axis(c->in_type[operand], (int)a[RUN_AXIS].i),
-                   .exclusive = a[RUN_EXCLUSIVE].i, .reverse = a[RUN_REVERSE].i};
+  return (Running){.x = c->in[operand],
+                   .y = c->out[0],
+                   .shape = around_axis(c->in_type[operand], (int)a[RUN_AXIS].i),
+                   .exclusive = a[RUN_EXCLUSIVE].i,
+                   .reverse = a[RUN_REVERSE].i};
 }
 
 static Status run_running(const Call *c, bool product) {
@@ -344,7 +364,8 @@ static Status run_running(const Call *c, bool product) {
       [F32] = run_f32, [F64] = run_f64, [I8] = run_i8, [U8] = run_u8, [I32] = run_i32, [I64] = run_i64};
   Running r = running_of(c, 0);
   r.product = product;
-  parallel_for(c, r.shape.outer, (1 << 14) / most(r.shape.extent * r.shape.inner, 1), run[c->in_type[0]->dtype], &r);
+  parallel_for(c, r.shape.outer, (1 << 14) / most(r.shape.extent * r.shape.inner, 1),
+               run[c->in_type[0]->dtype], &r);
   return OK;
 }
 static Status body_cumsum(const Call *c) { return run_running(c, false); }
@@ -361,32 +382,32 @@ static void grad_cumprod(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   dx[0] = op_with(g, "cumprod_grad", (Value *[]){dy[0], n->in[0]}, 2, n->attr);
 }
 
-/* dx[i] is the product of what stands before i times a sum over what stands behind, made backwards without dividing:
- * t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i + 1 only). */
-#define PRODUCT_GRAD(id, T)                                                                              \
-  static void product_grad_##id(const Running *r, const T *dy, const T *x, T *dx) {                      \
-    int64_t inner = r->shape.inner, extent = r->shape.extent;                                            \
-    double before = 1, t = 0;                                                                            \
-    for (int64_t k = 0; k < extent; k++) {                                                               \
-      int64_t at = along(r, k) * inner;                                                                  \
-      dx[at] = (T)before;                                                                                \
-      before *= (double)x[at];                                                                           \
-    }                                                                                                    \
-    for (int64_t k = extent - 1; k >= 0; k--) {                                                          \
-      int64_t at = along(r, k) * inner;                                                                  \
-      double here = (double)dy[at] + t;                                                                  \
-      dx[at] = (T)((double)dx[at] * (r->exclusive ? t : here));                                          \
-      t = r->exclusive ? (double)dy[at] + (double)x[at] * t : (double)x[at] * here;                      \
-    }                                                                                                    \
-  }                                                                                                      \
-  static void product_grads_##id(void *context, int64_t begin, int64_t end) {                            \
-    const Running *r = context;                                                                          \
-    int64_t inner = r->shape.inner, block = r->shape.extent * inner;                                     \
-    for (int64_t o = begin; o < end; o++)                                                                \
-      for (int64_t i = 0; i < inner; i++) {                                                              \
-        int64_t at = o * block + i;                                                                      \
-        product_grad_##id(r, (const T *)r->dy + at, (const T *)r->x + at, (T *)r->y + at);               \
-      }                                                                                                  \
+/* dx[i] is the product of what stands before i times a sum over what stands behind, made backwards without
+ * dividing: t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i + 1 only). */
+#define PRODUCT_GRAD(id, T)                                                                \
+  static void product_grad_##id(const Running *r, const T *dy, const T *x, T *dx) {        \
+    int64_t inner = r->shape.inner, extent = r->shape.extent;                              \
+    double before = 1, t = 0;                                                              \
+    for (int64_t k = 0; k < extent; k++) {                                                 \
+      int64_t at = along(r, k) * inner;                                                    \
+      dx[at] = (T)before;                                                                  \
+      before *= (double)x[at];                                                             \
+    }                                                                                      \
+    for (int64_t k = extent - 1; k >= 0; k--) {                                            \
+      int64_t at = along(r, k) * inner;                                                    \
+      double here = (double)dy[at] + t;                                                    \
+      dx[at] = (T)((double)dx[at] * (r->exclusive ? t : here));                            \
+      t = r->exclusive ? (double)dy[at] + (double)x[at] * t : (double)x[at] * here;        \
+    }                                                                                      \
+  }                                                                                        \
+  static void product_grads_##id(void *context, int64_t begin, int64_t end) {              \
+    const Running *r = context;                                                            \
+    int64_t inner = r->shape.inner, block = r->shape.extent * inner;                       \
+    for (int64_t o = begin; o < end; o++)                                                  \
+      for (int64_t i = 0; i < inner; i++) {                                                \
+        int64_t at = o * block + i;                                                        \
+        product_grad_##id(r, (const T *)r->dy + at, (const T *)r->x + at, (T *)r->y + at); \
+      }                                                                                    \
   }
 PRODUCT_GRAD(f32, float)
 PRODUCT_GRAD(f64, double)
@@ -405,8 +426,8 @@ static Status body_cumprod_grad(const Call *c) {
 }
 static Status eval_cumprod_grad(const Call *c) { return eval_wide(c, body_cumprod_grad); }
 
-/* With y = cumprod(x) the row is cumsum'(dy y) / x, cumsum' running the other way; differentiated in that form, which wants
- * x without zeros. */
+/* With y = cumprod(x) the row is cumsum'(dy y) / x, cumsum' running the other way; differentiated in that
+ * form, which wants x without zeros. */
 static void grad_cumprod_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *x = n->in[1], *y = op_with(g, "cumprod", &n->in[1], 1, n->attr);
   Value *h = ops_div(g, u[0], x), *sum = op_with(g, "cumsum", &h, 1, n->attr);
@@ -417,53 +438,122 @@ static void grad_cumprod_grad(Graph *g, const Node *n, Value *const *u, Value **
 
 /* ---- rows ---- */
 
-#define AXIS_ATTRS                                                                       \
-  .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to reduce; all when absent"},         \
+#define AXIS_ATTRS                                                               \
+  .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to reduce; all when absent"}, \
             {"keepdims", ATTR_BOOL, "false", NULL, "leave reduced axes as 1"}}
-#define RUN_ATTRS                                                                                                   \
-  .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to run along"},                                                     \
-            {"exclusive", ATTR_BOOL, "false", NULL, "leave each element out of its own result"},                    \
+#define RUN_ATTRS                                                                                \
+  .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to run along"},                                  \
+            {"exclusive", ATTR_BOOL, "false", NULL, "leave each element out of its own result"}, \
             {"reverse", ATTR_BOOL, "false", NULL, "from the end"}}
-#define CASES(f) f "[2,3,4] | " f "[2,3,4] {axis = 1} | " f "[2,3,4] {axis = {0, -1}, keepdims = true} | " f "[] | " f "[3,1] {axis = 1}"
+#define CASES(f)                                                                                        \
+  f "[2,3,4] | " f "[2,3,4] {axis = 1} | " f "[2,3,4] {axis = {0, -1}, keepdims = true} | " f "[] | " f \
+    "[3,1] {axis = 1}"
 #define BIG(f) " | " f "[200,300] {axis = 0} | " f "[120000]"
 #define SHAPES "[...] → without axis"
 
-#define REDUCTION(id, takes, scratch_id, derivative, cases, text)                                                       \
-  {.name = "reduce_" #id, .summary = text, .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS, .infer = infer_##takes,       \
-   .eval = eval_##id, .scratch = scratch_##scratch_id, .grad = grad_##derivative, .sample = cases}
+#define REDUCTION(id, takes, scratch_id, derivative, price, cases, text)                                   \
+  {                                                                                                        \
+    .name = "reduce_" #id, .summary = text, .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,                 \
+    .infer = infer_##takes, .eval = eval_##id, .scratch = scratch_##scratch_id, .grad = grad_##derivative, \
+    .cost = cost_of_##price, .sample = cases                                                               \
+  }
 const OpDef ops_reduce[] = {
-    REDUCTION(sum, numbers, plain, sum, CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}", "The sum over axes."),
-    REDUCTION(mean, floats, plain, mean, CASES("F") BIG("F"), "The mean over axes."),
-    REDUCTION(max, extreme, plain, extreme, CASES("D") BIG("D") " | I9[3,4] {axis = -1}",
+    REDUCTION(sum, numbers, plain, sum, sum, CASES("F") BIG("F") " | F[0,3] {axis = 0} | I9[3,4] {axis = -1}",
+              "The sum over axes."),
+    REDUCTION(mean, floats, plain, mean, sum, CASES("F") BIG("F"), "The mean over axes."),
+    REDUCTION(max, extreme, plain, extreme, max, CASES("D") BIG("D") " | I9[3,4] {axis = -1}",
               "The greatest element over axes; equals share the gradient."),
-    REDUCTION(min, extreme, plain, extreme, CASES("D") " | I9[3,4] {axis = -1}",
+    REDUCTION(min, extreme, plain, extreme, max, CASES("D") " | I9[3,4] {axis = -1}",
               "The smallest element over axes; equals share the gradient."),
-    REDUCTION(prod, numbers, plain, prod, CASES("F") " | I3[3,4] {axis = -1}", "The product over axes."),
-    REDUCTION(variance, floats, two_passes, variance, CASES("F") BIG("F"), "The population variance over axes."),
-    REDUCTION(std, floats, two_passes, std, "F[2,3,4] | F[2,3,4] {axis = 1} | F[2,3,4] {axis = {0, -1}, keepdims = true}",
+    REDUCTION(prod, numbers, plain, prod, sum, CASES("F") " | I3[3,4] {axis = -1}", "The product over axes."),
+    REDUCTION(variance, floats, two_passes, variance, moments, CASES("F") BIG("F"),
+              "The population variance over axes."),
+    REDUCTION(std, floats, two_passes, std, moments,
+              "F[2,3,4] | F[2,3,4] {axis = 1} | F[2,3,4] {axis = {0, -1}, keepdims = true}",
               "The population standard deviation over axes."),
-    REDUCTION(logsumexp, floats, two_passes, logsumexp, CASES("F") BIG("F"), "log of the sum of e^x over axes, without overflow."),
-    {.name = "reduce_any", .summary = "Whether any element over axes is true.", .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,
-     .traits = NO_GRADIENT, .infer = infer_bools, .eval = eval_any, .scratch = scratch_plain, .sample = CASES("B")},
-    {.name = "reduce_all", .summary = "Whether all elements over axes are true.", .shapes = SHAPES, .inputs = {"x"}, AXIS_ATTRS,
-     .traits = NO_GRADIENT, .infer = infer_bools, .eval = eval_all, .scratch = scratch_plain, .sample = CASES("B")},
-    {.name = "argmax", .summary = "Position of the greatest element along an axis, int32; the first of equals.", .shapes = SHAPES,
-     .inputs = {"x"}, .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}}, .traits = NO_GRADIENT, .infer = infer_position,
-     .eval = eval_argmax, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7] | D[200,90] {axis = 1}"},
-    {.name = "argmin", .summary = "Position of the smallest element along an axis, int32; the first of equals.", .shapes = SHAPES,
-     .inputs = {"x"}, .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}}, .traits = NO_GRADIENT, .infer = infer_position,
-     .eval = eval_argmin, .scratch = scratch_wide, .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]"},
-    {.name = "cumsum", .summary = "Running sums along an axis.", .shapes = "any", .inputs = {"x"}, RUN_ATTRS,
-     .infer = infer_running, .eval = eval_cumsum, .scratch = scratch_wide, .grad = grad_cumsum,
-     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, reverse = true} | "
+    REDUCTION(logsumexp, floats, two_passes, logsumexp, logsumexp, CASES("F") BIG("F"),
+              "log of the sum of e^x over axes, without overflow."),
+    {.name = "reduce_any",
+     .summary = "Whether any element over axes is true.",
+     .shapes = SHAPES,
+     .inputs = {"x"},
+     AXIS_ATTRS,
+     .traits = NO_GRADIENT,
+     .infer = infer_bools,
+     .cost = cost_of_max,
+     .eval = eval_any,
+     .scratch = scratch_plain,
+     .sample = CASES("B")},
+    {.name = "reduce_all",
+     .summary = "Whether all elements over axes are true.",
+     .shapes = SHAPES,
+     .inputs = {"x"},
+     AXIS_ATTRS,
+     .traits = NO_GRADIENT,
+     .infer = infer_bools,
+     .cost = cost_of_max,
+     .eval = eval_all,
+     .scratch = scratch_plain,
+     .sample = CASES("B")},
+    {.name = "argmax",
+     .summary = "Position of the greatest element along an axis, int32; the first of equals.",
+     .shapes = SHAPES,
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}},
+     .traits = NO_GRADIENT,
+     .infer = infer_position,
+     .cost = cost_of_position,
+     .eval = eval_argmax,
+     .scratch = scratch_wide,
+     .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7] | D[200,90] {axis = 1}"},
+    {.name = "argmin",
+     .summary = "Position of the smallest element along an axis, int32; the first of equals.",
+     .shapes = SHAPES,
+     .inputs = {"x"},
+     .attrs = {{"axis", ATTR_INT, "0", NULL, "axis to search"}},
+     .traits = NO_GRADIENT,
+     .infer = infer_position,
+     .cost = cost_of_position,
+     .eval = eval_argmin,
+     .scratch = scratch_wide,
+     .sample = "D[2,3,4] {axis = 1} | D[2,3] {axis = -1} | I5[7]"},
+    {.name = "cumsum",
+     .summary = "Running sums along an axis.",
+     .shapes = "any",
+     .inputs = {"x"},
+     RUN_ATTRS,
+     .infer = infer_running,
+     .cost = cost_of_scan,
+     .eval = eval_cumsum,
+     .scratch = scratch_wide,
+     .grad = grad_cumsum,
+     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
+               "reverse = true} | "
                "F[6] {exclusive = true, reverse = true} | I9[5] | F[0,2] | F[300,200] {axis = 1}"},
-    {.name = "cumprod", .summary = "Running products along an axis.", .shapes = "any", .inputs = {"x"}, RUN_ATTRS,
-     .infer = infer_running, .eval = eval_cumprod, .scratch = scratch_wide, .grad = grad_cumprod,
-     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, reverse = true} | "
+    {.name = "cumprod",
+     .summary = "Running products along an axis.",
+     .shapes = "any",
+     .inputs = {"x"},
+     RUN_ATTRS,
+     .infer = infer_running,
+     .cost = cost_of_scan,
+     .eval = eval_cumprod,
+     .scratch = scratch_wide,
+     .grad = grad_cumprod,
+     .sample = "F[5] | F[2,3,4] {axis = 1} | F[3,4] {axis = -1, exclusive = true} | F[3,4] {axis = 0, "
+               "reverse = true} | "
                "F[6] {exclusive = true, reverse = true} | I4[3]"},
-    {.name = "cumprod_grad", .summary = "The derivative of cumprod.", .shapes = "any, the same → the same",
-     .inputs = {"dy", "x"}, RUN_ATTRS, .traits = INTERNAL, .infer = infer_cumprod_grad, .eval = eval_cumprod_grad,
-     .scratch = scratch_wide, .grad = grad_cumprod_grad,
+    {.name = "cumprod_grad",
+     .summary = "The derivative of cumprod.",
+     .shapes = "any, the same → the same",
+     .inputs = {"dy", "x"},
+     RUN_ATTRS,
+     .traits = INTERNAL,
+     .infer = infer_cumprod_grad,
+     .cost = cost_of_scan,
+     .eval = eval_cumprod_grad,
+     .scratch = scratch_wide,
+     .grad = grad_cumprod_grad,
      .sample = "F[5] P[5] | F[2,3,2] P[2,3,2] {axis = 1} | F[3,4] P[3,4] {axis = -1, exclusive = true} | "
                "F[6] P[6] {exclusive = true, reverse = true}"},
     {0}};

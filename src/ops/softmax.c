@@ -1,25 +1,10 @@
 /* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are transposed into scratch,
  * done there, and put back. The greatest element is always subtracted first. */
 #include "ops/nn.h"
+#include "target/cost.h"
 
 typedef void (*RowMap)(const void *x, int64_t rows, int64_t n, void *y);
 typedef void (*RowMap2)(const void *dy, const void *y, int64_t rows, int64_t n, void *dx);
-
-/* An array seen as [outer, extent, inner] around an axis. */
-typedef struct Axis {
-  int64_t outer, extent, inner;
-} Axis;
-
-static Axis axis_of(const Type *t, int64_t axis) {
-  Axis a = {1, 1, 1};
-  int at = (int)(axis < 0 ? axis + t->rank : axis);
-  for (int i = 0; i < t->rank; i++) {
-    if (i < at) a.outer *= t->shape[i];
-    if (i == at) a.extent = t->shape[i];
-    if (i > at) a.inner *= t->shape[i];
-  }
-  return a;
-}
 
 static Status infer(Error *e, Node *n) {
   int axis, inputs = n->in_count;
@@ -54,7 +39,7 @@ enum { ROWS_GRAIN = 8192 }; /* elements of a chunk: a few microseconds */
 
 static Status eval_rows(const Call *c, RowMap map, RowMap2 map2) {
   const Type *t = c->in_type[0];
-  Axis a = axis_of(t, c->attr[0].i);
+  Around a = around_axis(t, (int)c->attr[0].i);
   if (type_count(t) == 0) return OK;
   Rows r = {map, map2, c->in[0], map2 ? c->in[1] : NULL, c->out[0], a.extent, dtype_size(t->dtype)};
   if (a.inner > 1) {
@@ -76,14 +61,14 @@ static Status eval_rows(const Call *c, RowMap map, RowMap2 map2) {
 
 static size_t scratch(const Node *n) {
   const Type *t = &n->in[0]->type;
-  size_t bytes = ((size_t)type_count(t) * nn_size(t->dtype) + 63) & ~(size_t)63;
+  size_t bytes = round_to_line(compute_bytes(t));
   bool last = n->attr[0].i == t->rank - 1;
-  return nn_wide_scratch(n, last ? 0 : bytes * (size_t)n->in_count);
+  return wide_scratch(n, last ? 0 : bytes * (size_t)n->in_count);
 }
 
 #define EVAL(id, first, second)                                                                                 \
   static Status inner_##id(const Call *c) { return eval_rows(c, first, second); }                               \
-  static Status eval_##id(const Call *c) { return nn_wide(c, inner_##id); }
+  static Status eval_##id(const Call *c) { return eval_wide(c, inner_##id); }
 EVAL(softmax, c->kernels->softmax[c->in_type[0]->dtype], NULL)
 EVAL(log_softmax, c->kernels->log_softmax[c->in_type[0]->dtype], NULL)
 EVAL(softmax_grad, NULL, c->kernels->softmax_grad[c->in_type[0]->dtype])
@@ -117,20 +102,26 @@ static void grad_log_softmax_grad(Graph *g, const Node *n, Value *const *u, Valu
   dx[1] = ops_neg(g, ops_mul(g, weighted, row_sum(g, n, dy)));
 }
 
+static void cost(const Target *t, const Node *n, Cost *c) {
+  const Type *x = &n->in[0]->type;
+  Around a = around_axis(x, (int)n->attr[0].i);
+  *c = cost_softmax(t, x->dtype, a.outer * a.inner, a.extent, n->op->traits & INTERNAL);
+}
+
 #define AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The axis whose elements sum to 1."}
 #define STABLE {.name = "stable", .kind = ATTR_BOOL, .fallback = "true", .summary = "Accepted; the greatest element is always subtracted."}
 
 const OpDef ops_softmax[] = {
   {.name = "nn.softmax", .summary = "e^x divided by its sum along an axis.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS, STABLE}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_softmax, .scratch = scratch,
+   .attrs = {AXIS, STABLE}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_softmax, .scratch = scratch, .cost = cost,
    .grad = grad_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 1}"},
   {.name = "nn.log_softmax", .summary = "The logarithm of softmax.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_log_softmax, .scratch = scratch,
+   .attrs = {AXIS}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_log_softmax, .scratch = scratch, .cost = cost,
    .grad = grad_log_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 0}"},
   {.name = "nn.softmax_grad", .summary = "y (dy - sum of dy y).", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_softmax_grad, .scratch = scratch,
+   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_softmax_grad, .scratch = scratch, .cost = cost,
    .grad = grad_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
   {.name = "nn.log_softmax_grad", .summary = "dy - e^y sum of dy.", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_log_softmax_grad, .scratch = scratch,
+   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_log_softmax_grad, .scratch = scratch, .cost = cost,
    .grad = grad_log_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
   {0}};

@@ -108,7 +108,7 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
     const float *wide = (const float *)(const void *)x;
     RngKey key = c->rng;
     key.stream += v->stream;
-    narrow_f16(wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
+    narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
       if (fabsf(wide[i]) > 65504.0f && isfinite(wide[i])) v->overflow = true;
@@ -118,7 +118,8 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static bool convert(const Call *c, Dtype from, Dtype to, const void *x, void *y, int64_t count, uint32_t stream) {
+static bool convert(const Call *c, Dtype from, Dtype to, const void *x, void *y, int64_t count,
+                    uint32_t stream) {
   Conversion v = {.call = c, .from = from, .to = to, .x = x, .y = y, .stream = stream};
   parallel_for(c, count, CONVERT_GRAIN, convert_part, &v);
   return !v.overflow;
@@ -166,14 +167,17 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   }
   if (!narrow) return body(c);
   Call wide = *c;
-  wide.in = in, wide.out = out, wide.in_type = type_at, wide.out_type = type_at + MAX_INPUTS, wide.scratch = at;
+  wide.in = in, wide.out = out, wide.in_type = type_at, wide.out_type = type_at + MAX_INPUTS,
+  wide.scratch = at;
   Status s = body(&wide);
   bool fits = true;
   for (int i = 0; i < c->out_count && s == OK; i++)
     if (dtype_is_narrow(c->out_type[i]->dtype))
-      fits &= convert(c, F32, c->out_type[i]->dtype, out[i], c->out[i], type_count(c->out_type[i]), (uint32_t)i);
+      fits &=
+          convert(c, F32, c->out_type[i]->dtype, out[i], c->out[i], type_count(c->out_type[i]), (uint32_t)i);
   if (s != OK || fits) return s;
-  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);
+  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: an overflow (oflo) in %s",
+                 c->node->op->name);
 }
 
 static void run_chain_part(void *context, int64_t begin, int64_t end) { chain_run(context, begin, end); }
@@ -238,19 +242,21 @@ static void reduce_pieces(void *context, int64_t begin, int64_t end) {
   const Reducing *r = context;
   for (int64_t i = begin; i < end; i++) {
     int64_t first = i * r->piece, count = least(r->piece, r->extent - first);
-    r->kernel(r->x + (size_t)(first * r->inner) * r->size, 1, count, r->inner, r->y + (size_t)(i * r->inner) * r->size);
+    r->kernel(r->x + (size_t)(first * r->inner) * r->size, 1, count, r->inner,
+              r->y + (size_t)(i * r->inner) * r->size);
   }
 }
 
-/* How many pieces an extent is cut into when there are too few rows to share out; 1: none. Shapes alone decide. */
+/* How many pieces an extent is cut into when there are too few rows to share out; 1: none. Shapes alone
+ * decide. */
 static int64_t piece_count(int64_t outer, int64_t extent, int64_t inner) {
   if (outer != 1) return 1;
   int64_t pieces = extent * inner / REDUCE_GRAIN;
   return most(1, least(least(pieces, extent / 8), 64));
 }
 
-static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64_t outer, int64_t extent, int64_t inner,
-                       void *y, void *partials) {
+static void reduce_run(const Call *c, Reduction r, Dtype d, const void *x, int64_t outer, int64_t extent,
+                       int64_t inner, void *y, void *partials) {
   Reducing k = {c->kernels->reduce[r][d], x, y, outer, extent, inner, 0, dtype_size(d)};
   int64_t pieces = piece_count(outer, extent, inner);
   if (pieces > 1) {
@@ -301,8 +307,8 @@ size_t reduce_bytes(const Type *x, int count, const int *axes) {
   return bytes;
 }
 
-void reduce_axes(const Call *c, Reduction reduction, const Type *x, const void *data, int count, const int *axes, void *out,
-                 void *scratch) {
+void reduce_axes(const Call *c, Reduction reduction, const Type *x, const void *data, int count,
+                 const int *axes, void *out, void *scratch) {
   Runs r = find_runs(x, count, axes);
   size_t size = dtype_size(x->dtype);
   char *at = scratch;
@@ -326,8 +332,8 @@ void reduce_axes(const Call *c, Reduction reduction, const Type *x, const void *
 int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i, int64_t extent) {
   int64_t index = read_index(d, data, i);
   if (index >= 0 && index < extent) return index;
-  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld", c->node->op->name, what, (long long)i,
-          (long long)index, (long long)extent - 1);
+  fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld", c->node->op->name,
+          what, (long long)i, (long long)index, (long long)extent - 1);
   return -1;
 }
 
@@ -336,7 +342,8 @@ Status check_indices(const Call *c, const char *what, int input, int64_t extent)
   Dtype d = c->in_type[input]->dtype;
   for (int64_t i = 0; i < n; i++) {
     int64_t index = read_index(d, c->in[input], i);
-    if ((index < 0 || index >= extent) && index_at(c, what, d, c->in[input], i, extent) < 0) return ERR_OUT_OF_RANGE;
+    if ((index < 0 || index >= extent) && index_at(c, what, d, c->in[input], i, extent) < 0)
+      return ERR_OUT_OF_RANGE;
   }
   return OK;
 }
@@ -344,7 +351,9 @@ Status check_indices(const Call *c, const char *what, int input, int64_t extent)
 /* ---- gradients ---- */
 
 Value *ops_zeros_of(Graph *g, const Value *x) { return ops_zeros(g, &x->type); }
-Value *ops_number(Graph *g, const Value *x, double value) { return x ? graph_number(g, x->type.dtype, value) : NULL; }
+Value *ops_number(Graph *g, const Value *x, double value) {
+  return x ? graph_number(g, x->type.dtype, value) : NULL;
+}
 
 Value *ops_unreduce(Graph *g, Value *dy, const Type *x, const Attr *axis) {
   int count, axes[MAX_RANK];
@@ -368,7 +377,8 @@ static int64_t batch_count(const Product *p) {
 static bool by_matrix(const Product *p) {
   const Gemm *g = &p->gemm;
   int64_t batch = batch_count(p);
-  return batch > 1 && ((double)g->m * (double)g->n * (double)g->k < SMALL_PRODUCT || batch >= 2 * PRODUCT_SLOTS);
+  return batch > 1 &&
+         ((double)g->m * (double)g->n * (double)g->k < SMALL_PRODUCT || batch >= 2 * PRODUCT_SLOTS);
 }
 
 static int64_t slot_count(const Product *p, const GemmPlan *plan) {
@@ -403,7 +413,7 @@ typedef struct ProductRun {
   const Call *call;
   const Product *product;
   GemmPlan plan;
-  Gemm gemm;            /* the matrix at hand, when chunks are shared out */
+  Gemm gemm; /* the matrix at hand, when chunks are shared out */
   char *shared, *slots;
   size_t shared_bytes, slot_bytes;
   int64_t count, slot_total; /* matrices or chunks; slots that there is room for */
@@ -442,7 +452,8 @@ static void chunk_task(void *context, int64_t chunk, int slot) {
   r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
 }
 
-/* For teams with more members than slots: task number i owns slot i and takes every slot_total-th piece of work. */
+/* For teams with more members than slots: task number i owns slot i and takes every slot_total-th piece of
+ * work. */
 typedef struct Striding {
   PoolTask task;
   ProductRun *run;

@@ -1,15 +1,17 @@
-/* What several families of rows share: reading attributes, views of a shape around an axis, float16 and bfloat16
- * through float32, matrix products on the pool. */
+/* What several families of rows share: reading attributes, views of a shape around an axis, float16 and
+ * bfloat16 through float32, matrix products on the pool. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
 #include "ops/ops.h"
 
 /* ---- infer ---- */
-Status infer_number(Error *e, Node *n);        /* like input 0; refuses bool */
-Status infer_float_pair(Error *e, Node *n);    /* infer_broadcast; refuses integers and bool */
+Status infer_number(Error *e, Node *n);     /* like input 0; refuses bool */
+Status infer_float_pair(Error *e, Node *n); /* infer_broadcast; refuses integers and bool */
 Status want_float(Error *e, const Type *t);
 Status want_integer(Error *e, const char *what, const Type *t);
 Status want_same_dtype(Error *e, const char *what, const Type *t, Dtype d);
+/* In lists of positions: an open end. */
+#define SLICE_OPEN INT64_MIN
 static inline bool attr_given(const Attr *a) { return a->kind != ATTR_NONE; }
 /* Replace a list attribute by a normalised one, copied to the node's arena. */
 Status set_ints(Error *e, Node *n, int attr, const int64_t *v, int count);
@@ -27,13 +29,15 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ---- evaluation ---- */
 
 static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
-static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; } /* what eval_wide hands to its body */
+/* What eval_wide hands to its body. */
+static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
 static inline size_t round_to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 /* Bytes of t when computed with. */
 size_t compute_bytes(const Type *t);
 
-/* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded once. body sees the widened
- * types in c->in_type and c->out_type (c->node keeps the true ones) and scratch of its own. At most MAX_INPUTS operands. */
+/* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded once. body
+ * sees the widened types in c->in_type and c->out_type (c->node keeps the true ones) and scratch of its own.
+ * At most MAX_INPUTS operands. */
 Status eval_wide(const Call *c, Status (*body)(const Call *c));
 size_t wide_scratch(const Node *n, size_t own);
 
@@ -42,28 +46,43 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
-/* One elementwise kernel on dense buffers: out has its type's shape, operands broadcast to it. For use inside of bodies of
- * eval_wide: no narrow dtypes. */
+/* Elements of some bytes from strided places to strided places: what transposes, slices, concatenations and
+ * tiles are. Steps are in elements; a `from` of 0 repeats. Places written must be distinct. */
+typedef struct Strided {
+  int rank;
+  int64_t extent[2 * MAX_RANK], from[2 * MAX_RANK], to[2 * MAX_RANK];
+} Strided;
+/* One more dimension, inside of the others. */
+void strided_add(Strided *s, int64_t extent, int64_t from, int64_t to);
+void copy_strided(const Call *c, size_t size, const Strided *s, const void *x, void *y);
+/* n times the element at value. */
+void fill_elements(void *y, size_t size, const void *value, int64_t n);
+
+/* One elementwise kernel on dense buffers: out has its type's shape, operands broadcast to it. For use inside
+ * of bodies of eval_wide: no narrow dtypes. */
 void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type, const void *const *in,
                 const Type *out_type, void *out, const double *p);
 
 /* Reduce some axes of a dense x (no narrow dtype) to out, dense. scratch: reduce_bytes. */
-void reduce_axes(const Call *c, Reduction r, const Type *x, const void *data, int count, const int *axes, void *out,
-                 void *scratch);
+void reduce_axes(const Call *c, Reduction r, const Type *x, const void *data, int count, const int *axes,
+                 void *out, void *scratch);
 size_t reduce_bytes(const Type *x, int count, const int *axes); /* x's dtype as computed with */
 /* A type without (or with 1 for) some axes. */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);
 
-/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled when it is out of range.
- * what names the operand. */
+/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled when it is out
+ * of range. what names the operand. */
 int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i, int64_t extent);
 /* All of an index tensor at once, before parallel work relies on it. */
 Status check_indices(const Call *c, const char *what, int input, int64_t extent);
 static inline int64_t read_index(Dtype d, const void *data, int64_t i) {
   switch (d) {
-    case I32: return ((const int32_t *)data)[i];
-    case I64: return ((const int64_t *)data)[i];
-    default: return dtype_get_integer(d, data, i);
+    case I32:
+      return ((const int32_t *)data)[i];
+    case I64:
+      return ((const int64_t *)data)[i];
+    default:
+      return dtype_get_integer(d, data, i);
   }
 }
 
@@ -74,15 +93,35 @@ Value *ops_number(Graph *g, const Value *x, double value);
 /* dy, summed over axes without keeping them, in x's shape again. */
 Value *ops_unreduce(Graph *g, Value *dy, const Type *x, const Attr *axis);
 
+/* ---- cost on the machine: values for OpDef.cost ---- */
+struct Target;
+struct Cost;
+#define COSTS(X)                                                                                   \
+  X(elementwise) /* one pass; smaller operands are broadcast first */                              \
+  X(cast)                                                                                          \
+  X(view) X(fill) X(copy)        /* the result's bytes, in runs */                                 \
+      X(rearrange)               /* the same, element by element */                                \
+      X(transpose) X(sum) X(max) /* of input 0 over the axes of attribute 0 (a list) */            \
+      X(moments)                 /* two sums and a pass */                                         \
+      X(logsumexp) X(position)   /* of an extreme along the axis of attribute 0 (a number) */      \
+      X(scan) X(norm)            /* all squares summed, then a pass */                             \
+      X(gather)                  /* input 1 holds indices of rows of input 0 */                    \
+      X(scatter)                 /* slices of the input added to the result's rows */              \
+      X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
+      X(histogram)
+#define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
+COSTS(X)
+#undef X
+
 /* ---- matrix products ---- */
 
 /* C = A B for a batch of matrices in float32 or float64 (dtype of the buffers). */
 typedef struct Product {
   Dtype dtype;
-  Gemm gemm;                 /* of the first matrices; shared, slots and slot_bytes are set by product_run */
-  int rank;                  /* dimensions of the batch */
+  Gemm gemm; /* of the first matrices; shared, slots and slot_bytes are set by product_run */
+  int rank;  /* dimensions of the batch */
   int64_t extent[MAX_RANK], a_step[MAX_RANK], b_step[MAX_RANK]; /* steps in elements; 0 repeats */
-  int64_t c_step;            /* from a matrix of C to the next */
+  int64_t c_step;                                               /* from a matrix of C to the next */
 } Product;
 size_t product_scratch(const Product *p);
 void product_run(const Call *c, const Product *p, void *scratch);

@@ -15,61 +15,68 @@ static Value *one_plus_square(Graph *g, Value *x) { return plus(g, op1(g, "squar
 static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g, "square", x))); }
 
 /* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what it says. */
-#define UNARY(X)                                                                                                                \
-  X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                          \
-  X(neg, NONE, "neg", NEG, number, ops_neg(g, dy), NUMBERS, "-x.")                                              \
+/* clang-format off */
+#define UNARY(X)                                                                                             \
+  X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                       \
+  X(neg, NONE, "neg", NEG, number, ops_neg(g, dy), NUMBERS, "-x.")                                           \
   X(sign, NONE, "sign", SIGN, number, ops_zeros_of(g, x), NUMBERS, "-1, 0 or 1, as x is below, at or above 0.") \
-  X(ceil, NONE, "ceil", CEIL, number, ops_zeros_of(g, x), NUMBERS, "The least integer not below x.")            \
-  X(floor, NONE, "floor", FLOOR, number, ops_zeros_of(g, x), NUMBERS, "The greatest integer not above x.")      \
-  X(round, NONE, "round", ROUND, number, ops_zeros_of(g, x), NUMBERS, "The nearest integer; halves go to the even one.")\
-  X(square, NONE, "square", SQUARE, number, ops_mul(g, dy, ops_add(g, x, x)), NUMBERS, "x^2.")                  \
-  X(exp, NONE, "exp", EXP, float, ops_mul(g, dy, y), "F[2,3] | F[]", "e^x.")                                    \
-  X(expm1, NONE, "expm1", EXPM1, float, ops_mul(g, dy, op1(g, "exp", x)), "F[2,3]", "e^x - 1, exact near 0.")   \
-  X(log, NONE, "log", LOG, float, ops_div(g, dy, x), "P[2,3]", "The natural logarithm.")                        \
-  X(log1p, NONE, "log1p", LOG1P, float, ops_div(g, dy, plus(g, x, 1)), "P[2,3]", "log(1 + x), exact near 0.")   \
-  X(sqrt, NONE, "sqrt", SQRT, float, op2(g, "sqrt_grad", dy, y), "P[2,3]", "The square root.")                  \
-  X(rsqrt, NONE, "rsqrt", RSQRT, float, op2(g, "rsqrt_grad", dy, y), "P[2,3]", "1 / sqrt(x).")                  \
-  X(reciprocal, NONE, "reciprocal", RECIPROCAL, float, op2(g, "reciprocal_grad", dy, y), "P[2,3]", "1 / x.")    \
-  X(sin, NONE, "sin", SIN, float, ops_mul(g, dy, op1(g, "cos", x)), "F[2,3]", "The sine.")                      \
-  X(cos, NONE, "cos", COS, float, ops_neg(g, ops_mul(g, dy, op1(g, "sin", x))), "F[2,3]", "The cosine.")        \
-  X(tan, NONE, "tan", TAN, float, ops_mul(g, dy, one_plus_square(g, y)), "U[2,3]", "The tangent.")              \
-  X(asin, NONE, "asin", ASIN, float, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x))), "U[2,3]",         \
-    "The angle in [-pi/2, pi/2] whose sine is x.")                                                              \
-  X(acos, NONE, "acos", ACOS, float, ops_neg(g, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x)))), "U[2,3]",\
-    "The angle in [0, pi] whose cosine is x.")                                                                  \
-  X(atan, NONE, "atan", ATAN, float, ops_div(g, dy, one_plus_square(g, x)), "F[2,3]",                           \
-    "The angle in (-pi/2, pi/2) whose tangent is x.")                                                           \
-  X(sinh, NONE, "sinh", SINH, float, ops_mul(g, dy, op1(g, "cosh", x)), "F[2,3]", "The hyperbolic sine.")       \
-  X(cosh, NONE, "cosh", COSH, float, ops_mul(g, dy, op1(g, "sinh", x)), "F[2,3]", "The hyperbolic cosine.")     \
-  X(tanh, NONE, "tanh", TANH, float, op2(g, "tanh_grad", dy, y), "F[2,3] | F[40000]", "The hyperbolic tangent.")\
-  X(sigmoid, NONE, "sigmoid", SIGMOID, float, op2(g, "sigmoid_grad", dy, y), "F[2,3] | F[0,3]", "1 / (1 + e^-x).")\
-  X(erf, NONE, "erf", ERF, float, ops_mul(g, dy, ops_scale(g, gauss(g, x), TWO_OVER_SQRT_PI)), "F[2,3]",        \
-    "The error function.")                                                                                      \
-  X(relu, NONE, "nn.relu", RELU, number, op2(g, "relu_grad", dy, y), NUMBERS, "max(x, 0).")                     \
-  X(relu6, NONE, "nn.relu6", RELU6, number, op2(g, "relu6_grad", dy, y), NUMBERS, "min(max(x, 0), 6).")         \
-  X(selu, NONE, "nn.selu", SELU, float, op2(g, "selu_grad", dy, y), "F[2,3]",                                   \
-    "1.0507 x for x > 0, else 1.7581 (e^x - 1).")                                                               \
-  X(softplus, NONE, "nn.softplus", SOFTPLUS, float, op2(g, "softplus_grad", dy, x), "F[2,3]", "log(1 + e^x).")  \
+  X(ceil, NONE, "ceil", CEIL, number, ops_zeros_of(g, x), NUMBERS, "The least integer not below x.")         \
+  X(floor, NONE, "floor", FLOOR, number, ops_zeros_of(g, x), NUMBERS, "The greatest integer not above x.")   \
+  X(round, NONE, "round", ROUND, number, ops_zeros_of(g, x), NUMBERS, "The nearest integer; halves go to the even one.") \
+  X(square, NONE, "square", SQUARE, number, ops_mul(g, dy, ops_add(g, x, x)), NUMBERS, "x^2.")               \
+  X(exp, NONE, "exp", EXP, float, ops_mul(g, dy, y), "F[2,3] | F[]", "e^x.")                                 \
+  X(expm1, NONE, "expm1", EXPM1, float, ops_mul(g, dy, op1(g, "exp", x)), "F[2,3]", "e^x - 1, exact near 0.")\
+  X(log, NONE, "log", LOG, float, ops_div(g, dy, x), "P[2,3]", "The natural logarithm.")                     \
+  X(log1p, NONE, "log1p", LOG1P, float, ops_div(g, dy, plus(g, x, 1)), "P[2,3]", "log(1 + x), exact near 0.")\
+  X(sqrt, NONE, "sqrt", SQRT, float, op2(g, "sqrt_grad", dy, y), "P[2,3]", "The square root.")               \
+  X(rsqrt, NONE, "rsqrt", RSQRT, float, op2(g, "rsqrt_grad", dy, y), "P[2,3]", "1 / sqrt(x).")               \
+  X(reciprocal, NONE, "reciprocal", RECIPROCAL, float, op2(g, "reciprocal_grad", dy, y), "P[2,3]", "1 / x.") \
+  X(sin, NONE, "sin", SIN, float, ops_mul(g, dy, op1(g, "cos", x)), "F[2,3]", "The sine.")                   \
+  X(cos, NONE, "cos", COS, float, ops_neg(g, ops_mul(g, dy, op1(g, "sin", x))), "F[2,3]", "The cosine.")     \
+  X(tan, NONE, "tan", TAN, float, ops_mul(g, dy, one_plus_square(g, y)), "U[2,3]", "The tangent.")           \
+  X(asin, NONE, "asin", ASIN, float, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x))), "U[2,3]",      \
+    "The angle in [-pi/2, pi/2] whose sine is x.")                                                           \
+  X(acos, NONE, "acos", ACOS, float, ops_neg(g, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x)))), "U[2,3]", \
+    "The angle in [0, pi] whose cosine is x.")                                                               \
+  X(atan, NONE, "atan", ATAN, float, ops_div(g, dy, one_plus_square(g, x)), "F[2,3]",                        \
+    "The angle in (-pi/2, pi/2) whose tangent is x.")                                                        \
+  X(sinh, NONE, "sinh", SINH, float, ops_mul(g, dy, op1(g, "cosh", x)), "F[2,3]", "The hyperbolic sine.")    \
+  X(cosh, NONE, "cosh", COSH, float, ops_mul(g, dy, op1(g, "sinh", x)), "F[2,3]", "The hyperbolic cosine.")  \
+  X(tanh, NONE, "tanh", TANH, float, op2(g, "tanh_grad", dy, y), "F[2,3] | F[40000]", "The hyperbolic tangent.") \
+  X(sigmoid, NONE, "sigmoid", SIGMOID, float, op2(g, "sigmoid_grad", dy, y), "F[2,3] | F[0,3]", "1 / (1 + e^-x).") \
+  X(erf, NONE, "erf", ERF, float, ops_mul(g, dy, ops_scale(g, gauss(g, x), TWO_OVER_SQRT_PI)), "F[2,3]",     \
+    "The error function.")                                                                                   \
+  X(relu, NONE, "nn.relu", RELU, number, op2(g, "relu_grad", dy, y), NUMBERS, "max(x, 0).")                  \
+  X(relu6, NONE, "nn.relu6", RELU6, number, op2(g, "relu6_grad", dy, y), NUMBERS, "min(max(x, 0), 6).")      \
+  X(selu, NONE, "nn.selu", SELU, float, op2(g, "selu_grad", dy, y), "F[2,3]",                                \
+    "1.0507 x for x > 0, else 1.7581 (e^x - 1).")                                                            \
+  X(softplus, NONE, "nn.softplus", SOFTPLUS, float, op2(g, "softplus_grad", dy, x), "F[2,3]", "log(1 + e^x).") \
   X(softsign, NONE, "nn.softsign", SOFTSIGN, float, op2(g, "softsign_grad", dy, x), "F[2,3]", "x / (1 + |x|).") \
-  X(swish, NONE, "nn.swish", SWISH, float, op2(g, "swish_grad", dy, x), "F[2,3]", "x sigmoid(x).")              \
-  X(hard_sigmoid, NONE, "nn.hard_sigmoid", HARD_SIGMOID, float, op2(g, "hard_sigmoid_grad", dy, x), "F[2,3]",   \
-    "min(max(0.2 x + 0.5, 0), 1).")                                                                             \
-  X(leaky_relu, SLOPE, "nn.leaky_relu", LEAKY_RELU, float, with(g, "leaky_relu_grad", dy, x, n->attr),          \
-    "F[2,3] | F[4] {alpha = 0.3}", "x for x >= 0, else alpha x.")                                               \
-  X(elu, LIMIT, "nn.elu", ELU, float, with(g, "elu_grad", dy, y, n->attr), "F[2,3] | F[4] {alpha = 0.5}",       \
-    "x for x > 0, else alpha (e^x - 1).")                                                                       \
-  X(clip, RANGE, "clip_by_value", CLIP, number, with(g, "clip_grad", dy, x, n->attr),                           \
-    "F[2,3] {min = -1, max = 0.5} | I9[4] {min = 2, max = 5}", "min(max(x, min), max); NaN stays.")             \
-  X(gelu, FORM, "nn.gelu", GELU, float, op2(g, n->attr[0].i ? "gelu_tanh_grad" : "gelu_grad", dy, x),           \
+  X(swish, NONE, "nn.swish", SWISH, float, op2(g, "swish_grad", dy, x), "F[2,3]", "x sigmoid(x).")           \
+  X(hard_sigmoid, NONE, "nn.hard_sigmoid", HARD_SIGMOID, float, op2(g, "hard_sigmoid_grad", dy, x), "F[2,3]",\
+    "min(max(0.2 x + 0.5, 0), 1).")                                                                          \
+  X(leaky_relu, SLOPE, "nn.leaky_relu", LEAKY_RELU, float, with(g, "leaky_relu_grad", dy, x, n->attr),       \
+    "F[2,3] | F[4] {alpha = 0.3}", "x for x >= 0, else alpha x.")                                            \
+  X(elu, LIMIT, "nn.elu", ELU, float, with(g, "elu_grad", dy, y, n->attr), "F[2,3] | F[4] {alpha = 0.5}",    \
+    "x for x > 0, else alpha (e^x - 1).")                                                                    \
+  X(clip, RANGE, "clip_by_value", CLIP, number, with(g, "clip_grad", dy, x, n->attr),                        \
+    "F[2,3] {min = -1, max = 0.5} | I9[4] {min = 2, max = 5}", "min(max(x, min), max); NaN stays.")          \
+  X(gelu, FORM, "nn.gelu", GELU, float, op2(g, n->attr[0].i ? "gelu_tanh_grad" : "gelu_grad", dy, x),        \
     "F[2,3] | F[4] {approximate = false}", "x Phi(x) with the normal distribution's Phi, or its tanh form.")
+/* clang-format on */
 #define NUMBERS "F[2,3] | F[] | F[0] | I8[4]"
 
 /* Rows with attributes: their definitions, and which kernel with which parameters they give. */
-#define NONE {0}
-#define SLOPE {"alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0"}
-#define LIMIT {"alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x"}
-#define FORM {"approximate", ATTR_BOOL, "true", NULL, "the tanh form instead of erf"}
-#define RANGE {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, {"max", ATTR_FLOAT, NULL, NULL, "the greatest"}
+#define NONE \
+  { 0 }
+#define SLOPE \
+  { "alpha", ATTR_FLOAT, "0.2", NULL, "slope below 0" }
+#define LIMIT \
+  { "alpha", ATTR_FLOAT, "1.0", NULL, "minus the limit for small x" }
+#define FORM \
+  { "approximate", ATTR_BOOL, "true", NULL, "the tanh form instead of erf" }
+#define RANGE \
+  {"min", ATTR_FLOAT, NULL, NULL, "the least result"}, { "max", ATTR_FLOAT, NULL, NULL, "the greatest" }
 
 static void parameters(const Node *n, Elementwise *kernel, double p[4]) {
   if (*kernel == EW_GELU && n->attr[0].i) *kernel = EW_GELU_TANH;
@@ -77,15 +84,15 @@ static void parameters(const Node *n, Elementwise *kernel, double p[4]) {
   if (*kernel == EW_CLIP) p[0] = n->attr[0].f, p[1] = n->attr[1].f;
 }
 
-#define ROW(id, attributes, lua, kernel_id, takes, gradient, samples, text)                                           \
-  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {                               \
-    *kernel = EW_##kernel_id;                                                                             \
-    parameters(n, kernel, p);                                                                             \
-  }                                                                                                       \
-  static void grad_##id(Graph *g, const Node *n, Value *const *dys, Value **dx) {                         \
-    Value *x = n->in[0], *y = &n->out[0], *dy = dys[0];                                                   \
-    (void)x, (void)y, (void)dy;                                                                           \
-    dx[0] = gradient;                                                                                     \
+#define ROW(id, attributes, lua, kernel_id, takes, gradient, samples, text)       \
+  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {       \
+    *kernel = EW_##kernel_id;                                                     \
+    parameters(n, kernel, p);                                                     \
+  }                                                                               \
+  static void grad_##id(Graph *g, const Node *n, Value *const *dys, Value **dx) { \
+    Value *x = n->in[0], *y = &n->out[0], *dy = dys[0];                           \
+    (void)x, (void)y, (void)dy;                                                   \
+    dx[0] = gradient;                                                             \
   }
 UNARY(ROW)
 #undef ROW
@@ -99,19 +106,22 @@ static Status infer_test(Error *e, Node *n) {
 }
 
 static Status infer_bool(Error *e, Node *n) {
-  if (n->in[0]->type.dtype != BOOL) return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+  if (n->in[0]->type.dtype != BOOL)
+    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_same(e, n);
 }
 
-#define TESTS(X)                                                                                      \
-  X(is_nan, IS_NAN, test, "F[2,3]", "Whether x is not a number.")                                      \
-  X(is_inf, IS_INF, test, "F[2,3]", "Whether x is infinite.")                                          \
-  X(is_finite, IS_FINITE, test, "F[2,3]", "Whether x is neither infinite nor not a number.")           \
+/* clang-format off */
+#define TESTS(X)                                                                                             \
+  X(is_nan, IS_NAN, test, "F[2,3]", "Whether x is not a number.")                                            \
+  X(is_inf, IS_INF, test, "F[2,3]", "Whether x is infinite.")                                                \
+  X(is_finite, IS_FINITE, test, "F[2,3]", "Whether x is neither infinite nor not a number.")                 \
   X(logical_not, LOGICAL_NOT, bool, "B[2,3] | B[]", "Whether x is false.")
-#define ROW(id, kernel_id, takes, samples, text)                              \
-  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) {   \
-    (void)n, (void)p;                                                         \
-    *kernel = EW_##kernel_id;                                                 \
+/* clang-format on */
+#define ROW(id, kernel_id, takes, samples, text)                            \
+  static void strip_##id(const Node *n, Elementwise *kernel, double p[4]) { \
+    (void)n, (void)p;                                                       \
+    *kernel = EW_##kernel_id;                                               \
   }
 TESTS(ROW)
 #undef ROW
@@ -132,27 +142,73 @@ static Status eval_ones(const Call *c) {
   Type one = {.dtype = c->out_type[0]->dtype};
   int64_t bits = 0;
   dtype_set(one.dtype, &bits, 0, 1);
-  run_kernel(c, ELEMENTWISE_COUNT, 1, (const Type *[]){&one}, (const void *[]){&bits}, c->out_type[0], c->out[0], NULL);
+  run_kernel(c, ELEMENTWISE_COUNT, 1, (const Type *[]){&one}, (const void *[]){&bits}, c->out_type[0],
+             c->out[0], NULL);
   return OK;
 }
 
 const OpDef ops_unary[] = {
-#define ROW(id, attributes, lua, kernel_id, takes, gradient, samples, text)                                           \
-  {.name = lua, .summary = text, .shapes = "any", .inputs = {"x"}, .traits = ELEMENTWISE | IN_PLACE(0),   \
-   .infer = infer_##takes, .strip = strip_##id, .grad = grad_##id, .sample = samples, .attrs = {attributes}},
+#define ROW(id, attributes, lua, kernel_id, takes, gradient, samples, text) \
+  {.name = lua,                                                             \
+   .summary = text,                                                         \
+   .shapes = "any",                                                         \
+   .inputs = {"x"},                                                         \
+   .traits = ELEMENTWISE | IN_PLACE(0),                                     \
+   .infer = infer_##takes,                                                  \
+   .strip = strip_##id,                                                     \
+   .grad = grad_##id,                                                       \
+   .cost = cost_of_elementwise,                                             \
+   .sample = samples,                                                       \
+   .attrs = {attributes}},
     UNARY(ROW)
 #undef ROW
-#define ROW(id, kernel_id, takes, samples, text)                                                          \
-  {.name = #id, .summary = text, .shapes = "any", .inputs = {"x"}, .traits = ELEMENTWISE | NO_GRADIENT,   \
-   .infer = infer_##takes, .strip = strip_##id, .sample = samples},
-    TESTS(ROW)
+#define ROW(id, kernel_id, takes, samples, text) \
+  {.name = #id,                                  \
+   .summary = text,                              \
+   .shapes = "any",                              \
+   .inputs = {"x"},                              \
+   .traits = ELEMENTWISE | NO_GRADIENT,          \
+   .infer = infer_##takes,                       \
+   .strip = strip_##id,                          \
+   .cost = cost_of_elementwise,                  \
+   .sample = samples},
+        TESTS(ROW)
 #undef ROW
-    {.name = "identity", .summary = "x itself.", .shapes = "any", .inputs = {"x"}, .traits = VIEW, .infer = infer_same,
-     .eval = eval_copy, .grad = grad_identity, .sample = "F[2,3] | I5[4] | B[2]"},
-    {.name = "stop_gradient", .summary = "x itself; gradients end here.", .shapes = "any", .inputs = {"x"},
-     .traits = VIEW | NO_GRADIENT, .infer = infer_same, .eval = eval_copy, .sample = "F[2,3]"},
-    {.name = "zeros_like", .summary = "Zeros of x's shape and dtype.", .shapes = "any", .inputs = {"x"}, .traits = NO_GRADIENT,
-     .infer = infer_same, .eval = eval_zeros, .sample = "F[2,3] | I5[4] | B[2]"},
-    {.name = "ones_like", .summary = "Ones of x's shape and dtype.", .shapes = "any", .inputs = {"x"}, .traits = NO_GRADIENT,
-     .infer = infer_same, .eval = eval_ones, .sample = "F[2,3] | I5[4] | B[2]"},
+            {.name = "identity",
+             .summary = "x itself.",
+             .shapes = "any",
+             .inputs = {"x"},
+             .traits = VIEW,
+             .infer = infer_same,
+             .cost = cost_of_view,
+             .eval = eval_copy,
+             .grad = grad_identity,
+             .sample = "F[2,3] | I5[4] | B[2]"},
+    {.name = "stop_gradient",
+     .summary = "x itself; gradients end here.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .traits = VIEW | NO_GRADIENT,
+     .infer = infer_same,
+     .cost = cost_of_view,
+     .eval = eval_copy,
+     .sample = "F[2,3]"},
+    {.name = "zeros_like",
+     .summary = "Zeros of x's shape and dtype.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .traits = NO_GRADIENT,
+     .infer = infer_same,
+     .cost = cost_of_fill,
+     .eval = eval_zeros,
+     .sample = "F[2,3] | I5[4] | B[2]"},
+    {.name = "ones_like",
+     .summary = "Ones of x's shape and dtype.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .traits = NO_GRADIENT,
+     .infer = infer_same,
+     .cost = cost_of_fill,
+     .eval = eval_ones,
+     .sample = "F[2,3] | I5[4] | B[2]"},
     {0}};

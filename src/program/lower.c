@@ -595,37 +595,33 @@ static int bind_buffer(Lower *l, int index, size_t bytes) {
   return b;
 }
 
-static Status describe(Lower *l, Trace *root, int result_count, const int *written, int written_count) {
+static Status describe(Lower *l, int argument_count, int variable_count, int result_count) {
   Program *p = l->p;
-  const Graph *g = p->graph;
-  p->argument_count = root->argument_count;
-  p->variable_count = root->extra_count;
+  p->argument_count = argument_count;
   p->result_count = result_count;
-  size_t count = (size_t)(p->argument_count + p->variable_count + result_count) + 1;
+  size_t count = (size_t)(argument_count + variable_count + result_count) + 1;
   p->variable = arena_alloc(p->arena, count * sizeof *p->variable);
   p->writes = arena_alloc(p->arena, count);
   p->result_type = arena_alloc(p->arena, count * sizeof *p->result_type);
   p->binding = arena_alloc(p->arena, count * sizeof *p->binding);
-  if (!p->variable || !p->writes || !p->result_type || !p->binding) {
-    p->variable_count = 0;
-    return no_memory(l);
-  }
-  for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
-  for (int i = 0; i < written_count; i++) p->writes[written[i]] = true;
-  for (int i = 0; i < result_count; i++) p->result_type[i] = g->output[i]->type;
+  if (!p->variable || !p->writes || !p->result_type || !p->binding) return no_memory(l);
+  p->variable_count = variable_count;
+  for (int i = 0; i < result_count; i++) p->result_type[i] = p->graph->output[i]->type;
   return OK;
 }
 
-static Status lower_program(Lower *l, const int *written, int written_count) {
+/* Outputs beyond the results are the variables that the program changes, in order. */
+static Status lower_program(Lower *l) {
   Program *p = l->p;
   const Graph *g = p->graph;
   int *inputs = arena_alloc(p->arena, (size_t)(g->input_count + 1) * sizeof *inputs);
   int *targets = arena_alloc(p->arena, (size_t)(g->output_count + 1) * sizeof *targets);
   if (!inputs || !targets) return no_memory(l);
-  int lead = p->argument_count + p->variable_count;
+  int lead = p->argument_count + p->variable_count, at = p->result_count;
   for (int i = 0; i < g->input_count; i++) inputs[i] = bind_buffer(l, i, type_bytes(&g->input[i]->type));
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
-  for (int i = 0; i < written_count; i++) targets[p->result_count + i] = inputs[p->argument_count + written[i]];
+  for (int i = 0; i < p->variable_count; i++)
+    if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
   Status s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = place(l);
   if (s == OK) s = index_bindings(l);
@@ -633,12 +629,7 @@ static Status lower_program(Lower *l, const int *written, int written_count) {
   return s;
 }
 
-Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
-  if (root->graph->error.status != OK) {
-    if (e->status == OK) *e = root->graph->error;
-    return NULL;
-  }
+static Program *new_program(Error *e, const char *name, const Kernels *kernels, const Numerics *numerics, Graph *graph) {
   Program *p = calloc(1, sizeof *p);
   if (p) p->arena = arena_new();
   if (!p || !p->arena) {
@@ -649,9 +640,39 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
   p->kernels = kernels;
   if (numerics) p->numerics = *numerics;
   p->name = arena_string(p->arena, name ? name : "program");
+  p->graph = graph;
+  return p;
+}
+
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+  if (root->graph->error.status != OK) {
+    if (e->status == OK) *e = root->graph->error;
+    return NULL;
+  }
+  Program *p = new_program(e, name, kernels, numerics, NULL);
+  if (!p) return NULL;
   p->graph = trace_take_graph(root);
   Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
-  if (describe(&l, root, result_count, written, written_count) == OK && lower_program(&l, written, written_count) == OK) return p;
+  Status s = describe(&l, root->argument_count, root->extra_count, result_count);
+  for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
+  for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
+  if (s == OK && lower_program(&l) == OK) return p;
+  program_free(p);
+  return NULL;
+}
+
+Program *program_copy(Error *e, const Program *from, int threads) {
+  Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
+  if (!p) return NULL;
+  p->borrows_graph = true;
+  Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
+  Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
+  for (int i = 0; i < p->variable_count; i++) {
+    p->variable[i] = variable_retain(from->variable[i]);
+    p->writes[i] = from->writes[i];
+  }
+  if (s == OK && lower_program(&l) == OK) return p;
   program_free(p);
   return NULL;
 }
@@ -663,7 +684,7 @@ void program_free(Program *p) {
   free(p->link);
   free(p->memory);
   free(p->slots);
-  graph_free(p->graph);
+  if (!p->borrows_graph) graph_free(p->graph);
   arena_free(p->arena);
   free(p);
 }

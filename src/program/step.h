@@ -79,6 +79,7 @@ typedef struct Binding {
 typedef struct Program {
   Arena *arena; /* of steps, chains, links */
   Graph *graph; /* what it was lowered from; its nodes are named by steps */
+  bool borrows_graph; /* a copy's: not freed with it */
   Block main;
   Buffer *buffer;
   int buffer_count, buffer_capacity;
@@ -106,6 +107,8 @@ typedef struct Program {
  * with e filled on failure. The trace is still the caller's to free. */
 Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
                          const Kernels *kernels, const Numerics *numerics, int threads, const char *name);
+/* Another one of the same graph, to run beside p on another thread; p must outlive it. */
+Program *program_copy(Error *e, const Program *p, int threads);
 void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);

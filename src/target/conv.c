@@ -5,6 +5,7 @@
  * columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one channel per
  * group. All are priced with all cuts of batch, field, channels and groups, the cheapest one is the plan. */
 #include <math.h>
+#include <string.h>
 
 #include "target/plan.h"
 
@@ -14,6 +15,7 @@ typedef struct Problem {
   int64_t rows, columns;             /* of the output */
   int64_t in_rows, in_columns;       /* of the input, without padding */
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
+  double phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
   double limit;
 } Problem;
 
@@ -24,7 +26,7 @@ typedef struct Block {
 
 static int64_t product(const int64_t *x, int rank) {
   int64_t p = 1;
-  for (int i = 0; i < rank; i++) p *= x[i];
+  for (int i = 0; i < rank; i++) p = times(p, x[i]);
   return p;
 }
 
@@ -33,8 +35,8 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Points read for a block: the halo, but no more than there is. */
 static double input_points(const Problem *q, const Block *b, int64_t kernel_rows, int64_t kernel_columns) {
-  int64_t rows = least((b->rows - 1) * q->stride_rows + kernel_rows, most(q->in_rows, 1));
-  int64_t columns = least((b->columns - 1) * q->stride_columns + kernel_columns, most(q->in_columns, 1));
+  int64_t rows = least(times(b->rows - 1, q->stride_rows) + kernel_rows, most(q->in_rows, 1));
+  int64_t columns = least(times(b->columns - 1, q->stride_columns) + kernel_columns, most(q->in_columns, 1));
   return (double)b->batch * (double)rows * (double)columns;
 }
 
@@ -42,7 +44,7 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
  * within a row, and its points. The slowest worker counts. */
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range, double per_piece,
                              double per_point) {
-  int64_t points = rows * columns, share = idiv(points, t->workers);
+  int64_t points = times(rows, columns), share = idiv(points, t->workers);
   double worst = 0;
   for (int64_t w = 0; w < t->workers && w * share < points; w++) {
     int64_t first = w * share, last = least(first + share, points) - 1;
@@ -53,12 +55,12 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
 }
 
 /* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the sums. */
-static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_t in_groups, int64_t out_passes,
-                         double kernel_rows, double kernel_columns) {
+static double amp_cycles(const Target *t, const Units *u, const Block *b, double phases, int64_t in_groups,
+                         int64_t out_passes, double kernel_rows, double kernel_columns) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
-  double worker = slowest_worker(t, b->batch * b->rows, b->columns, 17, 28 - 3 * u->per_row, u->per_row);
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
-  double points = (double)(b->batch * b->rows * b->columns);
+  double points = phases * (double)b->batch * (double)b->rows * (double)b->columns;
   double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
   return 217 + 23 * no + 16 +
          ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (30 + u->load)) +
@@ -66,22 +68,49 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, int64_
          clear;
 }
 
+/* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own that
+ * are cleared before and added up after. */
+static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows, double kernel_columns) {
+  double w = (double)t->workers, points = (double)b->rows * (double)b->columns;
+  double share = ceil_div(points * (double)b->batch, w);
+  double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
+  double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
+  return clear + 32 + in * (24 + w * worker) + sum;
+}
+
+/* PL SLIC estimators: windows of four kernel columns, loaded once each; the input passes twice. */
+static double window_cycles(const Target *t, const Block *b, double packs, double windows, bool one_group,
+                            double stride) {
+  double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
+  return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
+}
+
+/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a weight window. */
+typedef struct Method {
+  VertexKind kernel;
+  int64_t groups, in, out, window;
+} Method;
+
 typedef struct Search {
   const Target *t;
   const Units *u;
   const Problem *q;
-  VertexKind kernel;
-  int64_t in_groups, out_passes, groups; /* to be cut */
+  Method method;
+  int64_t in_groups, out_groups, groups; /* to be cut */
   Plan *best;
 } Search;
 
-static double kernel_cycles(const Search *s, const Block *b, int64_t in_groups, int64_t out_passes, int64_t taps) {
+static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out, int64_t taps) {
   const Problem *q = s->q;
-  double columns = (double)(s->kernel == VERTEX_SLIC ? idiv(q->kernel_columns, 4) : q->kernel_columns);
-  if (s->kernel != VERTEX_VECTOR_MAC)
-    return amp_cycles(s->t, s->u, b, in_groups, out_passes, (double)taps, columns);
-  double worker = slowest_worker(s->t, b->batch * b->rows, b->columns, 0, 10, 4);
-  return (double)s->t->workers * (50 + (double)taps * columns * worker);
+  double columns = (double)q->kernel_columns, rows = (double)taps;
+  switch (s->method.kernel) {
+    case VERTEX_SLIC:
+      return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
+                           (double)q->stride_columns);
+    case VERTEX_VECTOR_MAC: return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
+    default: return share * amp_cycles(s->t, s->u, b, fmax(1, q->phases), in, out, rows, columns);
+  }
 }
 
 typedef struct Cut {
@@ -91,24 +120,30 @@ typedef struct Cut {
 static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
   const Problem *q = s->q;
   const Units *u = s->u;
-  bool packed = s->kernel == VERTEX_VECTOR_MAC; /* groups in packs of one in-group, one channel each */
-  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_passes, cut->out_parts);
-  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts);
-  Plan p = {.kernel = s->kernel, .group_split = cut->group_parts, .row_split = field_parts,
+  const Method *m = &s->method;
+  int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
+  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts), columns = idiv(q->kernel_columns, m->window) * m->window;
+  if (m->kernel != VERTEX_AMP_NX1 && out > 1) return; /* these take one group of channels on a tile */
+  if (m->kernel == VERTEX_SLIC && in > 1) return;
+  Plan p = {.kernel = m->kernel, .group_split = cut->group_parts, .row_split = field_parts,
             .out_split = cut->out_parts, .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = idiv(s->groups, cut->group_parts)};
-  double share = (double)p.group_share, points = (double)(b->batch * b->rows * b->columns);
-  double in_width = (double)(in * (s->kernel == VERTEX_SLIC ? 4 : u->group));
-  double out_width = packed ? (double)u->group : (double)(out * u->units);
-  double bytes = (double)u->element, halo = input_points(q, b, taps, q->kernel_columns);
+  double share = (double)p.group_share, points = (double)b->batch * (double)b->rows * (double)b->columns, bytes = (double)u->element;
+  double in_width = (double)m->groups * (double)in * (double)m->in, out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
-  p.outputs = share * points * out_width;
-  p.input_bytes = share * halo * in_width * bytes;
-  p.weight_bytes = share * (double)(taps * q->kernel_columns) * in_width * (packed ? 1 : out_width) * bytes;
+  p.outputs = share * points * fmax(1, q->phases) * out_width;
+  p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
+  p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
-  p.compute = share * kernel_cycles(s, b, in, out, taps);
-  p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
+  if (m->kernel == VERTEX_SLIC) p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  double least = p.weight_bytes / (double)s->t->exchange_bytes_per_cycle;
+  if (m->kernel == VERTEX_AMP_NX1)
+    least += share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
+  const Plan *best = s->best;
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
+  p.compute = kernel_cycles(s, b, share, in, out, taps);
+  p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
   finish_plan(s->t, u, &p);
   if (is_better(&p, s->best)) *s->best = p;
 }
@@ -120,7 +155,7 @@ static void cut_field(const Search *s, const Cut *cut) {
   for (int64_t images = 1; images && images <= room; images = next_split(q->batch, images))
     for (int64_t columns = 1; columns && images * columns <= room;
          columns = columns < 8 || columns == q->columns ? next_split(q->columns, columns)
-                   : q->columns * images <= room        ? q->columns
+                   : q->columns <= room / images        ? q->columns
                                                         : 0) {
       int64_t left = room / (images * columns);
       Block b = {.batch = idiv(q->batch, images), .columns = idiv(q->columns, columns)};
@@ -136,7 +171,7 @@ static void search(const Search *s) {
   for (c.group_parts = 1; c.group_parts && c.group_parts <= tiles;
        c.group_parts = next_split(s->groups, c.group_parts))
     for (c.out_parts = 1; c.out_parts && c.group_parts * c.out_parts <= tiles;
-         c.out_parts = next_split(s->out_passes, c.out_parts))
+         c.out_parts = next_split(s->out_groups, c.out_parts))
       for (c.in_parts = 1; c.in_parts && c.group_parts * c.out_parts * c.in_parts <= tiles;
            c.in_parts = next_split(s->in_groups, c.in_parts))
         for (c.kernel_parts = 1; c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
@@ -144,22 +179,22 @@ static void search(const Search *s) {
           cut_field(s, &c);
 }
 
-static void try_kernel(const Target *t, const Units *u, const Problem *q, VertexKind kernel, double expanded_bytes,
-                       Plan *best) {
+static void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes, Plan *best) {
   Plan found = {0};
-  Search s = {t, u, q, kernel, idiv(q->in_channels, u->group), idiv(q->out_channels, u->units), q->groups, &found};
-  if (kernel == VERTEX_SLIC) s.in_groups = 1;
-  if (kernel == VERTEX_VECTOR_MAC) s.in_groups = s.out_passes = 1, s.groups = idiv(q->groups, u->group);
+  Search s = {t, u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups), &found};
   search(&s);
+  if (found.cycles == 0) return;
   if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);
   if (is_better(&found, best)) *best = found;
 }
 
+static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u->group, u->units, 1}; }
+
 /* The kernel's rows, columns or both as input channels. */
 static Problem expand(const Problem *q, bool rows, bool columns) {
   Problem e = *q;
-  if (rows) e.in_channels *= q->kernel_rows, e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
-  if (columns) e.in_channels *= q->kernel_columns, e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
+  if (rows) e.in_channels = times(e.in_channels, q->kernel_rows), e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
+  if (columns) e.in_channels = times(e.in_channels, q->kernel_columns), e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
   return e;
 }
 
@@ -168,76 +203,152 @@ static double expanded_bytes(const Problem *e, const Units *u) {
          (double)e->in_channels * (double)u->element;
 }
 
+/* One channel per group: several groups at a time, or several as one group with zeros off the diagonal. */
+static void try_depthwise(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  Problem combined = *q;
+  combined.in_channels = combined.out_channels = u->group;
+  combined.groups = idiv(q->groups, u->group);
+  try_method(t, u, &combined, amp_method(u), 0, best);
+  if (q->phases > 1) return; /* the other two multiply by the zeros */
+  try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, best);
+  if (q->stride_columns <= 2) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+}
+
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
-  int64_t points = q->batch * q->rows * q->columns, window = q->kernel_rows * q->kernel_columns;
-  Plan best = plan_matmul(t, d, partials, q->groups, points, q->in_channels * window, q->out_channels, proportion);
+  int64_t points = times(times(q->batch, q->rows), q->columns), window = times(q->kernel_rows, q->kernel_columns);
+  MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true};
+  MatmulShape other = {q->groups, q->out_channels, s.in, points, true};
+  double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
+                                      (double)points * (double)s.out);
+  Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   if (window == 1) return best;
   Problem all = expand(q, true, true);
+  Method amp = amp_method(&u);
   add_prepare(t, &best, expanded_bytes(&all, &u), 8);
-  try_kernel(t, &u, q, VERTEX_AMP_NX1, 0, &best);
+  try_method(t, &u, q, amp, 0, &best);
   if (q->kernel_rows > 1 && q->kernel_columns > 1) {
     Problem rows = expand(q, true, false), columns = expand(q, false, true);
-    try_kernel(t, &u, &rows, VERTEX_AMP_NX1, expanded_bytes(&rows, &u), &best);
-    try_kernel(t, &u, &columns, VERTEX_AMP_NX1, expanded_bytes(&columns, &u), &best);
+    try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
+    try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
   }
-  if (q->in_channels <= 4 && q->groups == 1 && u.element == 2) try_kernel(t, &u, q, VERTEX_SLIC, 0, &best);
-  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
-    try_kernel(t, &u, q, VERTEX_VECTOR_MAC, 0, &best);
+  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
+    try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
+  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) try_depthwise(t, &u, q, &best);
   return best;
 }
 
 /* Dimensions beyond the last two are part of the batch; their kernel extent is expanded into channels. */
-static Problem read_shape(const ConvShape *s, bool backward, double limit) {
+static Problem read_shape(const ConvShape *s, bool backward, bool phases, double limit) {
   int last = s->rank - 1, rows = s->rank - 2;
   int64_t depth_kernel = s->rank > 2 ? s->kernel[0] : 1;
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
   const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
-  q.batch *= s->rank > 2 ? field[0] : 1;
-  q.in_channels = (backward ? s->out_channels : s->in_channels) * depth_kernel;
+  if (s->rank > 2) q.batch = times(q.batch, field[0]);
+  q.in_channels = times(backward ? s->out_channels : s->in_channels, depth_kernel);
   q.out_channels = backward ? s->in_channels : s->out_channels;
   q.columns = field[last], q.in_columns = in[last];
   q.kernel_columns = s->kernel[last], q.stride_columns = s->stride[last];
   q.rows = q.in_rows = q.kernel_rows = q.stride_rows = 1;
   if (rows >= 0)
     q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows], q.stride_rows = s->stride[rows];
-  if (backward) { /* each phase of a strided field sees its own points of the kernel */
+  if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
-    q.stride_rows = q.stride_columns = 1;
+    q.phases = (double)(q.stride_rows * q.stride_columns);
   }
+  if (backward && !phases) q.in_rows = times(q.in_rows, q.stride_rows), q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
+  if (backward) q.stride_rows = q.stride_columns = 1;
   return q;
 }
 
+/* Channels are regrouped before the exchange, so that it moves more than single elements, and after it. */
+static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
+  cost_layout(c, t, d, elements, 1);
+  if (element_bytes(d) == 2) cost_step(c, t, "rearrange", 0, 0);
+}
+
+/* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel. */
+static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
+  Units u = find_units(t, d, partials);
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
+  double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
+  MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true};
+  MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true};
+  Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)window * (double)s->out_channels, proportion);
+  if (window == 1) return best;
+  add_prepare(t, &best, bytes * (double)points * (double)window, 8);
+  if (s->rank != 2) return best;
+  const int64_t *out = s->out, *kernel = s->kernel;
+  if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1) {
+    Problem q = {.groups = s->groups, .batch = 1, .in_channels = s->batch, .out_channels = 1, .rows = kernel[0],
+                 .columns = kernel[1], .stride_rows = 1, .stride_columns = 1, .kernel_rows = out[0],
+                 .kernel_columns = out[1], .in_rows = s->in[0], .in_columns = s->in[1],
+                 .limit = plan_limit(t, proportion)};
+    try_method(t, &u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, &best);
+  }
+  if (product(s->stride, 2) > 1) return best;
+  for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
+    Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = times(s->batch, out[i]),
+                 .out_channels = s->out_channels, .rows = kernel[0], .columns = kernel[1], .stride_rows = 1,
+                 .stride_columns = 1, .kernel_rows = 1, .kernel_columns = 1, .limit = plan_limit(t, proportion)};
+    q.in_rows = kernel[0], q.in_columns = kernel[1];
+    int64_t walked = out[1 - i] + kernel[1 - i] - 1;
+    if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
+    else q.kernel_columns = out[1], q.in_columns = walked;
+    double expanded = kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
+    try_method(t, &u, &q, amp_method(&u), expanded, &best);
+  }
+  return best;
+}
+
+/* Channels regrouped in runs of one vector while they are exchanged. */
+static void regroup(Cost *c, const Target *t, Dtype d, double elements) {
+  double share = elements * element_bytes(d) / (double)t->tiles;
+  cost_step(c, t, "regroup", share, rearrange_cycles(t, share, (double)t->vector_bytes));
+  cost_vertex(c, t, VERTEX_COPY, 16, 60);
+}
+
+static bool is_depthwise(const ConvShape *s) { return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1; }
+
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
-  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double g = (double)s->groups;
   double read = window > 1 ? (double)s->batch * (double)product(s->in, s->rank) : (double)points;
-  cost_layout(&c, t, d, g * read * (double)s->in_channels, 1);
-  cost_layout(&c, t, d, g * (double)points * (double)s->out_channels, 1);
-  if (window > 1) {
-    Plan expansion = {0};
-    add_prepare(t, &expansion, g * (double)points * (double)(s->in_channels * window) * element_bytes(d), 8);
-    cost_step(&c, t, "rearrange", expansion.prepare_exchange * (double)t->exchange_bytes_per_cycle,
-              expansion.prepare - (double)t->launch_cycles);
-  }
-  Plan p = plan_matmul(t, d, partials, s->groups, s->in_channels * window, points, s->out_channels,
-                       o->available_memory_proportion);
-  cost_plan(&c, t, &p);
+  double in = g * read * (double)s->in_channels, out = g * (double)points * (double)s->out_channels;
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  cost_layout(&c, t, d, weights, 1);
+  Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
+  if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) regroup(&c, t, d, in), regroup(&c, t, d, out);
+  else transpose(&c, t, d, in), transpose(&c, t, d, out); /* the points become channels */
+  if (window == 1) p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) * element_bytes(d) / (double)t->tiles;
+  cost_plan(&c, t, &p);
+  if (window > 1) cost_layout(&c, t, d, weights, 1);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
   return c;
 }
 
-Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+static ConvShape clamp_shape(const ConvShape *s) {
+  ConvShape c = *s;
+  c.batch = clamp_extent(s->batch), c.groups = clamp_extent(s->groups);
+  c.in_channels = clamp_extent(s->in_channels), c.out_channels = clamp_extent(s->out_channels);
+  for (int i = 0; i < COST_SPATIAL; i++) {
+    c.in[i] = clamp_extent(s->in[i]), c.out[i] = clamp_extent(s->out[i]), c.kernel[i] = clamp_extent(s->kernel[i]);
+    c.stride[i] = most(1, clamp_extent(s->stride[i]));
+  }
+  return c;
+}
+
+Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape, ConvPass pass,
                const PlanOptions *options) {
   static const PlanOptions defaults = {0};
   const PlanOptions *o = options ? options : &defaults;
+  ConvShape whole = clamp_shape(shape), *s = &whole;
   Cost c = cost_free();
-  int64_t window = product(s->kernel, s->rank), points = s->batch * product(s->out, s->rank);
+  if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double g = (double)s->groups, width = (double)s->in_channels;
-  if (s->rank < 1 || s->rank > COST_SPATIAL || points <= 0 || s->in_channels <= 0 || s->out_channels <= 0) return c;
+  bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
+  if (empty) return c;
   c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
   Cost work;
   if (pass == CONV_WEIGHTS) {
@@ -246,55 +357,96 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, Con
     return c;
   }
   double in_points = (double)s->batch * (double)product(s->in, s->rank);
-  if (pass == CONV_FORWARD && s->groups == 1 && s->in_channels < 8) /* padded to a whole in-group */
-    cost_layout(&c, t, d, in_points * 16, 1);
-  if (pass == CONV_BACKWARD) cost_layout(&c, t, d, g * (double)window * width * (double)s->out_channels, 1);
-  Problem q = read_shape(s, pass == CONV_BACKWARD, plan_limit(t, o->available_memory_proportion));
+  if (is_depthwise(s)) regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
+  else if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
+  bool strided = pass == CONV_BACKWARD && product(s->stride, s->rank) > 1;
+  double limit = plan_limit(t, o->available_memory_proportion);
+  Problem q = read_shape(s, pass == CONV_BACKWARD, true, limit);
   Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
-  if (pass == CONV_BACKWARD && product(s->stride, s->rank) > 1)
+  if (strided && is_depthwise(s)) { /* or all points, zeros between them */
+    q = read_shape(s, true, false, limit);
+    Plan all = plan_conv(t, d, partials, &q, o->available_memory_proportion);
+    if (is_better(&all, &p)) p = all;
+  }
+  if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 && p.prepare_steps == 0 && !is_depthwise(s))
+    cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */
+  if (strided && window == 1) /* computed densely, then spread over the field */
     add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
   cost_plan(&c, t, &p);
   return c;
 }
 
-/* Tiles in proportion to the work of each part; a pass lasts as long as its slowest part. */
+static double macs_of(const ConvShape *s) {
+  return (double)s->batch * (double)product(s->out, s->rank) * (double)product(s->kernel, s->rank) *
+         (double)s->groups * (double)s->in_channels * (double)s->out_channels;
+}
+
+/* b runs beside a, on other tiles: each kind of step lasts as long as the slower of the two. */
+static void run_beside(Cost *a, const Cost *b) {
+  for (int i = 0; i < b->row_count; i++) {
+    const CostStep *from = &b->steps[i];
+    CostStep *row = NULL;
+    for (int k = 0; k < a->row_count && !row; k++)
+      if (!strcmp(a->steps[k].name, from->name)) row = &a->steps[k];
+    if (!row && a->row_count < COST_STEPS) row = &a->steps[a->row_count++], *row = (CostStep){.name = from->name};
+    if (!row) continue;
+    row->times = fmax(row->times, from->times);
+    row->compute = fmax(row->compute, from->compute);
+    row->exchange = fmax(row->exchange, from->exchange);
+    row->sync = fmax(row->sync, from->sync);
+    row->bytes = fmax(row->bytes, from->bytes);
+  }
+  for (int m = 0; m < MEMORY_COUNT; m++) a->bytes[m] = fmax(a->bytes[m], b->bytes[m]);
+  a->temporary_total += b->temporary_total;
+  a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
+  a->vertices |= b->vertices;
+  a->tiles += b->tiles;
+  a->flops += b->flops;
+  if (a->fits && !b->fits) a->fits = false, a->why = b->why;
+}
+
+/* The sums that follow from the rows. */
+static void add_up(Cost *c) {
+  memset(c->cycles, 0, sizeof c->cycles);
+  c->step_count = c->moved_bytes = 0;
+  for (int i = 0; i < c->row_count; i++) {
+    c->cycles[PHASE_COMPUTE] += c->steps[i].compute;
+    c->cycles[PHASE_EXCHANGE] += c->steps[i].exchange;
+    c->cycles[PHASE_SYNC] += c->steps[i].sync;
+    c->step_count += c->steps[i].times;
+    c->moved_bytes += c->steps[i].bytes;
+  }
+}
+
+/* Inputs averaged over 2 x 2 points, outputs repeated 2 x 2 times and added to another part's. */
+static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
+  const ConvShape *s = &part->shape;
+  double in = (double)s->batch * (double)s->in_channels * (double)product(s->in, s->rank);
+  double out = (double)s->batch * (double)s->out_channels * (double)product(s->out, s->rank);
+  double tiles = (double)t->tiles, w = (double)t->workers;
+  if (part->pooled) {
+    cost_step(c, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
+    cost_layout(c, t, d, 4 * in, 8);
+  }
+  if (part->upsampled) {
+    cost_layout(c, t, d, 4 * out, 8);
+    cost_scaled_add(c, t, d, 4 * out);
+  }
+}
+
 Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
                  const PlanOptions *options) {
   Cost all = cost_free();
   double work = 0;
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    work += (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
-  }
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    double macs = (double)(s->batch * product(s->out, s->rank) * product(s->kernel, s->rank) * s->in_channels * s->out_channels);
+  for (int i = 0; i < count; i++) work += macs_of(&parts[i].shape);
+  for (int i = 0; i < count && work > 0; i++) { /* tiles in proportion to the work of each part */
     Target share = *t;
-    share.tiles = most(8, (int64_t)((double)t->tiles * macs / work));
-    if (share.tiles > t->tiles) share.tiles = t->tiles;
-    Cost c = cost_conv(&share, d, partials, s, pass, options);
-    double total = all.temporary_total + c.temporary_total, tiles = fmin((double)t->tiles, all.tiles + c.tiles);
-    uint32_t vertices = all.vertices | c.vertices;
-    if (cost_cycles(&c) > cost_cycles(&all)) {
-      double interleaved = fmax(all.interleaved_bytes, c.interleaved_bytes);
-      all = c;
-      all.interleaved_bytes = interleaved;
-    }
-    all.temporary_total = total, all.tiles = tiles, all.vertices = vertices;
+    share.tiles = least(t->tiles, most(8, (int64_t)((double)t->tiles * macs_of(&parts[i].shape) / work)));
+    Cost c = cost_conv(&share, d, partials, &parts[i].shape, pass, options);
+    run_beside(&all, &c);
   }
-  if (pass != CONV_FORWARD) return all;
-  for (int i = 0; i < count; i++) {
-    const ConvShape *s = &parts[i].shape;
-    double in = (double)(s->batch * s->in_channels * product(s->in, s->rank)), out = (double)(s->batch * s->out_channels * product(s->out, s->rank));
-    double tiles = (double)t->tiles, w = (double)t->workers;
-    if (parts[i].pooled) {
-      cost_step(&all, t, "average", 0, w * (73 + 19 * ceil_div(4 * in, 8 * w * tiles)));
-      cost_layout(&all, t, d, 4 * in, 8);
-    }
-    if (parts[i].upsampled) {
-      cost_layout(&all, t, d, 4 * out, 8);
-      cost_scaled_add(&all, t, d, 4 * out);
-    }
-  }
+  all.tiles = fmin(all.tiles, (double)t->tiles);
+  add_up(&all);
+  for (int i = 0; i < count && pass == CONV_FORWARD; i++) resample(&all, t, d, &parts[i]);
   return all;
 }

@@ -131,6 +131,8 @@ void cost_then(Cost *a, const Cost *b) {
   a->tiles = fmax(a->tiles, b->tiles);
   a->temporary_total = fmax(a->temporary_total, b->temporary_total);
   a->interleaved_bytes = fmax(a->interleaved_bytes, b->interleaved_bytes);
+  a->uneven_bytes = fmax(a->uneven_bytes, b->uneven_bytes);
+  a->separate_bytes = fmax(a->separate_bytes, b->separate_bytes);
   a->flops += b->flops;
   a->moved_bytes += b->moved_bytes;
   a->streamed_bytes += b->streamed_bytes;
@@ -325,7 +327,7 @@ Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t element
     cost_then(&c, &cast);
   }
   for (int i = 0; i < (int)r->norms; i++) {
-    Cost norm = cost_reduce(t, state, REDUCE_SUM, 1, elements, 1);
+    Cost norm = cost_reduce(t, state, COST_SUM, 1, elements, 1);
     cost_then(&c, &norm);
   }
   return c;
@@ -352,12 +354,13 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
   c.tiles = tiles_used(t, U8, (double)bytes);
   cost_memory(&c, MEMORY_REARRANGEMENT, share);
   cost_memory(&c, MEMORY_MESSAGE, share);
-  if (compute > 0) cost_vertex(&c, t, VERTEX_COPY, 16, 120);
+  cost_vertex(&c, t, VERTEX_COPY, 16, 120);
+  if (run_bytes < 8) cost_vertex(&c, t, VERTEX_TRANSPOSE, 16, 20);
   return c;
 }
 
 Cost cost_transpose(const Target *t, Dtype d, int64_t elements) {
-  return cost_rearrange(t, (int64_t)((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
+  return cost_rearrange(t, to_extent((double)elements * element_bytes(d)), (int64_t)element_bytes(d));
 }
 
 Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
@@ -372,7 +375,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements) {
 }
 
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth) {
-  Cost c = cost_fill(t, d, indices * depth);
+  Cost c = cost_fill(t, d, times(indices, depth));
   if (indices <= 0) return c;
   double share = ceil_div((double)indices, (double)t->tiles);
   cost_step(&c, t, "one_hot", share * 4, 74 * share);

@@ -57,6 +57,8 @@ typedef struct Cost {
   double tiles;               /* tiles in use */
   double temporary_total;     /* bytes of temporaries on all tiles together, at their peak */
   double interleaved_bytes;   /* of one tile: the largest block of partial sums, kept in interleaved memory */
+  double separate_bytes;      /* of one tile: the largest operand that must lie in a memory element of its own */
+  double uneven_bytes;        /* what the fullest tile holds beyond the others: collected partial sums */
   uint32_t vertices;          /* a bit for each VertexKind in use */
   double flops;
   double moved_bytes;         /* received through the exchange by the busiest tile */
@@ -112,7 +114,7 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth);
 
 /* --- reductions --- */
-typedef enum ReduceKind { REDUCE_SUM, REDUCE_MAX, REDUCE_LOG_ADD, REDUCE_ARG } ReduceKind;
+typedef enum ReduceKind { COST_SUM, COST_MAX, COST_LOG_ADD, COST_ARG } ReduceKind;
 /* [outer, extent, inner] over the middle: sums accumulate in f32, max in its own type. */
 Cost cost_reduce(const Target *t, Dtype d, ReduceKind kind, int64_t outer, int64_t extent, int64_t inner);
 /* The same over any axes, outermost first. */

@@ -22,51 +22,60 @@ static TablePlan plan_table(const Target *t, Dtype d, double rows, double width)
   return p;
 }
 
-static Cost begin(const TablePlan *p, const Target *t) {
-  Cost c = cost_free();
-  c.tiles = fmin((double)t->tiles, p->columns * p->parts);
-  return c;
+/* What one tile sees: all lookups where rows are split, its own ones where lookups are split. The IPU Model takes every lookup that a tile tests for one that it owns: indices are data, unknown in advance. */
+typedef struct Lookups {
+  double seen, bytes; /* bytes: of a row's part */
+} Lookups;
+
+static Lookups share_lookups(const Target *t, TablePlan *p, double indices) {
+  if (!p->by_rows) p->parts = fmin(p->parts, indices);
+  Lookups l = {.bytes = p->vectors * (double)t->vector_bytes,};
+  l.seen = p->by_rows ? indices : ceil_div(indices, p->parts);
+  return l;
+}
+
+/* Partial results, or partial tables, of the parts become one. Half of them are already where they are needed. */
+static void combine(Cost *c, const Target *t, double outputs, double parts) {
+  if (parts <= 1) return;
+  double exchange, steps, rate = (double)t->exchange_bytes_per_cycle;
+  double cycles = reduce_partials(t, outputs, parts, 4, true, &exchange, &steps);
+  cost_steps(c, t, "combine", steps, exchange / 2 * rate / steps, cycles / steps);
 }
 
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices) {
-  if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
+  Cost c = cost_free();
+  if (rows <= 0 || width <= 0 || indices <= 0) return c;
   TablePlan p = plan_table(t, d, (double)rows, (double)width);
-  if (!p.by_rows) p.parts = fmin(p.parts, (double)indices);
-  Cost c = begin(&p, t);
-  double n = (double)indices, bytes = p.vectors * (double)t->vector_bytes;
-  double hits = ceil_div(n, p.parts), misses = p.by_rows ? n - hits : 0, seen = p.by_rows ? n : hits;
-  double w = (double)t->workers;
-  double table = p.by_rows || p.parts <= 1 ? 0 : (double)rows * bytes;
-  cost_step(&c, t, "gather", seen * 4 + table, w * (30 + ceil_div(hits, w) * (19 + 2 * p.vectors) + ceil_div(misses, w) * 8));
-  if (p.by_rows && p.parts > 1) {
-    double exchange, steps, cycles;
-    cycles = reduce_partials(t, n * bytes / element_bytes(d), p.parts, element_bytes(d), true, &exchange, &steps);
-    cost_steps(&c, t, "combine", steps, exchange / 2 * (double)t->exchange_bytes_per_cycle / steps, cycles / steps);
-  }
-  cost_step(&c, t, "results", seen * bytes, 0);
-  cost_step(&c, t, "results", 0, 25 + seen * bytes / (double)t->vector_bytes);
-  cost_memory(&c, MEMORY_MESSAGE, seen * 4 + table);
-  cost_memory(&c, MEMORY_TEMPORARY, seen * bytes);
+  Lookups l = share_lookups(t, &p, (double)indices);
+  double w = (double)t->workers, copied = p.by_rows || p.parts <= 1 ? 0 : (double)rows * l.bytes;
+  double each = 19 + 2 * p.vectors, mine = p.by_rows ? ceil_div(l.seen, w) : l.seen; /* workers share tests only */
+  c.tiles = fmin((double)t->tiles, p.columns * p.parts);
+  cost_step(&c, t, "gather", l.seen * 4 + copied, w * (30 + mine * each));
+  if (p.by_rows) combine(&c, t, l.seen * l.bytes / element_bytes(d), p.parts);
+  cost_steps(&c, t, "results", 3, l.seen * l.bytes / 3, 0);
+  cost_memory(&c, MEMORY_MESSAGE, l.seen * l.bytes + (copied > 0 ? 2 * copied : 0));
+  c.flops = 0;
   cost_vertex(&c, t, VERTEX_MULTI_SLICE, 40, 120);
+  cost_vertex(&c, t, VERTEX_COPY, 16, 40);
+  if (p.by_rows && p.parts > 1) cost_vertex(&c, t, VERTEX_REDUCE_PARTIALS, 24, 40);
   return c;
 }
 
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add) {
-  if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
+  Cost c = cost_free();
+  if (rows <= 0 || width <= 0 || indices <= 0) return c;
   TablePlan p = plan_table(t, d, (double)rows, (double)width);
-  if (!p.by_rows) p.parts = fmin(p.parts, (double)indices);
-  Cost c = begin(&p, t);
-  double n = (double)indices, bytes = p.vectors * (double)t->vector_bytes, w = (double)t->workers;
-  double hits = ceil_div(n, p.parts), misses = p.by_rows ? n - hits : 0, seen = p.by_rows ? n : hits;
+  Lookups l = share_lookups(t, &p, (double)indices);
+  double w = (double)t->workers;
   double each = add ? 12 + 3 * (p.vectors - 1) : 10 + 2 * p.vectors;
-  cost_step(&c, t, "scatter", seen * (4 + bytes), w * (hits * each + misses * 5));
-  if (!p.by_rows && p.parts > 1) {
-    double exchange, steps, cycles;
-    cycles = reduce_partials(t, (double)rows * bytes / element_bytes(d), p.parts, 4, true, &exchange, &steps);
-    cost_steps(&c, t, "combine", steps, exchange * (double)t->exchange_bytes_per_cycle / steps, cycles / steps);
-    cost_memory(&c, MEMORY_PARTIALS, (double)rows * bytes);
-  }
-  cost_memory(&c, MEMORY_MESSAGE, seen * (4 + bytes));
+  c.tiles = fmin((double)t->tiles, p.columns * p.parts);
+  cost_step(&c, t, "scatter", l.seen * (4 + l.bytes), w * (18 + l.seen * each));
+  if (!p.by_rows) combine(&c, t, (double)rows * l.bytes / element_bytes(d), p.parts);
+  cost_steps(&c, t, "results", 3, 0, 0);
+  cost_memory(&c, MEMORY_MESSAGE, l.seen * l.bytes);
+  c.flops = (double)indices * (double)width;
   cost_vertex(&c, t, VERTEX_MULTI_UPDATE, 40, 120);
+  cost_vertex(&c, t, VERTEX_SLICE, 16, 40);
+  if (!p.by_rows && p.parts > 1) cost_vertex(&c, t, VERTEX_REDUCE_PARTIALS, 24, 40);
   return c;
 }

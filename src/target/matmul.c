@@ -18,13 +18,21 @@ double plan_limit(const Target *t, double proportion) {
 
 Units find_units(const Target *t, Dtype d, Dtype partials) {
   bool wide = element_bytes(d) >= 4, wide_sum = wide || element_bytes(partials) >= 4;
-  Units u = {.group = wide ? t->group_f32 : t->group_f16,
+  Units u = {.kernel = VERTEX_AMP_1X1,
+             .group = wide ? t->group_f32 : t->group_f16,
              .units = wide ? t->units_f32 : wide_sum ? t->units_f16_f32 : t->units_f16_f16,
              .element = wide ? 4 : 2,
              .sum = wide_sum ? 4 : 2};
   if (u.units < 1) u.units = 1;
   u.load = (double)(u.units * u.group * u.element) / (double)t->weight_bytes_per_cycle;
   u.per_row = (double)(u.units * u.group) / target_macs(t, u.element, u.sum); /* 4 on f16, 4 or 8 on f32 */
+  return u;
+}
+
+/* The workers' multiply-accumulate: dot products of a vector's channels, any number of outputs. */
+static Units find_vector_units(const Target *t, Dtype d) {
+  Units u = {.kernel = VERTEX_VECTOR_MAC, .units = 1, .element = element_bytes(d) >= 4 ? 4 : 2, .sum = 4};
+  u.group = (int64_t)vector_width(t, d);
   return u;
 }
 
@@ -43,13 +51,24 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
 }
 
-/* The 1x1 kernel on a block of rows x in_groups x out_passes. */
-static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_passes) {
+/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and output. f32 has no
+ * instruction that multiplies and adds a vector. */
+static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out) {
+  double w = (double)t->workers, e = (double)idiv(rows, t->workers), no = (double)out;
+  double dot = 7 + (double)in_groups * (u->element == 4 ? (double)u->group : 1);
+  double clear = w * no * (5 + ceil(e / 2));
+  return 63 + 9 * w + 23 + 15 + no * (10 + w * (16 + 16 + 19 + e * (7 + dot))) + clear;
+}
+
+/* A block of rows x in_groups x out_groups, each of some passes, by the 1x1 kernel. */
+static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_groups,
+                           int64_t passes) {
+  if (u->kernel == VERTEX_VECTOR_MAC) return dot_cycles(t, u, rows, in_groups, out_groups);
   int64_t e = idiv(rows, t->workers);
-  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
+  double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups, n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
-  return 50 + state + 13 + (ni - 1) * (15 + no * (25 + u->load + w * pass_cycles(u, e, false))) + 11 +
-         no * (25 + u->load + w * pass_cycles(u, e, true));
+  return 50 + state + 13 + (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) + 11 +
+         no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
 }
 
 int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
@@ -112,67 +131,106 @@ int64_t next_split(int64_t extent, int64_t parts) {
 }
 
 typedef struct Problem {
-  int64_t groups, m, k, n;
+  int64_t groups, m, k, n, grain; /* grain: output channels that stay together */
   double limit;
 } Problem;
 
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
                      Plan *best) {
-  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units);
-  Plan p = {.group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
-  int64_t rows = idiv(q->m, room < q->m ? room : q->m);
-  int64_t in = idiv(in_groups, ks), out = idiv(out_passes, ns);
-  double share = (double)p.group_share;
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain);
+  Plan p = {.kernel = u->kernel, .group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
+  int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks), out = idiv(out_groups, ns);
+  double share = (double)p.group_share, in_width = (double)in * (double)u->group;
+  double out_width = (double)out * (double)q->grain, r = (double)rows;
   p.row_split = idiv(q->m, rows);
-  p.written_narrow = u->element == 2 && (u->sum == 2 || q->k <= u->group);
-  p.outputs = share * (double)(rows * out * u->units);
-  p.input_bytes = share * (double)(rows * in * u->group * u->element);
-  p.weight_bytes = share * (double)(in * u->group * out * u->units * u->element);
+  p.written_narrow = u->element == 2 && (u->sum == 2 || (u->kernel == VERTEX_AMP_1X1 && q->k <= u->group));
+  p.outputs = share * r * out_width;
+  p.input_bytes = share * r * in_width * (double)u->element;
+  p.weight_bytes = share * in_width * out_width * (double)u->element;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
-  p.compute = share * block_cycles(t, u, rows, in, out);
-  p.tiles = (double)(gs * p.row_split * ns * ks);
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  /* Most cuts are far from the best: what they send and multiply at least tells. */
+  double least = p.weight_bytes / (double)t->exchange_bytes_per_cycle;
+  if (u->kernel == VERTEX_AMP_1X1) least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
+  p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
+  p.tiles = (double)(gs * p.row_split * ns * ks);
   finish_plan(t, u, &p);
   if (is_better(&p, best)) *best = p;
 }
 
 static Plan search(const Target *t, const Units *u, const Problem *q) {
   Plan best = {0};
-  int64_t in_groups = idiv(q->k, u->group), out_passes = idiv(q->n, u->units), tiles = t->tiles;
+  int64_t in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain), tiles = t->tiles;
   for (int64_t gs = 1; gs && gs <= tiles; gs = next_split(q->groups, gs))
-    for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_passes, ns))
+    for (int64_t ns = 1; ns && gs * ns <= tiles; ns = next_split(out_groups, ns))
       for (int64_t ks = 1; ks && gs * ns * ks <= tiles; ks = next_split(in_groups, ks))
         consider(t, u, q, gs, ns, ks, &best);
   return best;
 }
 
-/* Parts of the outputs, one after the other, where a whole plan doesn't fit. */
-static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
-  static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->n; i++) {
-    Problem part = *q;
-    part.n = idiv(q->n, parts[i]);
-    Plan p = search(t, u, &part);
-    if (!p.fits) continue;
-    double share = (double)q->groups * (double)q->m * (double)part.n / (double)t->tiles;
-    double moved = share * (double)u->element;
-    double vectors = ceil_div(ceil_div(share, (double)t->workers), 8.0 / (double)u->element);
-    p.serial = parts[i];
-    p.update = moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
-               (double)t->workers * (63 + 2 * vectors);
-    p.cycles = (double)p.serial * (p.cycles + p.update + 3 * step_cycles(t));
-    return p;
-  }
-  return search(t, u, q);
+/* Cycles to place, or to add, a share of outputs after each serial part. */
+static double join_cycles(const Target *t, const Units *u, double share, bool adds) {
+  double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
+  double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
+  if (adds) return w * (58 + 3 * ceil_div(ceil_div(share, w), 2)) + SUPERVISOR_CYCLES;
+  return moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 + w * (63 + 2 * vectors);
 }
 
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 double proportion) {
-  Units u = find_units(t, d, partials);
-  /* The larger outer extent streams past the units, the smaller one is loaded into them. */
-  Problem q = {groups, m > n ? m : n, k, m > n ? n : m, plan_limit(t, proportion)};
-  Plan p = search(t, &u, &q);
-  return p.fits ? p : search_serial(t, &u, &q);
+/* Where a whole plan doesn't fit: the fewest parts of the outputs, else of the inputs, one after the other. */
+static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
+  static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
+  Plan best = {0};
+  double tiles = (double)t->tiles, outputs = (double)q->groups * (double)q->m * (double)q->n;
+  for (int adds = 0; adds < 2 && !best.fits; adds++)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= (adds ? q->k : q->n) && !best.fits; i++) {
+      Problem part = *q;
+      if (adds) part.k = idiv(q->k, parts[i]), part.limit -= outputs / tiles * (double)u->sum;
+      else part.n = idiv(q->n, parts[i]);
+      if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit) continue; /* not even the results fit */
+      Plan p = search(t, u, &part);
+      if (!p.fits) continue;
+      double n = (double)parts[i];
+      p.serial = parts[i];
+      p.update = join_cycles(t, u, adds ? outputs / tiles : outputs / tiles / n, adds);
+      if (adds) p.partial_bytes += outputs / tiles * (double)u->sum;
+      p.joined_bytes = outputs / tiles * (double)u->element;
+      p.cycles = n * (p.cycles + p.update + 3 * step_cycles(t));
+      if (is_better(&p, &best)) best = p;
+    }
+  return best.cycles > 0 ? best : search(t, u, q);
+}
+
+static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, int64_t grain, double proportion) {
+  Problem q = {s->groups, s->rows, s->in, s->out, grain, plan_limit(t, proportion)};
+  Plan p = search(t, u, &q);
+  return p.fits ? p : search_serial(t, u, &q);
+}
+
+/* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are regrouped. */
+static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
+  Units u = find_units(t, d, partials), v = find_vector_units(t, d);
+  Plan p = plan_grain(t, &u, s, u.units, proportion);
+  double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
+  double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
+  if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
+    Plan dots = plan_grain(t, &v, s, 1, proportion);
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < 0.75 * p.cycles)) return dots;
+  }
+  if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
+  double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;
+  double regroup = rearrange_cycles(t, share * (double)u.element, 8);
+  Plan whole = plan_grain(t, &u, s, u.group, proportion);
+  p.convert += regroup, p.cycles += regroup;
+  return is_better(&whole, &p) ? whole : p;
+}
+
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
+                 double moved_bytes, double proportion) {
+  Plan p = plan_rows(t, d, partials, s, proportion);
+  Plan swapped = plan_rows(t, d, partials, other, proportion);
+  add_prepare(t, &swapped, moved_bytes, element_bytes(d));
+  return is_better(&swapped, &p) ? swapped : p;
 }
 
 void cost_plan(Cost *c, const Target *t, const Plan *p) {
@@ -180,8 +238,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   double rate = (double)t->exchange_bytes_per_cycle, n = (double)p->serial;
   cost_steps(&plan, t, "rearrange", p->prepare_steps, p->prepare_exchange / p->prepare_steps * rate,
              p->prepare / p->prepare_steps);
-  cost_steps(&plan, t, p->kernel == VERTEX_AMP_NX1 || p->kernel == VERTEX_SLIC ? "convolve" : "multiply", n,
-             p->exchange_in * rate, p->compute);
+  cost_steps(&plan, t, "multiply", n, p->exchange_in * rate, p->compute);
   cost_steps(&plan, t, "reduce partials", n * p->reduce_steps, p->reduce_exchange / p->reduce_steps * rate,
              p->reduce / p->reduce_steps);
   cost_steps(&plan, t, "convert", n * 2, 0, p->convert / 2);
@@ -189,6 +246,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   plan.tiles = p->tiles;
   cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
   cost_memory(&plan, MEMORY_PARTIALS, p->partial_bytes);
+  cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
   plan.interleaved_bytes = p->partial_bytes;
   cost_vertex(&plan, t, p->kernel, 60, 300);
   if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);
@@ -200,7 +258,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
 
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements) {
   Cost moved =
-      cost_rearrange(t, (int64_t)(elements * element_bytes(d)), (int64_t)(run_elements * element_bytes(d)));
+      cost_rearrange(t, to_extent(elements * element_bytes(d)), to_extent(run_elements * element_bytes(d)));
   cost_then(c, &moved);
 }
 
@@ -210,18 +268,34 @@ void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
+/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups of the units, it is
+ * padded or cut on the way: moved once more. */
+static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int64_t channels) {
+  cost_layout(c, t, d, elements, 1);
+  bool uneven = channels % t->group_f16 != 0 && element_bytes(d) == 2;
+  if (uneven && elements > 16 * (double)t->tiles) cost_layout(c, t, d, elements, 1);
+}
+
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
   static const PlanOptions defaults = {0};
   const PlanOptions *o = options ? options : &defaults;
   Cost c = cost_free();
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
+  groups = clamp_extent(groups), m = clamp_extent(m), k = clamp_extent(k), n = clamp_extent(n);
   double g = (double)groups;
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
-  if (o->right_moved && k > 1 && n > 1) cost_layout(&c, t, d, g * (double)k * (double)n, 1);
-  Plan p = plan_matmul(t, d, partials, groups, m, k, n, o->available_memory_proportion);
+  if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
+  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move everything. */
+  MatmulShape s = {groups, n, k, m, false}, other = {groups, m, k, n, false};
+  double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
+  Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);
+  if (o->resident) p.input_bytes *= 1 - 1 / (double)p.out_split; /* only what other tiles hold is copied */
   cost_plan(&c, t, &p);
-  if (o->result_moved && m > 1 && n > 1) cost_layout(&c, t, d, g * (double)m * (double)n, 1);
+  if (o->result_moved && m > 1 && n > 1) {
+    move_matrix(&c, t, d, g * (double)m * (double)n, m);
+    if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
+  }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;

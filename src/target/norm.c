@@ -13,19 +13,19 @@ static void reduce(Cost *c, const Target *t, Dtype d, ReduceKind kind, int64_t r
 
 Cost cost_softmax(const Target *t, Dtype d, int64_t rows, int64_t columns, bool backward) {
   Cost c = cost_free();
-  int64_t n = rows * columns;
+  int64_t n = times(rows, columns);
   if (rows <= 0 || columns <= 0) return c;
   double mul = cost_vector_cycles("mul", d);
   if (backward) { /* y (dy - sum(y dy)) */
     pass(&c, t, d, n, 0, mul);
-    reduce(&c, t, d, REDUCE_SUM, rows, columns);
+    reduce(&c, t, d, COST_SUM, rows, columns);
     pass(&c, t, d, n, rows, 2);
     pass(&c, t, d, n, 0, mul);
   } else {
-    reduce(&c, t, d, REDUCE_MAX, rows, columns);
+    reduce(&c, t, d, COST_MAX, rows, columns);
     pass(&c, t, d, n, rows, 2);
     pass(&c, t, d, n, 0, cost_vector_cycles("exp", d));
-    reduce(&c, t, d, REDUCE_SUM, rows, columns);
+    reduce(&c, t, d, COST_SUM, rows, columns);
     pass(&c, t, d, rows, 0, cost_vector_cycles("reciprocal", d));
     pass(&c, t, d, n, rows, 2);
   }
@@ -37,20 +37,20 @@ Cost cost_cross_entropy(const Target *t, Dtype d, int64_t rows, int64_t columns,
   Cost c = cost_free();
   if (rows <= 0 || columns <= 0) return c;
   if (backward) { /* probabilities minus the target: one pass */
-    pass(&c, t, d, rows * columns, rows, 9);
+    pass(&c, t, d, times(rows, columns), rows, 9);
     return c;
   }
   c = cost_softmax(t, d, rows, columns, false);
-  pass(&c, t, d, rows * columns, rows, 9);
-  reduce(&c, t, d, REDUCE_SUM, rows, columns);
+  pass(&c, t, d, times(rows, columns), rows, 9);
+  reduce(&c, t, d, COST_SUM, rows, columns);
   return c;
 }
 
 Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool backward) {
   Cost c = cost_free();
-  int64_t n = groups * extent;
+  int64_t n = times(groups, extent);
   if (groups <= 0 || extent <= 0) return c;
-  reduce(&c, t, d, REDUCE_SUM, groups, extent); /* the second statistic rides in the same exchange */
+  reduce(&c, t, d, COST_SUM, groups, extent); /* the second statistic rides in the same exchange */
   double share = tile_share(t, d, (double)n), width = vector_width(t, d);
   cost_step(&c, t, "square sum", 0, worker_cycles(t, 55, share, 2, width));
   if (backward) {

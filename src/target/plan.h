@@ -22,7 +22,17 @@ void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, 
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
-static inline int64_t idiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
+
+/* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
+#define EXTENT_MAX ((int64_t)1 << 52)
+static inline int64_t clamp_extent(int64_t a) { return a < 0 ? 0 : a < EXTENT_MAX ? a : EXTENT_MAX; }
+static inline int64_t times(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? EXTENT_MAX : clamp_extent(product);
+}
+
+static inline int64_t to_extent(double a) { return a < (double)EXTENT_MAX ? (int64_t)a : EXTENT_MAX; }
 
 /* How a product or a convolution is spread over tiles: what the fullest tile holds and does. */
 typedef struct Plan {
@@ -31,6 +41,7 @@ typedef struct Plan {
   int64_t group_share;                             /* products of one tile, one after the other */
   double input_bytes, weight_bytes, partial_bytes; /* blocks of one tile, padded to what the units take */
   double outputs;                                  /* of one tile's block */
+  double joined_bytes;                             /* of one tile: the result while serial parts are joined */
   bool written_narrow;                             /* nothing was summed between calls: no cast follows */
   double tiles;
   double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
@@ -40,16 +51,24 @@ typedef struct Plan {
   bool fits;
 } Plan;
 
-/* What the AMP units do for one pair of types. */
+/* What multiplies, for one pair of types: the AMP units, or the workers' own vector instructions. */
 typedef struct Units {
+  VertexKind kernel;
   int64_t group, units, element, sum; /* channels of a pass in and out; bytes of an element and of a sum */
   double load;                        /* cycles to load the weights of one pass */
   double per_row;                     /* cycles of one row and worker, once running */
 } Units;
 
 Units find_units(const Target *t, Dtype d, Dtype partials);
-Plan plan_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
-                 double proportion);
+/* Rows stream past the units, output channels are loaded into them. */
+typedef struct MatmulShape {
+  int64_t groups, rows, in, out;
+  bool regrouped; /* the result is read in whole in-groups */
+} MatmulShape;
+
+/* The better of two ways round; the other one moves bytes to get there. */
+Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, const MatmulShape *other,
+                 double moved_bytes, double proportion);
 /* Add the plan's steps, memory and code to c. */
 void cost_plan(Cost *c, const Target *t, const Plan *p);
 /* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are set. */

@@ -38,19 +38,20 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   for (int i = 0; i < rank; i++) total *= (double)axes[i].extent;
   if (!(total > 0)) return c;
   Spread s = spread(t, d, axes, rank);
-  double sum_bytes = kind == REDUCE_MAX ? element_bytes(d) : kind == REDUCE_ARG ? 8 : 4;
+  double sum_bytes = kind == COST_MAX ? element_bytes(d) : kind == COST_ARG ? 8 : 4;
   double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
-  double scale = kind == REDUCE_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == REDUCE_ARG ? 3 : 1;
-  bool cut = kind != REDUCE_MAX && vectors < w && s.depth >= 2 * w;
+  double scale = kind == COST_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == COST_ARG ? 3 : 1;
+  bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
   c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
-  int stages = s.tiles <= 1 ? 0 : s.tiles <= 64 ? 1 : 2;
+  int stages = s.tiles <= 1 ? 0 : s.tiles <= 128 ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", s.outputs * sum_bytes * depth, vertex(t, s.outputs, scale * depth));
   c.flops = total;
+  if (stages) c.uneven_bytes = 210 + s.outputs * sum_bytes * depth;
   cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;
@@ -84,8 +85,9 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
   Cost c = cost_free();
   if (rows <= 0 || extent <= 0 || k <= 0) return c;
   if (k >= extent) return cost_sort(t, d, rows, extent);
+  rows = clamp_extent(rows), extent = clamp_extent(extent), k = clamp_extent(k);
   int64_t runs = idiv(extent, k);
-  c = cost_sort(t, d, rows * runs, k);
+  c = cost_sort(t, d, times(rows, runs), k);
   double levels = ceil(log2((double)k + 1)), left = (double)rows * (double)extent;
   for (int64_t r = runs; r > 1; r = idiv(r, 2)) {
     double share = tile_share(t, d, left);

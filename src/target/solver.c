@@ -1,35 +1,104 @@
-/* Blocked factorisation and substitution. */
+/* Blocked factorisation and substitution.
+ *
+ * A block of a Cholesky factorisation is one vertex, one worker: the inner loop of n^3/6 multiply-subtracts. The
+ * inverse of its triangle is cut over columns. Substitution has no vertex of its own: each row is a product with the
+ * rows solved so far, a subtraction and a copy, one after the other. */
+#include <math.h>
+
 #include "target/plan.h"
+
+/* Cycles of a worker's multiply-subtract in these loops (fit to 16 x 16 blocks of the published table). */
+#define FACTORISE_CYCLES 9
+#define INVERT_CYCLES 7
+
+static void factorise(Cost *c, const Target *t, double b) {
+  double w = (double)t->workers;
+  cost_step(c, t, "factorise", 0, w * b * b * b / 6 * FACTORISE_CYCLES);
+  cost_vertex(c, t, VERTEX_SOLVE, 60, 40);
+}
+
+/* Each tile inverts as many columns as it has workers. */
+static void invert(Cost *c, const Target *t, Dtype d, double b) {
+  double w = (double)t->workers;
+  cost_step(c, t, "invert", b * b * element_bytes(d), w * fmin(w, b) * b * b / 2 * INVERT_CYCLES);
+  cost_step(c, t, "invert", b * b * element_bytes(d), 0);
+}
 
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
   if (batch <= 0 || n <= 0) return c;
   if (block <= 0 || block > n) block = n;
-  for (int64_t at = 0; at < n; at += block) {
-    int64_t size = at + block <= n ? block : n - at, rest = n - at - size;
-    double b = (double)size;
-    cost_step(&c, t, "cholesky block", b * b * element_bytes(d), (double)t->workers * b * b * b / 6);
-    if (rest <= 0) continue;
-    Cost panel = cost_triangular_solve(t, d, batch, size, rest, block);
-    Cost update = cost_matmul(t, d, F32, batch, rest, size, rest, NULL);
-    cost_then(&c, &panel);
-    cost_then(&c, &update);
+  batch = clamp_extent(batch), n = clamp_extent(n);
+  double b = (double)block, rounds = (double)batch / (double)t->tiles, blocks = (double)idiv(n, block);
+  factorise(&c, t, b);
+  cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
+  if (blocks > 1) { /* what is left shrinks by a block each time: priced at its mean square size */
+    int64_t left = to_extent(fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
+    if (blocks <= 2) left = n - block;
+    PlanOptions moved = {.left_moved = true, .right_moved = true};
+    Cost round = cost_free();
+    invert(&round, t, d, b);
+    Cost panel = cost_matmul(t, d, F32, batch, left, block, block, &moved);
+    cost_then(&round, &panel);
+    moved.accumulate = true;
+    Cost update = cost_matmul(t, d, F32, batch, left, block, left, &moved);
+    cost_then(&round, &update);
+    cost_steps(&round, t, "copy", 2, (double)left * b * element_bytes(d) / (double)t->tiles, 0);
+    cost_repeat(&round, blocks - 1);
+    cost_then(&c, &round);
   }
+  cost_step(&c, t, "mask", 0, 25);
+  c.tiles = fmin((double)t->tiles, (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks);
+  c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
+  return c;
+}
+
+/* Rows one after the other: a product with those above, a subtraction, a copy into place. Operands stay where they
+ * are, so of a plan's three steps only the product's own remains. */
+static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
+  Cost c = cost_free();
+  int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
+  int64_t span = group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
+  double share = ceil_div((double)batch * (double)columns, (double)t->tiles), width = vector_width(t, d);
+  for (int64_t at = 1; at < block; at += span) {
+    double rows = (double)(at + span < block ? span : block - at);
+    Cost product = cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
+    double own = cost_cycles(&product) - 2 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
+    cost_steps(&c, t, "row", rows, 0, fmax(0, own - step_cycles(t)));
+    cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
+    cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
+    c.temporary_total = fmax(c.temporary_total, product.temporary_total);
+    c.interleaved_bytes = fmax(c.interleaved_bytes, product.interleaved_bytes);
+    c.tiles = fmax(c.tiles, product.tiles);
+    c.vertices |= product.vertices;
+    if (!product.fits) c.fits = false, c.why = product.why;
+  }
+  cost_vertex(&c, t, VERTEX_ELEMENTWISE, 24 * (double)block, 8 * (double)block);
   return c;
 }
 
 Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
   Cost c = cost_free();
   if (batch <= 0 || n <= 0 || columns <= 0) return c;
+  batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
   if (block <= 0 || block > n) block = n;
-  double w = (double)t->workers;
-  for (int64_t at = 0; at < n; at += block) {
-    int64_t size = at + block <= n ? block : n - at;
-    double b = (double)size, share = (double)idiv(batch * columns, t->tiles);
-    cost_step(&c, t, "solve block", (b * b + share * b) * element_bytes(d), w * share * b * b / 2 * 3);
-    if (at == 0) continue;
-    Cost update = cost_matmul(t, d, F32, batch, size, at, columns, NULL);
+  double rows = 1, across = 1, size = (double)block;
+  if (n > block || columns > block) /* both are halved until a block is left */
+    while (size < (double)n || size < (double)columns) size *= 2, rows *= 2, across *= 2;
+  Cost solve = substitute(t, d, batch, block, columns < block ? columns : block);
+  cost_steps(&solve, t, "copy", rows > 1 ? 3 : 0, (double)batch * (double)block * (double)block * element_bytes(d) /
+             (double)t->tiles, 0);
+  cost_repeat(&solve, rows * across);
+  cost_step(&c, t, "mask", 0, worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
+  cost_then(&c, &solve);
+  double calls = 2;
+  for (double half = size / 2; half >= (double)block; half /= 2, calls *= 4) {
+    PlanOptions moved = {.left_moved = true, .right_moved = true, .accumulate = true};
+    int64_t h = to_extent(half);
+    Cost update = cost_matmul(t, d, F32, batch, h, h, h, &moved);
+    cost_repeat(&update, calls);
     cost_then(&c, &update);
   }
+  c.flops = (double)batch * (double)n * (double)n * (double)columns;
   return c;
 }

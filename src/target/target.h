@@ -15,7 +15,7 @@
  *
  * member, unit, least, most, GC2, GC200, Bow, C600, source */
 #define TARGET_NUMBERS(X)                                                                                            \
-  X(tiles, "tiles", 1, 1 << 20, 1216, 1472, 1472, 1472, "RE1, STACK, DS")                                            \
+  X(tiles, "tiles", 1, 1 << 16, 1216, 1472, 1472, 1472, "RE1, STACK, DS")                                            \
   X(workers, "contexts/tile", 1, 64, 6, 6, 6, 6, "RE1, PL")                                                          \
   X(clock_hz, "Hz", 1000, 1000000000000, 1600000000, 1330000000, 1850000000, 1490000000,                             \
     "TUT; TUT; DS; derived from the 280 TFLOPS of DS")                                                               \

@@ -156,7 +156,8 @@ static void divide(Division *v, const Binary *b, DecimalLimit limit, Decimal *ou
     low = even ? to_low <= 0 : to_low < 0;
     high = even ? to_high >= 0 : to_high > 0;
     int digits = behind - v->exponent; /* so far, counted as limit does */
-    if (((low || high) && digits >= limit.least) || digits >= limit.most || out->count == DECIMAL_DIGITS) break;
+    if (((low || high) && digits >= limit.least) || digits >= limit.most || out->count == DECIMAL_DIGITS)
+      break;
     big_scale(&v->remainder, 10);
     big_scale(&v->below, 10);
     big_scale(&v->above, 10);
@@ -196,7 +197,8 @@ static char *exponent_text(const Decimal *x, char *p) {
   *p++ = x->digit[0];
   if (x->count > 1) *p++ = '.';
   for (int i = 1; i < x->count; i++) *p++ = x->digit[i];
-  return p + snprintf(p, 8, "e%c%02d", x->exponent < 0 ? '-' : '+', x->exponent < 0 ? -x->exponent : x->exponent);
+  return p +
+         snprintf(p, 8, "e%c%02d", x->exponent < 0 ? '-' : '+', x->exponent < 0 ? -x->exponent : x->exponent);
 }
 
 char *decimal_text(Dtype d, const void *data, int64_t index, char buffer[DECIMAL_TEXT]) {

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-#define X(id, name, ctype, class, numpy, safetensors) [id] = {name, sizeof(ctype), class, numpy, safetensors},
+#define X(id, name, ctype, class, numpy, safetensors) \
+  [id] = {name, sizeof(ctype), class, numpy, safetensors},
 const DtypeInfo dtype_info[DTYPE_COUNT] = {DTYPES(X)};
 #undef X
 

@@ -30,10 +30,12 @@ static Status read_magic(Error *e, const char *path, const unsigned char *p, siz
   if (bytes < MAGIC_BYTES)
     return fail(e, ERR_VALUE, "%s: not an IDX file: magic number: it ends at byte offset %zu", path, bytes);
   if (p[0] || p[1])
-    return fail(e, ERR_VALUE, "%s: not an IDX file: magic number at byte offset 0 is %02x %02x, should be 00 00", path,
+    return fail(e, ERR_VALUE,
+                "%s: not an IDX file: magic number at byte offset 0 is %02x %02x, should be 00 00", path,
                 p[0], p[1]);
   if (!raw_of(p[2], &h->raw))
-    return fail(e, ERR_VALUE, "%s: not an IDX file: type at byte offset 2 is 0x%02x, none of 08 09 0b 0c 0d 0e", path,
+    return fail(e, ERR_VALUE,
+                "%s: not an IDX file: type at byte offset 2 is 0x%02x, none of 08 09 0b 0c 0d 0e", path,
                 p[2]);
   if (p[3] > MAX_RANK)
     return fail(e, ERR_VALUE, "%s: rank at byte offset 3 is %d; %d is the most", path, p[3], MAX_RANK);
@@ -48,8 +50,8 @@ static Status read_header(Error *e, const char *path, const unsigned char *p, si
   Status s = read_magic(e, path, p, bytes, h);
   if (s != OK) return s;
   if (bytes < h->bytes)
-    return fail(e, ERR_VALUE, "%s: truncated: extents: %zu bytes expected, it ends at byte offset %zu", path, h->bytes,
-                bytes);
+    return fail(e, ERR_VALUE, "%s: truncated: extents: %zu bytes expected, it ends at byte offset %zu", path,
+                h->bytes, bytes);
   h->total = (size_t)h->raw.bytes;
   for (int i = 0; i < h->type.rank; i++) {
     const unsigned char *q = p + MAGIC_BYTES + 4 * i;
@@ -59,7 +61,8 @@ static Status read_header(Error *e, const char *path, const unsigned char *p, si
       return fail(e, ERR_VALUE, "%s: extent %d at byte offset %d, %u, makes the data too large", path, i,
                   MAGIC_BYTES + 4 * i, extent);
   }
-  if (!size_add(h->total, h->bytes, &h->total)) return fail(e, ERR_VALUE, "%s: extents: the data are too large", path);
+  if (!size_add(h->total, h->bytes, &h->total))
+    return fail(e, ERR_VALUE, "%s: extents: the data are too large", path);
   return type_check(e, path, &h->type);
 }
 
@@ -70,8 +73,9 @@ Status idx_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   if (s != OK) return s;
   char text[TYPE_TEXT];
   if (bytes != h.total)
-    return fail(e, ERR_VALUE, "%s: %s: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu", path,
-                bytes < h.total ? "truncated" : "oversized", shape_text(&h.type, text), h.raw.bytes, h.total, bytes);
+    return fail(e, ERR_VALUE, "%s: %s: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu",
+                path, bytes < h.total ? "truncated" : "oversized", shape_text(&h.type, text), h.raw.bytes,
+                h.total, bytes);
   Tensor *t = tensor_new_uninitialised(e, &h.type);
   if (!t) return ERR_OUT_OF_MEMORY;
   s = raw_read(e, path, h.raw, (const char *)data + h.bytes, t);

@@ -30,7 +30,8 @@ typedef struct Header {
 
 static void wrong(Literal *l, const char *what) {
   if (l->status == OK)
-    l->status = fail(l->error, ERR_VALUE, "%s: header: %s at byte offset %zu", l->path, what, l->offset + l->at);
+    l->status =
+        fail(l->error, ERR_VALUE, "%s: header: %s at byte offset %zu", l->path, what, l->offset + l->at);
 }
 
 static char peek(Literal *l) {
@@ -145,14 +146,16 @@ static Status find_header(Literal *l, const char *file, size_t bytes, size_t *da
     return fail(l->error, ERR_VALUE, "%s: not an npy file: magic text at byte offset 0", l->path);
   int version = p[6];
   if (version < 1 || version > 3)
-    return fail(l->error, ERR_VALUE, "%s: version at byte offset 6 is %d, should be 1, 2 or 3", l->path, version);
+    return fail(l->error, ERR_VALUE, "%s: version at byte offset 6 is %d, should be 1, 2 or 3", l->path,
+                version);
   size_t width = version == 1 ? 2 : 4, length = 0;
   l->offset = MAGIC_BYTES + width;
-  if (bytes < l->offset) return fail(l->error, ERR_VALUE, "%s: truncated: header length at byte offset 8", l->path);
+  if (bytes < l->offset)
+    return fail(l->error, ERR_VALUE, "%s: truncated: header length at byte offset 8", l->path);
   for (size_t i = 0; i < width; i++) length |= (size_t)p[MAGIC_BYTES + i] << 8 * i;
   if (length > HEADER_LIMIT || length > bytes - l->offset)
-    return fail(l->error, ERR_VALUE, "%s: header length at byte offset 8 is %zu; the file has %zu bytes", l->path, length,
-                bytes);
+    return fail(l->error, ERR_VALUE, "%s: header length at byte offset 8 is %zu; the file has %zu bytes",
+                l->path, length, bytes);
   l->text = file + l->offset;
   l->bytes = length;
   *data_offset = l->offset + length;
@@ -168,7 +171,8 @@ static Tensor *from_fortran(Error *e, Tensor *t, const Type *type) {
   return dense;
 }
 
-static Status read_elements(Error *e, const char *path, const Header *h, RawType raw, const void *data, Tensor **out) {
+static Status read_elements(Error *e, const char *path, const Header *h, RawType raw, const void *data,
+                            Tensor **out) {
   Type stored = h->type;
   if (h->fortran)
     for (int i = 0; i < stored.rank; i++) stored.shape[i] = h->type.shape[stored.rank - 1 - i];
@@ -199,8 +203,8 @@ Status npy_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   needed = (size_t)type_count(&h.type) * (size_t)raw.bytes;
   if (needed != bytes - offset)
     return fail(e, ERR_VALUE, "%s: %s: data: %s of '%s' ends at byte offset %zu, the file at %zu", path,
-                needed > bytes - offset ? "truncated" : "oversized", shape_text(&h.type, text), h.descr, offset + needed,
-                bytes);
+                needed > bytes - offset ? "truncated" : "oversized", shape_text(&h.type, text), h.descr,
+                offset + needed, bytes);
   return read_elements(e, path, &h, raw, (const char *)data + offset, out);
 }
 
@@ -217,8 +221,8 @@ Status npy_read(Error *e, const char *path, Tensor **out) {
 
 Status npy_header(Error *e, const char *path, const Type *type, Text *text) {
   if (!dtype_info[type->dtype].numpy)
-    return fail(e, ERR_TYPE, "%s: npy files can't hold %s; cast it to float32 or save it as .safetensors", path,
-                dtype_name(type->dtype));
+    return fail(e, ERR_TYPE, "%s: npy files can't hold %s; cast it to float32 or save it as .safetensors",
+                path, dtype_name(type->dtype));
   text_add_bytes(text, "\x93NUMPY\1\0\0\0", MAGIC_BYTES + 2);
   text_print(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype_info[type->dtype].numpy);
   for (int i = 0; i < type->rank; i++) text_print(text, "%s%lld", i ? ", " : "", (long long)type->shape[i]);

@@ -1,6 +1,6 @@
 /* NumPy's files: .npy holds one array, .npz a zip of them. Reading accepts either byte order and C or Fortran
- * order; 16- to 64-bit unsigned integers become the next wider integer. Objects, structures, text, complex numbers
- * are refused. */
+ * order; 16- to 64-bit unsigned integers become the next wider integer. Objects, structures, text, complex
+ * numbers are refused. */
 #ifndef IPULUA_TENSOR_NPY_H
 #define IPULUA_TENSOR_NPY_H
 #include "base/text.h"
@@ -8,10 +8,11 @@
 Status npy_parse(Error *e, const char *path, const void *data, size_t bytes, Tensor **out);
 Status npy_read(Error *e, const char *path, Tensor **out);
 Status npy_write(Error *e, const char *path, const Tensor *t); /* v1, little-endian, C order; atomic */
-/* What stands before the elements, padded so that they begin at a multiple of 64; added to text, which is empty. */
+/* What stands before the elements, padded so that they begin at a multiple of 64; added to text, which is
+ * empty. */
 Status npy_header(Error *e, const char *path, const Type *type, Text *text);
 Status npz_read(Error *e, const char *path, NamedTensors *out); /* names without their .npy */
-/* Stored, not compressed, ordered by name, without times: equal input gives equal bytes. Atomic. Metadata has no
- * place in the format: any is an error. */
+/* Stored, not compressed, ordered by name, without times: equal input gives equal bytes. Atomic. Metadata has
+ * no place in the format: any is an error. */
 Status npz_write(Error *e, const char *path, const NamedTensors *tensors);
 #endif

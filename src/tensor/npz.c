@@ -1,4 +1,5 @@
-/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not believed. */
+/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not believed.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zip.h>
@@ -24,20 +25,21 @@ static bool is_bomb(uint64_t declared, uint64_t stored) {
 }
 
 static Status check_member(Reader *r, const char *name, const zip_stat_t *stat) {
-  zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  zip_uint64_t needed =
+      ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((stat->valid & needed) != needed)
     return fail(r->error, ERR_VALUE, "%s: member '%s': its size or method is unknown", r->path, name);
   if (stat->encryption_method != ZIP_EM_NONE)
     return fail(r->error, ERR_VALUE, "%s: member '%s' is encrypted", r->path, name);
   if (stat->comp_method != ZIP_CM_STORE && stat->comp_method != ZIP_CM_DEFLATE)
-    return fail(r->error, ERR_VALUE, "%s: member '%s': compression method %d is neither stored nor deflate", r->path,
-                name, stat->comp_method);
+    return fail(r->error, ERR_VALUE, "%s: member '%s': compression method %d is neither stored nor deflate",
+                r->path, name, stat->comp_method);
   r->stored += stat->comp_size;
   r->declared += stat->size;
   if (is_bomb(stat->size, stat->comp_size) || is_bomb(r->declared, r->stored) ||
       stat->size / DEFLATE_RATIO > stat->comp_size + 64)
-    return fail(r->error, ERR_VALUE, "%s: member '%s': size %llu is implausible for %llu stored bytes", r->path, name,
-                (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
+    return fail(r->error, ERR_VALUE, "%s: member '%s': size %llu is implausible for %llu stored bytes",
+                r->path, name, (unsigned long long)stat->size, (unsigned long long)stat->comp_size);
   return OK;
 }
 
@@ -83,11 +85,13 @@ static Status read_member(Reader *r, zip_uint64_t index, const char *name, Tenso
 
 static Status add_member(Reader *r, zip_uint64_t index, Map *seen, NamedTensors *out) {
   const char *member = zip_get_name(r->zip, index, ZIP_FL_ENC_GUESS);
-  if (!member) return fail(r->error, ERR_VALUE, "%s: member %llu has no name", r->path, (unsigned long long)index);
+  if (!member)
+    return fail(r->error, ERR_VALUE, "%s: member %llu has no name", r->path, (unsigned long long)index);
   size_t length = strlen(member);
   if (length < 4 || strcmp(member + length - 4, ".npy") != 0)
     return fail(r->error, ERR_VALUE, "%s: member '%s' is no .npy file", r->path, member);
-  if (map_has(seen, member)) return fail(r->error, ERR_VALUE, "%s: two members are called '%s'", r->path, member);
+  if (map_has(seen, member))
+    return fail(r->error, ERR_VALUE, "%s: two members are called '%s'", r->path, member);
   Tensor *t;
   Status s = read_member(r, index, member, &t);
   if (s != OK) return s;
@@ -101,7 +105,8 @@ static Status add_member(Reader *r, zip_uint64_t index, Map *seen, NamedTensors 
 
 static Status read_members(Reader *r, NamedTensors *out) {
   zip_int64_t count = zip_get_num_entries(r->zip, 0);
-  if (count > MEMBER_LIMIT) return fail(r->error, ERR_VALUE, "%s: more than %d members", r->path, MEMBER_LIMIT);
+  if (count > MEMBER_LIMIT)
+    return fail(r->error, ERR_VALUE, "%s: more than %d members", r->path, MEMBER_LIMIT);
   Map *seen = map_new();
   Status s = seen ? OK : fail(r->error, ERR_OUT_OF_MEMORY, "out of memory");
   for (zip_int64_t i = 0; i < count && s == OK; i++) s = add_member(r, (zip_uint64_t)i, seen, out);
@@ -112,7 +117,10 @@ static Status read_members(Reader *r, NamedTensors *out) {
 static Status zip_failed(Error *e, const char *path, const char *what, int code) {
   zip_error_t reason;
   zip_error_init_with_code(&reason, code);
-  Status s = fail(e, code == ZIP_ER_NOENT ? ERR_NOT_FOUND : code == ZIP_ER_MEMORY ? ERR_OUT_OF_MEMORY : ERR_VALUE,
+  Status s = fail(e,
+                  code == ZIP_ER_NOENT    ? ERR_NOT_FOUND
+                  : code == ZIP_ER_MEMORY ? ERR_OUT_OF_MEMORY
+                                          : ERR_VALUE,
                   "%s: %s: %s", path, what, zip_error_strerror(&reason));
   zip_error_fini(&reason);
   return s;
@@ -185,7 +193,8 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
   if (s == OK && zip_source_open(archive) != 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
   else if (s == OK) {
     zip_int64_t got;
-    while (s == OK && (got = zip_source_read(archive, chunk, CHUNK)) > 0) s = file_append(e, w, chunk, (size_t)got);
+    while (s == OK && (got = zip_source_read(archive, chunk, CHUNK)) > 0)
+      s = file_append(e, w, chunk, (size_t)got);
     zip_source_close(archive);
   }
   if (s == OK) s = file_commit(e, w);

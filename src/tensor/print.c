@@ -1,5 +1,6 @@
 /* The layout of NumPy's arrays: all elements of one width, rows in brackets, long rows wrapped at 75 columns,
- * large arrays shortened to their edges. Two passes over the elements shown: one for the widths, one to write. */
+ * large arrays shortened to their edges. Two passes over the elements shown: one for the widths, one to
+ * write. */
 #include "tensor/print.h"
 
 #include <limits.h>
@@ -32,9 +33,12 @@ typedef struct Survey {
 typedef void (*Visit)(void *context, const Tensor *t, int64_t offset);
 
 /* Does dimension axis show its edges only? */
-static bool is_cut(const Tensor *t, bool summarise, int axis) { return summarise && t->type.shape[axis] > 2 * EDGE; }
+static bool is_cut(const Tensor *t, bool summarise, int axis) {
+  return summarise && t->type.shape[axis] > 2 * EDGE;
+}
 
-static void visit_shown(const Tensor *t, bool summarise, int axis, int64_t offset, Visit visit, void *context) {
+static void visit_shown(const Tensor *t, bool summarise, int axis, int64_t offset, Visit visit,
+                        void *context) {
   if (axis == t->type.rank) {
     visit(context, t, offset);
     return;
@@ -85,8 +89,8 @@ static void survey_exponent(void *context, const Tensor *t, int64_t offset) {
 
 static void survey_integer(void *context, const Tensor *t, int64_t offset) {
   char word[WORD];
-  int *width = context, n = snprintf(word, sizeof word, "%lld",
-                                     (long long)dtype_get_integer(t->type.dtype, t->data, offset));
+  int *width = context,
+      n = snprintf(word, sizeof word, "%lld", (long long)dtype_get_integer(t->type.dtype, t->data, offset));
   *width = larger(*width, n);
 }
 
@@ -155,7 +159,8 @@ static void write_float(const Format *f, const Tensor *t, int64_t offset, char w
     snprintf(word, WORD, "%*s", f->left + f->right + 1, isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
     return;
   }
-  DecimalLimit plain = {.fraction = true, .most = PRECISION}, exact = {.least = f->precision, .most = f->precision};
+  DecimalLimit plain = {.fraction = true, .most = PRECISION},
+               exact = {.least = f->precision, .most = f->precision};
   Decimal d = decimal_of(f->dtype, t->data, offset, f->exponent ? exact : plain);
   if (f->exponent) write_exponent(f, &d, word);
   else write_plain(f, &d, word);

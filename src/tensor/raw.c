@@ -9,8 +9,9 @@ bool raw_dtype(RawType r, Dtype *out) {
     char kind;
     int bytes;
     Dtype dtype;
-  } rows[] = {{'f', 2, F16}, {'f', 4, F32}, {'f', 8, F64}, {'h', 2, BF16}, {'i', 1, I8},  {'i', 2, I32}, {'i', 4, I32},
-              {'i', 8, I64}, {'u', 1, U8},  {'u', 2, I32}, {'u', 4, I64},  {'u', 8, I64}, {'b', 1, BOOL}};
+  } rows[] = {{'f', 2, F16}, {'f', 4, F32}, {'f', 8, F64}, {'h', 2, BF16}, {'i', 1, I8},
+              {'i', 2, I32}, {'i', 4, I32}, {'i', 8, I64}, {'u', 1, U8},   {'u', 2, I32},
+              {'u', 4, I64}, {'u', 8, I64}, {'b', 1, BOOL}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].kind == r.kind && rows[i].bytes == r.bytes) return *out = rows[i].dtype, true;
   return false;
@@ -45,7 +46,8 @@ Status raw_read(Error *e, const char *what, RawType r, const void *data, Tensor 
     if (r.kind == 'u' && x > INT64_MAX)
       return fail(e, ERR_VALUE, "%s: element %lld, %llu, is too large for int64", what, (long long)i,
                   (unsigned long long)x);
-    if (r.kind == 'i' && r.bytes < 8 && x >> (8 * r.bytes - 1)) x |= ~UINT64_C(0) << 8 * r.bytes; /* the sign */
+    bool negative = r.kind == 'i' && x >> (8 * r.bytes - 1);
+    if (negative && r.bytes < 8) x |= ~UINT64_C(0) << 8 * r.bytes;
     store(size, t->data + (size_t)i * size, x);
   }
   return OK;

@@ -19,9 +19,10 @@ static const size_t file_limit = (size_t)1 << 47;
 static const struct {
   const char *name;
   RawType raw;
-} raw_types[] = {{"F32", {'f', 4, false}},  {"F64", {'f', 8, false}}, {"F16", {'f', 2, false}}, {"BF16", {'h', 2, false}},
-                 {"BOOL", {'b', 1, false}}, {"I8", {'i', 1, false}},  {"I16", {'i', 2, false}}, {"I32", {'i', 4, false}},
-                 {"I64", {'i', 8, false}},  {"U8", {'u', 1, false}},  {"U16", {'u', 2, false}}, {"U32", {'u', 4, false}},
+} raw_types[] = {{"F32", {'f', 4, false}},  {"F64", {'f', 8, false}},  {"F16", {'f', 2, false}},
+                 {"BF16", {'h', 2, false}}, {"BOOL", {'b', 1, false}}, {"I8", {'i', 1, false}},
+                 {"I16", {'i', 2, false}},  {"I32", {'i', 4, false}},  {"I64", {'i', 8, false}},
+                 {"U8", {'u', 1, false}},   {"U16", {'u', 2, false}},  {"U32", {'u', 4, false}},
                  {"U64", {'u', 8, false}}};
 
 /* One tensor as the header declares it; begin and end count from the first byte of data. */
@@ -35,7 +36,7 @@ typedef struct Entry {
 typedef struct Reader {
   Error *error;
   const char *path;
-  const char *data;   /* behind the header */
+  const char *data;                 /* behind the header */
   uint64_t data_bytes, data_offset; /* the offset in the file */
   Entry *entry;
   int count;
@@ -68,11 +69,12 @@ static Status check_json(const Reader *r, const char *text, size_t bytes) {
 }
 
 static Status read_shape(const Reader *r, const json_t *shape, Entry *entry) {
-  if (!json_is_array(shape)) return fail(r->error, ERR_VALUE, "%s: '%s': shape must be a list", r->path, entry->name);
+  if (!json_is_array(shape))
+    return fail(r->error, ERR_VALUE, "%s: '%s': shape must be a list", r->path, entry->name);
   size_t rank = json_array_size(shape);
   if (rank > MAX_RANK)
-    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; %d is the most", r->path, entry->name, rank,
-                MAX_RANK);
+    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; %d is the most", r->path, entry->name,
+                rank, MAX_RANK);
   entry->type.rank = (int)rank;
   for (size_t i = 0; i < rank; i++) {
     const json_t *extent = json_array_get(shape, i);
@@ -86,14 +88,17 @@ static Status read_shape(const Reader *r, const json_t *shape, Entry *entry) {
 
 static Status read_offsets(const Reader *r, const json_t *offsets, Entry *entry) {
   const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
-  if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
-      json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
-    return fail(r->error, ERR_VALUE, "%s: '%s': data_offsets must be [begin, end], integers with 0 <= begin <= end",
-                r->path, entry->name);
+  if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !json_is_integer(begin) ||
+      !json_is_integer(end) || json_integer_value(begin) < 0 ||
+      json_integer_value(end) < json_integer_value(begin))
+    return fail(r->error, ERR_VALUE,
+                "%s: '%s': data_offsets must be [begin, end], integers with 0 <= begin <= end", r->path,
+                entry->name);
   entry->begin = (uint64_t)json_integer_value(begin);
   entry->end = (uint64_t)json_integer_value(end);
   if (entry->end > r->data_bytes)
-    return fail(r->error, ERR_VALUE, "%s: '%s': data_offsets end at byte offset %llu; the file has %llu bytes", r->path,
+    return fail(r->error, ERR_VALUE,
+                "%s: '%s': data_offsets end at byte offset %llu; the file has %llu bytes", r->path,
                 entry->name, (unsigned long long)(entry->end + r->data_offset),
                 (unsigned long long)(r->data_bytes + r->data_offset));
   return OK;
@@ -110,8 +115,9 @@ static Status check_size(const Reader *r, const Entry *entry) {
     return fail(r->error, ERR_VALUE, "%s: '%s': shape %s is too large", r->path, entry->name,
                 shape_text(&entry->type, text));
   if (bytes != entry->end - entry->begin)
-    return fail(r->error, ERR_VALUE, "%s: '%s': shape %s of %d-byte elements needs %zu bytes; data_offsets hold %llu",
-                r->path, entry->name, shape_text(&entry->type, text), entry->raw.bytes, bytes,
+    return fail(r->error, ERR_VALUE,
+                "%s: '%s': shape %s of %d-byte elements needs %zu bytes; data_offsets hold %llu", r->path,
+                entry->name, shape_text(&entry->type, text), entry->raw.bytes, bytes,
                 (unsigned long long)(entry->end - entry->begin));
   return OK;
 }
@@ -132,9 +138,11 @@ static Status read_entry(const Reader *r, const char *name, json_t *fields, Entr
   Status s = check_fields(r, name, fields);
   if (s != OK) return s;
   const json_t *dtype = json_object_get(fields, "dtype");
-  if (!json_is_string(dtype)) return fail(r->error, ERR_VALUE, "%s: '%s': dtype must be a string", r->path, name);
+  if (!json_is_string(dtype))
+    return fail(r->error, ERR_VALUE, "%s: '%s': dtype must be a string", r->path, name);
   if (!find_raw(json_string_value(dtype), &entry->raw))
-    return fail(r->error, ERR_VALUE, "%s: '%s': dtype '%s' is none of F32 F64 F16 BF16 BOOL I8 I16 I32 I64 U8 U16 U32 U64",
+    return fail(r->error, ERR_VALUE,
+                "%s: '%s': dtype '%s' is none of F32 F64 F16 BF16 BOOL I8 I16 I32 I64 U8 U16 U32 U64",
                 r->path, name, json_string_value(dtype));
   raw_dtype(entry->raw, &entry->type.dtype);
   if ((s = read_shape(r, json_object_get(fields, "shape"), entry)) != OK) return s;
@@ -162,14 +170,16 @@ static Status check_places(Reader *r) {
   }
   if (reached != r->data_bytes)
     return fail(r->error, ERR_VALUE, "%s: the tensors end at byte offset %llu, the file at %llu", r->path,
-                (unsigned long long)(reached + r->data_offset), (unsigned long long)(r->data_bytes + r->data_offset));
+                (unsigned long long)(reached + r->data_offset),
+                (unsigned long long)(r->data_bytes + r->data_offset));
   return OK;
 }
 
 static Status read_metadata(const Reader *r, json_t *metadata, NamedTensors *out) {
   const char *key;
   json_t *value;
-  if (!json_is_object(metadata)) return fail(r->error, ERR_VALUE, "%s: __metadata__ must be an object", r->path);
+  if (!json_is_object(metadata))
+    return fail(r->error, ERR_VALUE, "%s: __metadata__ must be an object", r->path);
   if (json_object_size(metadata) > ENTRY_LIMIT)
     return fail(r->error, ERR_VALUE, "%s: __metadata__ has more than %d entries", r->path, ENTRY_LIMIT);
   json_object_foreach(metadata, key, value) {
@@ -212,7 +222,8 @@ static Status read_tensor(const Reader *r, const Entry *entry, NamedTensors *out
 static Status load_header(const Reader *r, const char *text, size_t bytes, json_t **header) {
   json_error_t problem;
   if (text[0] != '{')
-    return fail(r->error, ERR_VALUE, "%s: header: must begin with '{' at byte offset %d", r->path, LENGTH_BYTES);
+    return fail(r->error, ERR_VALUE, "%s: header: must begin with '{' at byte offset %d", r->path,
+                LENGTH_BYTES);
   Status s = check_json(r, text, bytes);
   if (s != OK) return s;
   *header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
@@ -228,7 +239,8 @@ static Status parse(Reader *r, const char *file, size_t bytes, NamedTensors *out
     return fail(r->error, ERR_VALUE, "%s: header length: the file has %zu bytes, needs 8", r->path, bytes);
   for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file[i] << 8 * i;
   if (length > HEADER_LIMIT || length > bytes - LENGTH_BYTES || length < 2)
-    return fail(r->error, ERR_VALUE, "%s: header length at byte offset 0 is %llu; the file has %zu bytes, the limit is %d",
+    return fail(r->error, ERR_VALUE,
+                "%s: header length at byte offset 0 is %llu; the file has %zu bytes, the limit is %d",
                 r->path, (unsigned long long)length, bytes, HEADER_LIMIT);
   r->data_offset = LENGTH_BYTES + length;
   r->data = file + r->data_offset;
@@ -270,7 +282,8 @@ typedef struct Row { /* what the header lists: a tensor or a line of metadata */
 
 static int by_size_and_name(const void *a, const void *b) {
   const Row *x = a, *y = b;
-  size_t m = x->tensor ? dtype_size(x->tensor->type.dtype) : 0, n = y->tensor ? dtype_size(y->tensor->type.dtype) : 0;
+  size_t m = x->tensor ? dtype_size(x->tensor->type.dtype) : 0,
+         n = y->tensor ? dtype_size(y->tensor->type.dtype) : 0;
   return m != n ? (m > n ? -1 : 1) : strcmp(x->name, y->name);
 }
 
@@ -365,7 +378,8 @@ static Status write_file(Error *e, const char *path, const Text *header, const R
   return s;
 }
 
-static Status write_rows(Error *e, const char *path, Row *tensors, int count, Row *metadata, int metadata_count) {
+static Status write_rows(Error *e, const char *path, Row *tensors, int count, Row *metadata,
+                         int metadata_count) {
   Text header = {.data = NULL};
   Status s = check_names(e, path, tensors, count, "name");
   if (s == OK) s = check_names(e, path, metadata, metadata_count, "metadata key");
@@ -385,7 +399,8 @@ Status safetensors_write(Error *e, const char *path, const NamedTensors *n) {
   Row *tensors = calloc((size_t)n->count + 1, sizeof *tensors);
   Row *metadata = calloc((size_t)n->metadata_count + 1, sizeof *metadata);
   Status s = tensors && metadata ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int i = 0; s == OK && i < n->count; i++) tensors[i] = (Row){.name = n->name[i], .tensor = n->tensor[i]};
+  for (int i = 0; s == OK && i < n->count; i++)
+    tensors[i] = (Row){.name = n->name[i], .tensor = n->tensor[i]};
   for (int i = 0; s == OK && i < n->metadata_count; i++) metadata[i] = (Row){n->key[i], n->value[i], NULL};
   if (s == OK) s = write_rows(e, path, tensors, n->count, metadata, n->metadata_count);
   free(tensors);

@@ -29,7 +29,8 @@ static Status out_of_memory(Error *e, const Type *t) {
   int u = 0;
   for (; size >= 1024 && u < 6; u++) size /= 1024;
   char text[TYPE_TEXT];
-  return fail(e, ERR_OUT_OF_MEMORY, "cannot allocate %s (%.*f %s)", type_text(t, text), u ? 1 : 0, size, unit[u]);
+  return fail(e, ERR_OUT_OF_MEMORY, "cannot allocate %s (%.*f %s)", type_text(t, text), u ? 1 : 0, size,
+              unit[u]);
 }
 
 /* The size of a type that may be too large; false when it is, or an extent is negative. */
@@ -98,7 +99,10 @@ Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)
   Storage *s = calloc(1, sizeof *s);
   Tensor *t = s ? view_of(s, type, data) : NULL;
   if (!t) return free(s), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
-  *s = (Storage){.references = 1, .data = data, .bytes = type_bytes(type), .release_data = release_data,
+  *s = (Storage){.references = 1,
+                 .data = data,
+                 .bytes = type_bytes(type),
+                 .release_data = release_data,
                  .context = context};
   return t;
 }
@@ -145,10 +149,12 @@ Tensor *tensor_view(Error *e, Tensor *t, const Type *type, const int64_t *stride
   bool empty = type_count(type) == 0;
   if (dtype_size(type->dtype) != dtype_size(t->type.dtype))
     return fail(e, ERR_TYPE, "view: %s can't be seen as %s: their elements differ in size",
-                type_text(&t->type, from), type_text(type, to)), NULL;
+                type_text(&t->type, from), type_text(type, to)),
+           NULL;
   if (!empty && !fits(t, type, stride, offset))
     return fail(e, ERR_OUT_OF_RANGE, "view: %s at element %lld reaches beyond the data of %s",
-                type_text(type, to), (long long)offset, type_text(&t->type, from)), NULL;
+                type_text(type, to), (long long)offset, type_text(&t->type, from)),
+           NULL;
   /* An empty view touches nothing; its offset must not make a pointer that points nowhere. */
   char *data = t->data + (empty ? 0 : offset * (int64_t)dtype_size(type->dtype));
   Tensor *v = view_of(t->storage, type, data);
@@ -162,7 +168,8 @@ Tensor *tensor_row(Error *e, Tensor *t, int64_t index) {
   if (t->type.rank == 0) return fail(e, ERR_VALUE, "a tensor without dimensions has no rows"), NULL;
   if (index < 0 || index >= t->type.shape[0])
     return fail(e, ERR_OUT_OF_RANGE, "row %lld of a tensor with %lld", (long long)index,
-                (long long)t->type.shape[0]), NULL;
+                (long long)t->type.shape[0]),
+           NULL;
   Type row = type_make(t->type.dtype, t->type.rank - 1, t->type.shape + 1);
   return tensor_view(e, t, &row, t->stride + 1, index * t->stride[0]);
 }
@@ -172,7 +179,8 @@ Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type) {
   if (type_check(e, "reshape", type) != OK) return NULL;
   if (type_count(type) != type_count(&t->type))
     return fail(e, ERR_VALUE, "reshape: %s has %lld elements, %s %lld", type_text(&t->type, from),
-                (long long)type_count(&t->type), shape_text(type, to), (long long)type_count(type)), NULL;
+                (long long)type_count(&t->type), shape_text(type, to), (long long)type_count(type)),
+           NULL;
   if (!tensor_is_dense(t)) return fail(e, ERR_INTERNAL, "reshape: a view with gaps"), NULL;
   int64_t stride[MAX_RANK];
   type_strides(type, stride);

@@ -61,7 +61,9 @@ static char *print_shape(const Type *t, const char *prefix, char buffer[TYPE_TEX
   return buffer;
 }
 
-char *type_text(const Type *t, char buffer[TYPE_TEXT]) { return print_shape(t, dtype_name(t->dtype), buffer); }
+char *type_text(const Type *t, char buffer[TYPE_TEXT]) {
+  return print_shape(t, dtype_name(t->dtype), buffer);
+}
 char *shape_text(const Type *t, char buffer[TYPE_TEXT]) { return print_shape(t, "", buffer); }
 
 /* An unknown extent beside a known one other than 1 must turn out to be that one. */
@@ -91,7 +93,8 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK]) {
 
 Status axis_check(Error *e, const char *what, int64_t axis, int rank, int *out) {
   if (axis >= -rank && axis < rank) return *out = (int)(axis < 0 ? axis + rank : axis), OK;
-  if (rank == 0) return fail(e, ERR_VALUE, "%s: axis %lld of a tensor without dimensions", what, (long long)axis);
+  if (rank == 0)
+    return fail(e, ERR_VALUE, "%s: axis %lld of a tensor without dimensions", what, (long long)axis);
   return fail(e, ERR_VALUE, "%s: axis %lld is out of range; a tensor of rank %d has axes %d to %d", what,
               (long long)axis, rank, -rank, rank - 1);
 }

@@ -1,0 +1,114 @@
+-- Datasets read from files: ipu.data.from_idx and its like.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+
+local files = {}
+
+local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = true}}
+
+---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+function files.from_idx(...)
+  local a = args.check("from_idx", idx_spec, ...)
+  local images = core.data.read_idx(a.path)
+  if not a.labels then return data.from_tensor_slices(images) end
+  return data.from_tensor_slices{images, core.data.read_idx(a.labels)}
+end
+
+local cifar_spec <const> = {{"path", {"string", "list"}}, {"classes", "integer", 10}, {"label_mode", "string", "fine"}}
+
+---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
+---unless label_mode is "coarse".
+function files.from_cifar(...)
+  local a = args.check("from_cifar", cifar_spec, ...)
+  if a.classes ~= 10 and a.classes ~= 100 then
+    blame.error("from_cifar: 'classes' must be 10 or 100, got " .. a.classes, "value")
+  end
+  if a.label_mode ~= "fine" and a.label_mode ~= "coarse" then
+    blame.error("from_cifar: 'label_mode' must be \"fine\" or \"coarse\", got " .. args.describe(a.label_mode), "value")
+  end
+  local dataset
+  for _, path in ipairs(type(a.path) == "table" and a.path or {a.path}) do
+    local images, labels = core.data.read_cifar(path, a.classes)
+    if a.classes == 100 then
+      local n = labels.shape[1]
+      labels = labels:slice({0, a.label_mode == "fine" and 1 or 0}, {n, 1}):reshape{n}
+    end
+    local part = data.from_tensor_slices{images, labels}
+    dataset = dataset and dataset:concatenate(part) or part
+  end
+  return dataset or blame.error("from_cifar: no file is given", "value")
+end
+
+local csv_spec <const> = {
+  {"path", "string"}, {"columns", "list", optional = true}, {"label", {"string", "integer"}, optional = true},
+  {"header", "boolean", true}, {"separator", "string", ","}, {"dtype", "dtype", "float32"}, {"label_dtype", "dtype", "int32"},
+}
+
+---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
+---of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+function files.from_csv(...)
+  local a = args.check("from_csv", csv_spec, ...)
+  if #a.separator ~= 1 then
+    blame.error("from_csv: 'separator' must be one character, got " .. args.describe(a.separator), "value")
+  end
+  local function read(dtype, columns) return core.data.read_csv(a.path, dtype, a.separator, a.header, columns) end
+  if a.label == nil then return data.from_tensor_slices(read(a.dtype, a.columns)) end
+  local labels = read(a.label_dtype, {a.label})
+  labels = labels:reshape{labels.shape[1]}
+  local columns = a.columns
+  if not columns then
+    columns = {}
+    for i, name in ipairs(core.data.csv_columns(a.path, a.separator)) do
+      if i - 1 ~= a.label and not (a.header and name == a.label) then columns[#columns + 1] = i - 1 end
+    end
+  end
+  return data.from_tensor_slices{read(a.dtype, columns), labels}
+end
+
+local path_spec <const> = {{"path", "string"}}
+
+local function ending(path) return path:lower():match("%.(%w+)$") end
+
+---A NumPy file: the rows of its array; of a .npz a dict of rows.
+function files.from_npy(...)
+  local a = args.check("from_npy", path_spec, ...)
+  if ending(a.path) == "npz" then return data.from_tensor_slices((core.data.read_named(a.path, true))) end
+  return data.from_tensor_slices(core.data.read_npy(a.path))
+end
+
+---A .safetensors file: a dict of the rows of its tensors.
+function files.from_safetensors(...)
+  local a = args.check("from_safetensors", path_spec, ...)
+  return data.from_tensor_slices((core.data.read_named(a.path, false)))
+end
+
+local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
+
+---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+function files.from_text(...)
+  local a = args.check("from_text", text_spec, ...)
+  if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}) end
+  if a.unit == "char" then return data.from_tensor_slices(core.data.read_characters(a.path)) end
+  if a.unit == "byte" then return data.from_tensor_slices(core.data.read_bytes(a.path)) end
+  blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got " .. args.describe(a.unit), "value")
+end
+
+local folder_spec <const> = {{"path", "string"}, {"image_size", "list", optional = true}, {"channels", "integer", 3}}
+
+---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
+---them one size. The second result is the list of class names.
+function files.from_image_folder(...)
+  local a = args.check("from_image_folder", folder_spec, ...)
+  local size = a.image_size or {0, 0}
+  if #size ~= 2 or math.type(size[1]) ~= "integer" or math.type(size[2]) ~= "integer" or (a.image_size and
+    (size[1] < 1 or size[2] < 1)) then
+    blame.error("from_image_folder: 'image_size' must be a list of two positive integers, {height, width}", "value")
+  end
+  local handle, names = core.data.from_images(a.path, size[1], size[2], a.channels)
+  return data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}), names
+end
+
+return files

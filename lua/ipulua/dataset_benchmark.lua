@@ -1,0 +1,68 @@
+-- ipu.dataset_benchmark: how fast a dataset delivers elements, without a program that uses them.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local data = require "ipulua.data"
+local json = require "ipulua.json"
+
+local benchmark = {}
+
+local spec <const> = {
+  {"dataset", "any"}, {"number_of_epochs", "integer"}, {"elements_per_epochs", "integer"}, {"print_stats", "boolean", true},
+  {"apply_debug_options", "boolean", true}, {"do_memcpy", "boolean", true},
+}
+local infeed_spec <const> = {
+  {"infeed_queue", "any"}, {"number_of_epochs", "integer"}, {"elements_per_epochs", "integer"}, {"print_stats", "boolean", true},
+  {"do_memcpy", "boolean", true},
+}
+
+local function rate(amount, seconds) return seconds > 0 and amount / seconds or 0.0 end
+
+-- elements_per_epochs elements, number_of_epochs times, from one iterator → JSON text.
+local function measure(who, dataset, a)
+  for _, name in ipairs{"number_of_epochs", "elements_per_epochs"} do
+    if a[name] < 1 then blame.error(string.format("%s: '%s' must be at least 1, got %d", who, name, a[name]), "value") end
+  end
+  local it = dataset.handle:iterator()
+  local epochs = {}
+  for i = 1, a.number_of_epochs do
+    local elements, bytes, seconds = it:benchmark(a.elements_per_epochs, a.do_memcpy)
+    local per_second, bandwidth = rate(elements, seconds), rate(bytes, seconds) / 1e9
+    epochs[i] = {
+      elements_processed = elements, total_bytes_processed = bytes, time_elapsed = seconds, elements_per_second = per_second,
+      bandwidth = bandwidth,
+    }
+    if a.print_stats then
+      print(string.format("epoch %d: %d elements, %d bytes in %.6f s: %.1f elements/s, %.6f GB/s", i, elements, bytes, seconds,
+        per_second, bandwidth))
+    end
+  end
+  it:close()
+  return json.encode{epochs = epochs}
+end
+
+---Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it changes nothing here.
+---@return string
+function benchmark.dataset_benchmark(...)
+  local a = args.check("dataset_benchmark", spec, ...)
+  if not class.is_a(a.dataset, data.Dataset) then
+    blame.error("dataset_benchmark: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
+  end
+  return measure("dataset_benchmark", a.dataset, a)
+end
+
+---The same for what an infeed queue feeds; not on a queue that a program uses.
+---@return string
+function benchmark.infeed_benchmark(...)
+  local a = args.check("infeed_benchmark", infeed_spec, ...)
+  if not class.is_a(a.infeed_queue, data.IPUInfeedQueue) then
+    blame.error("infeed_benchmark: 'infeed_queue' must be an IPUInfeedQueue, got " .. args.describe(a.infeed_queue), "type")
+  end
+  if a.infeed_queue.dequeued then
+    blame.error("infeed_benchmark: a program uses this queue; make another one of the same dataset", "failed_precondition")
+  end
+  return measure("infeed_benchmark", a.infeed_queue.dataset, a)
+end
+
+return benchmark

@@ -1,0 +1,54 @@
+-- The graph of sessions: placeholders, and programs that begin in it.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local names = require "ipulua.name_scopes"
+
+local graph = {}
+
+local serial, placeholders = 1, 0
+
+---A number for the current graph; another one after reset_default_graph.
+---@return integer
+function graph.serial() return serial end
+
+local placeholder_spec <const> = {
+  {"dtype", "dtype"}, {"shape", "list"}, {"name", "string", optional = true},
+}
+
+---A value that a session is fed; -1 where an extent is not known yet.
+---@return userdata
+function graph.placeholder(...)
+  local a = args.check("placeholder", placeholder_spec, ...)
+  placeholders = placeholders + 1
+  local name = a.name or (placeholders == 1 and "Placeholder" or "Placeholder_" .. placeholders - 1)
+  return core.graph_placeholder(a.dtype, a.shape, names.qualified(name))
+end
+
+local resets = {}
+
+---f() is called when the graph is forgotten.
+function graph.on_reset(f) resets[#resets + 1] = f end
+
+---Forgets the graph, its names, and the variables of get_variable.
+function graph.reset_default_graph()
+  if core.trace_depth() > 0 then
+    blame.error("reset_default_graph can't be called while a function is traced", "runtime")
+  end
+  core.graph_reset()
+  serial, placeholders = serial + 1, 0
+  for _, f in ipairs(resets) do f() end
+end
+
+---Whether any of a list of values is computed by sessions.
+---@param values any[]
+---@return boolean
+function graph.any_deferred(values)
+  for _, value in pairs(values) do
+    if core.is_deferred(value) then return true end
+  end
+  return false
+end
+
+return graph

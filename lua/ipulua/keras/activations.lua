@@ -1,0 +1,103 @@
+-- Activation functions. softmax and sigmoid note the tensor that they were applied to, so that the
+-- cross-entropies can use it (context.logits).
+
+local args = require "ipulua.args"
+local context = require "ipulua.keras.context"
+local ipu = require "ipulua"
+
+local activations = {}
+
+local function cast_like(condition, x) return ipu.cast(condition, x.dtype) end
+
+---x itself.
+function activations.linear(x) return x end
+
+local relu_rows <const> = {
+  {"x", "any"}, {"alpha", "number", 0}, {"max_value", "number", optional = true}, {"threshold", "number", 0},
+}
+
+---max(x, 0); with threshold, alpha (slope below it) and max_value.
+function activations.relu(x, ...)
+  if select("#", ...) == 0 then return ipu.nn.relu(x) end
+  local a = args.check("relu", relu_rows, x, ...)
+  local below
+  if a.alpha ~= 0 then
+    below = ipu.nn.relu(a.threshold ~= 0 and a.threshold - x or -x)
+  end
+  local y
+  if a.threshold ~= 0 then
+    y = x * cast_like(ipu.greater(x, a.threshold), x)
+  else
+    y = ipu.nn.relu(x)
+  end
+  if a.max_value then y = ipu.clip_by_value(y, 0, a.max_value) end
+  if below then y = y - below * a.alpha end
+  return y
+end
+
+---min(max(x, 0), 6).
+function activations.relu6(x) return ipu.nn.relu6(x) end
+
+local leaky_rows <const> = {{"x", "any"}, {"alpha", "number", 0.2}}
+
+---x above 0, alpha x below.
+function activations.leaky_relu(x, ...)
+  return ipu.nn.leaky_relu(x, {alpha = args.check("leaky_relu", leaky_rows, x, ...).alpha})
+end
+
+local elu_rows <const> = {{"x", "any"}, {"alpha", "number", 1}}
+
+---x above 0, alpha (e^x - 1) below.
+function activations.elu(x, ...)
+  return ipu.nn.elu(x, {alpha = args.check("elu", elu_rows, x, ...).alpha})
+end
+
+function activations.selu(x) return ipu.nn.selu(x) end
+function activations.softplus(x) return ipu.nn.softplus(x) end
+function activations.softsign(x) return ipu.nn.softsign(x) end
+function activations.tanh(x) return ipu.tanh(x) end
+function activations.exponential(x) return ipu.exp(x) end
+
+---x sigmoid(x).
+function activations.swish(x) return ipu.nn.swish(x) end
+activations.silu = activations.swish
+
+---0.2 x + 0.5, clipped to [0, 1].
+function activations.hard_sigmoid(x) return ipu.nn.hard_sigmoid(x) end
+
+local gelu_rows <const> = {{"x", "any"}, {"approximate", "boolean", false}}
+
+---x times the normal distribution's integral up to x; approximate: by tanh.
+function activations.gelu(x, ...)
+  return ipu.nn.gelu(x, {approximate = args.check("gelu", gelu_rows, x, ...).approximate})
+end
+
+local axis_rows <const> = {{"x", "any"}, {"axis", "integer", -1}}
+
+---e^x divided by its sum along an axis.
+function activations.softmax(x, ...)
+  local axis = args.check("softmax", axis_rows, x, ...).axis
+  local y = ipu.nn.softmax(x, {axis = axis})
+  if axis == -1 or axis == #x.shape - 1 then context.set_logits(y, x) end
+  return y
+end
+
+---The logarithm of softmax.
+function activations.log_softmax(x, ...)
+  return ipu.nn.log_softmax(x, {axis = args.check("log_softmax", axis_rows, x, ...).axis})
+end
+
+---1 / (1 + e^-x).
+function activations.sigmoid(x)
+  return context.set_logits(ipu.sigmoid(x), x)
+end
+
+---An activation from its name, nil (linear) or a function.
+---@param activation any
+---@return function
+function activations.get(activation)
+  if activation == nil then return activations.linear end
+  return require "ipulua.keras.parts".get("activation", activation, {prefers_class = false})
+end
+
+return activations

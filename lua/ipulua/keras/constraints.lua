@@ -1,0 +1,60 @@
+-- Constraints: objects called with a weight's new value that give the value to keep.
+
+local ipu = require "ipulua"
+local parts = require "ipulua.keras.parts"
+
+local constraints = {}
+
+local epsilon <const> = 1e-7
+
+---@class Constraint: Class
+---@overload fun(w: userdata): userdata
+local Constraint = parts.Part:extend("Constraint")
+constraints.Constraint = Constraint
+
+---The value to keep. Constraints override `project(w)`.
+function Constraint:__call(w)
+  return self:project(w)
+end
+
+local function declare(name, rows)
+  local c = parts.declare(name, Constraint, rows)
+  constraints[name] = c
+  return c
+end
+
+local axis_row <const> = {"axis", {"integer", "list"}, 0}
+
+local function norms(w, axis)
+  return ipu.sqrt(ipu.reduce_sum(ipu.square(w), {axis = axis, keepdims = true}))
+end
+
+---Norms along an axis are at most max_value.
+local MaxNorm = declare("MaxNorm", {{"max_value", "number", 2}, axis_row})
+function MaxNorm:project(w)
+  local n = norms(w, self.axis)
+  return w * (ipu.clip_by_value(n, 0, self.max_value) / (n + epsilon))
+end
+
+---No element is negative.
+local NonNeg = declare("NonNeg", {})
+function NonNeg:project(w) -- luacheck: ignore 212
+  return w * ipu.cast(ipu.greater_equal(w, 0), w.dtype)
+end
+
+---Norms along an axis are 1.
+local UnitNorm = declare("UnitNorm", {axis_row})
+function UnitNorm:project(w)
+  return w / (norms(w, self.axis) + epsilon)
+end
+
+---Norms along an axis come nearer to the range, by `rate`.
+local MinMaxNorm = declare("MinMaxNorm",
+  {{"min_value", "number", 0}, {"max_value", "number", 1}, {"rate", "number", 1}, axis_row})
+function MinMaxNorm:project(w)
+  local n = norms(w, self.axis)
+  local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate + n * (1 - self.rate)
+  return w * (wanted / (n + epsilon))
+end
+
+return constraints

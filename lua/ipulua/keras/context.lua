@@ -1,0 +1,74 @@
+-- What a layer's call knows about the calls around it: whether they train, and what is written beside
+-- tensors while they run.
+
+local context = {
+  training = nil,    -- of the innermost call that said so
+  depth = 0,         -- calls that are open
+  inferring = false, -- shapes are being found out: losses and metrics are not recorded
+  path = {},         -- names of the layers being called, for variables
+  policy = nil,      -- global dtype policy
+}
+
+-- Beside a tensor, as long as it lives: the tensor that softmax or sigmoid made it from, and its mask.
+local logits = setmetatable({}, {__mode = "k"})
+local masks = setmetatable({}, {__mode = "k"})
+
+---@param output any
+---@param input any
+---@return any output
+function context.set_logits(output, input)
+  logits[output] = input
+  return output
+end
+
+---@param output any
+---@return any
+function context.logits(output)
+  return logits[output]
+end
+
+---@param tensor any
+---@param mask any nil: none
+function context.set_mask(tensor, mask)
+  if tensor ~= nil and (mask ~= nil or masks[tensor] ~= nil) then masks[tensor] = mask end
+end
+
+---@param tensor any
+---@return any
+function context.mask(tensor)
+  if tensor == nil then return nil end
+  return masks[tensor]
+end
+
+local Call = {}
+Call.__index = Call
+Call.__close = function(self)
+  context.training = self.training
+  context.depth = context.depth - 1
+  context.path[#context.path] = nil
+end
+
+---Enters a layer's call; what is returned is to be closed.
+---@param name string
+---@param training boolean?
+function context.enter(name, training)
+  local call = setmetatable({training = context.training}, Call)
+  context.training = training
+  context.depth = context.depth + 1
+  context.path[#context.path + 1] = name
+  return call
+end
+
+local Inference = {}
+Inference.__close = function(self)
+  context.inferring, context.depth, context.training = self.inferring, self.depth, self.training
+end
+
+---Enters the inference of shapes, where nothing is recorded; what is returned is to be closed.
+function context.infer()
+  local former = {inferring = context.inferring, depth = context.depth, training = context.training}
+  context.inferring = true
+  return setmetatable(former, Inference)
+end
+
+return context

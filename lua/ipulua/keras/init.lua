@@ -1,0 +1,44 @@
+-- ipulua.keras: layers, models and what trains them. Modules load when they are first asked for.
+
+local blame = require "ipulua.blame"
+local nearest = require "ipulua.nearest"
+
+local keras = {}
+
+-- name → module, field; without a field the module itself
+local public <const> = {
+  layers = {"layers"}, activations = {"activations"}, initializers = {"initializers"}, losses = {"losses"},
+  metrics = {"metrics"}, optimizers = {"optimizers"}, regularizers = {"regularizers"}, constraints = {"constraints"},
+  callbacks = {"callbacks"}, datasets = {"datasets"}, models = {"models"}, utils = {"utils"},
+  mixed_precision = {"mixed_precision"}, onnx = {"onnx"},
+  Model = {"model", "Model"}, Sequential = {"sequential", "Sequential"}, Input = {"input", "Input"},
+  PipelineStage = {"stages", "PipelineStage"},
+  SequentialLayerPipelineStageAssignment = {"pipelining", "SequentialLayerPipelineStageAssignment"},
+  FunctionalLayerPipelineStageAssignment = {"pipelining", "FunctionalLayerPipelineStageAssignment"},
+  ModelLayerPipelineStageAssignment = {"pipelining", "ModelLayerPipelineStageAssignment"},
+}
+
+setmetatable(keras, {
+  __index = function(t, name)
+    local at = public[name]
+    if not at then
+      local list = {}
+      for each in pairs(public) do list[#list + 1] = each end
+      blame.error(string.format("keras has no '%s'%s", tostring(name), nearest.hint(name, list)), "value")
+    end
+    local module = require("ipulua.keras." .. at[1])
+    local value = at[2] and module[at[2]] or module
+    rawset(t, name, value)
+    return value
+  end,
+})
+
+---Every public name, for completion.
+function keras.__names()
+  local list = {}
+  for name in pairs(public) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+return keras

@@ -1,0 +1,152 @@
+-- Initializers: objects called with a shape that give the first value of a weight.
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local parts = require "ipulua.keras.parts"
+
+local initializers = {}
+
+---@class Initializer: Class
+---@overload fun(shape: integer[], options: {dtype: string}?): userdata
+local Initializer = parts.Part:extend("Initializer")
+initializers.Initializer = Initializer
+
+---The value of a weight of a shape. Initializers override `make(shape, dtype)`.
+function Initializer:__call(shape, options)
+  local dtype = type(options) == "table" and options.dtype or options or "float32"
+  return self:make(shape, dtype)
+end
+
+local function declare(name, rows)
+  local c = parts.declare(name, Initializer, rows)
+  initializers[name] = c
+  return c
+end
+
+local Zeros = declare("Zeros", {})
+function Zeros:make(shape, dtype) -- luacheck: ignore 212
+  return core.full(shape, 0, dtype)
+end
+
+local Ones = declare("Ones", {})
+function Ones:make(shape, dtype) -- luacheck: ignore 212
+  return core.full(shape, 1, dtype)
+end
+
+local Constant = declare("Constant", {{"value", {"number", "boolean", "table", "tensor"}, 0}})
+function Constant:make(shape, dtype)
+  if type(self.value) == "table" or type(self.value) == "userdata" then
+    return ipu.reshape(ipu.cast(core.tensor(self.value), dtype), shape)
+  end
+  return core.full(shape, self.value, dtype)
+end
+
+-- Random numbers are drawn in float32 and cast.
+local function draw(kind, shape, dtype, options)
+  local value = ipu.random[kind](shape, options)
+  return value.dtype == dtype and value or ipu.cast(value, dtype)
+end
+
+local seed_row <const> = {"seed", "integer", optional = true}
+
+local RandomNormal = declare("RandomNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05}, seed_row})
+function RandomNormal:make(shape, dtype)
+  return draw("normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
+end
+
+local RandomUniform = declare("RandomUniform", {{"minval", "number", -0.05}, {"maxval", "number", 0.05}, seed_row})
+function RandomUniform:make(shape, dtype)
+  return draw("uniform", shape, dtype, {minval = self.minval, maxval = self.maxval, seed = self.seed})
+end
+
+local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05}, seed_row})
+function TruncatedNormal:make(shape, dtype)
+  return draw("truncated_normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
+end
+
+-- Inputs and outputs of a unit: of a matrix its extents; of a convolution's kernel [space…, in, out] times the
+-- number of taps.
+local function fans(shape)
+  local rank = #shape
+  if rank == 0 then return 1, 1 end
+  if rank == 1 then return shape[1], shape[1] end
+  local taps = 1
+  for i = 1, rank - 2 do taps = taps * shape[i] end
+  return shape[rank - 1] * taps, shape[rank] * taps
+end
+
+local variance_rows <const> = {
+  {"scale", "number", 1}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
+  {"distribution", "string", "truncated_normal",
+    choices = {"truncated_normal", "untruncated_normal", "normal", "uniform"}},
+  seed_row,
+}
+
+local VarianceScaling = declare("VarianceScaling", variance_rows)
+
+-- The standard deviation of a normal distribution cut off at two deviations.
+local truncated_deviation <const> = 0.87962566103423978
+
+function VarianceScaling:setup()
+  if self.scale <= 0 then blame.error(self.__name .. ": 'scale' must be positive, got " .. self.scale, "value") end
+end
+
+function VarianceScaling:make(shape, dtype)
+  local fan_in, fan_out = fans(shape)
+  local fan = self.mode == "fan_in" and fan_in or self.mode == "fan_out" and fan_out or (fan_in + fan_out) / 2
+  local variance = self.scale / math.max(1, fan)
+  if self.distribution == "uniform" then
+    local limit = math.sqrt(3 * variance)
+    return draw("uniform", shape, dtype, {minval = -limit, maxval = limit, seed = self.seed})
+  elseif self.distribution == "untruncated_normal" then
+    return draw("normal", shape, dtype, {mean = 0, stddev = math.sqrt(variance), seed = self.seed})
+  end
+  local stddev = math.sqrt(variance) / truncated_deviation
+  return draw("truncated_normal", shape, dtype, {mean = 0, stddev = stddev, seed = self.seed})
+end
+
+-- name → scale, mode, distribution
+local scalings <const> = {
+  GlorotUniform = {1, "fan_avg", "uniform"}, GlorotNormal = {1, "fan_avg", "truncated_normal"},
+  HeUniform = {2, "fan_in", "uniform"}, HeNormal = {2, "fan_in", "truncated_normal"},
+  LecunUniform = {1, "fan_in", "uniform"}, LecunNormal = {1, "fan_in", "truncated_normal"},
+}
+for name, scaling in pairs(scalings) do
+  local c = parts.declare(name, VarianceScaling, {seed_row})
+  function c:setup() self.scale, self.mode, self.distribution = table.unpack(scaling) end
+  initializers[name] = c
+end
+
+-- Orthonormal columns of random matrices: A = Q R by Cholesky of AᵀA, twice, in float64; R's diagonal is
+-- positive, which makes Q uniform among the orthogonal matrices.
+local function orthonormal_columns(a)
+  for _ = 1, 2 do
+    local lower = ipu.cholesky(ipu.matmul(a, a, {transpose_a = true}))
+    a = ipu.transpose(ipu.triangular_solve(lower, ipu.transpose(a)))
+  end
+  return a
+end
+
+local Orthogonal = declare("Orthogonal", {{"gain", "number", 1}, seed_row})
+
+function Orthogonal:make(shape, dtype)
+  if #shape < 2 then
+    blame.error("Orthogonal: the tensor to initialise must have at least two dimensions, got rank " .. #shape, "value")
+  end
+  local rows, columns = 1, shape[#shape]
+  for i = 1, #shape - 1 do rows = rows * shape[i] end
+  local long, short = math.max(rows, columns), math.min(rows, columns)
+  local a = ipu.random.normal({long, short}, {seed = self.seed})
+  local q = orthonormal_columns(ipu.cast(a, "float64"))
+  if rows < columns then q = ipu.transpose(q) end
+  return ipu.cast(ipu.reshape(q * self.gain, shape), dtype)
+end
+
+local Identity = declare("Identity", {{"gain", "number", 1}})
+function Identity:make(shape, dtype)
+  if #shape ~= 2 then blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value") end
+  return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
+end
+
+return initializers

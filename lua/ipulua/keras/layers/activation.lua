@@ -1,0 +1,73 @@
+-- Activations that have parameters, as layers.
+
+local activations = require "ipulua.keras.activations"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+
+local layers = {}
+
+local function declare(name, rows)
+  local c = Layer.declare(name, rows)
+  c.supports_masking = true
+  layers[name] = c
+  return c
+end
+
+---max(x, 0), with a slope below the threshold and a greatest value.
+---@class ReLU: Layer
+local ReLU = declare("ReLU", {{"max_value", "number", optional = true, check = function(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end}, {"negative_slope", "number", 0}, {"threshold", "number", 0}})
+function ReLU:call(x)
+  return activations.relu(x, {alpha = self.negative_slope, max_value = self.max_value, threshold = self.threshold})
+end
+
+---x above 0, alpha x below; alpha is 0.3 here (0.2 in the function).
+---@class LeakyReLU: Layer
+local LeakyReLU = declare("LeakyReLU", {{"alpha", "number", 0.3}})
+function LeakyReLU:call(x) return ipu.nn.leaky_relu(x, {alpha = self.alpha}) end
+
+---x above 0, alpha x below, alpha being learned for each element (or shared along shared_axes).
+---@class PReLU: Layer
+local PReLU = declare("PReLU", {
+  {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"}, {"alpha_constraint", "constraint"},
+  {"shared_axes", {"list", "integer"}, optional = true},
+})
+function PReLU:build(input_shape)
+  local shape = table.move(input_shape, 2, #input_shape, 1, {})
+  local shared = self.shared_axes
+  for _, axis in ipairs(type(shared) == "number" and {shared} or shared or {}) do shape[axis] = 1 end
+  self.alpha = self:add_weight{name = "alpha", shape = shape, initializer = self.alpha_initializer,
+    regularizer = self.alpha_regularizer, constraint = self.alpha_constraint}
+end
+function PReLU:call(x)
+  return ipu.nn.relu(x) - self.alpha * ipu.nn.relu(-x)
+end
+
+---x above 0, alpha (e^x - 1) below.
+---@class ELU: Layer
+local ELU = declare("ELU", {{"alpha", "number", 1}})
+function ELU:call(x) return ipu.nn.elu(x, {alpha = self.alpha}) end
+
+---x above theta, else 0.
+---@class ThresholdedReLU: Layer
+local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1}})
+function ThresholdedReLU:call(x)
+  return x * ipu.cast(ipu.greater(x, self.theta), x.dtype)
+end
+
+-- What masked elements are lowered by before the softmax.
+local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float64 = -1e9}
+
+---e^x divided by its sum along an axis (or several); a mask leaves elements out.
+---@class Softmax: Layer
+local Softmax = declare("Softmax", {{"axis", {"integer", "list"}, -1}})
+function Softmax:call(x, options)
+  local mask = options.mask
+  if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end
+  if type(self.axis) == "number" then return activations.softmax(x, {axis = self.axis}) end
+  if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end
+  return ipu.exp(x - ipu.reduce_logsumexp(x, {axis = self.axis, keepdims = true}))
+end
+
+return layers

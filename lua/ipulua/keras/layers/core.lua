@@ -1,0 +1,296 @@
+-- Core layers: Dense, shapes, dropout and noise, masking.
+
+local activations = require "ipulua.keras.activations"
+local blame = require "ipulua.blame"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local shapes = require "ipulua.keras.shapes"
+
+local layers = {}
+
+local function declare(name, rows, base)
+  local c = Layer.declare(name, rows, base)
+  layers[name] = c
+  return c
+end
+
+-- The rows of a kernel and a bias.
+local weight_rows <const> = {
+  {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
+  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
+}
+
+local function with_weights(...)
+  local rows = {...}
+  return table.move(weight_rows, 1, #weight_rows, #rows + 1, rows)
+end
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+
+-- ------------------------------------------------ dense
+
+---activation(x · kernel + bias) along the last axis.
+---@class Dense: Layer
+local Dense = declare("Dense", with_weights({"units", "integer", check = positive}, {"activation", "activation"}))
+
+function Dense:setup()
+  self.activation = self.activation or activations.linear
+  self.input_spec = {min_ndim = 2}
+end
+
+function Dense:build(input_shape)
+  local last = input_shape[#input_shape]
+  if not last or last < 0 then
+    blame.error(string.format("layer '%s': the last axis of the input must be known, got the shape %s", self.name,
+      shapes.text(input_shape)), "value")
+  end
+  self.input_spec = {min_ndim = 2, axes = {[-1] = last}}
+  self.kernel = self:add_weight{name = "kernel", shape = {last, self.units}, initializer = self.kernel_initializer,
+    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
+  if self.use_bias then
+    self.bias = self:add_weight{name = "bias", shape = {self.units}, initializer = self.bias_initializer,
+      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+  end
+end
+
+function Dense:product(x)
+  return ipu.matmul(x, self.kernel)
+end
+
+function Dense:call(x)
+  if x.dtype ~= self.compute_dtype then x = ipu.cast(x, self.compute_dtype) end
+  local shape = x.shape
+  if #shape > 2 then -- one matrix product instead of a batch of them
+    local last = shape[#shape]
+    x = ipu.reshape(x, {x.size // last, last})
+  end
+  local y = self:product(x)
+  if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
+  if #shape > 2 then
+    shape[#shape] = self.units
+    y = ipu.reshape(y, shape)
+  end
+  return self.activation(y)
+end
+
+---Dense, its product done in parts, for less memory on the machine; the same result.
+---@class SerialDense: Dense
+local SerialDense = declare("SerialDense", with_weights({"units", "integer", check = positive},
+  {"serialization_factor", "integer", check = positive},
+  {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns", "kernel_rows"}},
+  {"activation", "activation"}), Dense)
+
+local serial_names <const> = {
+  input_columns = "a_columns", input_rows_kernel_columns = "a_rows_b_columns", kernel_rows = "b_rows",
+}
+
+function SerialDense:product(x)
+  return ipu.serialized_matmul(x, self.kernel, {serialization_factor = self.serialization_factor,
+    serialization_dimension = serial_names[self.serialization_dimension]})
+end
+
+-- ------------------------------------------------ activation
+
+---An activation function as a layer.
+---@class Activation: Layer
+local Activation = declare("Activation", {{"activation", "activation"}})
+Activation.supports_masking = true
+function Activation:setup() self.activation = self.activation or activations.linear end
+function Activation:call(x) return self.activation(x) end
+
+-- ------------------------------------------------ shapes
+
+---What a functional model begins with; keras.Input makes it.
+---@class InputLayer: Layer
+local InputLayer = declare("InputLayer", {})
+
+function InputLayer:setup()
+  rawset(self, "built", true)
+  rawset(self, "_shapeless", true)
+end
+
+function InputLayer:call(x) return x end -- luacheck: ignore 212
+
+---Everything but the batch in one axis.
+---@class Flatten: Layer
+local Flatten = declare("Flatten", {
+  {"data_format", "string", "channels_last", choices = {"channels_last", "channels_first"}},
+})
+function Flatten:call(x)
+  local shape = x.shape
+  if self.data_format == "channels_first" and #shape > 2 then
+    local perm = {0}
+    for axis = 2, #shape - 1 do perm[#perm + 1] = axis end
+    perm[#perm + 1] = 1
+    x = ipu.transpose(x, perm)
+  end
+  return ipu.reshape(x, {shape[1], shape[1] > 0 and x.size // shape[1] or 1})
+end
+
+---The same elements in another shape; one extent may be -1.
+---@class Reshape: Layer
+local Reshape = declare("Reshape", {{"target_shape", {"list", "integer"}, list = true}})
+function Reshape:setup()
+  if type(self.target_shape) == "number" then self.target_shape = {self.target_shape} end
+end
+function Reshape:call(x)
+  local shape = {x.shape[1]}
+  table.move(self.target_shape, 1, #self.target_shape, 2, shape)
+  local known, open = 1, false
+  for _, extent in ipairs(shape) do
+    if extent < 0 then open = true else known = known * extent end
+  end
+  if (not open and known ~= x.size) or (open and (known == 0 or x.size % known ~= 0)) then
+    blame.error(string.format("layer '%s': an input of the shape %s can't become %s for each sample", self.name,
+      shapes.text(x.shape), shapes.text(self.target_shape)), "value")
+  end
+  return ipu.reshape(x, shape)
+end
+
+---Axes in another order; dims counts from 1, the batch being 0.
+---@class Permute: Layer
+local Permute = declare("Permute", {{"dims", "list", list = true}})
+function Permute:setup()
+  local sorted = table.move(self.dims, 1, #self.dims, 1, {})
+  table.sort(sorted)
+  for i, d in ipairs(sorted) do
+    if d ~= i then
+      blame.error(string.format("Permute: 'dims' must hold 1 … %d in some order, got %s", #sorted, shapes.text(self.dims)),
+        "value")
+    end
+  end
+  self.input_spec = {ndim = #self.dims + 1}
+end
+function Permute:call(x)
+  return ipu.transpose(x, table.move(self.dims, 1, #self.dims, 2, {0}))
+end
+
+---Each sample n times along a new axis.
+---@class RepeatVector: Layer
+local RepeatVector = declare("RepeatVector", {{"n", "integer", check = positive}})
+RepeatVector.input_spec = {ndim = 2}
+function RepeatVector:call(x)
+  return ipu.tile(ipu.expand_dims(x, 1), {1, self.n, 1})
+end
+
+-- ------------------------------------------------ dropout and noise
+
+local function rate_check(rate)
+  if rate < 0 or rate >= 1 then return "must lie in [0, 1), got " .. rate end
+end
+
+---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
+---@class Dropout: Layer
+local Dropout = declare("Dropout", {
+  {"rate", "number", check = function(rate)
+    if rate < 0 or rate > 1 then return "must lie in [0, 1], got " .. rate end
+  end},
+  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true},
+})
+Dropout.supports_masking = true
+
+function Dropout:mask_shape() return self.noise_shape end
+
+function Dropout:call(x, options)
+  if not options.training or self.rate == 0 then return ipu.identity(x) end
+  if self.rate >= 1 then return ipu.zeros_like(x) end
+  return ipu.nn.dropout(x, {rate = self.rate, noise_shape = self:mask_shape(x), seed = self.seed})
+end
+
+-- Whole feature maps are dropped.
+for name, rank in pairs{SpatialDropout1D = 3, SpatialDropout2D = 4, SpatialDropout3D = 5} do
+  local c = declare(name, {{"rate", "number", check = rate_check}, {"seed", "integer", optional = true}}, Dropout)
+  c.input_spec = {ndim = rank}
+  function c:mask_shape(x) -- luacheck: ignore 212
+    local shape = x.shape
+    for i = 2, #shape - 1 do shape[i] = 1 end
+    return shape
+  end
+end
+
+---In training, adds normally distributed noise.
+---@class GaussianNoise: Layer
+local GaussianNoise = declare("GaussianNoise", {{"stddev", "number"}, {"seed", "integer", optional = true}})
+GaussianNoise.supports_masking = true
+function GaussianNoise:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  return x + ipu.cast(ipu.random.normal(x.shape, {stddev = self.stddev, seed = self.seed}), x.dtype)
+end
+
+---In training, multiplies by normally distributed noise around 1.
+---@class GaussianDropout: Layer
+local GaussianDropout = declare("GaussianDropout", {{"rate", "number", check = rate_check},
+  {"seed", "integer", optional = true}})
+GaussianDropout.supports_masking = true
+function GaussianDropout:call(x, options)
+  if not options.training or self.rate == 0 then return ipu.identity(x) end
+  local deviation = math.sqrt(self.rate / (1 - self.rate))
+  return x * ipu.cast(ipu.random.normal(x.shape, {mean = 1, stddev = deviation, seed = self.seed}), x.dtype)
+end
+
+-- SELU's lower limit: dropped elements take it (Klambauer et al. 2017, section 3).
+local selu_limit <const> = -1.0507009873554805 * 1.6732632423543772
+
+---Dropout that keeps mean and variance of SELU's outputs.
+---@class AlphaDropout: Layer
+local AlphaDropout = declare("AlphaDropout", {{"rate", "number", check = rate_check},
+  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true}})
+AlphaDropout.supports_masking = true
+function AlphaDropout:call(x, options)
+  if not options.training or self.rate == 0 then return ipu.identity(x) end
+  local noise = ipu.random.uniform(self.noise_shape or x.shape, {seed = self.seed})
+  local kept = ipu.cast(ipu.greater_equal(noise, self.rate), x.dtype)
+  local a = ((1 - self.rate) * (1 + self.rate * selu_limit ^ 2)) ^ -0.5
+  local b = -a * selu_limit * self.rate
+  return (x * kept + (1 - kept) * selu_limit) * a + b
+end
+
+---Adds to the model's loss a penalty on its input.
+---@class ActivityRegularization: Layer
+local ActivityRegularization = declare("ActivityRegularization", {{"l1", "number", 0}, {"l2", "number", 0}})
+ActivityRegularization.supports_masking = true
+function ActivityRegularization:setup()
+  rawset(self, "activity_regularizer", require "ipulua.keras.regularizers".L1L2{l1 = self.l1, l2 = self.l2})
+end
+function ActivityRegularization:call(x) return ipu.identity(x) end -- luacheck: ignore 212
+
+-- ------------------------------------------------ masking
+
+---Steps whose features all equal mask_value are 0 and masked.
+---@class Masking: Layer
+local Masking = declare("Masking", {{"mask_value", "number", 0}})
+Masking.supports_masking = true
+function Masking:call(x)
+  local used = ipu.reduce_any(ipu.not_equal(x, self.mask_value), {axis = -1, keepdims = true})
+  local y = x * ipu.cast(used, x.dtype)
+  context.set_mask(y, ipu.squeeze(used, {axis = -1}))
+  return y
+end
+function Masking:compute_mask(x)
+  return ipu.reduce_any(ipu.not_equal(x, self.mask_value), {axis = -1})
+end
+
+-- ------------------------------------------------ IPU
+
+---Marks a place where recomputation may begin; the value itself.
+---@class RecomputationCheckpoint: Layer
+local RecomputationCheckpoint = declare("RecomputationCheckpoint", {})
+function RecomputationCheckpoint:call(x) -- luacheck: ignore 212
+  local checkpoint = core.ops.recomputation_checkpoint
+  return checkpoint and checkpoint(x) or ipu.identity(x)
+end
+
+---Promises that a value is equal on all replicas; the value itself.
+---@class AssumeEqualAcrossReplicas: Layer
+local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean", false}})
+function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
+  local assume = core.ops.assume_equal_across_replicas
+  return assume and assume(x) or ipu.identity(x)
+end
+
+return layers

@@ -1,0 +1,79 @@
+-- Embeddings and encodings of class numbers.
+
+local blame = require "ipulua.blame"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+
+local layers = {}
+
+---A row of a table for each number.
+---@class Embedding: Layer
+local Embedding = Layer.declare("Embedding", {
+  {"input_dim", "integer"}, {"output_dim", "integer"}, {"embeddings_initializer", "initializer", "uniform"},
+  {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"}, {"mask_zero", "boolean", false},
+  {"input_length", "any", optional = true}, {"serialization_factor", "integer", 1},
+})
+layers.Embedding = Embedding
+Embedding.autocast = false
+Embedding.input_dtype = "int32"
+
+function Embedding:init(...)
+  local given = require "ipulua.keras.parts".read(self, require "ipulua.class".of(self), ...)
+  for _, row in ipairs(self.argument_rows) do
+    local name = row[1]
+    if not Layer.base_names[name] or name == "input_dim" then rawset(self, name, given[name]) end
+  end
+  given.input_dim = nil
+  self:init_base(given)
+  if self.input_dim <= 0 or self.output_dim <= 0 then
+    blame.error(string.format("Embedding: 'input_dim' and 'output_dim' must be positive, got %d and %d", self.input_dim,
+      self.output_dim), "value")
+  end
+  if self.serialization_factor < 1 or self.input_dim % self.serialization_factor ~= 0 then
+    blame.error(string.format("Embedding: 'serialization_factor' %d does not divide 'input_dim' %d", self.serialization_factor,
+      self.input_dim), "value")
+  end
+end
+
+function Embedding:get_config()
+  local config = Layer.get_config(self)
+  config.input_dim = self.input_dim
+  return config
+end
+
+function Embedding:build()
+  self.embeddings = self:add_weight{name = "embeddings", shape = {self.input_dim, self.output_dim},
+    initializer = self.embeddings_initializer, regularizer = self.embeddings_regularizer,
+    constraint = self.embeddings_constraint}
+end
+
+function Embedding:call(x)
+  if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
+  return ipu.embedding_lookup(self.embeddings, x, {serialization_factor = self.serialization_factor})
+end
+
+function Embedding:compute_mask(x)
+  if not self.mask_zero then return nil end
+  return ipu.not_equal(x, 0)
+end
+
+---Class numbers as vectors of 0 and 1.
+---@class CategoryEncoding: Layer
+local CategoryEncoding = Layer.declare("CategoryEncoding", {
+  {"num_tokens", "integer"}, {"output_mode", "string", "multi_hot", choices = {"one_hot", "multi_hot", "count"}},
+})
+layers.CategoryEncoding = CategoryEncoding
+CategoryEncoding.autocast = false
+CategoryEncoding.input_dtype = "int32"
+function CategoryEncoding:call(x)
+  local hot = ipu.cast(ipu.one_hot(ipu.cast(x, "int32"), self.num_tokens), self.compute_dtype)
+  if self.output_mode == "one_hot" then
+    if x.shape[#x.shape] == 1 then return ipu.squeeze(hot, {axis = -2}) end
+    return hot
+  end
+  if #x.shape == 1 then return hot end
+  if self.output_mode == "multi_hot" then return ipu.reduce_max(hot, {axis = -2}) end
+  return ipu.reduce_sum(hot, {axis = -2})
+end
+
+return layers

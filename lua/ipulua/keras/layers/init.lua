@@ -1,0 +1,15 @@
+-- keras.layers: the classes of the family files, by name.
+
+local layers = {Layer = require "ipulua.keras.layer"}
+
+for _, family in ipairs{
+  "core", "activation", "lambda", "merge", "embed", "conv", "pool", "norm", "recurrent", "attention", "image", "wrap",
+} do
+  for name, value in pairs(require("ipulua.keras.layers." .. family)) do
+    if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
+  end
+end
+
+layers.Input = require "ipulua.keras.input".Input
+
+return layers

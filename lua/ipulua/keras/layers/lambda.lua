@@ -1,0 +1,87 @@
+-- Layers made of functions: Lambda, and the layers that ops on KerasTensors become.
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local Layer = require "ipulua.keras.layer"
+local names = require "ipulua.keras.names"
+
+local lambda = {}
+
+---@class Lambda: Layer
+local Lambda = Layer.declare("Lambda", {
+  {"func", "callable"}, {"output_shape", "any", optional = true}, {"mask", "any", optional = true},
+  {"arguments", "table", optional = true},
+})
+lambda.Lambda = Lambda
+
+-- The fields that hold arguments must not hide the properties of every layer.
+function Lambda:init(...)
+  local given = require "ipulua.keras.parts".read(self, require "ipulua.class".of(self), ...)
+  rawset(self, "func", given.func)
+  rawset(self, "arguments", given.arguments)
+  rawset(self, "given_mask", given.mask)
+  self:init_base(given)
+  rawset(self, "_shapeless", true)
+end
+
+function Lambda:call(inputs)
+  if self.arguments then return self.func(inputs, self.arguments) end
+  return self.func(inputs)
+end
+
+function Lambda:compute_mask(inputs, mask)
+  if type(self.given_mask) == "function" then return self.given_mask(inputs, mask) end
+  return self.given_mask
+end
+
+function Lambda:get_config()
+  blame.error(string.format("layer '%s': a Lambda's function can't be saved; write a class with Layer:extend", self.name),
+    "not_implemented")
+end
+
+---@class OpLambda: Layer
+local OpLambda = Layer.declare("OpLambda", {{"op", "string"}})
+lambda.OpLambda = OpLambda
+OpLambda.autocast = false
+OpLambda.takes_numbers = true
+
+-- What indexing needs besides the ops of the registry.
+local others <const> = {
+  row = function(x, i) return x[i] end,
+}
+
+function OpLambda:setup()
+  rawset(self, "_shapeless", true)
+  rawset(self, "f", others[self.op] or core.ops[self.op])
+  if not self.f then blame.error("there is no op '" .. self.op .. "'", "value") end
+end
+
+-- Ops take numbers, lists and names where they want them: the options that every layer call gets are dropped.
+function OpLambda:call(...)
+  local given = table.pack(...)
+  local options = given[given.n]
+  local count = given.n - 1
+  if options.names then
+    count = count + 1
+    given[count] = options.names
+  end
+  return self.f(table.unpack(given, 1, count))
+end
+
+---Applies an op to arguments of which some are KerasTensors.
+---@param op string
+---@param ... any
+---@return any ...
+function lambda.apply(op, ...)
+  local given = table.pack(...)
+  local options = {}
+  local last = given[given.n]
+  if given.n > 1 and type(last) == "table" and getmetatable(last) == nil and #last == 0 and next(last) ~= nil then
+    options.names, given.n = last, given.n - 1
+  end
+  local short = op:match("[^.]+$")
+  local layer = OpLambda{op = op, name = names.unique("ipu." .. short)}
+  return require "ipulua.keras.graph".apply(layer, table.move(given, 1, given.n, 1, {n = given.n}), options)
+end
+
+return lambda

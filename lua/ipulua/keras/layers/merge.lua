@@ -1,0 +1,166 @@
+-- Layers that join several tensors of one batch.
+
+local blame = require "ipulua.blame"
+local args = require "ipulua.args"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local shapes = require "ipulua.keras.shapes"
+
+local layers = {}
+
+---What merges: a list of tensors whose shapes broadcast after the batch.
+---@class Merge: Layer
+local Merge = Layer.declare("Merge", {})
+Merge.supports_masking = true
+
+function Merge:build(input_shape)
+  if type(input_shape) ~= "table" or type(input_shape[1]) ~= "table" or #input_shape < (self.fewest or 2) then
+    blame.error(string.format("layer '%s': %s merges a list of at least %d tensors", self.name, self.__name, self.fewest or 2),
+      "value")
+  end
+end
+
+-- Axes of 1 are put behind the batch of tensors of lower rank, as Keras does.
+local function of_one_rank(list)
+  local rank = 0
+  for _, x in ipairs(list) do rank = math.max(rank, #x.shape) end
+  local out = {}
+  for i, x in ipairs(list) do
+    while #x.shape < rank do x = ipu.expand_dims(x, 1) end
+    out[i] = x
+  end
+  return out
+end
+
+function Merge:call(inputs)
+  if not args.is_plain(inputs) then
+    blame.error(string.format("layer '%s': %s is called with a list of tensors", self.name, self.__name), "value")
+  end
+  return self:merge(of_one_rank(inputs))
+end
+
+-- All inputs must be kept for a step to be kept.
+function Merge:compute_mask(_, mask)
+  if not args.is_plain(mask) then return nil end
+  local all
+  for _, m in pairs(mask) do all = all and ipu.logical_and(all, m) or m end
+  return all
+end
+
+local function fold(f)
+  return function(_, list)
+    local result = list[1]
+    for i = 2, #list do result = f(result, list[i]) end
+    return result
+  end
+end
+
+local folds <const> = {
+  Add = function(a, b) return a + b end, Multiply = function(a, b) return a * b end,
+  Maximum = function(a, b) return ipu.maximum(a, b) end, Minimum = function(a, b) return ipu.minimum(a, b) end,
+}
+for name, f in pairs(folds) do
+  local c = Layer.declare(name, {}, Merge)
+  c.merge = fold(f)
+  layers[name] = c
+end
+
+---The first minus the second.
+---@class Subtract: Layer
+local Subtract = Layer.declare("Subtract", {}, Merge)
+layers.Subtract = Subtract
+function Subtract:merge(list)
+  if #list ~= 2 then
+    blame.error(string.format("layer '%s': Subtract takes exactly 2 tensors, got %d", self.name, #list), "value")
+  end
+  return list[1] - list[2]
+end
+
+---@class Average: Layer
+local Average = Layer.declare("Average", {}, Merge)
+layers.Average = Average
+local add_up <const> = fold(folds.Add)
+function Average:merge(list) return add_up(self, list) / #list end
+
+---Tensors one behind the other along an axis.
+---@class Concatenate: Layer
+local Concatenate = Layer.declare("Concatenate", {{"axis", "integer", -1}}, Merge)
+layers.Concatenate = Concatenate
+Concatenate.fewest = 1
+function Concatenate:call(inputs)
+  return ipu.concat(inputs, {axis = self.axis})
+end
+function Concatenate:build(input_shape)
+  Merge.build(self, input_shape)
+  local rank = #input_shape[1]
+  local axis = self.axis < 0 and rank + self.axis or self.axis
+  for _, shape in ipairs(input_shape) do
+    local fits = #shape == rank
+    for i = 1, rank do
+      fits = fits and (i == axis + 1 or shape[i] == input_shape[1][i] or shape[i] < 0 or input_shape[1][i] < 0)
+    end
+    if not fits then
+      blame.error(string.format("layer '%s': shapes to concatenate must agree except along axis %d, got %s and %s", self.name,
+        self.axis, shapes.text(input_shape[1]), shapes.text(shape)), "value")
+    end
+  end
+end
+
+---Sums of products over an axis of each of two tensors; normalize: their cosine.
+---@class Dot: Layer
+local Dot = Layer.declare("Dot", {{"axes", {"integer", "list"}}, {"normalize", "boolean", false}}, Merge)
+layers.Dot = Dot
+
+local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end
+
+-- x with an axis moved to the end.
+local function to_last(x, axis)
+  local rank = #x.shape
+  if axis == rank - 1 then return x end
+  local perm = {}
+  for i = 0, rank - 1 do
+    if i ~= axis then perm[#perm + 1] = i end
+  end
+  perm[rank] = axis
+  return ipu.transpose(x, perm)
+end
+
+-- [batch, rest, last]
+local function as_matrix(x)
+  local shape = x.shape
+  local rest = 1
+  for i = 2, #shape - 1 do rest = rest * shape[i] end
+  return ipu.reshape(x, {shape[1], rest, shape[#shape]}), table.move(shape, 2, #shape - 1, 1, {})
+end
+
+function Dot:call(inputs)
+  local a, b = inputs[1], inputs[2]
+  local axes = type(self.axes) == "number" and {self.axes, self.axes} or self.axes
+  local i, j = axis_of(axes[1], #a.shape), axis_of(axes[2], #b.shape)
+  if self.normalize then
+    a, b = ipu.nn.l2_normalize(a, {axis = i}), ipu.nn.l2_normalize(b, {axis = j})
+  end
+  local rest_a, rest_b
+  a, rest_a = as_matrix(to_last(a, i))
+  b, rest_b = as_matrix(to_last(b, j))
+  local product = ipu.matmul(a, b, {transpose_b = true})
+  local shape = {a.shape[1]}
+  table.move(rest_a, 1, #rest_a, 2, shape)
+  table.move(rest_b, 1, #rest_b, #shape + 1, shape)
+  if #shape == 1 then shape[2] = 1 end
+  return ipu.reshape(product, shape)
+end
+function Dot:compute_mask() return nil end -- luacheck: ignore 212
+
+-- Functions that make the layer and call it: keras.layers.add{a, b}.
+for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"} do
+  layers[name:lower()] = function(inputs) return layers[name]()(inputs) end
+end
+
+---Calls Concatenate.
+function layers.concatenate(inputs, options) return Concatenate(options or {})(inputs) end
+
+---Calls Dot.
+function layers.dot(inputs, options) return Dot(options)(inputs) end
+
+return layers

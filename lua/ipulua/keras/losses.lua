@@ -1,0 +1,348 @@
+-- Losses. A function gives one number for each sample (the mean over the last axis); an object weighs these and
+-- reduces them to a scalar. The numerics are those of Keras 2.6, to the place of each epsilon.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local log = require "ipulua.log"
+local names = require "ipulua.keras.names"
+local parts = require "ipulua.keras.parts"
+local shapes = require "ipulua.keras.shapes"
+
+local losses = {}
+
+local epsilon <const> = 1e-7
+
+-- ------------------------------------------------ functions
+
+local function mean_last(x) return ipu.reduce_mean(x, {axis = -1}) end
+
+local function absolute(x) return ipu.abs(x) end
+
+---@return userdata one number for each sample
+function losses.mean_squared_error(y_true, y_pred)
+  return mean_last(ipu.squared_difference(y_pred, y_true))
+end
+
+---@return userdata
+function losses.mean_absolute_error(y_true, y_pred)
+  return mean_last(absolute(y_pred - y_true))
+end
+
+---@return userdata
+function losses.mean_absolute_percentage_error(y_true, y_pred)
+  local relative = absolute((y_true - y_pred) / ipu.maximum(absolute(y_true), epsilon))
+  return mean_last(relative) * 100
+end
+
+---@return userdata
+function losses.mean_squared_logarithmic_error(y_true, y_pred)
+  local first = ipu.log(ipu.maximum(y_pred, epsilon) + 1)
+  local second = ipu.log(ipu.maximum(y_true, epsilon) + 1)
+  return mean_last(ipu.squared_difference(first, second))
+end
+
+-- Labels of 0 and 1 become -1 and 1; others stay.
+local function signed_labels(y_true)
+  local is_zero, is_one = ipu.equal(y_true, 0), ipu.equal(y_true, 1)
+  local binary = ipu.cast(ipu.reduce_all(ipu.logical_or(is_zero, is_one)), y_true.dtype)
+  return binary * (2 * y_true - 1) + (1 - binary) * y_true
+end
+
+---@return userdata
+function losses.hinge(y_true, y_pred)
+  return mean_last(ipu.maximum(1 - signed_labels(y_true) * y_pred, 0))
+end
+
+---@return userdata
+function losses.squared_hinge(y_true, y_pred)
+  return mean_last(ipu.square(ipu.maximum(1 - signed_labels(y_true) * y_pred, 0)))
+end
+
+---@return userdata
+function losses.categorical_hinge(y_true, y_pred)
+  local positive = ipu.reduce_sum(y_true * y_pred, {axis = -1})
+  local negative = ipu.reduce_max((1 - y_true) * y_pred, {axis = -1})
+  return ipu.maximum(negative - positive + 1, 0)
+end
+
+local huber_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"delta", "number", 1}}
+
+---Squared up to delta, linear beyond.
+---@return userdata
+function losses.huber(...)
+  local a = args.check("huber", huber_rows, ...)
+  local difference = absolute(a.y_pred - a.y_true)
+  local delta = a.delta
+  return mean_last(ipu.where(ipu.less_equal(difference, delta), ipu.square(difference) * 0.5,
+    difference * delta - 0.5 * delta * delta))
+end
+
+---The logarithm of the hyperbolic cosine of the error.
+---@return userdata
+function losses.log_cosh(y_true, y_pred)
+  local x = y_pred - y_true
+  return mean_last(x + ipu.nn.softplus(x * -2) - math.log(2))
+end
+
+---@return userdata
+function losses.kl_divergence(y_true, y_pred)
+  y_true = ipu.clip_by_value(y_true, epsilon, 1)
+  y_pred = ipu.clip_by_value(y_pred, epsilon, 1)
+  return ipu.reduce_sum(y_true * ipu.log(y_true / y_pred), {axis = -1})
+end
+
+---@return userdata
+function losses.poisson(y_true, y_pred)
+  return mean_last(y_pred - y_true * ipu.log(y_pred + epsilon))
+end
+
+local axis_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"axis", {"integer", "list"}, -1}}
+
+-- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
+function losses._unit(x, axis)
+  local squares = ipu.reduce_sum(ipu.square(x), {axis = axis, keepdims = true})
+  return x * ipu.rsqrt(ipu.maximum(squares, 1e-12))
+end
+
+---Minus the cosine of the angle between the two.
+---@return userdata
+function losses.cosine_similarity(...)
+  local a = args.check("cosine_similarity", axis_rows, ...)
+  return -ipu.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis), {axis = a.axis})
+end
+
+-- The logits that a prediction was made from by softmax or sigmoid, and whether they are to be used.
+local function find_logits(y_pred, from_logits, what)
+  local logits = context.logits(y_pred)
+  if not logits then return y_pred, from_logits end
+  if from_logits then
+    log.warn("%s has from_logits = true, but its prediction comes from a softmax or sigmoid activation and so is no logits; "
+      .. "the activation's input is used", what)
+  end
+  return logits, true
+end
+
+local crossentropy_rows <const> = {
+  {"y_true", "any"}, {"y_pred", "any"}, {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+  {"axis", "integer", -1},
+}
+
+---@return userdata
+function losses.binary_crossentropy(...)
+  local a = args.check("binary_crossentropy", crossentropy_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_crossentropy")
+  local per_element
+  if from_logits then
+    per_element = ipu.nn.sigmoid_cross_entropy_with_logits(y_true, output)
+  else
+    output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
+    per_element = -(y_true * ipu.log(output + epsilon) + (1 - y_true) * ipu.log(1 - output + epsilon))
+  end
+  return ipu.reduce_mean(per_element, {axis = a.axis})
+end
+
+-- With the classes on another axis than the last, they are moved there.
+local function classes_last(x, axis)
+  local rank = #x.shape
+  if axis < 0 then axis = rank + axis end
+  if axis == rank - 1 then return x end
+  local perm = {}
+  for i = 0, rank - 1 do
+    if i ~= axis then perm[#perm + 1] = i end
+  end
+  perm[rank] = axis
+  return ipu.transpose(x, perm)
+end
+
+---@return userdata
+function losses.categorical_crossentropy(...)
+  local a = args.check("categorical_crossentropy", crossentropy_rows, ...)
+  local y_true = a.y_true
+  if a.label_smoothing ~= 0 then
+    local classes = a.y_pred.shape[#a.y_pred.shape]
+    y_true = y_true * (1 - a.label_smoothing) + a.label_smoothing / classes
+  end
+  local output, from_logits = find_logits(a.y_pred, a.from_logits, "categorical_crossentropy")
+  y_true, output = classes_last(y_true, a.axis), classes_last(output, a.axis)
+  if from_logits then return ipu.nn.softmax_cross_entropy_with_logits(y_true, output) end
+  output = output / ipu.reduce_sum(output, {axis = -1, keepdims = true})
+  output = ipu.clip_by_value(output, epsilon, 1 - epsilon)
+  return -ipu.reduce_sum(y_true * ipu.log(output), {axis = -1})
+end
+
+local sparse_rows <const> = {
+  {"y_true", "any"}, {"y_pred", "any"}, {"from_logits", "boolean", false}, {"axis", "integer", -1},
+}
+
+---Labels are class numbers, integers or floats, with or without a last axis of 1.
+---@return userdata
+function losses.sparse_categorical_crossentropy(...)
+  local a = args.check("sparse_categorical_crossentropy", sparse_rows, ...)
+  local output, from_logits = find_logits(a.y_pred, a.from_logits, "sparse_categorical_crossentropy")
+  output = classes_last(output, a.axis)
+  if not from_logits then output = ipu.log(ipu.clip_by_value(output, epsilon, 1 - epsilon)) end
+  local labels = ipu.cast(a.y_true, "int32")
+  local wanted = table.move(output.shape, 1, #output.shape - 1, 1, {})
+  if #labels.shape == #wanted + 1 and labels.shape[#labels.shape] == 1 then labels = ipu.squeeze(labels, {axis = -1}) end
+  shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels", "the prediction without its classes")
+  return ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
+end
+
+local ctc_rows <const> = {
+  {"y_true", "any"}, {"y_pred", "any"}, {"blank_index", "integer", 0}, {"from_logits", "boolean", false},
+}
+
+---y_true holds labels, label lengths and data lengths; y_pred [time, batch, classes].
+---@return userdata
+function losses.ctc(...)
+  local a = args.check("ctc", ctc_rows, ...)
+  local labels, label_length, data_length = table.unpack(a.y_true)
+  local f = a.from_logits and ipu.nn.ctc_loss or ipu.nn.ctc_loss_with_log_probs
+  return f(labels, a.y_pred, label_length, data_length, {blank_index = a.blank_index})
+end
+
+-- ------------------------------------------------ objects
+
+---How the losses of a batch become one number.
+losses.Reduction = {AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
+
+local reduction_row <const> = {
+  "reduction", "string", "auto", choices = {"auto", "sum_over_batch_size", "sum", "none"},
+}
+local name_row <const> = {"name", "string", optional = true}
+
+---@class Loss: Class
+---@field reduction string
+---@field name string
+---@overload fun(y_true: any, y_pred: any, sample_weight: any?): userdata
+local Loss = parts.declare("Loss", parts.Part, {}, {reduction_row, name_row})
+losses.Loss = Loss
+
+function Loss:setup()
+  self.name = self.name or names.snake(self.__name)
+end
+
+---One number for each sample. Own losses override it.
+function Loss:call()
+  blame.error(self.__name .. " defines no call(y_true, y_pred)", "not_implemented")
+end
+
+local function as_tensor(value, like)
+  if core.is_tensor(value) then return value end
+  if core.is_variable(value) then return value:read_value() end
+  return core.tensor(value, like)
+end
+
+---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.
+---@return userdata
+function losses.reduce(per_sample, sample_weight, reduction)
+  if sample_weight ~= nil then
+    local w = sample_weight
+    if type(w) ~= "number" then w = shapes.fit_weight(ipu.cast(as_tensor(w), per_sample.dtype), per_sample) end
+    per_sample = per_sample * w
+  end
+  if reduction == "none" then return per_sample end
+  local sum = ipu.reduce_sum(per_sample)
+  if reduction == "sum" then return sum end
+  local count = per_sample.size
+  return sum / math.max(count, 1)
+end
+
+function Loss:__call(y_true, y_pred, sample_weight)
+  if args.is_plain(sample_weight) and sample_weight.sample_weight then sample_weight = sample_weight.sample_weight end
+  if args.is_plain(y_pred) and type(y_pred[1]) ~= "userdata" then y_pred = as_tensor(y_pred) end
+  return losses.reduce(self:call(y_true, y_pred), sample_weight, self.reduction == "auto" and "sum_over_batch_size"
+    or self.reduction)
+end
+
+---y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that match.
+---@return userdata y_true, userdata y_pred
+function losses.prepare(y_true, y_pred, who, is_sparse)
+  y_pred = as_tensor(y_pred)
+  if not y_pred.dtype:find("float") then y_pred = ipu.cast(y_pred, "float32") end
+  y_true = as_tensor(y_true)
+  if is_sparse then return y_true, y_pred end
+  if y_true.dtype ~= y_pred.dtype then y_true = ipu.cast(y_true, y_pred.dtype) end
+  y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
+  shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred")
+  return y_true, y_pred
+end
+
+-- Loss classes around functions: name → function, arguments of the function in order.
+local wrapped <const> = {
+  MeanSquaredError = {"mean_squared_error"}, MeanAbsoluteError = {"mean_absolute_error"},
+  MeanAbsolutePercentageError = {"mean_absolute_percentage_error"},
+  MeanSquaredLogarithmicError = {"mean_squared_logarithmic_error"}, Hinge = {"hinge"}, SquaredHinge = {"squared_hinge"},
+  CategoricalHinge = {"categorical_hinge"}, LogCosh = {"log_cosh"}, KLDivergence = {"kl_divergence"}, Poisson = {"poisson"},
+  Huber = {"huber", {"delta", "number", 1}},
+  CosineSimilarity = {"cosine_similarity", {"axis", "integer", -1}},
+  BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+    {"axis", "integer", -1}},
+  CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+    {"axis", "integer", -1}},
+  SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy", {"from_logits", "boolean", false},
+    {"axis", "integer", -1}},
+}
+
+for name, row in pairs(wrapped) do
+  local rows = table.move(row, 2, #row, 1, {})
+  local c = parts.declare(name, Loss, rows, {reduction_row, name_row})
+  local f, is_sparse = losses[row[1]], row[1]:find("^sparse") ~= nil
+  c.f = f
+  c.is_sparse = is_sparse
+  function c:call(y_true, y_pred)
+    y_true, y_pred = losses.prepare(y_true, y_pred, self.__name, is_sparse)
+    if #rows == 0 then return f(y_true, y_pred) end
+    local options = {}
+    for _, each in ipairs(rows) do options[each[1]] = self[each[1]] end
+    return f(y_true, y_pred, options)
+  end
+  losses[name] = c
+end
+
+local CTCLoss = parts.declare("CTCLoss", Loss, {{"blank_index", "integer", 0}, {"from_logits", "boolean", false}},
+  {reduction_row, name_row})
+losses.CTCLoss = CTCLoss
+function CTCLoss:call(y_true, y_pred)
+  return losses.ctc(y_true, y_pred, {blank_index = self.blank_index, from_logits = self.from_logits})
+end
+
+-- A function as a loss, as compile takes one.
+local FunctionLoss = Loss:extend("FunctionLoss")
+losses.FunctionLoss = FunctionLoss
+function FunctionLoss:init(f, reduction)
+  self.f, self.reduction, self.name = f, reduction or "auto", "loss"
+end
+function FunctionLoss:call(y_true, y_pred) return self.f(y_true, y_pred) end
+
+-- Short names that Keras knows.
+losses._aliases = {
+  mse = "MeanSquaredError", mae = "MeanAbsoluteError", mape = "MeanAbsolutePercentageError",
+  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence", kullback_leibler_divergence = "KLDivergence",
+  logcosh = "LogCosh", huber_loss = "Huber", cosine_proximity = "CosineSimilarity", bce = "BinaryCrossentropy",
+}
+
+---A loss object from a name, a config, a function or an object.
+---@param loss any
+---@param custom_objects table?
+---@return Loss
+function losses.get(loss, custom_objects)
+  if type(loss) == "string" then loss = losses._aliases[loss:lower()] or loss end
+  local found = parts.get("loss", loss, {custom_objects = custom_objects})
+  if found == nil or class.is_a(found, Loss) then return found end
+  for name, row in pairs(wrapped) do
+    if losses[row[1]] == found then return losses[name]() end
+  end
+  if type(found) == "function" then return FunctionLoss(found) end
+  local meta = getmetatable(found)
+  if type(meta) == "table" and meta.__call then return FunctionLoss(function(...) return found(...) end) end
+  blame.error("a loss must be a name, a loss object or a function, got " .. args.describe(loss), "type")
+end
+
+return losses

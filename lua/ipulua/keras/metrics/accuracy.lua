@@ -1,0 +1,143 @@
+-- Accuracies and the means of errors.
+
+local args = require "ipulua.args"
+local base = require "ipulua.keras.metrics.base"
+local context = require "ipulua.keras.context"
+local ipu = require "ipulua"
+local losses = require "ipulua.keras.losses"
+
+local accuracy = {functions = {}, classes = {}}
+
+local f <const> = accuracy.functions
+
+local function as_float(condition) return ipu.cast(condition, "float32") end
+
+---1 where label and prediction are equal.
+function f.accuracy(y_true, y_pred)
+  return as_float(ipu.equal(y_true, y_pred))
+end
+
+local threshold_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"threshold", "number", 0.5}}
+
+---The share of a sample's labels that the predictions, cut at a threshold, meet.
+function f.binary_accuracy(...)
+  local a = args.check("binary_accuracy", threshold_rows, ...)
+  local y_pred = ipu.cast(ipu.greater(a.y_pred, a.threshold), a.y_true.dtype)
+  return ipu.reduce_mean(as_float(ipu.equal(a.y_true, y_pred)), {axis = -1})
+end
+
+---1 where the greatest prediction is at the greatest label.
+function f.categorical_accuracy(y_true, y_pred)
+  return as_float(ipu.equal(ipu.argmax(y_true, {axis = -1}), ipu.argmax(y_pred, {axis = -1})))
+end
+
+-- Labels without a last axis of 1.
+local function class_numbers(y_true, y_pred)
+  if #y_true.shape == #y_pred.shape then y_true = ipu.squeeze(y_true, {axis = -1}) end
+  return ipu.cast(y_true, "int32")
+end
+
+---1 where the greatest prediction is at the label, a class number.
+function f.sparse_categorical_accuracy(y_true, y_pred)
+  return as_float(ipu.equal(class_numbers(y_true, y_pred), ipu.argmax(y_pred, {axis = -1})))
+end
+
+local k_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"k", "integer", 5}}
+
+-- 1 where fewer than k predictions exceed that of the label.
+local function in_top_k(labels, y_pred, k)
+  local chosen = ipu.reduce_sum(y_pred * ipu.cast(ipu.one_hot(labels, y_pred.shape[#y_pred.shape]), y_pred.dtype),
+    {axis = -1, keepdims = true})
+  local above = ipu.reduce_sum(as_float(ipu.greater(y_pred, chosen)), {axis = -1})
+  return as_float(ipu.less(above, k))
+end
+
+---1 where the label is among the k greatest predictions.
+function f.sparse_top_k_categorical_accuracy(...)
+  local a = args.check("sparse_top_k_categorical_accuracy", k_rows, ...)
+  return in_top_k(class_numbers(a.y_true, a.y_pred), a.y_pred, a.k)
+end
+
+---1 where the greatest label is among the k greatest predictions.
+function f.top_k_categorical_accuracy(...)
+  local a = args.check("top_k_categorical_accuracy", k_rows, ...)
+  return in_top_k(ipu.argmax(a.y_true, {axis = -1}), a.y_pred, a.k)
+end
+
+local axis_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"axis", "integer", -1}}
+
+---The cosine of the angle between label and prediction.
+function f.cosine_similarity(...)
+  local a = args.check("cosine_similarity", axis_rows, ...)
+  return -losses.cosine_similarity(a.y_true, a.y_pred, {axis = a.axis})
+end
+
+-- class → function, whether labels are class numbers, rows of the function's own arguments
+local crossentropy_rows <const> = {{"from_logits", "boolean", false}, {"label_smoothing", "number", 0}}
+local wrapped <const> = {
+  Accuracy = {f.accuracy}, BinaryAccuracy = {f.binary_accuracy, {"threshold", "number", 0.5}},
+  CategoricalAccuracy = {f.categorical_accuracy}, SparseCategoricalAccuracy = {f.sparse_categorical_accuracy, sparse = true},
+  TopKCategoricalAccuracy = {f.top_k_categorical_accuracy, {"k", "integer", 5}},
+  SparseTopKCategoricalAccuracy = {f.sparse_top_k_categorical_accuracy, {"k", "integer", 5}, sparse = true},
+  CosineSimilarity = {f.cosine_similarity, {"axis", "integer", -1}},
+  MeanSquaredError = {losses.mean_squared_error}, MeanAbsoluteError = {losses.mean_absolute_error},
+  MeanAbsolutePercentageError = {losses.mean_absolute_percentage_error},
+  MeanSquaredLogarithmicError = {losses.mean_squared_logarithmic_error}, Hinge = {losses.hinge},
+  SquaredHinge = {losses.squared_hinge}, CategoricalHinge = {losses.categorical_hinge}, LogCoshError = {losses.log_cosh},
+  KLDivergence = {losses.kl_divergence}, Poisson = {losses.poisson},
+  BinaryCrossentropy = {losses.binary_crossentropy, crossentropy_rows[1], crossentropy_rows[2]},
+  CategoricalCrossentropy = {losses.categorical_crossentropy, crossentropy_rows[1], crossentropy_rows[2]},
+  SparseCategoricalCrossentropy = {losses.sparse_categorical_crossentropy, crossentropy_rows[1],
+    {"axis", "integer", -1}, sparse = true},
+}
+
+for name, row in pairs(wrapped) do
+  local rows = table.move(row, 2, #row, 1, {})
+  local c = base.declare(name, rows, base.MeanMetricWrapper)
+  c.is_sparse = row.sparse
+  function c:values(y_true, y_pred)
+    if #rows == 0 then return row[1](y_true, y_pred) end
+    local options = {}
+    for _, each in ipairs(rows) do options[each[1]] = self[each[1]] end
+    return row[1](y_true, y_pred, options)
+  end
+  accuracy.classes[name] = c
+end
+
+-- A prediction that is cast keeps the logits it came from.
+local update <const> = base.MeanMetricWrapper.update_state
+function base.MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
+  local cast = base.as_tensor(y_pred, self.dtype)
+  if cast ~= y_pred and context.logits(y_pred) then
+    context.set_logits(cast, ipu.cast(context.logits(y_pred), self.dtype))
+  end
+  return update(self, y_true, cast, sample_weight)
+end
+
+---The root of the mean of squared errors.
+---@class RootMeanSquaredError: Metric
+local RootMeanSquaredError = base.declare("RootMeanSquaredError", {}, base.Mean)
+accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
+
+function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
+  y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
+  y_true, y_pred = require "ipulua.keras.shapes".fit_ranks(y_true, y_pred)
+  base.Mean.update_state(self, ipu.squared_difference(y_pred, y_true), sample_weight)
+end
+
+function RootMeanSquaredError:result() return ipu.sqrt(base.Mean.result(self)) end
+
+---The mean of absolute errors divided by a normalizer.
+---@class MeanRelativeError: Metric
+local MeanRelativeError = base.declare("MeanRelativeError", {{"normalizer", {"tensor", "list", "number"}}}, base.Mean)
+accuracy.classes.MeanRelativeError = MeanRelativeError
+
+function MeanRelativeError:update_state(y_true, y_pred, sample_weight)
+  y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
+  local normalizer = base.as_tensor(self.normalizer, self.dtype)
+  local difference = ipu.abs(y_true - y_pred)
+  normalizer = ipu.broadcast_to(normalizer, difference.shape)
+  base.Mean.update_state(self, base.divide_no_nan(difference, normalizer), sample_weight)
+end
+
+return accuracy

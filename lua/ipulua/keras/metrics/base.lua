@@ -1,0 +1,211 @@
+-- What a metric is: variables that batches add to, and a result read from them. All of it are ops, so that a
+-- metric works eagerly and inside the training program alike.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local names = require "ipulua.keras.names"
+local parts = require "ipulua.keras.parts"
+local shapes = require "ipulua.keras.shapes"
+local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
+
+local base = {}
+
+---@class Metric: Class
+---@field name string
+---@field variables userdata[]
+---@overload fun(...: any): userdata
+local Metric = parts.declare("Metric", parts.Part, {}, {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
+base.Metric = Metric
+
+base.common_rows = {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}}
+
+---A new kind of metric; see parts.declare.
+---@param name string
+---@param rows table[]
+---@param parent table?
+function base.declare(name, rows, parent)
+  return parts.declare(name, parent or Metric, rows, base.common_rows)
+end
+
+function Metric:init(...)
+  for name, value in next, parts.read(self, class.of(self), ...) do self[name] = value end
+  self.name = self.name or names.snake(self.__name)
+  self.variables = {}
+  if self.setup then self:setup() end
+end
+
+local weight_rows <const> = {
+  {"name", "string"}, {"shape", "list", {}}, {"initializer", {"string", "number", "table", "callable"}, "zeros"},
+  {"dtype", "dtype", optional = true},
+}
+
+---A variable of the metric's state.
+---@return userdata
+function Metric:add_weight(...)
+  local a = args.check("add_weight", weight_rows, ...)
+  local initializer = a.initializer
+  if type(initializer) == "number" then initializer = {class_name = "Constant", config = {value = initializer}} end
+  local dtype = a.dtype or self.dtype
+  local v = variables.Variable{
+    tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
+    name = self.name .. "/" .. a.name, trainable = false,
+  }
+  self.variables[#self.variables + 1] = v
+  return v
+end
+
+---Takes a batch in. Metrics override it.
+function Metric:update_state()
+  blame.error(self.__name .. " defines no update_state", "not_implemented")
+end
+
+---The value so far. Metrics override it.
+function Metric:result()
+  blame.error(self.__name .. " defines no result", "not_implemented")
+end
+
+---Begins anew.
+function Metric:reset_state()
+  for _, v in ipairs(self.variables) do v:assign(core.full(v.shape, 0, v.dtype)) end
+end
+
+---update_state, then result.
+function Metric:__call(...)
+  self:update_state(...)
+  return self:result()
+end
+
+function Metric:__tostring()
+  return self.__name .. "(name=" .. tostring(self.name) .. ")"
+end
+
+---@return table
+function Metric:get_config()
+  return parts.config(self)
+end
+
+-- ------------------------------------------------ helpers
+
+---@param value any
+---@param dtype string
+---@return userdata
+function base.as_tensor(value, dtype)
+  if core.is_variable(value) then value = value:read_value() end
+  if not core.is_tensor(value) then return core.tensor(value, dtype) end
+  return value.dtype == dtype and value or ipu.cast(value, dtype)
+end
+
+---a / b, 0 where b is 0.
+function base.divide_no_nan(a, b)
+  local zero = ipu.equal(b, 0)
+  return ipu.where(zero, ipu.zeros_like(a), a / ipu.where(zero, ipu.ones_like(b), b))
+end
+
+---The weight argument: a tensor, a number, or a table {sample_weight = …}.
+function base.weight_of(given)
+  if args.is_plain(given) and given.sample_weight ~= nil then return given.sample_weight end
+  return given
+end
+
+-- ------------------------------------------------ sums and means
+
+local Reduce = base.declare("Reduce", {})
+
+-- values and weights of one shape; what lies below the weights' rank is averaged (summed for Sum).
+local function weigh(self, values, sample_weight)
+  local w = base.as_tensor(sample_weight, self.dtype)
+  local rank, weight_rank = #values.shape, #w.shape
+  if weight_rank > 0 and weight_rank < rank - 1 then
+    local axes = {}
+    for axis = weight_rank, rank - 1 do axes[#axes + 1] = axis end
+    values = self.counts and ipu.reduce_mean(values, {axis = axes}) or ipu.reduce_sum(values, {axis = axes})
+  end
+  w = shapes.fit_weight(w, values)
+  if not shapes.equal(w.shape, values.shape) then w = ipu.broadcast_to(w, values.shape) end
+  return values, w
+end
+
+function Reduce:setup()
+  self.total = self:add_weight{name = "total"}
+  if self.counts then self.count = self:add_weight{name = "count"} end
+end
+
+function Reduce:update_state(values, sample_weight)
+  values = base.as_tensor(values, self.dtype)
+  sample_weight = base.weight_of(sample_weight)
+  local count
+  if sample_weight ~= nil then
+    local w
+    values, w = weigh(self, values, sample_weight)
+    values = values * w
+    count = ipu.reduce_sum(w)
+  end
+  self.total:assign_add(ipu.reduce_sum(values))
+  if self.counts then self.count:assign_add(count or values.size) end
+end
+
+---The weighted mean of all values.
+---@class Mean: Metric
+local Mean = base.declare("Mean", {}, Reduce)
+base.Mean = Mean
+Mean.counts = true
+function Mean:result() return base.divide_no_nan(self.total:read_value(), self.count:read_value()) end
+
+---The weighted sum of all values.
+---@class Sum: Metric
+local Sum = base.declare("Sum", {}, Reduce)
+base.Sum = Sum
+function Sum:result() return self.total:read_value() end
+
+---The mean of a function of labels and predictions, which gives a number for each sample.
+---@class MeanMetricWrapper: Metric
+local MeanMetricWrapper = base.declare("MeanMetricWrapper", {{"fn", "callable"}}, Mean)
+base.MeanMetricWrapper = MeanMetricWrapper
+
+-- The function's own arguments are the rows that are not the metric's.
+function MeanMetricWrapper:values(y_true, y_pred)
+  return self.fn(y_true, y_pred)
+end
+
+function MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
+  y_pred = base.as_tensor(y_pred, self.dtype)
+  y_true = base.as_tensor(y_true, self.dtype)
+  if not self.is_sparse then y_true, y_pred = shapes.fit_ranks(y_true, y_pred) end
+  Mean.update_state(self, self:values(y_true, y_pred), sample_weight)
+end
+
+---The mean of each element over the batches.
+---@class MeanTensor: Metric
+local MeanTensor = base.declare("MeanTensor", {{"shape", "list", optional = true}})
+base.MeanTensor = MeanTensor
+
+function MeanTensor:setup()
+  if self.shape then self:make_state(self.shape) end
+end
+
+function MeanTensor:make_state(shape)
+  self.total = self:add_weight{name = "total", shape = shape}
+  self.count = self:add_weight{name = "count", shape = shape}
+end
+
+function MeanTensor:update_state(values, sample_weight)
+  values = base.as_tensor(values, self.dtype)
+  if not self.total then self:make_state(values.shape) end
+  shapes.check_equal(values.shape, self.total.shape, self.name, "the values", "those of the first batch")
+  sample_weight = base.weight_of(sample_weight)
+  local w = ipu.ones_like(values)
+  if sample_weight ~= nil then values, w = weigh({dtype = self.dtype, counts = true}, values, sample_weight) end
+  self.total:assign_add(values * w)
+  self.count:assign_add(w)
+end
+
+function MeanTensor:result()
+  if not self.total then blame.error(self.name .. ": there is no value before the first update", "failed_precondition") end
+  return base.divide_no_nan(self.total:read_value(), self.count:read_value())
+end
+
+return base

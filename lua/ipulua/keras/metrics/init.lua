@@ -1,0 +1,78 @@
+-- keras.metrics: classes and functions by name.
+
+local accuracy = require "ipulua.keras.metrics.accuracy"
+local args = require "ipulua.args"
+local base = require "ipulua.keras.metrics.base"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local confusion = require "ipulua.keras.metrics.confusion"
+local losses = require "ipulua.keras.losses"
+local parts = require "ipulua.keras.parts"
+
+local metrics = {
+  Metric = base.Metric, Mean = base.Mean, Sum = base.Sum, MeanTensor = base.MeanTensor,
+  MeanMetricWrapper = base.MeanMetricWrapper,
+}
+
+for name, c in pairs(accuracy.classes) do metrics[name] = c end
+for name, c in pairs(confusion.classes) do metrics[name] = c end
+for name, f in pairs(accuracy.functions) do metrics[name] = f end
+for name, f in pairs(losses) do
+  if type(f) == "function" and name:find("^[%a]+_") and metrics[name] == nil then metrics[name] = f end
+end
+
+metrics._aliases = {
+  mse = "MeanSquaredError", mae = "MeanAbsoluteError", mape = "MeanAbsolutePercentageError",
+  msle = "MeanSquaredLogarithmicError", kld = "KLDivergence", kullback_leibler_divergence = "KLDivergence",
+  logcosh = "LogCoshError", log_cosh = "LogCoshError", cosine_proximity = "CosineSimilarity", bce = "BinaryCrossentropy",
+  iou = "MeanIoU",
+}
+
+-- What "accuracy" means for an output: by the loss, else by the shapes of labels and predictions.
+local function for_output(kind, loss, label_shape, output_shape)
+  local loss_name = class.of(loss) and class.of(loss).__name or ""
+  local last = output_shape[#output_shape] or 1
+  local form
+  if loss_name == "SparseCategoricalCrossentropy" then form = "Sparse"
+  elseif loss_name == "BinaryCrossentropy" then form = "Binary"
+  elseif last == 1 then form = "Binary"
+  elseif label_shape and (#label_shape < #output_shape or label_shape[#label_shape] == 1) then form = "Sparse"
+  else form = "Categorical" end
+  local names <const> = {
+    accuracy = {Sparse = "SparseCategoricalAccuracy", Binary = "BinaryAccuracy", Categorical = "CategoricalAccuracy"},
+    crossentropy = {Sparse = "SparseCategoricalCrossentropy", Binary = "BinaryCrossentropy",
+      Categorical = "CategoricalCrossentropy"},
+  }
+  return names[kind][form]
+end
+
+local by_output <const> = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy", ce = "crossentropy"}
+
+---A metric object from what compile is given. Its name is that under which it was given.
+---@param given any
+---@param about {loss: any, label_shape: integer[]?, output_shape: integer[]}?
+---@return Metric
+function metrics.get(given, about)
+  if type(given) == "string" then
+    local kind = by_output[given:lower()]
+    local name = kind and for_output(kind, about and about.loss, about and about.label_shape,
+      about and about.output_shape or {}) or metrics._aliases[given:lower()] or given
+    local c = parts.find("metric", name, {prefers_class = true})
+    if class.is_class(c) then return c{name = given} end
+    given = c
+  end
+  local found = parts.get("metric", given)
+  if class.is_a(found, base.Metric) then return found end
+  if type(found) == "function" or type(found) == "table" and class.of(found) then
+    local name = class.of(found) and found.name
+    if not name then
+      for key, f in pairs(metrics) do
+        if f == found then name = key end
+      end
+    end
+    return base.MeanMetricWrapper{fn = function(...) return found(...) end, name = name or "metric"}
+  end
+  blame.error("a metric must be a name, a metric object or a function, got " .. args.describe(given), "type")
+end
+
+return metrics

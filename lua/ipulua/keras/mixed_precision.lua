@@ -1,0 +1,60 @@
+-- Dtype policies: in which dtype a layer computes and in which its variables are kept.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+
+local mixed_precision = {}
+
+---@class Policy: Class
+---@field name string
+---@field compute_dtype string
+---@field variable_dtype string
+local Policy = class.new("Policy")
+mixed_precision.Policy = Policy
+
+local mixed <const> = {mixed_float16 = "float16", mixed_bfloat16 = "bfloat16"}
+
+---"float32", another dtype, "mixed_float16" or "mixed_bfloat16".
+function Policy:init(name)
+  if type(name) == "table" then name = name.name or name[1] end
+  if mixed[name] then
+    self.name, self.compute_dtype, self.variable_dtype = name, mixed[name], "float32"
+    self.is_mixed = true
+    return
+  end
+  for _, dtype in ipairs(args.dtypes) do
+    if dtype == name then
+      self.name, self.compute_dtype, self.variable_dtype = name, name, name
+      return
+    end
+  end
+  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)", tostring(name),
+    table.concat(args.dtypes, ", ")), "value")
+end
+
+function Policy:__tostring() return '<Policy "' .. self.name .. '">' end
+
+local global
+
+---@return Policy
+function mixed_precision.global_policy()
+  global = global or Policy("float32")
+  return global
+end
+
+---The policy of layers that are given no dtype.
+---@param policy string|Policy
+function mixed_precision.set_global_policy(policy)
+  global = class.is_a(policy, Policy) and policy or Policy(policy)
+end
+
+---The policy that a layer's dtype argument means.
+---@param dtype any
+---@return Policy
+function mixed_precision.resolve(dtype)
+  if dtype == nil then return mixed_precision.global_policy() end
+  return class.is_a(dtype, Policy) and dtype or Policy(dtype)
+end
+
+return mixed_precision

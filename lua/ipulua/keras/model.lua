@@ -1,0 +1,274 @@
+-- Model: layers that train together. A functional model is given inputs and outputs; a subclass of its own,
+-- keras.Model:extend("Net"), defines `call`.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local graph = require "ipulua.keras.graph"
+local infer = require "ipulua.keras.infer"
+local ipu = require "ipulua"
+local KerasTensor = require "ipulua.keras.tensor"
+local Layer = require "ipulua.keras.layer"
+local nest = require "ipulua.keras.nest"
+local shapes = require "ipulua.keras.shapes"
+
+local model = {}
+
+---@class Model: Layer
+---@field layers Layer[]
+---@field inputs KerasTensor[]
+---@field outputs KerasTensor[]
+---@field optimizer Optimizer?
+---@field metrics_names string[]
+---@field stop_training boolean
+local Model = Layer:extend("Model")
+model.Model = Model
+
+Model.properties = setmetatable({}, {__index = Layer.properties})
+Model.setters = setmetatable({}, {__index = Layer.setters})
+local properties <const> = Model.properties
+
+local rows <const> = {
+  {"inputs", "any", optional = true}, {"outputs", "any", optional = true}, {"name", "string", optional = true},
+  {"trainable", "boolean", true}, {"dtype", "string", optional = true},
+}
+Model.argument_rows, Model.argument_kinds = rows, {}
+
+function Model:init(...)
+  local given = args.check(class.of(self).__name, rows, ...)
+  self:init_base(given)
+  if given.inputs ~= nil or given.outputs ~= nil then
+    if given.inputs == nil or given.outputs == nil then
+      blame.error(self.__name .. ": a functional model wants both 'inputs' and 'outputs'", "value")
+    end
+    self:init_graph(graph.between(given.inputs, given.outputs))
+  end
+  if given.trainable == false then self.trainable = false end
+end
+
+function Model:init_base(given)
+  Layer.init_base(self, given)
+  rawset(self, "stop_training", false)
+  rawset(self, "_programs", {})
+  rawset(self, "_options", require "ipulua.keras.pipelining".defaults())
+end
+
+function Model:init_graph(g)
+  rawset(self, "_graph", g)
+  rawset(self, "built", true)
+  rawset(self, "_keys", nil)
+end
+
+-- ------------------------------------------------ structure
+
+function Model:sublayers()
+  if self._graph then return self._graph.layers end
+  return Layer.sublayers(self)
+end
+
+function properties.layers(self) return table.move(self:sublayers(), 1, #self:sublayers(), 1, {}) end
+function properties.inputs(self) return self._graph and self._graph.inputs or nil end
+function properties.outputs(self) return self._graph and self._graph.outputs or nil end
+function properties.input(self)
+  if self._graph then return self._graph.input_structure end
+  return Layer.properties.input(self)
+end
+function properties.output(self)
+  if self._graph then return self._graph.output_structure end
+  return Layer.properties.output(self)
+end
+function properties.input_shape(self)
+  return nest.map(function(t) return t.shape end, self.input)
+end
+function properties.output_shape(self)
+  return nest.map(function(t) return t.shape end, self.output)
+end
+
+local function distinct(list)
+  local out, seen = {}, {}
+  for _, v in ipairs(list) do
+    local id = core.variable_identity(v)
+    if not seen[id] then
+      seen[id] = true
+      out[#out + 1] = v
+    end
+  end
+  return out
+end
+
+-- Layer by layer, then the model's own.
+function properties.weights(self)
+  local list = {}
+  for _, layer in ipairs(self:sublayers()) do
+    local weights = layer.weights
+    table.move(weights, 1, #weights, #list + 1, list)
+  end
+  local own = self:own_variables()
+  return distinct(table.move(own, 1, #own, #list + 1, list))
+end
+
+---The layer of a name, or the one at a position (from 0; negative from the end).
+---@param name string|integer|nil
+---@param options {name: string?, index: integer?}?
+---@return Layer
+function Model:get_layer(name, options)
+  if type(name) == "table" then options, name = name, nil end
+  name = name or options and (options.name or options.index)
+  local layers = self.layers
+  if math.type(name) == "integer" then
+    local layer = layers[name < 0 and #layers + name + 1 or name + 1]
+    if not layer then
+      blame.error(string.format("model '%s' has %d layers; there is none at %d", self.name, #layers, name), "value")
+    end
+    return layer
+  end
+  local known = {}
+  for i, layer in ipairs(layers) do
+    if layer.name == name then return layer end
+    known[i] = layer.name
+  end
+  blame.error(string.format("model '%s' has no layer '%s'%s", self.name, tostring(name),
+    require "ipulua.nearest".hint(tostring(name), known)), "value")
+end
+
+-- ------------------------------------------------ calling
+
+-- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended, the dtype cast.
+local function fit_input(self, x, wanted)
+  if not core.is_tensor(x) and not core.is_variable(x) then return x end
+  local rank, wanted_rank = #x.shape, #wanted.shape
+  if rank == wanted_rank + 1 and x.shape[rank] == 1 then
+    x = ipu.squeeze(x, {axis = -1})
+  elseif rank == wanted_rank - 1 and wanted.shape[wanted_rank] == 1 then
+    x = ipu.expand_dims(x, -1)
+  end
+  local fits = #x.shape == wanted_rank
+  for i = 2, wanted_rank do
+    fits = fits and (wanted.shape[i] < 0 or x.shape[i] == wanted.shape[i])
+  end
+  if not fits then
+    blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s", self.name, wanted.layer.name,
+      shapes.text(wanted.shape), shapes.text(x.shape)), "value")
+  end
+  if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
+  return x
+end
+
+-- Inputs by name, where a table with names is given for the inputs of a list.
+local function by_name(self, values)
+  local g = self._graph
+  local list = {}
+  for i, t in ipairs(g.inputs) do
+    list[i] = values[t.layer.name]
+    if list[i] == nil then
+      blame.error(string.format("model '%s': its input '%s' is missing", self.name, t.layer.name), "value")
+    end
+  end
+  return list
+end
+
+local function graph_inputs(self, inputs)
+  local g = self._graph
+  local values
+  if args.is_plain(inputs) and #inputs == 0 and next(inputs) ~= nil then
+    if args.is_plain(g.input_structure) and #g.input_structure == 0 then
+      values = {}
+      for i, key in ipairs(nest.keys(g.input_structure)) do values[i] = inputs[key] end
+    else
+      values = by_name(self, inputs)
+    end
+  else
+    values = nest.flatten(inputs)
+  end
+  if #values ~= #g.inputs then
+    blame.error(string.format("model '%s' has %d input%s, but got %d tensor%s", self.name, #g.inputs,
+      #g.inputs == 1 and "" or "s", #values, #values == 1 and "" or "s"), "value")
+  end
+  for i, x in ipairs(values) do values[i] = fit_input(self, x, g.inputs[i]) end
+  return values
+end
+
+function Model:call(inputs, options)
+  if not self._graph then
+    blame.error(string.format("model '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
+      "not_implemented")
+  end
+  return graph.run(self._graph, graph_inputs(self, inputs), options)
+end
+
+Model.autocast = false
+
+function Model:compute_mask(_, _)
+  return nil
+end
+
+-- The mask of a functional model's result is that of the layer that made it: nothing is recorded anew.
+
+---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
+---@param input_shape any
+function Model:build(input_shape)
+  if self._graph or context.depth > 0 or context.inferring then return end
+  local function specs(shape)
+    if math.type(shape[1]) == "integer" then return KerasTensor(shape, "float32") end
+    local out = {}
+    for _, key in ipairs(nest.keys(shape)) do out[key] = specs(shape[key]) end
+    return out
+  end
+  if input_shape == nil then blame.error("build: the shape of the input is missing", "type") end
+  self:build_with(specs(input_shape))
+end
+
+-- The layers of a subclass are built when its `call` reaches them, unless it has a `build` of its own.
+function Model:ensure_built(inputs)
+  if self.built then return end
+  if self._graph or self.build == Model.build then rawset(self, "built", true)
+  else Layer.ensure_built(self, inputs) end
+end
+
+---Makes the weights, given KerasTensors like the inputs.
+function Model:build_with(inputs)
+  if self._graph then return end
+  rawset(self, "built", true)
+  local types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)
+  rawset(self, "output_types", types[1])
+end
+
+-- ------------------------------------------------ weights in files
+
+---Weights as a table for ipu.save: name → tensor.
+function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
+function Model:load_weights(...) return require "ipulua.keras.saving".load_weights(self, ...) end
+function Model:save(...) return require "ipulua.keras.saving".save(self, ...) end
+function Model:to_json() return require "ipulua.keras.saving".to_json(self) end
+
+-- ------------------------------------------------ configs
+
+function Model:get_config()
+  if not self._graph then
+    blame.error(string.format("model '%s': its class %s defines no get_config()", self.name, class.of(self).__name),
+      "not_implemented")
+  end
+  return require "ipulua.keras.saving".graph_config(self)
+end
+
+function Model.from_config(c, config, custom_objects)
+  if config.layers then return require "ipulua.keras.saving".graph_from_config(c, config, custom_objects) end
+  return c(config)
+end
+
+-- ------------------------------------------------ looking
+
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---@param ... any
+function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
+
+-- Training, pipeline stages: files of their own.
+for _, file in ipairs{"training.fit", "pipelining"} do
+  local part = require("ipulua.keras." .. file)
+  for name, f in pairs(part.methods) do Model[name] = f end
+  for name, f in pairs(part.properties or {}) do properties[name] = f end
+end
+
+return model

@@ -1,0 +1,93 @@
+-- Structures of tensors: a tensor, a list or a table with names, nested. Whatever is not a plain table is a
+-- leaf. Names are walked in sorted order, lists in theirs.
+
+local args = require "ipulua.args"
+
+local nest = {}
+
+local is_plain <const> = args.is_plain
+
+-- The keys of a plain table in the order in which it is walked.
+local function keys_of(t)
+  local keys, count = {}, #t
+  for i = 1, count do keys[i] = i end
+  local names = {}
+  for key in next, t do
+    if not (math.type(key) == "integer" and key >= 1 and key <= count) then names[#names + 1] = key end
+  end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  return table.move(names, 1, #names, count + 1, keys)
+end
+nest.keys = keys_of
+
+---@param s any
+---@return boolean
+function nest.is_structure(s)
+  return is_plain(s)
+end
+
+---The leaves of s, in order.
+---@param s any
+---@param out any[]? appended to
+---@return any[]
+function nest.flatten(s, out)
+  out = out or {}
+  if not is_plain(s) then
+    if s ~= nil then out[#out + 1] = s end
+    return out
+  end
+  for _, key in ipairs(keys_of(s)) do nest.flatten(s[key], out) end
+  return out
+end
+
+---A structure as s, with f(leaf) for each leaf.
+---@param f fun(leaf: any): any
+---@param s any
+---@return any
+function nest.map(f, s)
+  if not is_plain(s) then
+    if s == nil then return nil end
+    return f(s)
+  end
+  local out = {}
+  for _, key in ipairs(keys_of(s)) do out[key] = nest.map(f, s[key]) end
+  return out
+end
+
+---A structure as s, with the leaves of a list, in order.
+---@param s any
+---@param leaves any[]
+---@return any
+function nest.pack(s, leaves)
+  local i = 0
+  return nest.map(function()
+    i = i + 1
+    return leaves[i]
+  end, s)
+end
+
+---The first leaf of s.
+---@param s any
+---@return any
+function nest.first(s)
+  if not is_plain(s) then return s end
+  for _, key in ipairs(keys_of(s)) do
+    local leaf = nest.first(s[key])
+    if leaf ~= nil then return leaf end
+  end
+  return nil
+end
+
+---Whether f holds for some leaf of s.
+---@param f fun(leaf: any): boolean?
+---@param s any
+---@return boolean
+function nest.any(f, s)
+  if not is_plain(s) then return s ~= nil and f(s) or false end
+  for _, value in next, s do
+    if nest.any(f, value) then return true end
+  end
+  return false
+end
+
+return nest

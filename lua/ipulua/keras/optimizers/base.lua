@@ -1,0 +1,366 @@
+-- What an optimizer is: hyperparameters, slots beside the variables, and an update made of ops. The number of
+-- updates and the learning rate are variables, so that compiled programs see changes of both; changing another
+-- hyperparameter raises `version`, which makes models compile anew.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local log = require "ipulua.log"
+local names = require "ipulua.keras.names"
+local parts = require "ipulua.keras.parts"
+local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
+
+local base = {}
+
+---@class Optimizer: Class
+---@field iterations userdata int64: weight updates so far
+---@field learning_rate any a variable, or a schedule
+---@field weights userdata[] iterations and slots
+local Optimizer = class.new("Optimizer")
+base.Optimizer = Optimizer
+Optimizer.argument_rows, Optimizer.argument_kinds = {}, {}
+
+local function positive(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end
+
+local common_rows <const> = {
+  {"name", "string", optional = true}, {"clipnorm", "number", optional = true, check = positive},
+  {"clipvalue", "number", optional = true, check = positive},
+  {"global_clipnorm", "number", optional = true, check = positive}, {"decay", "number", 0, check = positive},
+  {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false}, {"ema_momentum", "number", 0.99},
+  {"ema_overwrite_frequency", "integer", optional = true},
+}
+
+---A new kind of optimizer: rows of its arguments, of which the first is the learning rate.
+---@param name string
+---@param learning_rate number default
+---@param rows table[]
+---@param parent table?
+function base.declare(name, learning_rate, rows, parent)
+  local all = {{"learning_rate", {"number", "table", "callable", "tensor"}, learning_rate}}
+  return parts.declare(name, parent or Optimizer, table.move(rows, 1, #rows, 2, all), common_rows)
+end
+
+do
+  local c = base.declare("Optimizer", 0.01, {})
+  Optimizer.argument_rows, Optimizer.argument_kinds = c.argument_rows, c.argument_kinds
+end
+
+-- ------------------------------------------------ hyperparameters
+
+local function set_learning_rate(self, value)
+  local current = rawget(self, "_learning_rate")
+  local is_rate = type(value) == "number" or core.is_tensor(value) or core.is_variable(value)
+  if not is_rate then -- a schedule or a function
+    if args.is_plain(value) then value = parts.get("schedule", value) end
+    rawset(self, "_learning_rate", value)
+    rawset(self, "version", (rawget(self, "version") or 0) + 1)
+  elseif core.is_variable(current) then
+    current:assign(type(value) == "number" and value or ipu.cast(value, "float32"))
+  else
+    if core.is_variable(value) then value = value:read_value() end
+    rawset(self, "_learning_rate", variables.Variable{core.tensor(value, "float32"), name = self.name .. "/learning_rate",
+      trainable = false})
+    rawset(self, "version", (rawget(self, "version") or 0) + 1)
+  end
+end
+
+function Optimizer.__index(self, key)
+  local c = getmetatable(self)
+  local value = c[key]
+  if value ~= nil then return value end
+  if key == "learning_rate" or key == "lr" then return rawget(self, "_learning_rate") end
+  local hyper = rawget(self, "_hyper")
+  if hyper and hyper[key] ~= nil then return hyper[key] end
+  if key == "weights" then return self:list_weights() end
+  return nil
+end
+
+function Optimizer:__newindex(key, value)
+  local hyper = rawget(self, "_hyper")
+  if key == "learning_rate" or key == "lr" then return set_learning_rate(self, value) end
+  if hyper and rawget(self, "_is_hyper")[key] then
+    hyper[key] = value
+    rawset(self, "version", self.version + 1)
+    return
+  end
+  rawset(self, key, value)
+end
+
+function Optimizer:init(...)
+  local c = class.of(self)
+  local given = parts.read(self, c, ...)
+  local is_hyper = {}
+  for _, row in ipairs(c.argument_rows) do is_hyper[row[1]] = true end
+  rawset(self, "name", given.name or c.__name)
+  rawset(self, "version", 0)
+  local rate = given.learning_rate
+  given.name, given.learning_rate, is_hyper.name = nil, nil, nil
+  rawset(self, "_hyper", given)
+  rawset(self, "_is_hyper", is_hyper)
+  rawset(self, "_slots", {})
+  rawset(self, "_weights", {})
+  set_learning_rate(self, rate)
+  rawset(self, "iterations", variables.Variable{core.tensor(0, "int64"), name = self.name .. "/iterations", trainable = false})
+  if self.setup then self:setup() end
+end
+
+function Optimizer:__tostring()
+  return getmetatable(self).__name .. "(name=" .. self.name .. ")"
+end
+
+---The learning rate of the next update, a float32 scalar.
+---@return userdata
+function Optimizer:current_learning_rate()
+  local rate = self.learning_rate
+  if core.is_variable(rate) then rate = rate:read_value()
+  elseif class.of(rate) then rate = rate(self.iterations)
+  else rate = rate() end
+  if type(rate) == "number" then rate = core.tensor(rate, "float32") end
+  if self.decay and self.decay > 0 then
+    rate = rate / (ipu.cast(self.iterations, "float32") * self.decay + 1)
+  end
+  return rate
+end
+
+-- ------------------------------------------------ slots
+
+---The variable `name` beside a variable; made when first asked for, with zeros or the given first value.
+---@param v userdata
+---@param name string
+---@param initial number|userdata|nil
+---@return userdata
+function Optimizer:slot(v, name, initial)
+  local id = core.variable_identity(v)
+  local slots = self._slots[id]
+  if not slots then
+    slots = {}
+    self._slots[id] = slots
+  end
+  if not slots[name] then
+    slots[name] = tracing.outside(function()
+      local value = type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
+      return variables.Variable{value, name = self.name .. "/" .. v.name .. "/" .. name, trainable = false}
+    end)
+    self._weights[#self._weights + 1] = slots[name]
+    slots[name].key = v.name .. "/" .. name
+  end
+  return slots[name]
+end
+
+---A variable of the optimizer itself.
+---@return userdata
+function Optimizer:state(name, initial)
+  local key = "_state_" .. name
+  local v = rawget(self, key)
+  if not v then
+    v = variables.Variable{core.tensor(initial, "float32"), name = self.name .. "/" .. name, trainable = false}
+    v.key = name
+    rawset(self, key, v)
+    self._weights[#self._weights + 1] = v
+  end
+  return v
+end
+
+function Optimizer:list_weights()
+  local list = {self.iterations}
+  return table.move(self._weights, 1, #self._weights, 2, list)
+end
+
+---Makes the slots of variables. Optimizers override `make_slots(v)`.
+---@param list userdata[]
+function Optimizer:build(list)
+  for _, v in ipairs(list) do
+    if self.make_slots then self:make_slots(v) end
+    if self.use_ema then self:slot(v, "average", v:read_value()) end
+  end
+end
+
+---@return userdata[]
+function Optimizer:get_weights()
+  local values = {}
+  for i, v in ipairs(self.weights) do values[i] = v:read_value() end
+  return values
+end
+
+---@param values userdata[]
+function Optimizer:set_weights(values)
+  local weights = self.weights
+  if #values ~= #weights then
+    blame.error(string.format("set_weights: optimizer '%s' has %d weights, but %d values were given", self.name, #weights,
+      #values), "value")
+  end
+  for i, v in ipairs(weights) do v:assign(core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype)) end
+end
+
+-- ------------------------------------------------ applying
+
+local function clip_to_norm(g, norm)
+  local length = ipu.sqrt(ipu.reduce_sum(ipu.square(g)))
+  return g * (norm / ipu.maximum(length, norm))
+end
+
+local function clip_global(grads, norm)
+  local sum
+  for _, g in ipairs(grads) do
+    local s = ipu.reduce_sum(ipu.square(ipu.cast(g, "float32")))
+    sum = sum and sum + s or s
+  end
+  local scale = norm / ipu.maximum(ipu.sqrt(sum), norm)
+  for i, g in ipairs(grads) do grads[i] = g * ipu.cast(scale, g.dtype) end
+end
+
+-- By value, then each gradient by its norm, then all by their common norm.
+function Optimizer:clip(grads)
+  for i, g in ipairs(grads) do
+    if self.clipvalue then g = ipu.clip_by_value(g, -self.clipvalue, self.clipvalue) end
+    if self.clipnorm then g = clip_to_norm(g, self.clipnorm) end
+    grads[i] = g
+  end
+  if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
+end
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+-- apply_gradients(pairs) or (grads, variables) → two lists without the variables that have no gradient.
+local function read_pairs(self, first, second)
+  local grads, vars, missing = {}, {}, {}
+  local function add(g, v)
+    if not core.is_variable(v) then
+      blame.error("apply_gradients: a list of pairs {gradient, variable}, or gradients and variables, is wanted; got "
+        .. args.describe(v), "type")
+    end
+    if is_value(g) then
+      grads[#grads + 1], vars[#vars + 1] = g, v
+    else
+      missing[#missing + 1] = v.name
+    end
+  end
+  if type(first) ~= "table" then blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type") end
+  if args.is_plain(second) and second[1] ~= nil then
+    for i = 1, #second do add(first[i], second[i]) end
+  else
+    for _, pair in ipairs(first) do add(pair[1], pair[2]) end
+  end
+  if #vars == 0 then
+    blame.error(string.format("%s: no gradients are provided for any variable%s", self.name,
+      #missing > 0 and ": " .. table.concat(missing, ", ") or ""), "value")
+  end
+  if #missing > 0 then
+    log.warn("gradients do not exist for the variables %s when minimizing the loss", table.concat(missing, ", "))
+  end
+  return grads, vars
+end
+
+local function check_dtype(self, g, v)
+  if g.dtype ~= v.dtype then
+    blame.error(string.format("%s: the gradient of variable '%s' is %s, the variable is %s; cast it, for instance with "
+      .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end)", self.name, v.name, g.dtype,
+      v.dtype), "type")
+  end
+end
+
+-- A scalar in the dtype of a variable; numbers stay.
+function base.scalar(x, v)
+  if type(x) == "number" or x.dtype == v.dtype then return x end
+  return ipu.cast(x, v.dtype)
+end
+
+function Optimizer:decay_weight(v, rate)
+  if not self.weight_decay or self.weight_decay == 0 then return end
+  v:assign_sub(v * base.scalar(rate * self.weight_decay, v))
+end
+
+local function update_average(self, v)
+  local average = self:slot(v, "average", v:read_value())
+  local later = ipu.cast(ipu.not_equal(self.iterations, 0), "float32")
+  local m = base.scalar(later * self.ema_momentum, v)
+  average:assign(average * m + v * (1 - m))
+  if not self.ema_overwrite_frequency then return end
+  local due = ipu.equal(ipu.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)
+  v:assign(ipu.where(due, average:read_value(), v:read_value()))
+end
+
+---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient, variable}.
+---@param grads any[]
+---@param vars userdata[]?
+function Optimizer:apply_gradients(grads, vars)
+  local list
+  list, vars = read_pairs(self, grads, vars)
+  if self.aggregate then list = self:aggregate(list, vars) end
+  for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
+  self:build(vars)
+  self:clip(list)
+  local rate = self:current_learning_rate()
+  local shared = self.prepare and self:prepare(rate) or {}
+  shared.rate = shared.rate or rate
+  for i, v in ipairs(vars) do
+    self:decay_weight(v, rate)
+    local value = self:update(v, list[i], shared)
+    v:assign(v.constraint and v.constraint(value) or value)
+    if self.use_ema then update_average(self, v) end
+  end
+  if self.finish then self:finish(shared) end
+  self.iterations:assign_add(1)
+end
+
+---The new value of a variable. Optimizers override it; `shared` is what prepare(rate) gave, with the rate.
+function Optimizer:update()
+  blame.error(getmetatable(self).__name .. " defines no update(variable, gradient, shared)", "not_implemented")
+end
+
+---With use_ema: the variables take their averages, as fit does at its end.
+---@param list userdata[]
+function Optimizer:finalize_variable_values(list)
+  if not self.use_ema then return end
+  for _, v in ipairs(list) do v:assign(self:slot(v, "average", v:read_value()):read_value()) end
+end
+
+local minimize_rows <const> = {
+  {"loss", "any"}, {"var_list", "any", optional = true}, {"tape", "any", optional = true},
+}
+
+---Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced function.
+function Optimizer:compute_gradients(...)
+  local a = args.check("compute_gradients", minimize_rows, ...)
+  local loss, tape = a.loss, a.tape
+  if type(loss) == "function" and not tracing.is_active() then
+    tape = tape or ipu.GradientTape()
+    loss = tape(loss)
+  elseif type(loss) == "function" then
+    loss = loss()
+  end
+  local list = a.var_list or variables.trainable_variables()
+  if type(list) == "function" then list = list() end
+  local grads = tape and tape:gradient(loss, list) or ipu.gradients(loss, list)
+  local found = {}
+  for i, v in ipairs(list) do found[i] = {grads[i] or false, v} end
+  return found
+end
+
+---compute_gradients, then apply_gradients.
+function Optimizer:minimize(...)
+  self:apply_gradients(self:compute_gradients(...))
+end
+
+---@return table
+function Optimizer:get_config()
+  local config = {name = self.name}
+  for key, value in next, self._hyper do config[key] = value end
+  local rate = self.learning_rate
+  if core.is_variable(rate) then config.learning_rate = rate:item()
+  else config.learning_rate = parts.serialize("schedule", rate) end
+  return config
+end
+
+---@param config table
+---@return Optimizer
+function Optimizer.from_config(c, config)
+  return c(config)
+end
+
+return base

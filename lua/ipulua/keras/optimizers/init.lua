@@ -1,0 +1,26 @@
+-- keras.optimizers: the update rules, the schedules, and finding an optimizer by name.
+
+local args = require "ipulua.args"
+local base = require "ipulua.keras.optimizers.base"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local parts = require "ipulua.keras.parts"
+local rules = require "ipulua.keras.optimizers.rules"
+
+local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.schedules"}
+
+for name, c in pairs(rules) do optimizers[name] = c end
+
+---An optimizer from a name, a config or an optimizer.
+---@param optimizer any
+---@param custom_objects table?
+---@return Optimizer
+function optimizers.get(optimizer, custom_objects)
+  local found = parts.get("optimizer", optimizer, {custom_objects = custom_objects})
+  if class.is_a(found, base.Optimizer) then return found end
+  local meta = type(found) == "table" and getmetatable(found)
+  if type(meta) == "table" and found.apply_gradients then return found end
+  blame.error("an optimizer must be a name or an optimizer object, got " .. args.describe(optimizer), "type")
+end
+
+return optimizers

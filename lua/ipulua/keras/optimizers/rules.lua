@@ -1,0 +1,301 @@
+-- Update rules, each with Keras' formulas and defaults. Powers like 1 - beta^t are computed as -expm1(t log beta),
+-- which loses nothing in float32.
+
+local base = require "ipulua.keras.optimizers.base"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+
+local rules = {}
+
+local scalar <const> = base.scalar
+
+local function declare(name, learning_rate, rows, parent)
+  local c = base.declare(name, learning_rate, rows, parent)
+  rules[name] = c
+  return c
+end
+
+-- The number of this update, from 1, as float32.
+local function step_number(self)
+  return ipu.cast(self.iterations, "float32") + 1
+end
+
+-- 1 - beta^t
+local function one_minus_power(beta, t)
+  if beta == 0 then return core.tensor(1, "float32") end
+  return -ipu.expm1(t * math.log(beta))
+end
+
+-- A moving average moves towards x; the variable's new value.
+local function move(slot, x, share)
+  local value = slot + (x - slot) * share
+  slot:assign(value)
+  return value
+end
+
+local function in_unit(x)
+  if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
+end
+local function below_one(x)
+  if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
+end
+
+-- ------------------------------------------------ SGD
+
+---@class SGD: Optimizer
+local SGD = declare("SGD", 0.01, {{"momentum", "number", 0, check = in_unit}, {"nesterov", "boolean", false}})
+
+function SGD:make_slots(v)
+  if self.momentum ~= 0 then self:slot(v, "momentum") end
+end
+
+function SGD:update(v, g, s)
+  local step = g * scalar(s.rate, v)
+  if self.momentum == 0 then return v - step end
+  local velocity = self:slot(v, "momentum")
+  local value = velocity * self.momentum - step
+  velocity:assign(value)
+  if self.nesterov then return v + (value * self.momentum - step) end
+  return v + value
+end
+
+-- ------------------------------------------------ Adam and its kin
+
+local beta_rows <const> = {
+  {"beta_1", "number", 0.9, check = below_one}, {"beta_2", "number", 0.999, check = below_one},
+  {"epsilon", "number", 1e-7},
+}
+
+local function with_betas(...)
+  return {beta_rows[1], beta_rows[2], beta_rows[3], ...}
+end
+
+---@class Adam: Optimizer
+local Adam = declare("Adam", 0.001, with_betas({"amsgrad", "boolean", false}))
+
+function Adam:make_slots(v)
+  self:slot(v, "m")
+  self:slot(v, "v")
+  if self.amsgrad then self:slot(v, "vhat") end
+end
+
+function Adam:prepare(rate)
+  local t = step_number(self)
+  return {alpha = rate * ipu.sqrt(one_minus_power(self.beta_2, t)) / one_minus_power(self.beta_1, t)}
+end
+
+function Adam:update(v, g, s)
+  local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
+  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
+  if self.amsgrad then
+    local highest = self:slot(v, "vhat")
+    second = ipu.maximum(highest, second)
+    highest:assign(second)
+  end
+  return v - m * scalar(s.alpha, v) / (ipu.sqrt(second) + self.epsilon)
+end
+
+---Adam with decoupled weight decay.
+---@class AdamW: Adam
+declare("AdamW", 0.001, {
+  {"weight_decay", "number", 0.004}, beta_rows[1], beta_rows[2], beta_rows[3], {"amsgrad", "boolean", false},
+}, Adam)
+
+---@class Adamax: Optimizer
+local Adamax = declare("Adamax", 0.001, with_betas())
+
+function Adamax:make_slots(v)
+  self:slot(v, "m")
+  self:slot(v, "v")
+end
+
+function Adamax:prepare(rate)
+  return {alpha = rate / one_minus_power(self.beta_1, step_number(self))}
+end
+
+function Adamax:update(v, g, s)
+  local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
+  local u = self:slot(v, "v")
+  local largest = ipu.maximum(u * self.beta_2, ipu.abs(g))
+  u:assign(largest)
+  return v - m * scalar(s.alpha, v) / (largest + self.epsilon)
+end
+
+---Adam with Nesterov momentum, whose momentum is warmed up (schedule_decay).
+---@class Nadam: Optimizer
+local Nadam = declare("Nadam", 0.001, with_betas({"schedule_decay", "number", 0.004}))
+
+function Nadam:make_slots(v)
+  self:slot(v, "m")
+  self:slot(v, "v")
+end
+
+-- The momentum of update t: beta_1 (1 - 0.96^(decay t) / 2).
+function Nadam:momentum_at(t)
+  return (1 - ipu.exp(t * (self.schedule_decay * math.log(0.96))) * 0.5) * self.beta_1
+end
+
+function Nadam:prepare()
+  local t = step_number(self)
+  local now, following = self:momentum_at(t), self:momentum_at(t + 1)
+  local product = self:state("momentum_cache", 1) * now
+  return {
+    now = now, following = following, product = product, next_product = product * following,
+    correction = one_minus_power(self.beta_2, t),
+  }
+end
+
+function Nadam:update(v, g, s)
+  local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
+  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2)
+  local direction = g * scalar((1 - s.now) / (1 - s.product), v) + m * scalar(s.following / (1 - s.next_product), v)
+  return v - direction * scalar(s.rate, v) / (ipu.sqrt(second / scalar(s.correction, v)) + self.epsilon)
+end
+
+function Nadam:finish(s)
+  self:state("momentum_cache", 1):assign(s.product)
+end
+
+---Adam whose step is scaled to the length of each variable.
+---@class LAMB: Optimizer
+local LAMB = declare("LAMB", 0.001, with_betas())
+
+function LAMB:make_slots(v)
+  self:slot(v, "m")
+  self:slot(v, "v")
+end
+
+function LAMB:prepare()
+  local t = step_number(self)
+  return {first = one_minus_power(self.beta_1, t), second = one_minus_power(self.beta_2, t)}
+end
+
+local function length(x) return ipu.sqrt(ipu.reduce_sum(ipu.square(x))) end
+
+function LAMB:update(v, g, s)
+  local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, v)
+  local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2) / scalar(s.second, v)
+  local direction = m / (ipu.sqrt(second) + self.epsilon)
+  local weight, step = length(v), length(direction)
+  local both = ipu.logical_and(ipu.greater(weight, 0), ipu.greater(step, 0))
+  local ratio = ipu.where(both, weight / ipu.maximum(step, 1e-30), ipu.ones_like(weight))
+  return v - direction * (ratio * scalar(s.rate, v))
+end
+
+---The sign of an interpolated momentum.
+---@class Lion: Optimizer
+local Lion = declare("Lion", 0.001, {
+  {"beta_1", "number", 0.9, check = below_one}, {"beta_2", "number", 0.99, check = below_one},
+})
+
+function Lion:make_slots(v) self:slot(v, "m") end
+
+function Lion:update(v, g, s)
+  local m = self:slot(v, "m")
+  local value = v - ipu.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
+  m:assign(m * self.beta_2 + g * (1 - self.beta_2))
+  return value
+end
+
+-- ------------------------------------------------ RMSprop, Adagrad, Adadelta, Ftrl
+
+---@class RMSprop: Optimizer
+local RMSprop = declare("RMSprop", 0.001, {
+  {"rho", "number", 0.9, check = in_unit}, {"momentum", "number", 0, check = in_unit}, {"epsilon", "number", 1e-7},
+  {"centered", "boolean", false},
+})
+
+function RMSprop:make_slots(v)
+  self:slot(v, "rms")
+  if self.momentum ~= 0 then self:slot(v, "momentum") end
+  if self.centered then self:slot(v, "mg") end
+end
+
+-- epsilon stands outside the root without momentum, inside it with momentum
+function RMSprop:update(v, g, s)
+  local variance = move(self:slot(v, "rms"), ipu.square(g), 1 - self.rho)
+  if self.centered then variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho)) end
+  local step = g * scalar(s.rate, v)
+  if self.momentum == 0 then return v - step / (ipu.sqrt(variance) + self.epsilon) end
+  local momentum = self:slot(v, "momentum")
+  local value = momentum * self.momentum + step / ipu.sqrt(variance + self.epsilon)
+  momentum:assign(value)
+  return v - value
+end
+
+---@class Adagrad: Optimizer
+local Adagrad = declare("Adagrad", 0.001, {{"initial_accumulator_value", "number", 0.1}, {"epsilon", "number", 1e-7}})
+
+function Adagrad:setup()
+  if self.initial_accumulator_value < 0 then
+    blame.error("Adagrad: 'initial_accumulator_value' must not be negative, got " .. self.initial_accumulator_value, "value")
+  end
+end
+
+function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
+
+function Adagrad:update(v, g, s)
+  local accumulator = self:slot(v, "accumulator", self.initial_accumulator_value)
+  local sum = accumulator + ipu.square(g)
+  accumulator:assign(sum)
+  return v - g * scalar(s.rate, v) / (ipu.sqrt(sum) + self.epsilon)
+end
+
+---@class Adadelta: Optimizer
+local Adadelta = declare("Adadelta", 0.001, {{"rho", "number", 0.95, check = in_unit}, {"epsilon", "number", 1e-7}})
+
+function Adadelta:make_slots(v)
+  self:slot(v, "accum_grad")
+  self:slot(v, "accum_var")
+end
+
+function Adadelta:update(v, g, s)
+  local squares = move(self:slot(v, "accum_grad"), ipu.square(g), 1 - self.rho)
+  local updates = self:slot(v, "accum_var")
+  local step = g * ipu.sqrt(updates + self.epsilon) / ipu.sqrt(squares + self.epsilon)
+  move(updates, ipu.square(step), 1 - self.rho)
+  return v - step * scalar(s.rate, v)
+end
+
+---Follow the regularized leader.
+---@class Ftrl: Optimizer
+local Ftrl = declare("Ftrl", 0.001, {
+  {"learning_rate_power", "number", -0.5}, {"initial_accumulator_value", "number", 0.1},
+  {"l1_regularization_strength", "number", 0}, {"l2_regularization_strength", "number", 0},
+  {"l2_shrinkage_regularization_strength", "number", 0}, {"beta", "number", 0},
+})
+
+function Ftrl:setup()
+  if self.learning_rate_power > 0 then
+    blame.error("Ftrl: 'learning_rate_power' must not be positive, got " .. self.learning_rate_power, "value")
+  end
+end
+
+function Ftrl:make_slots(v)
+  self:slot(v, "accumulator", self.initial_accumulator_value)
+  self:slot(v, "linear")
+end
+
+function Ftrl:update(v, g, s)
+  local rate = scalar(s.rate, v)
+  local accumulator, linear = self:slot(v, "accumulator", self.initial_accumulator_value), self:slot(v, "linear")
+  local shrunk = g
+  if self.l2_shrinkage_regularization_strength ~= 0 then
+    shrunk = g + v * (2 * self.l2_shrinkage_regularization_strength)
+  end
+  local sum = accumulator + ipu.square(g)
+  local power = core.tensor(-self.learning_rate_power, v.dtype)
+  local new_power = ipu.pow(sum, power)
+  local sigma = (new_power - ipu.pow(accumulator, power)) / rate
+  local z = linear + shrunk - v * sigma
+  accumulator:assign(sum)
+  linear:assign(z)
+  -- beta acts as l2 = beta / (2 rate)
+  local quadratic = (new_power + self.beta) / rate + 2 * self.l2_regularization_strength
+  local l1 = self.l1_regularization_strength
+  local value = (ipu.sign(z) * l1 - z) / quadratic
+  return ipu.where(ipu.greater(ipu.abs(z), l1), value, ipu.zeros_like(z))
+end
+
+return rules

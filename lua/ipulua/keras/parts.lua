@@ -1,0 +1,194 @@
+-- The kinds of parts that layers take as arguments (activations, initializers, regularizers, constraints …):
+-- finding them by name, showing them in a config, and declaring classes whose arguments may be such parts.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local names = require "ipulua.keras.names"
+local nearest = require "ipulua.nearest"
+
+local parts = {}
+
+-- kind → module that holds its classes and functions
+local modules <const> = {
+  activation = "ipulua.keras.activations", initializer = "ipulua.keras.initializers",
+  regularizer = "ipulua.keras.regularizers", constraint = "ipulua.keras.constraints",
+  loss = "ipulua.keras.losses", metric = "ipulua.keras.metrics", optimizer = "ipulua.keras.optimizers",
+  schedule = "ipulua.keras.schedules", layer = "ipulua.keras.layers",
+}
+
+---@param kind string
+---@return table
+function parts.module(kind)
+  return require(modules[kind])
+end
+
+-- Public entries of a module by plain name; classes win over functions of the same plain name when
+-- `prefers_class`.
+local function find(module, name, prefers_class)
+  local exact = rawget(module, name)
+  if exact ~= nil and name:sub(1, 1) ~= "_" then
+    if not prefers_class or class.is_class(exact) then return exact end
+  end
+  local wanted, other = names.plain(name), exact
+  for key, value in next, module do
+    if type(key) == "string" and names.plain(key) == wanted then
+      if class.is_class(value) == (prefers_class == true) then return value end
+      other = other or value
+    end
+  end
+  return other
+end
+
+local function known_names(module)
+  local list = {}
+  for key, value in next, module do
+    if type(key) == "string" and (type(value) == "function" or class.is_class(value)) then list[#list + 1] = key end
+  end
+  table.sort(list)
+  return list
+end
+
+---The entry that a string names; an error that offers the nearest name when there is none.
+---@param kind string
+---@param name string
+---@param options {prefers_class: boolean?, custom_objects: table?}?
+---@return any
+function parts.find(kind, name, options)
+  options = options or {}
+  local custom = options.custom_objects and options.custom_objects[name]
+  if custom ~= nil then return custom end
+  local module = parts.module(kind)
+  local entry = find(module, name, options.prefers_class ~= false)
+  if entry ~= nil then return entry end
+  blame.error(string.format("unknown %s '%s'%s", kind, name, nearest.hint(name, known_names(module))), "value")
+end
+
+---An object from a name, a config {class_name =, config =} or the object itself; nil stays nil.
+---@param kind string
+---@param given any
+---@param options {prefers_class: boolean?, custom_objects: table?}?
+---@return any
+function parts.get(kind, given, options)
+  if given == nil then return nil end
+  if type(given) == "string" then
+    local entry = parts.find(kind, given, options)
+    if class.is_class(entry) then return entry() end
+    return entry
+  end
+  if type(given) == "table" and getmetatable(given) == nil and given.class_name then
+    local c = parts.find(kind, given.class_name, options)
+    if not class.is_class(c) then return c end
+    return c:from_config(given.config or {}, options and options.custom_objects)
+  end
+  if class.is_class(given) then return given() end
+  return given
+end
+
+-- Functions are saved by the name under which a module offers them.
+local function function_name(kind, f)
+  for key, value in next, parts.module(kind) do
+    if value == f and type(key) == "string" then return key end
+  end
+  return nil
+end
+
+---What a config holds for a part: a name, or {class_name =, config =}; nil for what has none.
+---@param kind string
+---@param part any
+---@return any
+function parts.serialize(kind, part)
+  if part == nil or type(part) == "string" then return part end
+  if type(part) == "function" then return function_name(kind, part) end
+  local c = class.of(part)
+  if not c or not part.get_config then return nil end
+  return {class_name = c.__name, config = part:get_config()}
+end
+
+-- Rows may have a kind of part as their type.
+local accepted <const> = {"string", "table", "callable"}
+
+local function plain_rows(rows)
+  local spec, kinds = {}, {}
+  for i, row in ipairs(rows) do
+    local copy = {}
+    for key, value in next, row do copy[key] = value end
+    if modules[row[2]] then
+      kinds[row[1]] = row[2]
+      copy[2] = accepted
+      if copy[3] == nil then copy.optional = true end
+    end
+    spec[i] = copy
+  end
+  return spec, kinds
+end
+
+---Declares a class by the rows of its arguments (see args.lua; a type may also be a kind of part). Its `init`
+---stores each argument under its name, then calls `setup`, if there is one; `get_config` follows from the rows.
+---@param name string
+---@param base table
+---@param rows table[]
+---@param more table[]? rows that come after, such as the base's
+---@return table
+function parts.declare(name, base, rows, more)
+  local c = base:extend(name)
+  local all = table.move(rows, 1, #rows, 1, {})
+  for _, row in ipairs(more or {}) do
+    local overridden = false
+    for _, own in ipairs(rows) do overridden = overridden or own[1] == row[1] end
+    if not overridden then all[#all + 1] = row end
+  end
+  c.argument_rows, c.argument_kinds = plain_rows(all)
+  return c
+end
+
+---Reads a declared class' arguments into the object.
+function parts.read(self, c, ...)
+  local given = args.check(c.__name, c.argument_rows, ...)
+  local kinds = c.argument_kinds
+  for _, row in ipairs(c.argument_rows) do
+    local name = row[1]
+    local value = given[name]
+    if kinds[name] then value = parts.get(kinds[name], value, {prefers_class = kinds[name] ~= "activation"}) end
+    given[name] = value
+  end
+  return given
+end
+
+---The arguments that make the object again.
+---@return table
+function parts.config(self)
+  local c, config = class.of(self), {}
+  for _, row in ipairs(c.argument_rows or {}) do
+    local name = row[1]
+    local kind = c.argument_kinds[name]
+    local value = self[name]
+    if kind then value = parts.serialize(kind, value) end
+    config[name] = value
+  end
+  return config
+end
+
+---@class Part: Class
+---@field argument_rows table[]
+local Part = class.new("Part")
+parts.Part = Part
+Part.argument_rows, Part.argument_kinds = {}, {}
+
+function Part:init(...)
+  for name, value in next, parts.read(self, class.of(self), ...) do self[name] = value end
+  if self.setup then self:setup() end
+end
+
+---@return table
+function Part:get_config()
+  return parts.config(self)
+end
+
+---@param config table
+---@return any
+function Part.from_config(c, config)
+  return c(config)
+end
+
+return parts

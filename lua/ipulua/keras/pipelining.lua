@@ -1,0 +1,491 @@
+-- The options that say how a model trains on IPUs (gradient accumulation, pipelining, replication, queues) and
+-- which pipeline stage each layer belongs to.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local enums = require "ipulua.enums"
+local Layer = require "ipulua.keras.layer"
+local nearest = require "ipulua.nearest"
+local summary = require "ipulua.keras.summary"
+
+local pipelining = {methods = {}, properties = {}}
+local methods <const> = pipelining.methods
+
+---@return table options of a new model
+function pipelining.defaults()
+  return {
+    asynchronous = false, replicated_metric_reduction_method = "NONE", gradient_accumulation = {}, pipelining = {},
+    infeed = {}, outfeed = {}, assignment = nil,
+  }
+end
+
+-- ------------------------------------------------ options
+
+local function one_table(who, ...)
+  local given = ...
+  if select("#", ...) == 1 and args.is_plain(given) and #given == 0 then return given end
+  if select("#", ...) == 0 then return {} end
+  blame.error(who .. ": a table of named options is wanted", "type")
+end
+
+local function refuse_keys(who, given, refusals)
+  for key in pairs(given) do
+    local words = refusals[key]
+    if words then blame.error(string.format("%s: '%s' %s", who, key, words), "value") end
+  end
+end
+
+local function refuse_unknown(who, given, known)
+  local is_known = {}
+  for _, name in ipairs(known) do is_known[name] = true end
+  for key in pairs(given) do
+    if not is_known[key] then
+      blame.error(string.format("%s has no argument '%s'%s", who, tostring(key), nearest.hint(tostring(key), known)), "value")
+    end
+  end
+end
+
+local function positive_steps(who, value)
+  if value == nil then return nil end
+  local n = type(value) == "number" and math.tointeger(value)
+  if not n or n < 1 then
+    blame.error(string.format("%s: 'gradient_accumulation_steps_per_replica' must be a positive integer, got %s", who,
+      args.describe(value)), "value")
+  end
+  return n
+end
+
+local async_rows <const> = {{"asynchronous", "boolean", false}}
+
+---Whether callbacks run for each step, rather than once for each execution.
+function methods:set_asynchronous_callbacks(...)
+  self._options.asynchronous = args.check("set_asynchronous_callbacks", async_rows, ...).asynchronous
+  self:discard_programs()
+end
+
+local replication_rows <const> = {
+  {"replicated_metric_reduction_method", enums.ReplicatedMetricReductionMethod, "NONE"},
+}
+
+---How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
+function methods:set_replication_options(...)
+  local a = args.check("set_replication_options", replication_rows, ...)
+  self._options.replicated_metric_reduction_method = a.replicated_metric_reduction_method
+  self:discard_programs()
+end
+
+local function reduction_method(who, value)
+  if value == nil then return nil end
+  return args.check_value(who, {"gradient_accumulation_reduction_method", enums.GradientAccumulationReductionMethod}, value)
+end
+
+local accumulation_known <const> = {
+  "gradient_accumulation_steps_per_replica", "gradient_accumulation_reduction_method",
+  "use_v2_gradient_accumulation_optimizer", "dtype", "offload_weight_update_variables",
+  "replicated_optimizer_state_sharding", "name",
+}
+local accumulation_refusals <const> = {
+  opt = "is set by the model", num_mini_batches = "is set by the model; use 'gradient_accumulation_steps_per_replica'",
+  experimental_normalize_gradients = "was removed; use 'gradient_accumulation_reduction_method'",
+  reduction_method = "is called 'gradient_accumulation_reduction_method' here",
+}
+
+-- Later calls add to earlier ones.
+local function merge(into, given)
+  for key, value in pairs(given) do into[key] = value end
+end
+
+---Gradient accumulation of training that isn't pipelined.
+function methods:set_gradient_accumulation_options(...)
+  local who <const> = "set_gradient_accumulation_options"
+  local given = one_table(who, ...)
+  refuse_keys(who, given, accumulation_refusals)
+  refuse_unknown(who, given, accumulation_known)
+  local copy = {}
+  merge(copy, given)
+  copy.gradient_accumulation_steps_per_replica = positive_steps(who, given.gradient_accumulation_steps_per_replica)
+  copy.gradient_accumulation_reduction_method = reduction_method(who, given.gradient_accumulation_reduction_method)
+  merge(self._options.gradient_accumulation, copy)
+  self:discard_programs()
+end
+
+local pipelining_known <const> = {
+  "gradient_accumulation_steps_per_replica", "device_mapping", "accumulate_outfeed", "gradient_accumulation_reduction_method",
+  "pipeline_schedule", "schedule", "recomputation_mode", "continuous_weight_updates", "offload_activations",
+  "offload_gradient_accumulation_buffers", "replicated_weight_sharding", "offload_weights", "weight_update_pipeline_options",
+  "forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options", "offload_weight_update_variables",
+  "replicated_optimizer_state_sharding", "gradient_accumulation_dtype", "gradient_accumulation_for_captured_grads", "name",
+  "optimizer_function_options",
+}
+local automatic <const> = "is set by the model"
+local incompatible <const> = "can't be used with Keras models"
+local pipelining_refusals <const> = {
+  gradient_accumulation_count = "is set by 'gradient_accumulation_steps_per_replica'",
+  reduction_method = "is called 'gradient_accumulation_reduction_method' here",
+  computational_stages = automatic, repeat_count = automatic, inputs = automatic, infeed_queue = automatic,
+  outfeed_queue = automatic, optimizer_function = automatic, outfeed_loss = incompatible, outfeed_mask = incompatible,
+  batch_serialization_iterations = incompatible,
+  experimental_normalize_gradients = "was removed; use 'gradient_accumulation_reduction_method'",
+}
+
+local function check_mapping(who, mapping)
+  if mapping == nil then return end
+  local fits = type(mapping) == "table"
+  for _, ipu in ipairs(fits and mapping or {}) do fits = fits and math.type(ipu) == "integer" end
+  if not fits then blame.error(who .. ": 'device_mapping' must be a list of integers", "value") end
+end
+
+local function check_flag(who, given, name)
+  if given[name] ~= nil and type(given[name]) ~= "boolean" then
+    blame.error(string.format("%s: '%s' must be a boolean, got %s", who, name, args.describe(given[name])), "type")
+  end
+end
+
+---Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
+function methods:set_pipelining_options(...)
+  local who <const> = "set_pipelining_options"
+  local given = one_table(who, ...)
+  refuse_keys(who, given, pipelining_refusals)
+  refuse_unknown(who, given, pipelining_known)
+  check_mapping(who, given.device_mapping)
+  check_flag(who, given, "accumulate_outfeed")
+  local copy = {}
+  merge(copy, given)
+  copy.gradient_accumulation_steps_per_replica = positive_steps(who, given.gradient_accumulation_steps_per_replica)
+  copy.gradient_accumulation_reduction_method = reduction_method(who, given.gradient_accumulation_reduction_method)
+  local schedule = given.pipeline_schedule or given.schedule
+  copy.schedule = nil
+  if type(schedule) == "string" then
+    schedule = args.check_value(who, {"pipeline_schedule", enums.PipelineSchedule}, schedule)
+  end
+  copy.pipeline_schedule = schedule
+  merge(self._options.pipelining, copy)
+  self:discard_programs()
+end
+
+---Options of the model's infeeds: prefetch_depth, optimise_latency.
+function methods:set_infeed_queue_options(...)
+  local who <const> = "set_infeed_queue_options"
+  local given = one_table(who, ...)
+  refuse_keys(who, given, {dataset = automatic, infeed_spec = automatic, element_spec = automatic})
+  refuse_unknown(who, given, {"prefetch_depth", "optimise_latency", "device_ordinal"})
+  merge(self._options.infeed, given)
+  self:discard_programs()
+end
+
+---Options of the model's outfeeds: buffer_depth, optimise_latency.
+function methods:set_outfeed_queue_options(...)
+  local who <const> = "set_outfeed_queue_options"
+  local given = one_table(who, ...)
+  refuse_keys(who, given, {outfeed_mode = automatic, device_ordinal = automatic})
+  refuse_unknown(who, given, {"buffer_depth", "optimise_latency"})
+  merge(self._options.outfeed, given)
+  self:discard_programs()
+end
+
+-- ------------------------------------------------ stages
+
+---A layer's stage in a Sequential model: fields layer, pipeline_stage.
+---@class SequentialLayerPipelineStageAssignment: Class
+local SequentialAssignment = class.new("SequentialLayerPipelineStageAssignment")
+pipelining.SequentialLayerPipelineStageAssignment = SequentialAssignment
+
+local sequential_rows <const> = {{"layer", Layer}, {"pipeline_stage", "integer", optional = true}}
+function SequentialAssignment:init(...)
+  local a = args.check(self.__name, sequential_rows, ...)
+  self.layer, self.pipeline_stage = a.layer, a.pipeline_stage
+end
+
+---The stage of a layer's call in a functional model: fields layer, node_index, pipeline_stage, inbound_layers.
+---@class FunctionalLayerPipelineStageAssignment: Class
+local FunctionalAssignment = class.new("FunctionalLayerPipelineStageAssignment")
+pipelining.FunctionalLayerPipelineStageAssignment = FunctionalAssignment
+
+local functional_rows <const> = {
+  {"layer", Layer}, {"node_index", "integer"}, {"pipeline_stage", "integer", optional = true},
+}
+function FunctionalAssignment:init(...)
+  local a = args.check(self.__name, functional_rows, ...)
+  self.layer, self.node_index, self.pipeline_stage = a.layer, a.node_index, a.pipeline_stage
+  local node = a.layer.nodes[a.node_index + 1]
+  if not node then
+    blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name, a.node_index), "value")
+  end
+  self.inbound_layers = {}
+  for _, operand in ipairs(require "ipulua.keras.graph".operands(node)) do
+    self.inbound_layers[#self.inbound_layers + 1] = operand.layer
+  end
+end
+
+---The stage of a layer of a subclassed model.
+---@class ModelLayerPipelineStageAssignment: FunctionalLayerPipelineStageAssignment
+pipelining.ModelLayerPipelineStageAssignment = FunctionalAssignment:extend("ModelLayerPipelineStageAssignment")
+
+local function is_sequential(self) return rawget(self, "_stack") ~= nil end
+
+local function is_input(layer) return layer.__name == "InputLayer" end
+
+-- The calls that have a stage, in the order in which they run.
+local function stage_nodes(self)
+  if not self._graph then
+    blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first",
+      self.name), "runtime")
+  end
+  local nodes = {}
+  for _, node in ipairs(self._graph.nodes) do
+    if not is_input(node.layer) then nodes[#nodes + 1] = node end
+  end
+  return nodes
+end
+
+-- Stages given by PipelineStage scopes: all calls have one, or none.
+local function scoped_stages(self)
+  local entries = {}
+  if is_sequential(self) then
+    for i, layer in ipairs(self._stack) do entries[i] = {layer = layer, stage = rawget(layer, "stage")} end
+  elseif self._graph then
+    for i, node in ipairs(stage_nodes(self)) do entries[i] = {layer = node.layer, stage = node.stage} end
+  end
+  local with, without
+  for _, entry in ipairs(entries) do
+    if entry.stage then with = entry else without = without or entry end
+  end
+  if with and without then
+    blame.error(string.format("model '%s': layer '%s' was made or called in a PipelineStage scope, but layer '%s' was not; "
+      .. "either all layers have a stage or none", self.name, with.layer.name, without.layer.name), "value")
+  end
+  if not with then return nil end
+  local list = {}
+  for i, entry in ipairs(entries) do list[i] = entry.stage end
+  return list
+end
+
+---The stage of each layer (Sequential) or call, in order; nil when there is no assignment.
+---@param self Model
+---@return integer[]?
+function pipelining.stages(self)
+  local options = self._options
+  if options.assignment == nil and not options.was_reset then
+    options.assignment = scoped_stages(self)
+  end
+  return options.assignment or nil
+end
+
+local function make_assignments(self, stages)
+  local list = {}
+  if is_sequential(self) then
+    for i, layer in ipairs(self._stack) do
+      list[i] = SequentialAssignment{layer = layer, pipeline_stage = stages and stages[i] or nil}
+    end
+    return list
+  end
+  for i, node in ipairs(stage_nodes(self)) do
+    list[i] = FunctionalAssignment{layer = node.layer, node_index = node.index, pipeline_stage = stages and stages[i] or nil}
+  end
+  return list
+end
+
+---A copy of the assignment: one entry for each layer (Sequential) or call.
+---@return table[]
+function methods:get_pipeline_stage_assignment()
+  return make_assignments(self, pipelining.stages(self))
+end
+
+local function check_increasing(self, stages)
+  local last
+  for i, stage in ipairs(stages) do
+    if math.type(stage) ~= "integer" then
+      blame.error(string.format("set_pipeline_stage_assignment: stages must be integers, got %s for layer '%s'",
+        args.describe(stage), self._stack[i].name), "value")
+    end
+    if not last and stage ~= 0 then
+      blame.error("set_pipeline_stage_assignment: stages must start at 0, got " .. stage, "value")
+    end
+    if last and stage ~= last and stage ~= last + 1 then
+      blame.error(string.format("set_pipeline_stage_assignment: stages are not all in increasing order: layer '%s' has stage %d "
+        .. "after %d", self._stack[i].name, stage, last), "value")
+    end
+    last = stage
+  end
+end
+
+local function sequential_stages(self, list)
+  local stages = {}
+  if #list ~= #self._stack then
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' has %d layers, but %d stages were given", self.name,
+      #self._stack, #list), "value")
+  end
+  for i, entry in ipairs(list) do
+    if type(entry) == "table" then
+      if entry.layer ~= self._stack[i] then
+        blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the model has '%s' there", i,
+          tostring(entry.layer and entry.layer.name), self._stack[i].name), "value")
+      end
+      entry = entry.pipeline_stage
+      if entry == nil then
+        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' has no stage", self._stack[i].name), "value")
+      end
+    end
+    stages[i] = entry
+  end
+  check_increasing(self, stages)
+  return stages
+end
+
+-- No call may take what a later stage makes.
+local function check_order(nodes, stages)
+  local stage_of = {}
+  for i, node in ipairs(nodes) do stage_of[node] = stages[i] end
+  for i, node in ipairs(nodes) do
+    for _, operand in ipairs(require "ipulua.keras.graph".operands(node)) do
+      local from = stage_of[operand.node]
+      if from and from > stages[i] then
+        blame.error(string.format("set_pipeline_stage_assignment: layer '%s' is in stage %d, but takes the output of layer '%s' "
+          .. "in stage %d", node.layer.name, stages[i], operand.layer.name, from), "value")
+      end
+    end
+  end
+end
+
+-- No stage may be empty.
+local function check_contiguous(self, stages)
+  local used, highest = {}, 0
+  for _, stage in ipairs(stages) do
+    used[stage] = true
+    highest = math.max(highest, stage)
+  end
+  for stage = 0, highest do
+    if not used[stage] then
+      blame.error(string.format("model '%s': pipeline stage %d has no layers; stages must be contiguous from 0 to %d", self.name,
+        stage, highest), "value")
+    end
+  end
+end
+
+local function functional_stages(self, list)
+  local nodes, stages = stage_nodes(self), {}
+  if #list ~= #nodes then
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' has %d layer calls, but %d assignments were given",
+      self.name, #nodes, #list), "value")
+  end
+  for i, entry in ipairs(list) do
+    if type(entry) ~= "table" then
+      blame.error("set_pipeline_stage_assignment: a functional model takes the assignments that get_pipeline_stage_assignment() "
+        .. "returns, with their pipeline_stage set; got " .. args.describe(entry), "value")
+    end
+    local node = nodes[i]
+    if entry.layer ~= node.layer or (entry.node_index or 0) ~= node.index then
+      blame.error(string.format("set_pipeline_stage_assignment: entry %d is for layer '%s', the model has '%s' there", i,
+        tostring(entry.layer and entry.layer.name), node.layer.name), "value")
+    end
+    local stage = entry.pipeline_stage
+    if math.type(stage) ~= "integer" or stage < 0 then
+      blame.error(string.format("set_pipeline_stage_assignment: the stage of layer '%s' must be an integer from 0 on, got %s",
+        node.layer.name, args.describe(stage)), "value")
+    end
+    stages[i] = stage
+  end
+  return stages, nodes
+end
+
+---Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the assignments of
+---get_pipeline_stage_assignment() with their pipeline_stage set.
+---@param list any[]
+function methods:set_pipeline_stage_assignment(list)
+  if type(list) ~= "table" then
+    blame.error("set_pipeline_stage_assignment: a list is wanted, got " .. args.describe(list), "type")
+  end
+  if list.assignment and #list == 0 then list = list.assignment end
+  local stages
+  if is_sequential(self) then
+    stages = sequential_stages(self, list)
+  else
+    local nodes
+    stages, nodes = functional_stages(self, list)
+    check_order(nodes, stages)
+  end
+  self._options.assignment, self._options.was_reset = stages, nil
+  self:discard_programs()
+end
+
+---The model is no longer pipelined.
+function methods:reset_pipeline_stage_assignment()
+  self._options.assignment, self._options.was_reset = nil, true
+  self:discard_programs()
+end
+
+---@return boolean
+function methods:is_pipelined()
+  return pipelining.stages(self) ~= nil
+end
+
+---Checks the assignment of a model about to run; its number of stages, nil when it isn't pipelined.
+---@param self Model
+---@return integer?
+function pipelining.check(self)
+  local stages = pipelining.stages(self)
+  if not stages then return nil end
+  if not is_sequential(self) then check_order(stage_nodes(self), stages) end
+  check_contiguous(self, stages)
+  local highest = 0
+  for _, stage in ipairs(stages) do highest = math.max(highest, stage) end
+  local mapping = self._options.pipelining.device_mapping
+  if mapping and #mapping ~= highest + 1 then
+    blame.error(string.format("model '%s': 'device_mapping' names %d IPUs for %d stages", self.name, #mapping, highest + 1),
+      "value")
+  end
+  return highest + 1
+end
+
+---IPUs that one replica takes: a power of two.
+---@param self Model
+---@return integer
+function pipelining.shards(self)
+  local count = pipelining.check(self)
+  if not count then return 1 end
+  local highest = count - 1
+  if self._options.pipelining.device_mapping then
+    highest = 0
+    for _, ipu in ipairs(self._options.pipelining.device_mapping) do highest = math.max(highest, ipu) end
+  end
+  local shards = 1
+  while shards < highest + 1 do shards = shards * 2 end
+  return shards
+end
+
+local summary_rows <const> = {
+  {"line_length", "integer", optional = true}, {"print_fn", "callable", optional = true},
+}
+
+---Prints which layer is in which stage.
+---@param ... any line_length, print_fn
+function methods:print_pipeline_stage_assignment_summary(...)
+  local a = args.check("print_pipeline_stage_assignment_summary", summary_rows, ...)
+  local rows = {}
+  for i, entry in ipairs(self:get_pipeline_stage_assignment()) do
+    local inputs = {}
+    for k, layer in ipairs(entry.inbound_layers or {}) do inputs[k] = layer.name end
+    rows[i] = {name = entry.layer.name, class = entry.layer.__name, stage = entry.pipeline_stage, node_index = entry.node_index,
+      inputs = inputs}
+  end
+  local print_line = a.print_fn or print
+  local description = {name = self.name, functional = not is_sequential(self), rows = rows}
+  for _, line in ipairs(summary.stage_lines(description, a.line_length)) do print_line(line) end
+end
+
+---Steps that one weight update takes, and how their gradients are reduced.
+---@param self Model
+---@return integer steps, string method, string? dtype
+function pipelining.accumulation(self)
+  local stages = pipelining.stages(self)
+  local o = stages and self._options.pipelining or self._options.gradient_accumulation
+  local steps = o.gradient_accumulation_steps_per_replica
+  if stages and not steps then
+    blame.error(string.format("model '%s' is pipelined: set_pipelining_options{gradient_accumulation_steps_per_replica = …} "
+      .. "must say how many steps a weight update takes", self.name), "value")
+  end
+  return steps or 1, o.gradient_accumulation_reduction_method or "SUM", o.gradient_accumulation_dtype or o.dtype
+end
+
+return pipelining

@@ -1,0 +1,52 @@
+-- Regularizers: objects called with a weight that give a scalar loss.
+
+local ipu = require "ipulua"
+local parts = require "ipulua.keras.parts"
+
+local regularizers = {}
+
+---@class Regularizer: Class
+---@overload fun(x: userdata): userdata
+local Regularizer = parts.Part:extend("Regularizer")
+regularizers.Regularizer = Regularizer
+
+---The penalty. Regularizers override `penalty(x)`.
+function Regularizer:__call(x)
+  return self:penalty(x)
+end
+
+---l1 times the sum of absolute values plus l2 times the sum of squares.
+---@class L1L2: Regularizer
+local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0}, {"l2", "number", 0}})
+regularizers.L1L2 = L1L2
+
+function L1L2:penalty(x)
+  local sum
+  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(x)) * self.l1 end
+  if self.l2 and self.l2 ~= 0 then
+    local squares = ipu.reduce_sum(ipu.square(x)) * self.l2
+    sum = sum and sum + squares or squares
+  end
+  return sum or ipu.zeros({}, {dtype = x.dtype})
+end
+
+---@class L1: L1L2
+regularizers.L1 = parts.declare("L1", L1L2, {{"l1", "number", 0.01}})
+---@class L2: L1L2
+regularizers.L2 = parts.declare("L2", L1L2, {{"l2", "number", 0.01}})
+
+---A regularizer with l1.
+function regularizers.l1(...) return regularizers.L1(...) end
+
+---A regularizer with l2.
+function regularizers.l2(...) return regularizers.L2(...) end
+
+local both_rows <const> = {{"l1", "number", 0.01}, {"l2", "number", 0.01}}
+
+---A regularizer with l1 and l2, 0.01 each by default.
+function regularizers.l1_l2(...)
+  local a = require "ipulua.args".check("l1_l2", both_rows, ...)
+  return L1L2{l1 = a.l1, l2 = a.l2}
+end
+
+return regularizers

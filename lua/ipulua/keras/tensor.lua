@@ -1,0 +1,62 @@
+-- KerasTensor: what stands for a tensor while a functional model is written down. It has a shape (-1: unknown)
+-- and a dtype, and knows the layer call that it comes from. Ops and operators on it become layers.
+
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+
+---@class KerasTensor
+---@field shape integer[] -1 where the extent is unknown
+---@field dtype string
+---@field name string
+---@field layer table the layer that made it
+---@field node table the call of that layer
+---@field tensor_index integer which result of that call, from 1
+local KerasTensor = class.new("KerasTensor")
+KerasTensor.is_tensor = true -- args.is_tensor asks the metatable
+
+function KerasTensor:init(shape, dtype, name)
+  self.shape, self.dtype, self.name = shape, dtype, name
+end
+
+-- An op called with a KerasTensor among its arguments.
+local function apply(op, ...)
+  return require "ipulua.keras.layers.lambda".apply(op, ...)
+end
+
+KerasTensor.__op = function(op, ...) return apply(op, ...) end
+
+local operators <const> = {
+  __add = "add", __sub = "sub", __mul = "mul", __div = "div", __pow = "pow", __mod = "mod", __idiv = "floordiv",
+}
+for event, op in pairs(operators) do
+  KerasTensor[event] = function(a, b) return apply(op, a, b) end
+end
+KerasTensor.__unm = function(a) return apply("neg", a) end
+
+-- Methods are those of tensors: x:reshape{…} is the op reshape.
+local probe
+function KerasTensor.__index(self, key)
+  local value = KerasTensor[key]
+  if value ~= nil then return value end
+  if key == "rank" then return #self.shape end
+  if math.type(key) == "integer" then return apply("row", self, key) end
+  if type(key) ~= "string" or key == "item" or key == "totable" then return nil end
+  probe = probe or core.tensor(0)
+  local method = probe[key]
+  return type(method) == "function" and method or nil
+end
+
+function KerasTensor.__tostring(self)
+  local extents = {}
+  for i, extent in ipairs(self.shape) do extents[i] = extent < 0 and "None" or tostring(extent) end
+  local shape = table.concat(extents, ", ") .. (#extents == 1 and "," or "")
+  return string.format("KerasTensor(%s(%s), name='%s')", self.dtype, shape, self.name or "?")
+end
+
+---@param value any
+---@return boolean
+function KerasTensor.is(value)
+  return type(value) == "table" and getmetatable(value) == KerasTensor
+end
+
+return KerasTensor

@@ -1,0 +1,215 @@
+-- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many steps of it
+-- make an epoch and an execution.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local ipu = require "ipulua"
+local log = require "ipulua.log"
+local nest = require "ipulua.keras.nest"
+
+local feeding = {}
+
+local function is_dataset(x) return class.is_a(x, data.Dataset) end
+feeding.is_dataset = is_dataset
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+-- Lists of numbers as tensors, in a structure.
+local function as_tensors(value, who)
+  if value == nil then return nil end
+  if type(value) == "function" or class.of(value) and class.of(value).next then
+    blame.error(who .. ": a generator or iterator can't be fed, because the shapes of its elements must be known; make a "
+      .. "dataset with ipu.data.from_generator", "value")
+  end
+  if is_value(value) then return core.is_variable(value) and value:read_value() or value end
+  if args.is_plain(value) then
+    local first = nest.first(value)
+    if type(first) == "number" or type(first) == "boolean" then return core.tensor(value) end
+    local out = {}
+    for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who) end
+    return out
+  end
+  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value), "type")
+end
+
+local function length_of(value, who)
+  local length
+  for _, t in ipairs(nest.flatten(value)) do
+    local n = t.shape[1]
+    if not n then blame.error(who .. ": a tensor of rank 0 has no samples", "value") end
+    if length and n ~= length then
+      blame.error(string.format("%s: the tensors have different numbers of samples: %d and %d", who, length, n), "value")
+    end
+    length = n
+  end
+  return length
+end
+feeding.length_of = length_of
+
+-- 64-bit components don't go to the device.
+local function narrow(dataset)
+  local wide = false
+  for _, t in ipairs(dataset.handle:types()) do wide = wide or t.dtype == "float64" or t.dtype == "int64" end
+  if not wide then return dataset end
+  local function cast(value)
+    return nest.map(function(t)
+      if t.dtype == "float64" then return ipu.cast(t, "float32") end
+      if t.dtype == "int64" then return ipu.cast(t, "int32") end
+      return t
+    end, value)
+  end
+  return dataset:map(function(...)
+    local given = table.pack(...)
+    for i = 1, given.n do given[i] = cast(given[i]) end
+    return table.unpack(given, 1, given.n)
+  end)
+end
+
+local function check_static(dataset, who)
+  for _, t in ipairs(dataset.handle:types()) do
+    for _, extent in ipairs(t.shape) do
+      if extent < 0 then data.check_feedable(dataset, who) end
+    end
+  end
+end
+
+-- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
+local function weigh_classes(dataset, class_weight)
+  local count = 0
+  for class_number in pairs(class_weight) do
+    if math.type(class_number) ~= "integer" or class_number < 0 then
+      blame.error("fit: 'class_weight' is a table from class numbers (from 0) to weights", "value")
+    end
+    count = math.max(count, class_number + 1)
+  end
+  local list = {}
+  for i = 1, count do
+    if not class_weight[i - 1] then
+      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is missing", count - 1, i - 1), "value")
+    end
+    list[i] = class_weight[i - 1]
+  end
+  local weights = core.tensor(list)
+  return dataset:map(function(x, y, w)
+    local classes
+    if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ipu.argmax(y, {axis = -1})
+    else
+      classes = ipu.cast(y, "int32")
+      if #classes.shape > 1 then classes = ipu.squeeze(classes, {axis = -1}) end
+    end
+    local of_class = ipu.gather(weights, classes)
+    if w then of_class = of_class * ipu.cast(w, "float32") end
+    return x, y, of_class
+  end)
+end
+
+---@class Feed
+---@field dataset Dataset
+---@field batch_size integer
+---@field batches integer number of batches; -1 endless, -2 unknown
+---@field is_tensors boolean
+
+---A dataset of batches from what fit and the others were given.
+---@param who string
+---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, seed: integer?}
+---@return Feed
+function feeding.open(who, o)
+  local x = o.x
+  local dataset
+  local is_tensors = not is_dataset(x)
+  if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
+  if not is_tensors then
+    if o.y ~= nil then blame.error(who .. ": 'y' must not be given beside a dataset, which holds the labels", "value") end
+    if o.sample_weight ~= nil then
+      blame.error(who .. ": 'sample_weight' must not be given beside a dataset; it is the third value of its elements", "value")
+    end
+    if o.batch_size then
+      blame.error(who .. ": 'batch_size' must not be given beside a dataset, which is batched already", "value")
+    end
+    dataset = x
+  else
+    x = as_tensors(x, who)
+    local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
+    local element = {x, y, w}
+    if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
+    local batch_size = o.batch_size or 32
+    local length = length_of(element, who)
+    if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
+    if length % batch_size ~= 0 then
+      blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, or "
+        .. "leave samples out", who, length, batch_size, length), "value")
+    end
+    dataset = data.from_tensor_slices(element)
+    if o.shuffle then dataset = dataset:shuffle(math.max(length, 1)) end
+    dataset = dataset:batch(batch_size, {drop_remainder = true})
+  end
+  dataset = narrow(dataset)
+  check_static(dataset, who)
+  if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
+  local first = dataset.handle:types()[1]
+  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality(), is_tensors = is_tensors}
+end
+
+---The first `share` of tensors, and the rest: validation_split.
+function feeding.split(value, length, share)
+  local count = math.floor(length * (1 - share))
+  local function part(t, from, to)
+    local begin, size = {}, {}
+    for i, extent in ipairs(t.shape) do begin[i], size[i] = 0, extent end
+    begin[1], size[1] = from, to - from
+    return ipu.slice(t, begin, size)
+  end
+  if value == nil then return nil, nil end
+  return nest.map(function(t) return part(t, 0, count) end, value),
+    nest.map(function(t) return part(t, count, length) end, value)
+end
+feeding.as_tensors = as_tensors
+
+---How many steps an epoch has on each replica, and how many of these an execution.
+---@param who string
+---@param feed Feed
+---@param o {steps: integer?, steps_name: string, steps_per_execution: integer, replicas: integer}
+---@return integer steps, integer steps_per_execution
+function feeding.count_steps(who, feed, o)
+  local total = o.steps
+  if total ~= nil and total < 1 then
+    blame.error(string.format("%s: '%s' must be positive, got %d", who, o.steps_name, total), "value")
+  end
+  if total == nil then
+    if feed.batches == -1 then
+      blame.error(string.format("%s: the dataset is endless, so the number of steps can't be inferred; give '%s'", who,
+        o.steps_name), "value")
+    end
+    if feed.batches == -2 then
+      blame.error(string.format("%s: the size of the dataset is unknown, so the number of steps can't be inferred; give '%s'",
+        who, o.steps_name), "value")
+    end
+    total = feed.batches
+  elseif feed.batches == -2 then
+    log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
+  end
+  local steps = total // o.replicas
+  if steps == 0 then
+    blame.error(string.format("%s: %d batches can't be shared among %d replicas: there would be 0 steps on each", who, total,
+      o.replicas), "value")
+  end
+  if total % o.replicas ~= 0 then
+    log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas, total % o.replicas)
+  end
+  local per_execution = o.steps_per_execution
+  if per_execution > steps then
+    log.warn("%s: steps_per_execution is %d, but there are only %d steps; it is %d for this call", who, per_execution, steps,
+      steps)
+    per_execution = steps
+  end
+  if steps % per_execution ~= 0 then
+    blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of steps, %d", who, per_execution,
+      steps), "value")
+  end
+  return steps, per_execution
+end
+
+return feeding

@@ -1,0 +1,602 @@
+-- compile, fit, evaluate, predict and their relatives for one batch.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local callbacks = require "ipulua.keras.callbacks"
+local compiled = require "ipulua.keras.training.compiled"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local feeding = require "ipulua.keras.training.feeding"
+local ipu = require "ipulua"
+local KerasTensor = require "ipulua.keras.tensor"
+local log = require "ipulua.log"
+local nest = require "ipulua.keras.nest"
+local optimizers = require "ipulua.keras.optimizers"
+local pipelining = require "ipulua.keras.pipelining"
+local progress = require "ipulua.keras.progress"
+local steps = require "ipulua.keras.training.steps"
+local structure = require "ipulua.structure"
+
+local fit = {methods = {}, properties = {}}
+local methods <const> = fit.methods
+
+if core.clock then progress.set_clock(core.clock) end
+
+-- ------------------------------------------------ compile
+
+local compile_rows <const> = {
+  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", "any", optional = true}, {"metrics", "any", optional = true},
+  {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
+  {"steps_per_execution", "integer", 1, check = function(n)
+    if n < 1 then return "must be positive, got " .. n end
+  end},
+}
+
+---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---@param ... any
+function methods:compile(...)
+  local a = args.check("compile", compile_rows, ...)
+  rawset(self, "optimizer", optimizers.get(a.optimizer))
+  rawset(self, "compiled", compiled.new(a))
+  rawset(self, "compile_arguments", a)
+  rawset(self, "run_eagerly", a.run_eagerly)
+  rawset(self, "steps_per_execution", a.steps_per_execution)
+  self:discard_programs()
+end
+
+---Programs are made anew at the next run.
+function methods:discard_programs()
+  rawset(self, "_programs", {})
+end
+
+function fit.properties.metrics(self)
+  local list = self.compiled and self.compiled:all() or {}
+  self:walk(function(layer)
+    for _, metric in ipairs(layer._metrics) do list[#list + 1] = metric end
+  end)
+  return list
+end
+
+function fit.properties.metrics_names(self)
+  local names = {}
+  for i, metric in ipairs(self.metrics) do names[i] = metric.name end
+  return names
+end
+
+---Sets all metrics back to their beginning.
+function methods:reset_metrics()
+  for _, metric in ipairs(self.metrics) do metric:reset_state() end
+end
+
+local function check_compiled(self, who)
+  if not self.compiled then
+    blame.error(string.format("%s: model '%s' must be compiled first: model:compile{optimizer =, loss =}", who, self.name),
+      "runtime")
+  end
+  if self.run_eagerly then
+    blame.error(string.format("%s: model '%s' was compiled with run_eagerly = true, which is not possible on IPUs", who,
+      self.name), "runtime")
+  end
+end
+
+-- ------------------------------------------------ programs
+
+-- KerasTensors like the first value of a dataset's elements.
+local function input_specs(dataset)
+  local specs = dataset.element_spec
+  if data.is_tuple(dataset.template) then specs = specs[1] end
+  local function convert(spec)
+    if spec.dtype and spec.shape then
+      local t = KerasTensor(spec.shape, spec.dtype)
+      if #spec.shape == 1 then t = KerasTensor({spec.shape[1], 1}, spec.dtype) end
+      return t
+    end
+    local out = {}
+    for _, key in ipairs(nest.keys(spec)) do out[key] = convert(spec[key]) end
+    return out
+  end
+  return convert(specs)
+end
+
+local function ensure_built(self, dataset)
+  local unbuilt = not self._graph and not rawget(self, "output_types")
+  if unbuilt then self:build_with(input_specs(dataset)) end
+end
+
+-- What a program depends on, as text.
+local function program_key(self, mode, dataset, count, outfeed)
+  local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-"}
+  for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
+  if mode == "train" then
+    parts[#parts + 1] = self.optimizer.version or 0
+    for _, v in ipairs(self.trainable_variables) do parts[#parts + 1] = tostring(core.variable_identity(v)) end
+  end
+  return table.concat(parts, ";")
+end
+
+local makers <const> = {train = steps.train_program, test = steps.test_program, predict = steps.predict_program}
+
+-- The program for a dataset, with its infeed at the dataset's beginning.
+local function program_for(self, mode, feed, count, wants_logs)
+  local dataset = feed.dataset
+  local depth = self._options.infeed.prefetch_depth
+  local key = program_key(self, mode, dataset, count, wants_logs)
+  local entry = self._programs[key]
+  if not entry then
+    local infeed = data.IPUInfeedQueue(dataset, {prefetch_depth = depth})
+    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    entry = {infeed = infeed, outfeed = outfeed, program = makers[mode](self, infeed, count, outfeed)}
+    self._programs[key] = entry
+  else
+    fit.rewind(entry)
+    if entry.infeed.dataset ~= dataset then
+      entry.infeed.queue:replace(dataset.handle, entry.infeed.prefetch_depth)
+      entry.infeed.dataset = dataset
+    end
+  end
+  return entry
+end
+
+---The next run begins with the dataset's first element.
+function fit.rewind(entry)
+  if entry.infeed.queue:state() then entry.infeed:deleter() end
+end
+
+-- ------------------------------------------------ logs
+
+local function as_table(logs)
+  local t = {}
+  for _, pair in ipairs(logs) do t[pair[1]] = pair[2] end
+  return t
+end
+
+local function is_cancelled(problem)
+  local last = blame.last
+  return last and last.code == "IPU_E_CANCELLED" and tostring(problem):find(last.message, 1, true) ~= nil
+end
+
+-- ------------------------------------------------ running
+
+-- Runs executions of an epoch. Options: entry, steps, per_execution, event prefix, callbacks, bar, updates.
+-- Returns the last logs, and whether it was interrupted.
+local function run_steps(self, o)
+  local logs = {}
+  local done = 0
+  local list, prefix = o.callbacks, o.prefix
+  while done < o.steps do
+    list["on_" .. prefix .. "_batch_begin"](list, done, {})
+    local ok, result, more = pcall(o.entry.program.run)
+    if not ok then
+      if is_cancelled(result) then return logs, true end
+      error(result, 0)
+    end
+    local first = done
+    done = done + o.per_execution
+    if o.take then o.take(result, more) else logs = result end
+    local named = o.take and {} or as_table(logs)
+    if o.bar then o.bar:update(done, o.take and {} or logs) end
+    fit.call_batch_end(self, o, first, done, named)
+    if self.stop_training and prefix == "train" then break end
+  end
+  return logs, false
+end
+
+-- Once for an execution; with asynchronous callbacks once for each step, with that step's values.
+function fit.call_batch_end(self, o, first, done, named)
+  local list, event = o.callbacks, "on_" .. o.prefix .. "_batch_end"
+  local function info(from, to)
+    return {step_first = from, step_last = to, samples = (to - from + 1) * o.batch_size * o.replicas,
+      updates = o.accumulation and self.optimizer.iterations:item() or nil}
+  end
+  local outfeed = o.entry.outfeed
+  if not outfeed then
+    if list:listens(event) then list[event](list, done - 1, named, info(first, done - 1)) end
+    return
+  end
+  local metrics = self.metrics
+  local columns = outfeed:dequeue()
+  local rows = columns.m1 and columns.m1.shape[1] or 0
+  local stride = (done - first) // math.max(rows, 1)
+  for row = 1, rows do
+    local logs = {}
+    for i, metric in ipairs(metrics) do logs[metric.name] = compiled.read(columns["m" .. i][row]) end
+    local step = first + row * stride - 1
+    list[event](list, step, logs, info(step - stride + 1, step))
+  end
+end
+
+local function replicas_of(_) return 1 end
+
+local function new_bar(verbose, target, epoch, epochs)
+  if progress.verbosity(verbose) == 0 then return nil end
+  return progress.new{target = target, verbose = verbose, epoch = epoch, epochs = epochs}
+end
+
+local function write_line(text)
+  local settings = progress.settings()
+  if text and settings.mode ~= "off" and settings.mode ~= "json" then io.stderr:write(text, "\n") end
+end
+
+-- ------------------------------------------------ fit
+
+local function whole(name, least)
+  return {name, "integer", optional = true, check = function(n)
+    if n < least then return string.format("must be at least %d, got %d", least, n) end
+  end}
+end
+
+local fit_rows <const> = {
+  {"x", "any", optional = true}, {"y", "any", optional = true}, whole("batch_size", 1), {"epochs", "integer", 1},
+  {"verbose", {"integer", "string"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
+  {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
+  {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, whole("steps_per_epoch", 1),
+  whole("validation_steps", 1), whole("validation_batch_size", 1), {"validation_freq", {"integer", "list"}, 1},
+  {"prefetch_depth", "integer", optional = true},
+}
+
+-- Takes the validation share off tensors.
+local function split_validation(a)
+  if a.validation_split == 0 then return end
+  if a.validation_split < 0 or a.validation_split >= 1 then
+    blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
+  end
+  if feeding.is_dataset(a.x) then blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value") end
+  if a.validation_data then return end
+  local x, y, w = feeding.as_tensors(a.x, "fit"), feeding.as_tensors(a.y, "fit"), feeding.as_tensors(a.sample_weight, "fit")
+  local length = feeding.length_of({x, y, w}, "fit")
+  local kept, held = {}, {}
+  kept[1], held[1] = feeding.split(x, length, a.validation_split)
+  kept[2], held[2] = feeding.split(y, length, a.validation_split)
+  kept[3], held[3] = feeding.split(w, length, a.validation_split)
+  a.x, a.y, a.sample_weight = kept[1], kept[2], kept[3]
+  a.validation_data = held
+end
+
+local function validation_due(freq, epoch)
+  if type(freq) == "table" then
+    for _, each in ipairs(freq) do
+      if each == epoch + 1 then return true end
+    end
+    return false
+  end
+  return (epoch + 1) % freq == 0
+end
+
+local function validation_arguments(a)
+  local v = a.validation_data
+  local o = {steps = a.validation_steps, verbose = 0, return_dict = true}
+  if feeding.is_dataset(v) then o.x = v
+  else
+    if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
+    o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
+    o.batch_size = a.validation_batch_size or a.batch_size
+  end
+  return o
+end
+
+local function check_accumulation(self, per_execution, accumulation)
+  if per_execution % accumulation ~= 0 then
+    blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient accumulation steps, %d (model '%s')",
+      per_execution, accumulation, self.name), "runtime")
+  end
+end
+
+local function check_enough(feed, o)
+  if feed.batches < 0 or o.recreates then return end
+  local needed = o.epochs * o.steps * o.replicas
+  if needed > feed.batches then
+    blame.error(string.format("fit: %d epochs of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run fewer steps",
+      o.epochs, o.steps, needed, feed.batches), "value")
+  end
+end
+
+local hinted = setmetatable({}, {__mode = "k"})
+
+local function say_steps(self, feed, o, verbose)
+  if o.per_execution == 1 and not hinted[self] and o.steps > 1 then
+    hinted[self] = true
+    log.info("fit: steps_per_execution is 1: each step is an execution of its own; a larger divisor of %d is faster", o.steps)
+  end
+  log.info("fit: training is %s over %d batch%s on %d replica%s; the effective batch size is %d",
+    o.accumulation > 1 and "accumulated" or "not accumulated", o.accumulation, o.accumulation == 1 and "" or "es", o.replicas,
+    o.replicas == 1 and "" or "s", feed.batch_size * o.accumulation * o.replicas)
+  log.info("fit: there are %d weight updates in each execution and %d in each epoch", o.per_execution // o.accumulation,
+    o.steps // o.accumulation)
+  if progress.verbosity(verbose) > 0 then
+    write_line(progress.step_sentence(feed.batch_size, o.replicas, o.accumulation))
+  end
+end
+
+local function check_devices(self)
+  local shards = pipelining.shards(self)
+  if shards == 1 then return end
+  local available = ipu.get_num_of_ipus_in_device("/device:IPU:0")
+  if available % shards ~= 0 or available < shards then
+    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name,
+      available, available == 1 and "" or "s", shards), "value")
+  end
+end
+
+-- One epoch; returns its logs in order, and whether it was interrupted.
+local function run_epoch(self, o, epoch, a)
+  self:reset_metrics()
+  o.callbacks:on_epoch_begin(epoch, {})
+  write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
+  local bar = new_bar(a.verbose, o.steps, epoch + 1, a.epochs)
+  if o.recreates and o.started then fit.rewind(o.entry) end
+  o.started = true
+  local last
+  o.bar = bar and {update = function(_, done, values)
+    last = values
+    if done < o.steps then bar:update(done, values) end
+  end}
+  local logs, interrupted = run_steps(self, o)
+  local named = as_table(logs)
+  if not interrupted and a.validation_data and validation_due(a.validation_freq, epoch) then
+    for name, value in pairs(self:evaluate(validation_arguments(a))) do named["val_" .. name] = value end
+  end
+  if bar then
+    local values = table.move(last or {}, 1, #(last or {}), 1, {})
+    for _, name in ipairs(nest.keys(named)) do
+      if name:sub(1, 4) == "val_" then values[#values + 1] = {name, named[name]} end
+    end
+    if interrupted or self.stop_training and #values == 0 then bar:finish(values) else bar:update(o.steps, values, true) end
+  end
+  return named, interrupted
+end
+
+---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
+---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
+---validation_batch_size, validation_freq. Returns a History.
+---@param ... any
+---@return History
+function methods:fit(...)
+  local a = args.check("fit", fit_rows, ...)
+  check_compiled(self, "fit")
+  if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
+  split_validation(a)
+  local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+    shuffle = a.shuffle, class_weight = a.class_weight})
+  check_devices(self)
+  local replicas = replicas_of(self)
+  local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
+    steps_per_execution = self.steps_per_execution, replicas = replicas})
+  local accumulation = pipelining.accumulation(self)
+  check_accumulation(self, per_execution, accumulation)
+  local o = {
+    steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
+    accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
+    recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+  }
+  check_enough(feed, o)
+  ensure_built(self, feed.dataset)
+  local params = {verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = count}
+  o.callbacks = callbacks.CallbackList(a.callbacks, self, params)
+  local history = callbacks.History()
+  o.callbacks:add(history, self, params)
+  self.history = history
+  local wants_logs = self._options.asynchronous and o.callbacks:listens("on_train_batch_end")
+  o.entry = program_for(self, "train", feed, per_execution, wants_logs)
+  say_steps(self, feed, o, a.verbose)
+  self.stop_training = false
+  o.callbacks:on_train_begin({})
+  local logs, interrupted = {}, false
+  for epoch = a.initial_epoch, a.epochs - 1 do
+    logs, interrupted = run_epoch(self, o, epoch, a)
+    o.callbacks:on_epoch_end(epoch, logs)
+    if self.stop_training or interrupted then break end
+  end
+  if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
+  fit.rewind(o.entry)
+  if self.optimizer.finalize_variable_values then self.optimizer:finalize_variable_values(self.trainable_variables) end
+  o.callbacks:on_train_end(logs)
+  return history
+end
+
+-- ------------------------------------------------ evaluate
+
+local evaluate_rows <const> = {
+  {"x", "any", optional = true}, {"y", "any", optional = true}, whole("batch_size", 1), {"verbose", {"integer", "string"}, 1},
+  {"sample_weight", "any", optional = true}, whole("steps", 1), {"callbacks", "table", optional = true},
+  {"return_dict", "boolean", false},
+}
+
+local function results_of(logs, return_dict)
+  if return_dict then return as_table(logs) end
+  if #logs == 1 then return logs[1][2] end
+  local list = {}
+  for i, pair in ipairs(logs) do list[i] = pair[2] end
+  return list
+end
+
+-- What is common to evaluate and predict.
+local function begin(self, who, prefix, mode, a, take)
+  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+  check_devices(self)
+  local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
+    steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
+  ensure_built(self, feed.dataset)
+  local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
+    replicas = replicas_of(self), take = take}
+  o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
+  local wants_logs = mode == "test" and self._options.asynchronous and o.callbacks:listens("on_test_batch_end")
+  o.entry = program_for(self, mode, feed, per_execution, wants_logs)
+  o.bar = new_bar(a.verbose, count)
+  return o
+end
+
+---Loss and metrics of data: a number, a list, or with return_dict a table by name.
+---@param ... any x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict
+---@return any
+function methods:evaluate(...)
+  local a = args.check("evaluate", evaluate_rows, ...)
+  check_compiled(self, "evaluate")
+  local o = begin(self, "evaluate", "test", "test", a)
+  self:reset_metrics()
+  o.callbacks:on_test_begin({})
+  local logs = run_steps(self, o)
+  fit.rewind(o.entry)
+  o.callbacks:on_test_end(as_table(logs))
+  return results_of(logs, a.return_dict)
+end
+
+-- ------------------------------------------------ predict
+
+local predict_rows <const> = {
+  {"x", "any", optional = true}, whole("batch_size", 1), {"verbose", {"integer", "string"}, 0}, whole("steps", 1),
+  {"callbacks", "table", optional = true},
+}
+
+-- Labels of a dataset play no part in predicting.
+local function only_inputs(x)
+  if not feeding.is_dataset(x) or not data.is_tuple(x.template) or #x.template.items == 1 then return x end
+  return x:map(function(first) return first end)
+end
+
+local function join(parts)
+  if #parts == 1 then return parts[1] end
+  local joined = {}
+  for i = 1, #parts[1] do
+    local list = {}
+    for k, part in ipairs(parts) do list[k] = part[i] end
+    while #list > 1 do -- concat takes a bounded number of tensors
+      local shorter = {}
+      for at = 1, #list, 32 do
+        local chunk = table.move(list, at, math.min(at + 31, #list), 1, {})
+        shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = 0})
+      end
+      list = shorter
+    end
+    joined[i] = list[1]
+  end
+  return joined
+end
+
+---The outputs for data, in its order: a tensor, or a structure of them.
+---@param ... any x, batch_size, verbose, steps, callbacks
+---@return any
+function methods:predict(...)
+  local a = args.check("predict", predict_rows, ...)
+  if self.run_eagerly then check_compiled(self, "predict") end
+  a.x = only_inputs(a.x)
+  local parts, form = {}, nil
+  local o = begin(self, "predict", "predict", "predict", a, function(outputs, structure_of_outputs)
+    parts[#parts + 1], form = outputs, structure_of_outputs
+  end)
+  o.callbacks:on_predict_begin({})
+  run_steps(self, o)
+  fit.rewind(o.entry)
+  o.callbacks:on_predict_end({})
+  local joined = join(parts)
+  return nest.pack(form, joined)
+end
+
+-- ------------------------------------------------ one batch
+
+local batch_rows <const> = {
+  {"x", "any"}, {"y", "any", optional = true}, {"sample_weight", "any", optional = true},
+  {"class_weight", "table", optional = true}, {"reset_metrics", "boolean", true}, {"return_dict", "boolean", false},
+}
+
+local function batch_function(self, mode)
+  local key = "batch;" .. mode .. ";" .. tostring(self.optimizer.version or 0)
+  for _, v in ipairs(self.trainable_variables) do key = key .. ";" .. tostring(core.variable_identity(v)) end
+  local f = self._programs[key]
+  if not f then
+    f = ipu.func(function(x, y, w)
+      local logs
+      if mode == "train" then logs = self:train_step(x, y, w) else logs = self:test_step(x, y, w) end
+      return logs
+    end, {name = self.name .. "." .. mode .. "_on_batch"})
+    self._programs[key] = f
+  end
+  return f
+end
+
+local function logs_in_order(self, logs)
+  local list, seen = {}, {}
+  for _, name in ipairs(self.metrics_names) do
+    if logs[name] ~= nil then
+      list[#list + 1] = {name, compiled.read(logs[name])}
+      seen[name] = true
+    end
+  end
+  for _, name in ipairs(nest.keys(logs)) do
+    if not seen[name] then list[#list + 1] = {name, compiled.read(logs[name])} end
+  end
+  return list
+end
+
+local function on_batch(self, who, mode, ...)
+  local a = args.check(who, batch_rows, ...)
+  check_compiled(self, who)
+  local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who), feeding.as_tensors(a.sample_weight, who)
+  if a.class_weight then
+    local feed = feeding.open(who, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,
+      batch_size = feeding.length_of(x, who)})
+    for _, _, weight in feed.dataset:iter() do w = weight end
+  end
+  if not self._graph and not rawget(self, "output_types") then
+    self:build_with(nest.map(function(t) return KerasTensor(#t.shape == 1 and {t.shape[1], 1} or t.shape, t.dtype) end, x))
+  end
+  if a.reset_metrics then self:reset_metrics() end
+  local logs = batch_function(self, mode)(x, y, w)
+  return results_of(logs_in_order(self, logs), a.return_dict)
+end
+
+---One weight update on one batch; loss and metrics of it.
+---@param ... any x, y, sample_weight, class_weight, reset_metrics, return_dict
+function methods:train_on_batch(...) return on_batch(self, "train_on_batch", "train", ...) end
+
+---Loss and metrics of one batch.
+---@param ... any
+function methods:test_on_batch(...) return on_batch(self, "test_on_batch", "test", ...) end
+
+---The outputs for one batch.
+---@param x any
+---@return any
+function methods:predict_on_batch(x)
+  x = feeding.as_tensors(x, "predict_on_batch")
+  local f = self._programs.predict_on_batch
+  if not f then
+    f = ipu.func(function(given) return self:predict_step(given) end, {name = self.name .. ".predict_on_batch"})
+    self._programs.predict_on_batch = f
+    if not self._graph and not rawget(self, "output_types") then
+      self:build_with(nest.map(function(t) return KerasTensor(#t.shape == 1 and {t.shape[1], 1} or t.shape, t.dtype) end, x))
+    end
+  end
+  return f(x)
+end
+
+-- ------------------------------------------------ steps, for models that define their own
+
+local function results(self)
+  local logs = {}
+  for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+  return logs
+end
+
+---One training step in a traced function. Models may define their own; it returns a table of logs.
+function methods:train_step(x, y, sample_weight)
+  steps.train(self, x, y, sample_weight)
+  return results(self)
+end
+
+---One test step in a traced function.
+function methods:test_step(x, y, sample_weight)
+  steps.test(self, x, y, sample_weight)
+  return results(self)
+end
+
+---The prediction of a batch in a traced function.
+function methods:predict_step(x)
+  return self(steps.expand(x), {training = false})
+end
+
+---Loss of a batch by what compile was given, for own train_steps; updates the running means.
+function methods:compute_loss(x, y, y_pred, sample_weight)
+  return steps.loss(self, x, y, y_pred, sample_weight)
+end
+
+
+return fit

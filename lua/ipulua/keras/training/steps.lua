@@ -1,0 +1,272 @@
+-- Training, test and prediction steps as programs: loops over an infeed in which nothing of Lua runs.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local compiled = require "ipulua.keras.training.compiled"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local nest = require "ipulua.keras.nest"
+local pipelining = require "ipulua.keras.pipelining"
+local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
+
+local steps = {}
+
+-- ------------------------------------------------ one step
+
+-- A list of labels or weights, one for each output.
+local function by_output(given, outputs)
+  if given == nil then return {} end
+  if args.is_plain(given) then
+    local list = {}
+    if #given > 0 then return table.move(given, 1, #given, 1, list) end
+    for i, name in ipairs(outputs.names) do list[i] = given[name] or given[outputs.keys[i]] end
+    return list
+  end
+  return {given}
+end
+
+-- Vectors get a last axis of 1, as in Keras' steps.
+local function expand(value)
+  return nest.map(function(t)
+    if (core.is_tensor(t) or core.is_variable(t)) and #t.shape == 1 then return ipu.expand_dims(t, -1) end
+    return t
+  end, value)
+end
+steps.expand = expand
+
+---Names of a model's outputs, and their keys where the outputs are a table with names.
+---@param model Model
+---@param y_pred any
+---@return {names: string[], keys: any[]}
+function steps.outputs(model, y_pred)
+  local names, keys = {}, {}
+  local leaves = nest.flatten(y_pred)
+  if args.is_plain(y_pred) and #y_pred == 0 then keys = nest.keys(y_pred) end
+  local graph = model._graph
+  local seen = {}
+  for i = 1, #leaves do
+    local name = graph and graph.outputs[i] and graph.outputs[i].layer.name or keys[i] or "output_" .. i
+    local count = seen[name]
+    seen[name] = (count or 0) + 1
+    names[i] = count and name .. "_" .. count or name
+  end
+  return {names = names, keys = keys}
+end
+
+---The loss of a batch, with running means updated; nil when there is nothing to lose.
+function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
+  local c = model.compiled
+  local outputs = steps.outputs(model, y_pred)
+  local labels, predictions = by_output(y, outputs), nest.flatten(y_pred)
+  c:build(outputs, labels, predictions)
+  local weights = by_output(weight, outputs)
+  local total = c:loss(labels, predictions, weights, model.losses)
+  c:update_metrics(labels, predictions, weights)
+  return total
+end
+
+local function require_loss(total)
+  if total then return total end
+  blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
+end
+
+-- The gradients of a batch's loss.
+local function gradients_of(model, x, y, weight)
+  local y_pred = model(x, {training = true})
+  local total = require_loss(steps.loss(model, x, y, y_pred, weight))
+  local list = model.trainable_variables
+  local optimizer = model.optimizer
+  if optimizer.scale_loss then total = optimizer:scale_loss(total) end
+  return ipu.gradients(total, list), list
+end
+
+---One weight update on one batch, in a traced function.
+function steps.train(model, x, y, weight)
+  local grads, list = gradients_of(model, expand(x), expand(y), expand(weight))
+  model.optimizer:apply_gradients(grads, list)
+end
+
+---One batch of a test, in a traced function.
+function steps.test(model, x, y, weight)
+  x, y, weight = expand(x), expand(y), expand(weight)
+  steps.loss(model, x, y, model(x, {training = false}), weight)
+end
+
+-- ------------------------------------------------ accumulation
+
+-- count batches, then one update. Gradients are carried through an inner loop.
+local function accumulate(model, infeed, count, method, dtype)
+  local list = model.trainable_variables
+  local zeros = {}
+  for i, v in ipairs(list) do
+    local wide = type(dtype) == "function" and dtype(v) or dtype or v.dtype
+    zeros[i] = core.full(v.shape, 0, wide)
+  end
+  local reached = {}
+  local sums = table.pack(ipu.loops.repeat_n(count, function(...)
+    local carried = table.pack(...)
+    local x, y, weight = table.unpack(carried, #list + 1, carried.n)
+    local grads = gradients_of(model, expand(x), expand(y), expand(weight))
+    local new = {}
+    for i = 1, #list do
+      local g = grads[i]
+      reached[i] = g ~= nil
+      new[i] = g and carried[i] + ipu.cast(g, zeros[i].dtype) or carried[i]
+    end
+    return table.unpack(new, 1, #list)
+  end, zeros, infeed))
+  local grads = {}
+  for i = 1, #list do
+    local g = sums[i]
+    if reached[i] then grads[i] = method == "SUM" and g or g / count end
+  end
+  model.optimizer:apply_gradients(grads, list)
+end
+
+-- ------------------------------------------------ programs
+
+local function is_custom(model, name)
+  local base = require "ipulua.keras.model".Model
+  return model[name] ~= base[name]
+end
+
+-- Logs of an own train_step are kept in variables, for the last step's to be read.
+local function log_variables(holder, logs)
+  if not args.is_plain(logs) then
+    blame.error("train_step must return a table of logs, such as {loss = …}", "type")
+  end
+  for _, name in ipairs(nest.keys(logs)) do
+    local value = logs[name]
+    if type(value) == "number" then value = core.tensor(value) end
+    local v = holder[name]
+    if not v then
+      v = variables.declare("log/" .. name, value.dtype, value.shape, false)
+      core.set_variable(v, tracing.outside(core.full, value.shape, 0, value.dtype))
+      holder[name] = v
+      holder[#holder + 1] = name
+    end
+    v:assign(value)
+  end
+end
+
+local function metric_results(model)
+  local names, values = {}, {}
+  for i, metric in ipairs(model.metrics) do
+    names[i], values[i] = metric.name, metric:result()
+  end
+  return names, values
+end
+
+---@class StepProgram
+---@field run fun(): table logs, a list of {name, value}
+
+-- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
+local function make_program(model, kind, count, trace_steps)
+  local names
+  local holder = {}
+  local f = ipu.func(function()
+    trace_steps(holder)
+    local values
+    if #holder > 0 then
+      names, values = holder, {}
+      for i, name in ipairs(holder) do values[i] = holder[name]:read_value() end
+    else
+      names, values = metric_results(model)
+    end
+    return table.unpack(values)
+  end, {name = model.name .. "." .. kind})
+  return {
+    count = count,
+    run = function()
+      local results = table.pack(f())
+      local logs = {}
+      for i, name in ipairs(names) do logs[i] = {name, compiled.read(results[i])} end
+      return logs
+    end,
+  }
+end
+
+-- Values of each step, for callbacks that want them: an outfeed of all metrics.
+local function enqueue_logs(model, outfeed)
+  if not outfeed then return end
+  local element = {}
+  for i, metric in ipairs(model.metrics) do
+    local value = metric:result()
+    element["m" .. i] = value
+  end
+  outfeed:enqueue(element)
+end
+
+---The program of `count` training steps on an infeed.
+---@param model Model
+---@param infeed table
+---@param count integer
+---@param outfeed table? receives the logs of each step
+---@return StepProgram
+function steps.train_program(model, infeed, count, outfeed)
+  local accumulation, method, dtype = pipelining.accumulation(model)
+  local custom = is_custom(model, "train_step")
+  if custom and model:is_pipelined() then
+    blame.error(string.format("model '%s': its own train_step can't be pipelined", model.name), "runtime")
+  end
+  if custom and accumulation > 1 then
+    blame.error(string.format("model '%s': its own train_step can't accumulate gradients", model.name), "runtime")
+  end
+  return make_program(model, "train", count, function(holder)
+    if accumulation > 1 then
+      ipu.loops.repeat_n(count // accumulation, function()
+        accumulate(model, infeed, accumulation, method, dtype)
+        enqueue_logs(model, outfeed)
+      end)
+      return
+    end
+    ipu.loops.repeat_n(count, function(...)
+      if custom then log_variables(holder, model:train_step(...)) else steps.train(model, ...) end
+      enqueue_logs(model, outfeed)
+    end, {}, infeed)
+  end)
+end
+
+---The program of `count` test steps.
+---@return StepProgram
+function steps.test_program(model, infeed, count, outfeed)
+  local custom = is_custom(model, "test_step")
+  return make_program(model, "test", count, function(holder)
+    ipu.loops.repeat_n(count, function(...)
+      if custom then log_variables(holder, model:test_step(...)) else steps.test(model, ...) end
+      enqueue_logs(model, outfeed)
+    end, {}, infeed)
+  end)
+end
+
+---The program of `count` predictions; run() gives the outputs of all its steps, joined along the batch.
+---@return StepProgram
+function steps.predict_program(model, infeed, count)
+  local outfeed = ipu.IPUOutfeedQueue()
+  local structure
+  local custom = is_custom(model, "predict_step")
+  local f = ipu.func(function()
+    ipu.loops.repeat_n(count, function(x)
+      local y
+      if custom then y = model:predict_step(x) else y = model(expand(x), {training = false}) end
+      structure = y
+      outfeed:enqueue(nest.flatten(y))
+    end, {}, infeed)
+  end, {name = model.name .. ".predict"})
+  return {
+    count = count,
+    run = function()
+      f()
+      local joined = {}
+      for i, t in ipairs(outfeed:dequeue()) do
+        local shape = t.shape
+        local rest = table.move(shape, 3, #shape, 2, {shape[1] * shape[2]})
+        joined[i] = ipu.reshape(t, rest)
+      end
+      return joined, structure
+    end,
+  }
+end
+
+return steps

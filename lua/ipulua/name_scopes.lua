@@ -1,0 +1,34 @@
+-- Names inside ipu.name_scope: "outer/inner/name".
+
+local args = require "ipulua.args"
+local core = require "ipulua.core"
+local scope = require "ipulua.scope"
+
+local names = {}
+
+local prefix = ""
+
+---@param name string
+---@return string
+function names.qualified(name) return prefix .. name end
+
+local function enter(new)
+  local former = prefix
+  prefix = new
+  core.set_name_prefix(new)
+  return function()
+    prefix = former
+    core.set_name_prefix(former)
+  end
+end
+
+local spec <const> = {{"name", "string"}}
+
+---Names made inside begin with name.
+---@return Scope
+function names.name_scope(...)
+  local a = args.check("name_scope", spec, ...)
+  return scope.new("name_scope(" .. a.name .. ")", enter(prefix .. a.name .. "/"))
+end
+
+return names

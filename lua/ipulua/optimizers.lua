@@ -1,0 +1,250 @@
+-- ipu.optimizers: wrappers around the optimizers of ipu.train.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local enum = require "ipulua.enum"
+local enums = require "ipulua.enums"
+local loops = require "ipulua.loops"
+local operation = require "ipulua.operation"
+local tracing = require "ipulua.tracing"
+local train = require "ipulua.train"
+
+local optimizers = {}
+
+-- ------------------------------------------------ the base class
+
+---Hands everything on to the optimizer that it wraps.
+---@class IpuOptimizer: Optimizer
+local IpuOptimizer = train.Optimizer:extend("IpuOptimizer")
+optimizers.IpuOptimizer = IpuOptimizer
+
+local function check_wrapped(name, opt)
+  if train.is_optimizer(opt) then return end
+  blame.error(string.format("%s wraps an optimizer of ipu.train, got %s; Keras optimizers have wrappers of their own in "
+    .. "ipu.keras.optimizers", name, args.describe(opt)), "value")
+end
+
+function IpuOptimizer:init(opt, name)
+  local own = getmetatable(self).__name
+  check_wrapped(own, opt)
+  train.Optimizer.init(self, nil, name or own)
+  self.wrapped = opt
+end
+
+function IpuOptimizer:compute_gradients(...) return self.wrapped:compute_gradients(...) end
+function IpuOptimizer:apply_gradients(...) return self.wrapped:apply_gradients(...) end
+
+-- The pairs of apply_gradients' arguments, in either form, and the rest.
+local function read_pairs(self, ...)
+  local a = train.read_apply_arguments(self, ...)
+  local given = a.grads_and_vars
+  if a.variables then
+    given = {}
+    for i, v in ipairs(a.variables) do given[i] = {a.grads_and_vars[i], v} end
+  end
+  return given, a.global_step
+end
+
+local wrapper_spec <const> = {{"opt", "any"}, {"name", "string", optional = true}}
+
+local function define(name, base)
+  local Class = (base or IpuOptimizer):extend(name)
+  optimizers[name] = Class
+  return Class
+end
+
+-- ------------------------------------------------ replicas and shards
+
+local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
+
+function CrossReplicaOptimizer:init(...)
+  local a = args.check("CrossReplicaOptimizer", wrapper_spec, ...)
+  IpuOptimizer.init(self, a.opt, a.name)
+end
+
+-- The mean over the replicas; of one replica the value itself.
+local function mean_over_replicas(g)
+  local mean = core.ops.cross_replica_mean
+  return mean and mean(g) or g
+end
+
+function CrossReplicaOptimizer:apply_gradients(...)
+  local given, step = read_pairs(self, ...)
+  local means = {}
+  for i, pair in ipairs(given) do means[i] = {pair[1] and mean_over_replicas(pair[1]), pair[2]} end
+  return self.wrapped:apply_gradients(means, {global_step = step})
+end
+
+local ShardedOptimizer = define("ShardedOptimizer")
+
+---Gradients stand on the shards of the ops that they are of, with or without this wrapper.
+function ShardedOptimizer:init(...)
+  local a = args.check("ShardedOptimizer", wrapper_spec, ...)
+  IpuOptimizer.init(self, a.opt, a.name)
+end
+
+-- ------------------------------------------------ a function over the gradients
+
+local MapGradientOptimizer = define("MapGradientOptimizer")
+
+local map_spec <const> = {
+  {"wrapped_optimizer", "any"}, {"gradient_mapping_function", "callable"}, {"name", "string", optional = true},
+}
+
+function MapGradientOptimizer:init(...)
+  local a = args.check("MapGradientOptimizer", map_spec, ...)
+  IpuOptimizer.init(self, a.wrapped_optimizer, a.name)
+  self.map = a.gradient_mapping_function
+end
+
+function MapGradientOptimizer:compute_gradients(...)
+  local given = self.wrapped:compute_gradients(...)
+  for _, pair in ipairs(given) do
+    if pair[1] then pair[1] = self.map(pair[1], pair[2]) end
+  end
+  return given
+end
+
+-- ------------------------------------------------ accumulation
+
+---The member of GradientAccumulationReductionMethod that value spells, in any letter case.
+---@return string
+function optimizers.parse_reduction(who, value)
+  local methods = enums.GradientAccumulationReductionMethod
+  local found = enum.find(methods, value)
+  if found then return found end
+  blame.error(string.format("%s: 'reduction_method': %s", who, enum.refusal(methods, value)), "value")
+end
+
+local accumulation_spec <const> = {
+  {"opt", "any"}, {"num_mini_batches", "integer"}, {"offload_weight_update_variables", "boolean", optional = true},
+  {"replicated_optimizer_state_sharding", "boolean", false}, {"dtype", {"dtype", "function"}, optional = true},
+  {"reduction_method", "any", "SUM"}, {"name", "string", optional = true},
+}
+
+local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
+
+local function check_count(name, count)
+  if count < 1 then
+    blame.error(string.format("%s: 'num_mini_batches' must be a positive number, got %d", name, count), "value")
+  end
+end
+
+function GradientAccumulationOptimizerV2:init(...)
+  local name = getmetatable(self).__name
+  local a = args.check(name, accumulation_spec, ...)
+  check_count(name, a.num_mini_batches)
+  if a.replicated_optimizer_state_sharding and not a.offload_weight_update_variables then
+    blame.error(name .. ": 'replicated_optimizer_state_sharding' needs 'offload_weight_update_variables'", "value")
+  end
+  IpuOptimizer.init(self, a.opt, a.name)
+  self.count = a.num_mini_batches
+  self.reduction = optimizers.parse_reduction(name, a.reduction_method)
+  self.dtype = a.dtype
+  self.verify_usage = true
+end
+
+-- Updates happen every count-th iteration, so the loop must end with one.
+local function check_loop(self)
+  local loop = loops.innermost()
+  if not loop or loop.kind ~= "repeat" then
+    blame.error(string.format("%s accumulates over the iterations of a training loop: call it in the body of ipu.loops.repeat_n "
+      .. "or ipu.range", self.name), "failed_precondition")
+  end
+  if loop.count and loop.count % self.count ~= 0 then
+    blame.error(string.format("%s accumulates over %d mini-batches, but the loop has %d iterations; the iterations must be a "
+      .. "multiple of the mini-batches", self.name, self.count, loop.count), "failed_precondition")
+  end
+end
+
+function GradientAccumulationOptimizerV2:accumulator_dtype(v)
+  local dtype = self.dtype
+  if type(dtype) == "function" then dtype = dtype(v) end
+  return dtype or v.dtype
+end
+
+-- The gradient's share of the accumulator; n: how many mini-batches are in it already.
+local function accumulate(self, accumulator, g, n)
+  local dtype = accumulator.dtype
+  if self.reduction == "MEAN" then g = g * (1 / self.count) end -- scaled before it is added: no overflow
+  if g.dtype ~= dtype then g = g:cast(dtype) end
+  if self.reduction ~= "RUNNING_MEAN" then return accumulator:assign(core.ops.accumulate and
+    core.ops.accumulate(accumulator, g) or accumulator + g) end
+  local before = n:cast(dtype)
+  local after = before + 1
+  return accumulator:assign(accumulator * (before / after) + g / after)
+end
+
+local function update(self, given, step)
+  local counter = self:scalar("counter", 0, "int32")
+  local n = counter:read_value()
+  local accumulated = {}
+  for _, pair in ipairs(given) do
+    local g, v = pair[1], pair[2]
+    if g then
+      local accumulator = self:slot(v, "accumulator", 0, self:accumulator_dtype(v))
+      accumulate(self, accumulator, g, n)
+      accumulated[#accumulated + 1] = {accumulator, v}
+    end
+  end
+  counter:assign_add(1)
+  loops.cond(core.ops.equal(counter, self.count), function()
+    local sums = {}
+    for i, pair in ipairs(accumulated) do sums[i] = {pair[1]:read_value(), pair[2]} end
+    self.wrapped:apply_gradients(sums, {global_step = step})
+    for _, pair in ipairs(accumulated) do
+      pair[1]:assign(tracing.outside(core.full, pair[1].shape, 0, pair[1].dtype))
+    end
+    counter:assign(0)
+  end, function() end)
+  return operation.new(self.name)
+end
+
+function GradientAccumulationOptimizerV2:apply_gradients(...)
+  local given, step = read_pairs(self, ...)
+  if self.count == 1 then return self.wrapped:apply_gradients(given, {global_step = step}) end
+  if self.verify_usage then check_loop(self) end
+  return update(self, given, step)
+end
+
+local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2", GradientAccumulationOptimizerV2)
+
+function CrossReplicaV2:init(...)
+  GradientAccumulationOptimizerV2.init(self, ...)
+  self.wrapped = CrossReplicaOptimizer(self.wrapped)
+end
+
+-- The first version: sums, and rules that are linear in the gradient.
+local first_spec <const> = {
+  {"opt", "any"}, {"num_mini_batches", "integer"}, {"verify_usage", "boolean", true}, {"name", "string", optional = true},
+}
+
+local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
+
+local function innermost_optimizer(opt)
+  while opt.wrapped do opt = opt.wrapped end
+  return opt
+end
+
+function GradientAccumulationOptimizer:init(...)
+  local name = getmetatable(self).__name
+  local a = args.check(name, first_spec, ...)
+  check_count(name, a.num_mini_batches)
+  IpuOptimizer.init(self, a.opt, a.name)
+  local inner = innermost_optimizer(a.opt)
+  if not (inner:is_a(train.GradientDescentOptimizer) or inner:is_a(train.MomentumOptimizer)) then
+    blame.error(string.format("%s works with GradientDescentOptimizer and MomentumOptimizer, got %s; "
+      .. "GradientAccumulationOptimizerV2 takes any", name, inner.name), "value")
+  end
+  self.count, self.reduction, self.verify_usage = a.num_mini_batches, "SUM", a.verify_usage
+end
+
+local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+
+function CrossReplicaV1:init(...)
+  GradientAccumulationOptimizer.init(self, ...)
+  self.wrapped = CrossReplicaOptimizer(self.wrapped)
+end
+
+return optimizers

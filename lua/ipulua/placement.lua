@@ -1,0 +1,157 @@
+-- Where new nodes go: the device, shard and numerics of the scopes that are open.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local scope = require "ipulua.scope"
+local tracing = require "ipulua.tracing"
+
+local placement = {}
+
+local host <const> = -1 -- what the core calls the CPU
+
+local state = {device = nil, outside = false} -- device: ordinal, host, or nil where no scope says
+
+---The IPU's ordinal, or -1 for the CPU; nil outside of all scopes.
+---@return integer?
+function placement.device() return state.device end
+
+---@return boolean
+function placement.on_host() return state.device == host end
+
+---The ordinal that a program begun here runs on.
+---@return integer
+function placement.ordinal()
+  if state.device and state.device ~= host then return state.device end
+  return 0
+end
+
+-- "/device:IPU:0", "IPU:0", "/device:CPU:0", "cpu:0", "cpu"
+local function parse(name)
+  local plain = name:lower():gsub("^/", ""):gsub("^device:", "")
+  local kind, number = plain:match("^(%a+):?(%d*)$")
+  if kind == "cpu" then return host end
+  if kind == "ipu" then return math.tointeger(tonumber(number)) or 0 end
+  return nil
+end
+
+local function set(field, value)
+  local former = core.set_placement(field, value)
+  return function() core.set_placement(field, former) end
+end
+
+---Enters a device; the function returned leaves it again.
+function placement.enter_device(who, name)
+  local ordinal = parse(name)
+  if not ordinal then
+    blame.error(string.format("%s: '%s' is no device; a device is written /device:IPU:0 or cpu", who, name), "value")
+  end
+  local former, undo = state.device, set("device", ordinal)
+  state.device = ordinal
+  return function()
+    state.device = former
+    undo()
+  end
+end
+
+local device_spec <const> = {{"device", "string"}}
+
+---Ops inside go to the device.
+function placement.device_scope(...)
+  local a = args.check("device", device_spec, ...)
+  return scope.new("device(" .. a.device .. ")", placement.enter_device("device", a.device))
+end
+
+---The same, for IPUs.
+function placement.ipu_scope(...)
+  local a = args.check("ipu_scope", device_spec, ...)
+  if parse(a.device) == host then
+    blame.error(string.format("ipu_scope: '%s' is not an IPU; use ipu.device for the CPU", a.device), "value")
+  end
+  return scope.new("ipu_scope(" .. a.device .. ")", placement.enter_device("ipu_scope", a.device))
+end
+
+local function check_shard(index)
+  if math.type(index) ~= "integer" then
+    blame.error("ipu_shard: 'index' must be an integer or a list of integers, got " .. args.describe(index), "type")
+  end
+  if index < 0 then blame.error("ipu_shard: 'index' must not be negative, got " .. index, "value") end
+  return index
+end
+
+---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
+function placement.ipu_shard(index)
+  local list = type(index) == "table" and index or {index}
+  for i = 1, math.max(#list, 1) do check_shard(list[i]) end
+  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", set("shard", list[1]))
+end
+
+local jit_spec <const> = {{"ipu_scope", "integer"}}
+
+---Kept because scripts say it: everything that is traced is compiled.
+function placement.ipu_jit_scope(...)
+  local a = args.check("ipu_jit_scope", jit_spec, ...)
+  return scope.new("ipu_jit_scope(" .. a.ipu_scope .. ")", function() end)
+end
+
+local outside_spec <const> = {{"name", "string", "outside"}}
+
+---Ops inside run on the host, in the middle of the program.
+function placement.outside_compilation_scope(...)
+  args.check("outside_compilation_scope", outside_spec, ...)
+  if not tracing.is_active() then
+    blame.error("outside_compilation_scope works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
+  end
+  if state.outside then blame.error("outside_compilation_scope can't be nested", "value") end
+  local undo = set("device", host)
+  state.outside = true
+  return scope.new("outside_compilation_scope()", function()
+    state.outside = false
+    undo()
+  end)
+end
+
+local rounding_spec <const> = {{"override", "boolean"}}
+
+---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+function placement.stochastic_rounding(...)
+  local a = args.check("stochastic_rounding", rounding_spec, ...)
+  return scope.new("stochastic_rounding(" .. tostring(a.override) .. ")", set("stochastic_rounding", a.override and 1 or 0))
+end
+
+local partials_spec <const> = {{"override_type", "dtype"}}
+
+---What matrix products and convolutions inside add up in.
+function placement.partials_type(...)
+  local a = args.check("partials_type", partials_spec, ...)
+  if a.override_type ~= "float16" and a.override_type ~= "float32" then
+    blame.error("partials_type must be float16 or float32, got " .. a.override_type, "value")
+  end
+  return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
+end
+
+local attributes = {} -- of the frontend_attribute scopes that are open
+
+local attribute_spec <const> = {
+  {"attribute_name", "string"}, {"attribute_value", "string"}, {"restore_to", "string", optional = true},
+}
+
+---Attaches a key to the ops inside.
+function placement.frontend_attribute(...)
+  local a = args.check("frontend_attribute", attribute_spec, ...)
+  local former = attributes[a.attribute_name]
+  attributes[a.attribute_name] = a.attribute_value
+  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()
+    attributes[a.attribute_name] = a.restore_to or former
+  end)
+end
+
+---The attributes of what is traced now.
+---@return table<string, string>
+function placement.frontend_attributes()
+  local copy = {}
+  for key, value in pairs(attributes) do copy[key] = value end
+  return copy
+end
+
+return placement

@@ -1,0 +1,160 @@
+-- Sessions compute values of the graph: what is fetched, with what it needs, becomes a program; the same fetches with feeds of
+-- the same shapes run it again.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local func = require "ipulua.func"
+local graph = require "ipulua.graph"
+local operation = require "ipulua.operation"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+---@class Session
+local Session = class.new("Session")
+
+local session_spec <const> = {{"target", "string", ""}, {"graph", "any", optional = true}, {"config", "any", optional = true}}
+
+function Session:init(...)
+  args.check("Session", session_spec, ...)
+  self.programs = {}
+  self.graph = graph.serial()
+  self.is_open = true
+end
+
+function Session:close()
+  self.is_open = false
+  self.programs = {}
+end
+
+function Session:__close() self:close() end
+
+-- ------------------------------------------------ feeds
+
+local function type_text(value) return structure.type_text(core.type_of(value)) end
+
+local function fits(declared, shape)
+  if #declared ~= #shape then return false end
+  for i, extent in ipairs(declared) do
+    if extent ~= -1 and extent ~= shape[i] then return false end
+  end
+  return true
+end
+
+local function fed_tensor(target, value)
+  local dtype, declared = core.type_of(target)
+  if core.is_variable(value) then value = core.variable_value(value) end
+  if core.is_tensor(value) then
+    if core.is_symbolic(value) then blame.error("sess:run: a fed value must be known, not symbolic", "type") end
+    local got = core.type_of(value)
+    if got ~= dtype then
+      blame.error(string.format("sess:run: %s is fed to a placeholder of %s; ipu.cast it", type_text(value), type_text(target)),
+        "value")
+    end
+  else
+    value = core.tensor(value, dtype)
+  end
+  local _, shape = core.type_of(value)
+  if not fits(declared, shape) then
+    blame.error(string.format("sess:run: %s is fed to a placeholder of %s", type_text(value), type_text(target)), "value")
+  end
+  return value
+end
+
+-- The fed values in a fixed order: keys, targets, types, tensors.
+local function read_feeds(feed_dict)
+  local by_key, keys = {}, {}
+  for target, value in pairs(feed_dict or {}) do
+    if not core.is_deferred(target) or core.is_variable(target) then
+      blame.error("sess:run: the keys of feed_dict are placeholders, got " .. args.describe(target), "type")
+    end
+    local key = core.graph_value_key(target)
+    by_key[key] = {target, fed_tensor(target, value)}
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  local feeds = {keys = {}, targets = {}, types = {}, tensors = {}}
+  for i, key in ipairs(keys) do
+    local target, tensor = table.unpack(by_key[key])
+    local dtype, shape = core.type_of(tensor)
+    feeds.targets[i], feeds.tensors[i], feeds.types[i] = target, tensor, {dtype, shape}
+    feeds.keys[i] = key .. ":" .. structure.type_text(dtype, shape)
+  end
+  return feeds
+end
+
+-- ------------------------------------------------ fetches
+
+local function is_fetch(x) return core.is_tensor(x) or core.is_variable(x) or operation.is(x) end
+
+local function check_fetches(template)
+  if template.items then
+    for _, item in ipairs(template.items) do check_fetches(item[2]) end
+  elseif not template.leaf then
+    blame.error("sess:run: a fetch must be a tensor, a variable, an operation, or a table of them, got "
+      .. args.describe(template.static), "type")
+  end
+end
+
+-- The symbolic values that have to be computed, and which of them each leaf is.
+local function wanted_values(leaves)
+  local wanted, position = {}, {}
+  local function want(value)
+    wanted[#wanted + 1] = value
+    return #wanted
+  end
+  for i, leaf in ipairs(leaves) do
+    if operation.is(leaf) then
+      for _, value in ipairs(leaf.values) do want(value) end
+    elseif core.is_tensor(leaf) and core.is_symbolic(leaf) then
+      if not core.is_deferred(leaf) then
+        blame.error("sess:run: a symbolic tensor of a traced function can't be fetched; return it from there", "value")
+      end
+      position[i] = want(leaf)
+    end
+  end
+  return wanted, position
+end
+
+function Session:program(wanted, feeds)
+  local keys = {}
+  for i, value in ipairs(wanted) do keys[i] = core.graph_value_key(value) end
+  local key = table.concat(keys, " ") .. "|" .. table.concat(feeds.keys, " ")
+  local entry = self.programs[key]
+  if entry and not entry.stale then return entry end
+  entry = func.register{
+    program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
+  }
+  self.programs[key] = entry
+  return entry
+end
+
+local run_spec <const> = {{"fetches", "any", whole = true}, {"feed_dict", "table", optional = true}}
+
+---The values of what is fetched, in its structure; operations run and have none.
+---@param ... any fetches, {feed_dict = {[placeholder] = value}}
+---@return any
+function Session:run(...)
+  local a = args.check("sess:run", run_spec, ...)
+  if not self.is_open then blame.error("sess:run: the session has been closed", "runtime") end
+  if tracing.is_active() then blame.error("sess:run can't be called inside a traced function", "runtime") end
+  if self.graph ~= graph.serial() then self.graph, self.programs = graph.serial(), {} end
+  local leaves, template = structure.flatten(a.fetches, is_fetch)
+  check_fetches(template)
+  for _, leaf in ipairs(leaves) do
+    if operation.is(leaf) and leaf.run then leaf.run() end
+  end
+  local wanted, position = wanted_values(leaves)
+  local feeds = read_feeds(a.feed_dict)
+  local outputs = #wanted > 0 and func.execute(self:program(wanted, feeds), feeds.tensors) or {}
+  local values = {}
+  for i, leaf in ipairs(leaves) do
+    if position[i] then values[i] = outputs[position[i]]
+    elseif core.is_variable(leaf) then values[i] = core.variable_value(leaf)
+    elseif core.is_tensor(leaf) then values[i] = leaf end
+  end
+  return structure.rebuild(template, values)
+end
+
+return {Session = Session}

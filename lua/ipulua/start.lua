@@ -1,0 +1,30 @@
+-- What the command line and the environment say, taken in once when the library loads. Options win over the environment.
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+
+local options = core.options()
+
+local function environment(name)
+  if options.noenv then return nil end
+  local value = os.getenv(name)
+  return value ~= "" and value or nil
+end
+
+local function number(name, least)
+  local text = environment(name)
+  if not text then return nil end
+  local n = math.tointeger(tonumber(text))
+  if not n or n < least then
+    blame.error(string.format("%s must be an integer of at least %d, got '%s'", name, least, text), "value")
+  end
+  return n
+end
+
+local threads = options.threads or number("IPULUA_THREADS", 1)
+if threads then core.set_threads(threads) end
+
+local seed = options.seed or number("IPULUA_SEED", 0)
+if seed then core.set_seed(seed) end
+
+return {options = options, environment = environment}

@@ -1,0 +1,307 @@
+-- ipu.train: optimizers as graphs use them, minimize(loss) and its two halves. They work wherever a loss is symbolic (a session's
+-- graph, a traced function, a loop), and apply_gradients also at once, on what a tape gave.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local graph = require "ipulua.graph"
+local operation = require "ipulua.operation"
+local structure = require "ipulua.structure"
+local tape = require "ipulua.tape"
+local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
+
+local train = {}
+
+-- ------------------------------------------------ the step counter
+
+local global_step
+
+graph.on_reset(function() global_step = nil end)
+
+---The counter of updates, made at the first call; it lives on the CPU.
+---@return userdata
+function train.get_or_create_global_step()
+  if not global_step then
+    global_step = variables.declare("global_step", "int64", {}, false)
+    variables.with_initial_value(global_step, function() return core.tensor(0, "int64") end)
+  end
+  return global_step
+end
+
+-- ------------------------------------------------ the base class
+
+---@class Optimizer
+local Optimizer = class.new("Optimizer")
+train.Optimizer = Optimizer
+
+local function is_rate(value)
+  local t = type(value)
+  if t == "number" or t == "function" or core.is_tensor(value) or core.is_variable(value) then return nil end
+  return "must be a number, a tensor or a function that gives one"
+end
+
+function Optimizer:init(learning_rate, name)
+  self.learning_rate = learning_rate
+  self.name = name or class.of(self).__name
+  self.slots = {} -- slot name → variable identity → variable
+end
+
+---A variable beside v: made with a value at the first call, the same one afterwards.
+---@param v userdata
+---@param slot string
+---@param value number? what all elements start from; 0 by default
+---@param dtype string? v's by default
+function Optimizer:slot(v, slot, value, dtype)
+  local of = self.slots[slot] or {}
+  self.slots[slot] = of
+  local key = core.variable_identity(v)
+  if not of[key] then
+    local name, shape, stored = v.name .. "/" .. self.name .. "/" .. slot, v.shape, dtype or v.dtype
+    of[key] = variables.declare(name, stored, shape, false)
+    variables.with_initial_value(of[key], function() return core.full(shape, value or 0, stored) end)
+  end
+  return of[key]
+end
+
+---A scalar of the optimizer itself.
+function Optimizer:scalar(slot, value, dtype)
+  local of = self.slots[slot]
+  if not of then
+    of = variables.declare(self.name .. "/" .. slot, dtype or "float32", {}, false)
+    variables.with_initial_value(of, function() return core.tensor(value, dtype or "float32") end)
+    self.slots[slot] = of
+  end
+  return of
+end
+
+---The learning rate as a number, or a tensor of a dtype.
+function Optimizer:rate(dtype)
+  local rate = self.learning_rate
+  if type(rate) == "function" then rate = rate() end
+  if core.is_variable(rate) then rate = rate:read_value() end
+  if core.is_tensor(rate) and rate.dtype ~= dtype then rate = rate:cast(dtype) end
+  return rate
+end
+
+-- Trainable variables that the loss can depend on.
+local function variables_read()
+  local read, list = core.trace_read_variables(), {}
+  for _, v in ipairs(variables.trainable_variables()) do
+    if read[core.variable_identity(v)] then list[#list + 1] = v end
+  end
+  return list
+end
+
+local compute_spec <const> = {
+  {"loss", "any"}, {"var_list", "list", optional = true}, {"grad_loss", "any", optional = true},
+}
+
+---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---@return table[]
+function Optimizer:compute_gradients(...)
+  local a = args.check(self.name .. ".compute_gradients", compute_spec, ...)
+  local loss = a.loss
+  if not core.is_tensor(loss) or not core.is_symbolic(loss) then
+    blame.error(self.name .. ".compute_gradients: the loss must be symbolic, made in a traced function or from placeholders; "
+      .. "outside, use ipu.GradientTape and apply_gradients, got " .. args.describe(loss), "value")
+  end
+  local list = a.var_list or variables_read()
+  local found = tape.gradients(loss, list, {grad_ys = a.grad_loss})
+  local given = {}
+  for i, v in ipairs(list) do given[i] = {found[i], v} end
+  return given
+end
+
+---Makes one update of one variable; subclasses define it. The result is what was assigned.
+function Optimizer:apply_gradient(_, v)
+  blame.error(self.name .. " defines neither apply_gradient nor apply_gradients, for the variable '" .. v.name .. "'",
+    "not_implemented")
+end
+
+---Called before and after the updates of all variables.
+function Optimizer:begin_update() end
+function Optimizer:end_update() end
+
+local function check_dtype(self, g, v)
+  local dtype = core.type_of(g)
+  if dtype == v.dtype then return end
+  blame.error(string.format("%s.apply_gradients: the gradient of '%s' is %s, but the variable is %s; cast it, as in "
+    .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end), or in an optimizer of your own "
+    .. "that overrides apply_gradients", self.name, v.name, dtype, v.dtype), "type")
+end
+
+-- Pairs without those that have no gradient; a list of tensors and a list of variables is accepted too.
+local function with_gradient(self, given, list)
+  local kept, count = {}, 0
+  if list then
+    local joined = {}
+    for i, v in ipairs(list) do joined[i] = {given[i], v} end
+    given = joined
+  end
+  for i = 1, #given do
+    local g, v = given[i][1], given[i][2]
+    if not core.is_variable(v) then
+      blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(v), "type")
+    end
+    count = count + 1
+    if g then kept[#kept + 1] = {g, v} end
+  end
+  if #kept == 0 then
+    blame.error(string.format("%s.apply_gradients: no gradient for any of %d variables: the loss depends on none of them",
+      self.name, count), "value")
+  end
+  return kept
+end
+
+-- Apply here: in the current trace, or at once.
+local function apply(self, kept, step)
+  local done = {}
+  for _, pair in ipairs(kept) do check_dtype(self, pair[1], pair[2]) end
+  self:begin_update()
+  for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
+  done[#done + 1] = self:end_update()
+  if step then done[#done + 1] = step:assign_add(1) end
+  return operation.group(self.name, done, function(x) return core.is_tensor(x) and core.is_deferred(x) end)
+end
+
+local apply_spec <const> = {
+  {"grads_and_vars", "list"}, {"variables", "list", optional = true}, {"global_step", "any", optional = true},
+  {"name", "string", optional = true},
+}
+
+---Updates the variables; in a session's graph the operation that does it.
+---@return Operation
+function Optimizer:apply_gradients(...)
+  local a = train.read_apply_arguments(self, ...)
+  local kept = with_gradient(self, a.grads_and_vars, a.variables)
+  local is_deferred = false
+  for _, pair in ipairs(kept) do is_deferred = is_deferred or core.is_deferred(pair[1]) end
+  if is_deferred and not tracing.is_active() then return tracing.in_graph(apply, self, kept, a.global_step) end
+  return apply(self, kept, a.global_step)
+end
+
+---The arguments of apply_gradients, for wrappers: {grads_and_vars, variables, global_step}.
+function train.read_apply_arguments(self, first, ...)
+  if structure.is_plain(first) and first.grads_and_vars then
+    return args.check(self.name .. ".apply_gradients", apply_spec, first, ...)
+  end
+  local second = ...
+  if structure.is_plain(second) and next(second) == nil then second = nil end
+  if structure.is_plain(second) and #second > 0 then
+    local options = select(2, ...) or {}
+    return {grads_and_vars = first, variables = second, global_step = options.global_step}
+  end
+  if second == nil then return {grads_and_vars = first} end
+  return args.check(self.name .. ".apply_gradients", apply_spec, first, nil, second)
+end
+
+local minimize_spec <const> = {
+  {"loss", "any"}, {"var_list", "list", optional = true}, {"global_step", "any", optional = true},
+  {"name", "string", optional = true},
+}
+
+---compute_gradients and apply_gradients in one.
+---@return Operation
+function Optimizer:minimize(...)
+  local a = args.check(self.name .. ".minimize", minimize_spec, ...)
+  local given = self:compute_gradients(a.loss, a.var_list and {var_list = a.var_list})
+  return self:apply_gradients(given, {global_step = a.global_step})
+end
+
+-- ------------------------------------------------ the rules
+
+local function define(name, spec, init, methods)
+  local Class = Optimizer:extend(name)
+  function Class:init(...)
+    local a = args.check(name, spec, ...)
+    Optimizer.init(self, a.learning_rate, a.name)
+    if init then init(self, a) end
+  end
+  for key, method in pairs(methods) do Class[key] = method end
+  train[name] = Class
+end
+
+local rate_row <const> = {"learning_rate", "any", check = is_rate}
+local name_row <const> = {"name", "string", optional = true}
+
+define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false}, name_row}, nil, {
+  apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
+})
+
+define("MomentumOptimizer", {
+  rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false}, name_row,
+}, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end, {
+  apply_gradient = function(self, g, v)
+    local sum = self:slot(v, "Momentum")
+    local new = sum:assign(sum * self.momentum + g)
+    if self.use_nesterov then new = g + new * self.momentum end
+    return v:assign_sub(new * self:rate(v.dtype)), new
+  end,
+})
+
+-- The powers of the betas are variables: they advance once for each update, whoever drives it.
+define("AdamOptimizer", {
+  {"learning_rate", "any", 0.001, check = is_rate}, {"beta1", "number", 0.9}, {"beta2", "number", 0.999},
+  {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false}, name_row,
+}, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end, {
+  begin_update = function(self)
+    local power1, power2 = self:scalar("beta1_power", self.beta1), self:scalar("beta2_power", self.beta2)
+    self.step_factor = ((1 - power2:read_value()):sqrt()) / (1 - power1:read_value())
+  end,
+  apply_gradient = function(self, g, v)
+    local m, s = self:slot(v, "m"), self:slot(v, "v")
+    local new_m = m:assign(m * self.beta1 + g * (1 - self.beta1))
+    local new_s = s:assign(s * self.beta2 + g:square() * (1 - self.beta2))
+    local factor = self.step_factor
+    if v.dtype ~= "float32" then factor = factor:cast(v.dtype) end
+    local step = factor * self:rate(v.dtype)
+    return v:assign_sub(new_m / (new_s:sqrt() + self.epsilon) * step)
+  end,
+  end_update = function(self)
+    local power1, power2 = self:scalar("beta1_power", self.beta1), self:scalar("beta2_power", self.beta2)
+    local first, second = power1:assign(power1 * self.beta1), power2:assign(power2 * self.beta2)
+    return operation.group("beta powers", {first, second}, function(x) return core.is_tensor(x) and core.is_deferred(x) end)
+  end,
+})
+
+define("RMSPropOptimizer", {
+  rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
+  {"use_locking", "boolean", false}, {"centered", "boolean", false}, name_row,
+}, function(self, a)
+  self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum, a.epsilon, a.centered
+end, {
+  apply_gradient = function(self, g, v)
+    local mean_square = self:slot(v, "RMSProp", 1)
+    local square = mean_square:assign(mean_square * self.decay + g:square() * (1 - self.decay))
+    if self.centered then
+      local mean = self:slot(v, "MeanGradient")
+      square = square - mean:assign(mean * self.decay + g * (1 - self.decay)):square()
+    end
+    local step = g / (square + self.epsilon):sqrt() * self:rate(v.dtype)
+    if self.momentum ~= 0 then
+      local sum = self:slot(v, "Momentum")
+      step = sum:assign(sum * self.momentum + step)
+    end
+    return v:assign_sub(step)
+  end,
+})
+
+define("AdagradOptimizer", {
+  rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false}, name_row,
+}, function(self, a) self.initial = a.initial_accumulator_value end, {
+  apply_gradient = function(self, g, v)
+    local sum = self:slot(v, "Adagrad", self.initial)
+    return v:assign_sub(g / sum:assign_add(g:square()):sqrt() * self:rate(v.dtype))
+  end,
+})
+
+---Whether value is an optimizer of this kind.
+function train.is_optimizer(value) return class.is_a(value, Optimizer) end
+
+-- Checkpoints are of models, and so of Keras.
+return setmetatable(train, {__index = function(_, name)
+  if name == "Checkpoint" then return require("ipulua.keras.checkpoint").Checkpoint end
+  return nil
+end})

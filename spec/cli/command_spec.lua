@@ -1,0 +1,254 @@
+local command = require "spec.support.command"
+
+local folder
+
+local function file(name, text)
+  command.write(folder .. "/" .. name, text)
+  return name
+end
+
+local function run(words)
+  table.insert(words, 1, command.ipulua)
+  words.name = words.name or "lua"
+  words.dir = words.dir or folder
+  return command.run(words)
+end
+
+describe("the command line", function()
+  setup(function()
+    folder = command.folder()
+    file("hello.lua", "#!/usr/bin/env ipulua\nprint('hello', ...)\n")
+    file("args.lua", "for i = -9, 9 do if arg[i] then print(i, arg[i]) end end print(select('#', ...), ...)")
+    file("fails.lua", "local function f()\n  error('no luck')\nend\nf()\n")
+    file("syntax.lua", "x = = 1\n")
+    file("mod.lua", "return {name = ...}")
+    file("warns.lua", "warn('watch', ' out') print('done')")
+    file("init.lua", "print('init')")
+  end)
+  teardown(function() command.remove(folder) end)
+
+  -- What the standard interpreter does, we do, to the byte: output, messages with tracebacks, exit status.
+  describe("agrees with lua5.4", function()
+    local cases = {
+      {"hello.lua"}, {"hello.lua", "a", "b c", ""}, {"args.lua"}, {"args.lua", "x", "-e", "--threads"},
+      {"-e", "x = 1", "args.lua", "y"}, {"-e", "print(1)", "-e", "print(2)"}, {"-eprint(1)"},
+      {"-e", "", "--", "args.lua", "-x"}, {"--", "args.lua"}, {"-W", "warns.lua"}, {"warns.lua"},
+      {"-W", "-e", "warn('@off') warn('a') warn('@on') warn('b')"}, {"-l", "mod", "-e", "print(mod.name)"},
+      {"-lmod", "-e", "print(mod.name)"}, {"-l", "g=mod", "-e", "print(mod, g.name)"}, {"-l", "nosuchmodule"},
+      {"-e", "error('x')"}, {"-e", "error('x', 0)"}, {"-e", "error({})"}, {"-e", "error()"}, {"-e", "error(nil)"},
+      {"-e", "error(setmetatable({}, {__tostring = function() return 'shown' end}))"},
+      {"-e", "error(setmetatable({}, {__tostring = function() return 1 end}))"}, {"-e", "error(12)"},
+      {"-e", "x = = 1"}, {"-e", "x ="}, {"fails.lua"}, {"syntax.lua"}, {"nosuchfile.lua"},
+      {"-e", "os.exit(3)"}, {"-e", "os.exit(true)"}, {"-e", "os.exit(false)"}, {"-e", "os.exit(4, true)"},
+      {"-e", "setmetatable({}, {__gc = function() print('collected') end}) os.exit(0, true)"},
+      {"-e", "t <close> = 1"}, {"-e", "local t <close> = setmetatable({}, {__close = function() print('closed') end})"},
+      {"-e", "setmetatable({}, {__gc = function() print('at the end') end})"},
+      {"-e", "arg = nil", "hello.lua"}, {"-e", "arg = {'other'}", "hello.lua", "mine"},
+      {"-e", "print(#arg, arg[0], arg[1], arg[-1])"}, {"-e", "print(arg[0])", "-"}, {"-", "a", "b", stdin = "print(arg[0], ...)"},
+      {stdin = "print('from stdin', ...)"}, {stdin = "#!shebang\nprint(debug.getinfo(1).short_src)"},
+      {"-", stdin = "error('in')"}, {stdin = "print(1", "-"}, {"-", stdin = "io.write(io.read('a'))\n"},
+      {"-e", "io.write(io.read('a'))", stdin = "text"},
+      {"--", "-"}, {"-e", "print(1)", stdin = "print(2)"}, {"-l", "mod", stdin = "print(mod.name)"},
+      {"hello.lua", env = {LUA_INIT = "print('one')"}}, {"hello.lua", env = {LUA_INIT = "@init.lua"}},
+      {"hello.lua", env = {LUA_INIT = "print('one')", LUA_INIT_5_4 = "print('two')"}},
+      {"hello.lua", env = {LUA_INIT = "error('bad')"}}, {"hello.lua", env = {LUA_INIT = "x ="}},
+      {"hello.lua", env = {LUA_INIT = "@nosuchfile.lua"}}, {"hello.lua", env = {LUA_INIT = "@syntax.lua"}},
+      {"-E", "hello.lua", env = {LUA_INIT = "print('one')"}}, {"-e", "print(2)", env = {LUA_INIT = "print(arg[1])"}},
+      {"-e", "coroutine.wrap(function() error('inside') end)()"}, {"-e", "string.rep('x', -1):bad()"},
+      {"-e", "local function f() return f() + 1 end f()"}, {"-e", "print(('x'):rep(3, ','))", "-e", "print(_VERSION)"},
+      {"-e", "print(require('mod').name, package.loaded.mod.name)"}, {"-i", "-e", "_PROMPT = ''", stdin = ""},
+      {"-e", "return 1, 2"}, {"-e", "goto x"}, {"-e", "print(pcall(string.dump, print))"}, {""}, {"-e", ""},
+    }
+    for _, case in ipairs(cases) do
+      local title = {}
+      for i, word in ipairs(case) do title[i] = word == "" and "''" or word end
+      if case.stdin then title[#title + 1] = "< " .. case.stdin end
+      for name, value in pairs(case.env or {}) do title[#title + 1] = name .. "=" .. value end
+      it("on " .. table.concat(title, " "):gsub("\n", " "), function()
+        local theirs = {"/usr/bin/lua5.4", name = "lua", dir = folder, stdin = case.stdin, env = case.env}
+        local ours = {stdin = case.stdin, env = case.env}
+        for i, word in ipairs(case) do theirs[i + 1], ours[i] = word, word end
+        local expected, got = command.run(theirs), run(ours)
+        if case[1] == "-i" then -- greets in its own way
+          expected.out, got.out = expected.out:match("[^\n]*"), got.out:match("[^\n]*")
+        end
+        -- The messages of require name our own folder too.
+        got.err = got.err:gsub("\n\tno file '[^\n]*/lua/nosuchmodule[^\n]*'", "", 2)
+        -- Addresses differ from run to run, the depth reached with the size of a frame in C.
+        for _, result in ipairs {expected, got} do
+          result.err = result.err:gsub("0x%x+", "0x"):gsub("skipping %d+ levels", "skipping levels")
+        end
+        assert.same(expected, got)
+      end)
+    end
+  end)
+
+  it("shows the version of Lua and its own", function()
+    local theirs = command.run {"/usr/bin/lua5.4", "-v"}
+    local ours = run {"-v"}
+    assert.equal(theirs.out, ours.out:match("^[^\n]*\n"))
+    assert.truthy(ours.out:find("ipulua %d+%.%d+%.%d+"))
+    assert.equal(0, ours.status)
+    assert.truthy(run({"--version"}).out:find("^ipulua %d+%.%d+%.%d+ %(Lua 5%.4%.%d+%)\n$"))
+  end)
+
+  it("explains itself", function()
+    local help = run {"--help"}
+    assert.equal(0, help.status)
+    for _, option in ipairs {"-e", "-l", "-i", "-v", "-E", "-W", "--threads N", "--seed N", "--profile DIR", "--estimate",
+      "--target NAME", "--ipus N", "--help", "--version", "info"} do
+      assert.truthy(help.out:find("  " .. option, 1, true), option)
+    end
+  end)
+
+  describe("refuses with status 2", function()
+    local cases = {
+      {{"-x"}, "unrecognized option '-x'"}, {{"-ix"}, "unrecognized option '-ix'"}, {{"-e"}, "'-e' needs argument"},
+      {{"-l"}, "'-l' needs argument"}, {{"-e", "-v"}, "'-e' needs argument"}, {{"--nosuch"}, "unrecognized option '--nosuch'"},
+      {{"--threads"}, "'--threads' needs a value"}, {{"--threads", "zero"}, "needs an integer of at least 1, got 'zero'"},
+      {{"--threads=0"}, "needs an integer of at least 1, got '0'"}, {{"--threads="}, "at least 1, got ''"},
+      {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"}, {{"--seed=-1"}, "at least 0, got '-1'"},
+      {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs a name"},
+      {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"}, {{"--thread=1"}, "unrecognized"},
+    }
+    for _, case in ipairs(cases) do
+      it(table.concat(case[1], " "), function()
+        local got = run(case[1])
+        assert.equal(2, got.status)
+        assert.equal("", got.out)
+        assert.truthy(got.err:find(case[2], 1, true), got.err)
+        assert.truthy(got.err:find("usage: lua [options] [script [args]]", 1, true))
+      end)
+    end
+  end)
+
+  describe("long options", function()
+    local show = "local o = debug.getregistry()['ipulua.options'] "
+      .. "for _, k in ipairs{'threads', 'seed', 'profile', 'estimate', 'target', 'ipus', 'noenv'} do "
+      .. "io.write(k, '=', tostring(o[k]), ':', math.type(o[k]) or type(o[k]), ' ') end"
+    local function options(words)
+      table.insert(words, "-e")
+      table.insert(words, show)
+      local got = run(words)
+      assert.equal("", got.err)
+      return got.out
+    end
+
+    it("reach the library through the registry", function()
+      assert.equal("threads=2:integer seed=7:integer profile=out dir:string estimate=true:boolean target=mk2:string "
+        .. "ipus=16:integer noenv=nil:nil ",
+        options {"--threads", "2", "--seed=7", "--profile", "out dir", "--estimate", "--target=mk2", "--ipus", "16"})
+    end)
+    it("are absent unless given", function()
+      assert.equal("noenv=true:boolean ", (options({"-E"}):gsub("%w+=nil:nil ", "")))
+    end)
+    it("may be repeated: the last one counts", function()
+      assert.truthy(options({"--seed", "1", "--seed=9223372036854775807"}):find("seed=9223372036854775807:integer", 1, true))
+    end)
+    it("belong to the script when they stand behind it", function()
+      assert.equal("0\targs.lua\n1\t--threads\n2\t2\n-1\t2\n-2\t--seed\n-3\tlua\n2\t--threads\t2\n",
+        (run({"--seed", "2", "args.lua", "--threads", "2"}).out:gsub("^(%-3.-\n)(%-2.-\n)(%-1.-\n)(.-\n.-\n.-\n)", "%4%3%2%1")))
+    end)
+  end)
+
+  describe("finds modules", function()
+    local function path_of(executable, words)
+      table.insert(words, 1, executable)
+      table.insert(words, "-e")
+      table.insert(words, "io.write(package.path)")
+      words.dir = folder
+      return command.run(words).out
+    end
+    local standard = command.run({"/usr/bin/lua5.4", "-e", "io.write(package.path)"}).out
+    local ours
+
+    setup(function()
+      os.execute(("cd %s && mkdir -p tree/build tree/lua/ipulua prefix/bin prefix/share/lua/5.4/ipulua alone/bin && "
+        .. "for d in tree/build prefix/bin alone/bin; do cp %s $d/ipulua; done"):format(folder, command.ipulua))
+      ours = folder .. "/tree/lua/?.lua;" .. folder .. "/tree/lua/?/init.lua"
+    end)
+
+    it("in the build tree, before the standard places", function()
+      assert.equal(ours .. ";" .. standard, path_of(folder .. "/tree/build/ipulua", {}))
+    end)
+    it("through a symbolic link", function()
+      os.execute(("ln -s %s/tree/build/ipulua %s/link"):format(folder, folder))
+      assert.equal(ours .. ";" .. standard, path_of(folder .. "/link", {}))
+    end)
+    it("beside an installed executable", function()
+      local there = folder .. "/prefix/share/lua/5.4/"
+      assert.equal(there .. "?.lua;" .. there .. "?/init.lua;" .. standard, path_of(folder .. "/prefix/bin/ipulua", {}))
+    end)
+    it("in the standard places only where there is no library", function()
+      assert.equal(standard, path_of(folder .. "/alone/bin/ipulua", {}))
+    end)
+    it("where LUA_PATH says, with ;; for the default", function()
+      local before = {LUA_PATH = "mine/?.lua;;"}
+      local after = {LUA_PATH_5_4 = ";;mine/?.lua", LUA_PATH = "not this"}
+      assert.equal("mine/?.lua;" .. ours .. ";" .. standard, path_of(folder .. "/tree/build/ipulua", {env = before}))
+      assert.equal(ours .. ";" .. standard .. ";mine/?.lua", path_of(folder .. "/tree/build/ipulua", {env = after}))
+    end)
+    it("of the library even if LUA_PATH leaves the default out", function()
+      assert.equal("mine/?.lua;" .. ours, path_of(folder .. "/tree/build/ipulua", {env = {LUA_PATH = "mine/?.lua"}}))
+    end)
+    it("without the environment under -E", function()
+      assert.equal(ours .. ";" .. standard, path_of(folder .. "/tree/build/ipulua", {"-E", env = {LUA_PATH = "mine/?.lua"}}))
+    end)
+    it("compiled ones as lua does", function()
+      local function cpath(program, env)
+        return command.run({program, "-e", "io.write(package.cpath)", env = env}).out
+      end
+      for _, env in ipairs {{}, {LUA_CPATH = "a/?.so;;"}, {LUA_CPATH_5_4 = "b/?.so", LUA_CPATH = "a/?.so"}} do
+        assert.equal(cpath("/usr/bin/lua5.4", env), cpath(command.ipulua, env))
+      end
+      assert.equal(0, run({"-e", "require 'lfs'"}).status)
+    end)
+  end)
+
+  it("has the core library ready, but loads nothing by itself", function()
+    local got = run {"-e", "print(type(package.preload['ipulua.core']), package.loaded['ipulua.core'], "
+      .. "package.loaded.ipulua, rawget(_G, 'ipu'), ipu, keras, getmetatable(_G))"}
+    assert.equal("function\tnil\tnil\tnil\tnil\tnil\tnil\n", got.out)
+  end)
+
+  it("has a sub-command info, unless a file of that name exists", function()
+    local got = run {"info"}
+    assert.equal(0, got.status)
+    assert.truthy(got.out:find("^ipulua +%d+%.%d+%.%d+\nLua +5%.4"))
+    assert.truthy(got.out:find("\nCPU kernels +%w+ %(of base"))
+    assert.equal(0, run({"--threads", "2", "info"}).status)
+    local other = command.folder()
+    command.write(other .. "/info", "print('the file', ...)")
+    assert.equal("the file\tx\n", run({"info", "x", dir = other}).out)
+    command.remove(other)
+  end)
+
+  -- lua gives 0 here.
+  it("gives status 1 after an error in a script read from a pipe", function()
+    local got = run {stdin = "error('in')"}
+    assert.equal(1, got.status)
+    assert.truthy(got.err:find("lua: stdin:1: in\nstack traceback:", 1, true))
+  end)
+
+  it("is interrupted by the first Ctrl-C, also in a loop that catches errors by the third", function()
+    local shell = "%s -e %s & sleep 0.5; for i in %s; do kill -INT $!; sleep 0.3; done; wait $!; echo $?"
+    local once = shell:format(command.quote(command.ipulua), command.quote(command.endless), "1")
+    local got = command.run {"bash", "-c", once}
+    assert.equal("1\n", got.out)
+    assert.truthy(got.err:find("(command line):1: interrupted!", 1, true), got.err)
+    local thrice = shell:format(command.quote(command.ipulua),
+      command.quote("while true do pcall(function() " .. command.endless .. " end) end"), "1 2 3")
+    assert.equal("130\n", command.run({"bash", "-c", thrice}).out)
+  end)
+
+  it("starts in less than 10 ms", function()
+    if command.ipulua:find("/build%-") then return end -- a sanitizer's own start takes longer
+    local clock = "s=$(date +%s%N); for i in {1..10}; do "..command.quote(command.ipulua)
+      .. " -e ''; done; echo $(( ($(date +%s%N) - s) / 10000 ))"
+    local best = math.huge
+    for _ = 1, 5 do
+      best = math.min(best, tonumber(command.run({"bash", "-c", clock}).out))
+    end
+    assert.is_true(best < 10000, best .. " microseconds")
+  end)
+end)

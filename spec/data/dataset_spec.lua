@@ -1,0 +1,398 @@
+-- Elements and their order: what tf.data gives for the same calls.
+
+local ipu = require "ipulua"
+local data = ipu.data
+
+-- Fails with a message that, line included, matches.
+local function raises(f, pattern)
+  local ok, message = pcall(f)
+  assert.is_false(ok)
+  assert.matches(pattern, message)
+end
+
+-- All elements as text: components by ",", elements by "; ".
+local function elements(ds, most)
+  local list = {}
+  for a, b, c in ds:iter() do
+    local parts = {}
+    for _, v in ipairs{a, b, c} do parts[#parts + 1] = (tostring(v):gsub("%s+", " ")) end
+    list[#list + 1] = table.concat(parts, ",")
+    if #list == most then break end
+  end
+  return table.concat(list, "; ")
+end
+
+local function numbers(n) return data.range(n) end
+local function pairs_of(n)
+  local x, y = {}, {}
+  for i = 1, n do x[i], y[i] = {i, -i}, i end
+  return data.from_tensor_slices{ipu.tensor(x), ipu.tensor(y, {dtype = "int32"})}
+end
+
+-- A generator of n scalars; count.starts and count.elements say how often it was asked.
+local function counted(n, count)
+  return data.from_generator(function()
+    count.starts = (count.starts or 0) + 1
+    local i = 0
+    return function()
+      i = i + 1
+      if i > n then return nil end
+      count.elements = (count.elements or 0) + 1
+      return i
+    end
+  end, {output_types = "float32", output_shapes = {}})
+end
+
+describe("dataset sources", function()
+  it("from_tensors is one element", function()
+    assert.equal("[1. 2.]", elements(data.from_tensors(ipu.tensor{1, 2})))
+    assert.equal("[1. 2.],3.0", elements(data.from_tensors{ipu.tensor{1, 2}, 3}))
+  end)
+
+  it("from_tensor_slices slices the first axis", function()
+    assert.equal("[1. 2.]; [3. 4.]", elements(data.from_tensor_slices(ipu.tensor{{1, 2}, {3, 4}})))
+    assert.equal("[ 1. -1.],1; [ 2. -2.],2", elements(pairs_of(2)))
+  end)
+
+  it("takes a nested list of numbers as one tensor, a list of tensors as components", function()
+    assert.equal("[1. 2.]; [3. 4.]", elements(data.from_tensor_slices{{1, 2}, {3, 4}}))
+    assert.equal("1.0,3.0; 2.0,4.0", elements(data.from_tensor_slices{ipu.tensor{1, 2}, ipu.tensor{3, 4}}))
+  end)
+
+  it("keeps dicts", function()
+    local ds = data.from_tensor_slices{image = ipu.tensor{1, 2}, label = ipu.tensor({3, 4}, {dtype = "int32"})}
+    local seen = {}
+    for e in ds:iter() do seen[#seen + 1] = e.image:item() .. ":" .. e.label:item() end
+    assert.same({"1.0:3", "2.0:4"}, seen)
+    assert.same({image = {shape = {}, dtype = "float32"}, label = {shape = {}, dtype = "int32"}}, ds.element_spec)
+  end)
+
+  it("refuses components of different length", function()
+    raises(function() data.from_tensor_slices{ipu.zeros{2, 3}, ipu.zeros{3, 3}} end,
+      "spec%.lua:%d+: from_tensor_slices: the first extents differ: component 0 has shape %[2, 3%], component 1 has %[3, 3%]")
+  end)
+
+  it("range counts in int64", function()
+    assert.equal("0; 1; 2", elements(data.range(3)))
+    assert.equal("5; 3", elements(data.range(5, 1, -2)))
+    assert.same({shape = {}, dtype = "int64"}, data.range(3).element_spec)
+  end)
+
+  it("from_generator starts f anew each time", function()
+    local count = {}
+    local ds = counted(2, count)
+    assert.equal("1.0; 2.0", elements(ds))
+    assert.equal("1.0; 2.0; 1.0; 2.0", elements(ds:repeat_n(2)))
+    assert.equal(3, count.starts)
+  end)
+
+  it("from_generator takes iterators as `for` does, and structures", function()
+    local ds = data.from_generator(function() return ipairs{10, 20} end,
+      {output_types = {"int32", "float32"}, output_shapes = {{}, {}}})
+    assert.equal("1,10.0; 2,20.0", elements(ds))
+    local dicts = data.from_generator(function()
+      local left = 2
+      return function()
+        left = left - 1
+        if left >= 0 then return {a = left, b = {left, left}} end
+      end
+    end, {output_types = {a = "int32", b = "float32"}, output_shapes = {a = {}, b = {2}}})
+    local seen = {}
+    for e in dicts:iter() do seen[#seen + 1] = e.a:item() .. tostring(e.b) end
+    assert.same({"1[1. 1.]", "0[0. 0.]"}, seen)
+  end)
+
+  it("from_generator checks what comes", function()
+    raises(function() data.from_generator(function() end, {output_types = "float32"}) end, "output_shapes")
+    local ds = data.from_generator(function() return ipairs{{1, 2}} end, {output_types = {"int32", "float32"}, output_shapes = {{}, {3}}})
+    raises(function() elements(ds) end, "declared float32%[3%], but an element has float32%[2%]")
+  end)
+end)
+
+describe("dataset functions", function()
+  it("map traces and passes tuples as arguments", function()
+    assert.equal("[ 2. -2.]; [ 4. -4.]", elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") * 2 / ipu.cast(y, "float32") end)))
+  end)
+
+  it("map counts several returns and a list as a tuple", function()
+    local two = data.from_tensors(ipu.constant(1.0, {shape = {2}}))
+    for _, f in ipairs{function(x) return x, x + 1 end, function(x) return {x, x + 1} end} do
+      assert.equal("[1. 1.],[2. 2.]", elements(two:map(f)))
+      assert.equal("[3. 3.]", elements(two:map(f):map(function(a, b) return a + b end)))
+    end
+  end)
+
+  it("map keeps the order with parallel calls", function()
+    local want = elements(numbers(50):map(function(x) return x * x end))
+    for _, n in ipairs{2, 7, data.AUTOTUNE} do
+      assert.equal(want, elements(numbers(50):map(function(x) return x * x end, {num_parallel_calls = n})))
+    end
+  end)
+
+  it("map calls its function while tracing only", function()
+    local calls = 0
+    elements(numbers(10):map(function(x) calls = calls + 1 return x end))
+    assert.equal(1, calls)
+  end)
+
+  it("map refuses what can't be traced, naming the way out", function()
+    raises(function()
+      numbers(3):map(function(x) if x:item() > 1 then return x end return x end)
+    end, "spec%.lua:%d+: map: the function can't be traced: .*eager = true")
+  end)
+
+  it("map {eager} calls Lua once an element", function()
+    local calls = 0
+    local ds = numbers(3):map(function(x) calls = calls + 1 return x:item() * 10 end, {eager = true})
+    assert.equal("0.0; 10.0; 20.0", elements(ds))
+    assert.equal(3, calls)
+  end)
+
+  it("map works on batches of several sizes", function()
+    assert.equal("[0 2]; [4 6]; [8]", elements(numbers(5):batch(2):map(function(x) return x * 2 end)))
+    assert.equal("1; 5; 4", elements(numbers(5):batch(2):map(function(x) return ipu.reduce_sum(x) end)))
+    assert.same({shape = {-1}, dtype = "int64"}, numbers(5):batch(2):map(function(x) return x * 2 end).element_spec)
+  end)
+
+  it("map's random numbers depend on the element alone", function()
+    local function noisy(n) return numbers(8):map(function() return ipu.random.uniform({2}) end, {num_parallel_calls = n}) end
+    local a = noisy(0)
+    local first, second = elements(a), elements(a)
+    assert.are_not.equal(first, second)
+    local seen = {}
+    for text in (first .. "; "):gmatch("(.-); ") do assert.is_nil(seen[text]) seen[text] = true end
+  end)
+
+  it("map refuses variables", function()
+    local v = ipu.Variable(2.0, {name = "scale"})
+    raises(function() numbers(3):map(function(x) return ipu.cast(x, "float32") * v end) end, "reads variable 'scale'")
+  end)
+
+  it("filter keeps what the predicate holds for", function()
+    assert.equal("1; 3; 5", elements(numbers(6):filter(function(x) return ipu.equal(ipu.mod(x, 2), 1) end)))
+    assert.equal("4; 5", elements(numbers(6):filter(function(x) return x:item() > 3 end, {eager = true})))
+    raises(function() numbers(3):filter(function(x) return x end) end, "must return one bool%[%], it returns int64%[%]")
+  end)
+
+  it("flat_map and interleave read datasets in turn", function()
+    local function twice(x) return data.from_tensors(x):repeat_n(2) end
+    assert.equal("0; 0; 1; 1; 2; 2", elements(numbers(3):flat_map(twice)))
+    local function five(x) return data.from_tensors(x):repeat_n(5) end
+    -- the example of tf.data's documentation
+    assert.equal("1; 1; 1; 1; 2; 2; 2; 2; 1; 2; 3; 3; 3; 3; 4; 4; 4; 4; 3; 4; 5; 5; 5; 5; 5",
+      elements(data.range(1, 6):interleave(five, {cycle_length = 2, block_length = 4})))
+  end)
+
+  it("window gives datasets", function()
+    local function sums(w) return w:batch(3) end
+    assert.equal("[0 1 2]; [3 4 5]; [6]", elements(numbers(7):window(3):flat_map(sums)))
+    assert.equal("[0 1 2]; [1 2 3]; [2 3 4]", elements(numbers(5):window(3, {shift = 1, drop_remainder = true}):flat_map(sums)))
+    assert.equal("[0 2 4]; [2 4 6]; [4 6]; [6]", elements(numbers(7):window(3, {shift = 2, stride = 2}):flat_map(sums)))
+    local seen = {}
+    for w in numbers(4):window(2):iter() do seen[#seen + 1] = elements(w) end
+    assert.same({"0; 1", "2; 3"}, seen)
+    local both = pairs_of(4):window(2):flat_map(function(x, y) return data.zip(x:batch(2), y:batch(2)) end)
+    assert.equal("[[ 1. -1.] [ 2. -2.]],[1 2]; [[ 3. -3.] [ 4. -4.]],[3 4]", elements(both))
+  end)
+end)
+
+describe("dataset grouping and order", function()
+  it("batch keeps the remainder unless told otherwise", function()
+    assert.equal("[0 1]; [2 3]; [4]", elements(numbers(5):batch(2)))
+    assert.equal("[0 1]; [2 3]", elements(numbers(5):batch(2, {drop_remainder = true})))
+    assert.same({shape = {-1}, dtype = "int64"}, numbers(4):batch(2).element_spec)
+    assert.same({shape = {2}, dtype = "int64"}, numbers(4):batch(2, {drop_remainder = true}).element_spec)
+  end)
+
+  it("padded_batch fills up", function()
+    local ragged = data.from_generator(function() return ipairs{{1}, {2, 3}, {4}} end,
+      {output_types = {"int32", "float32"}, output_shapes = {{}, {-1}}}):map(function(_, x) return x end, {eager = true})
+    assert.equal("[[1. 0.] [2. 3.]]; [[4.]]", elements(ragged:padded_batch(2)))
+    assert.equal("[[ 1. -1. -1.] [ 2. 3. -1.]]; [[ 4. -1. -1.]]", elements(ragged:padded_batch(2, {padded_shapes = {3}, padding_values = -1})))
+    raises(function() elements(ragged:padded_batch(2, {padded_shapes = {1}})) end, "shape %[2%], larger than %[1%]")
+  end)
+
+  it("unbatch takes batches apart", function()
+    assert.equal("0; 1; 2; 3; 4", elements(numbers(5):batch(2):unbatch()))
+  end)
+
+  it("take, skip, concatenate, enumerate, zip, shard", function()
+    assert.equal("0; 1", elements(numbers(5):take(2)))
+    assert.equal("3; 4", elements(numbers(5):skip(3)))
+    assert.equal("0; 1; 0", elements(numbers(2):concatenate(numbers(1))))
+    assert.equal("7,0; 8,1", elements(numbers(2):enumerate(7)))
+    assert.equal("0,0; 1,1", elements(data.zip(numbers(2), numbers(9))))
+    assert.equal("1; 4", elements(numbers(6):shard(3, 1)))
+    local named
+    for e in data.zip{a = numbers(1), b = pairs_of(1)}:iter() do named = e end
+    assert.equal(0, named.a:item())
+    assert.equal(1, named.b[2]:item())
+  end)
+
+  it("repeat_n counts, or goes on forever", function()
+    assert.equal("0; 1; 0; 1", elements(numbers(2):repeat_n(2)))
+    assert.equal("0; 1; 0; 1; 0", elements(numbers(2):repeat_n(), 5))
+    assert.equal("0; 1; 0", elements(numbers(2):repeat_n(-1), 3))
+  end)
+
+  it("shuffle permutes, by its seed, differently each epoch", function()
+    local function epochs(seed)
+      local text = elements(numbers(10):shuffle(10, {seed = seed}):batch(10):repeat_n(2))
+      return text:match("^%[(.-)%]; %[(.-)%]$")
+    end
+    local a, b = epochs(3)
+    local c, d = epochs(3)
+    assert.same({a, b}, {c, d})
+    assert.are_not.equal(a, b)
+    assert.are_not.equal(a, (epochs(4)))
+    for _, text in ipairs{a, b} do
+      local list = {}
+      for n in text:gmatch("%d+") do list[#list + 1] = tonumber(n) end
+      table.sort(list)
+      assert.same({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, list)
+    end
+    local same = elements(numbers(10):shuffle(10, {seed = 3, reshuffle_each_iteration = false}):batch(10):repeat_n(2))
+    assert.equal(same:match("^%[(.-)%]"), same:match("; %[(.-)%]$"))
+  end)
+
+  it("shuffle reshuffles for each new iterator", function()
+    local ds = numbers(20):shuffle(20, {seed = 1})
+    assert.are_not.equal(elements(ds), elements(ds))
+  end)
+
+  it("shuffle reaches as far as its buffer", function()
+    local place = 0
+    for x in numbers(50):shuffle(4, {seed = 9}):iter() do
+      assert.is_true(x:item() <= place + 3)
+      place = place + 1
+    end
+  end)
+
+  it("prefetch changes nothing", function()
+    for _, n in ipairs{1, 5, data.AUTOTUNE} do assert.equal("0; 1; 2", elements(numbers(3):prefetch(n))) end
+    assert.equal("0; 1; 2", elements(numbers(3):prefetch():with_options{}))
+  end)
+end)
+
+describe("dataset cache", function()
+  it("reads its source once", function()
+    local count = {}
+    assert.equal("1.0; 2.0; 3.0; 1.0; 2.0; 3.0", elements(counted(3, count):cache():repeat_n(2)))
+    assert.same({starts = 1, elements = 3}, count)
+  end)
+
+  it("is there for the next iterator too, after a full pass", function()
+    local count = {}
+    local ds = counted(3, count):cache()
+    elements(ds, 2)
+    elements(ds)
+    elements(ds)
+    assert.equal(2, count.starts)
+  end)
+
+  it("keeps a file", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local count = {}
+    assert.equal("1.0; 2.0", elements(counted(2, count):cache(path)))
+    assert.equal("1.0; 2.0", elements(counted(2, count):cache(path)))
+    assert.same({starts = 1, elements = 2}, count)
+    raises(function() elements(numbers(2):cache(path)) end, "was not written by this dataset")
+    os.remove(path)
+  end)
+
+  it("BufferDataset holds the first elements", function()
+    local count = {}
+    local ds = data.BufferDataset(counted(9, count):repeat_n(), 3)
+    assert.equal("1.0; 2.0; 3.0; 1.0; 2.0; 3.0", elements(ds:repeat_n(2)))
+    assert.same({starts = 1, elements = 3}, count)
+    local it = ds:iterator()
+    for _ = 1, 3 do it:next() end
+    raises(function() it:next() end, "has no more elements")
+    assert.equal("out_of_range", ipu.last_error().kind)
+  end)
+end)
+
+describe("dataset questions", function()
+  it("cardinality", function()
+    for _, case in ipairs{
+      {numbers(5), 5}, {numbers(5):repeat_n(), -1}, {numbers(5):repeat_n(2), 10}, {numbers(5):batch(2), 3},
+      {numbers(5):batch(2, {drop_remainder = true}), 2}, {numbers(5):filter(function(x) return ipu.equal(x, 1) end), -2},
+      {numbers(5):take(3), 3}, {numbers(5):skip(3), 2}, {counted(3, {}), -2}, {numbers(5):shuffle(2):cache():prefetch(), 5},
+      {data.zip(numbers(3), numbers(5):repeat_n()), 3}, {numbers(2):concatenate(numbers(3)), 5}, {numbers(7):window(3), 3},
+      {data.from_tensors(1), 1}, {numbers(5):shard(2, 0), 3},
+    } do assert.equal(case[2], case[1]:cardinality()) end
+  end)
+
+  it("element_spec has the element's structure", function()
+    assert.same({{shape = {2}, dtype = "float32"}, {shape = {}, dtype = "int32"}}, pairs_of(3).element_spec)
+    assert.equal("Dataset(batch: float32[-1, 2], int32[-1])", tostring(pairs_of(3):batch(2)))
+  end)
+
+  it("refuses bad arguments at the script's line", function()
+    for _, case in ipairs{
+      {function() numbers(3):batch(0) end, "batch: the batch size must be at least 1, got 0"},
+      {function() numbers(3):shuffle(0) end, "shuffle: the buffer size must be at least 1"},
+      {function() numbers(3):batch(2, {drop_reminder = true}) end, "drop_remainder"},
+      {function() numbers(3):take("x") end, "take"},
+      {function() numbers(3):shard(2, 2) end, "shard: the index must be between 0 and 1, got 2"},
+      {function() data.range(1, 2, 0) end, "range: step is 0"},
+      {function() data.zip(numbers(3), 7) end, "zip: argument 2 is no dataset"},
+      {function() numbers(3):concatenate(pairs_of(2)) end, "concatenate: elements of 1 and of 2 components"},
+      {function() numbers(3):flat_map(function(x) return x end) end, "flat_map: the function must return a dataset"},
+    } do raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2]:gsub("[%[%]%-]", "%%%0")) end
+  end)
+end)
+
+describe("dataset failures", function()
+  it("are errors that name the line, and the process lives", function()
+    local ds = numbers(5):map(function(x)
+      if x:item() == 2 then error("no twos") end
+      return x
+    end, {eager = true})
+    local ok, message = pcall(elements, ds)
+    assert.is_false(ok)
+    assert.matches("dataset_spec%.lua:%d+: .*no twos", message)
+    assert.equal("0; 1", elements(ds:take(2)))
+  end)
+
+  it("in a generator", function()
+    local ds = data.from_generator(function() return function() error("the disk is gone") end end,
+      {output_types = "float32", output_shapes = {}})
+    raises(function() elements(ds) end, "from_generator.*the disk is gone")
+    raises(function() elements(ds:prefetch(2):batch(2)) end, "the disk is gone")
+  end)
+
+  it("an iterator can't be read from inside itself", function()
+    local it
+    local ds = data.from_generator(function() return function() return (it:next()) end end,
+      {output_types = "float32", output_shapes = {}})
+    it = ds:iterator()
+    raises(function() it:next() end, "already being read")
+  end)
+end)
+
+describe("dataset iterators on the host", function()
+  it("give nothing at the end, again and again", function()
+    local it = numbers(1):iterator()
+    assert.equal(0, it:next():item())
+    assert.is_nil(it:next())
+    assert.is_nil(it:next())
+    it:close()
+    assert.is_nil(it:next())
+  end)
+
+  it("close at break", function()
+    local closed = 0
+    for x in counted(9, {}):iter() do
+      closed = closed + x:item()
+      if closed >= 3 then break end
+    end
+    assert.equal(3, closed)
+  end)
+
+  it("run inside coroutines", function()
+    local co = coroutine.wrap(function() return elements(counted(3, {})) end)
+    assert.equal("1.0; 2.0; 3.0", co())
+  end)
+end)

@@ -1,0 +1,48 @@
+-- Every Lua snippet of README.md and docs/ runs, a document's snippets one after the other as one script. A line that ends
+-- in `--> text` prints that text.
+local command = require "spec.support.command"
+
+local function snippets(path)
+  local code, expected, inside = {}, {}, false
+  local number = 0
+  for line in io.lines(path) do
+    number = number + 1
+    if line:match("^```") then
+      inside = line:match("^```lua%s*$") ~= nil
+      code[number] = ""
+    else
+      code[number] = inside and line or "" -- empty lines keep the document's line numbers
+      local text = inside and line:match("%-%->%s*(.-)%s*$")
+      if text and line:match("^%s*print") then expected[#expected + 1] = {number, text} end
+    end
+  end
+  return table.concat(code, "\n") .. "\n", expected
+end
+
+local function has_code(code) return code:match("%S") ~= nil end
+
+describe("snippets of", function()
+  local files <close> = assert(io.popen("ls README.md docs/*.md 2>/dev/null"))
+  for path in files:lines() do
+    local code, expected = snippets(path)
+    if has_code(code) then
+      it(path, function()
+        local folder = command.folder()
+        local script = folder .. "/" .. path:match("[^/]+$") .. ".lua"
+        command.write(script, code)
+        local run = string.format("cd %s && IPULUA_PROGRESS=off %s %s >out 2>err", command.quote(folder),
+          command.quote(command.ipulua), command.quote(script))
+        local ok = os.execute(run)
+        local out, err = command.read(folder .. "/out"), command.read(folder .. "/err")
+        command.remove(folder)
+        assert(ok, path .. " failed:\n" .. err)
+        local at = 1
+        for _, e in ipairs(expected) do
+          local from, to = out:find(e[2], at, true)
+          assert(from, string.format("%s:%d should print %s; the output is\n%s", path, e[1], e[2], out))
+          at = to + 1
+        end
+      end)
+    end
+  end
+end)

@@ -1,0 +1,254 @@
+-- Runs a conformance case of the groups op and activation: at once, and inside a traced function; values, and gradients of
+-- the outputs weighted with the case's upstream.
+
+local ipu = require "ipulua"
+local values = require "spec.support.conformance_values"
+
+local runner = {}
+
+-- Names here whose function is ipu.<name> with the inputs as arguments.
+local same_name <const> = {
+  "abs", "add", "ceil", "cos", "equal", "erf", "exp", "expm1", "floor", "greater", "greater_equal", "less", "less_equal", "log",
+  "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "not_equal", "reciprocal",
+  "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "squared_difference", "tanh", "where", "gather_nd",
+}
+local other_name <const> = {
+  subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv",
+}
+local reductions <const> = {
+  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
+  var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
+}
+-- Ops whose only argument besides the tensor is one of the case's: {function, argument}.
+local one_argument <const> = {
+  expand_dims = {"expand_dims", "axis"}, broadcast_to = {"broadcast_to", "shape"}, reshape = {"reshape", "newshape"},
+  flip = {"reverse", "axis"}, tile = {"tile", "repeats"},
+}
+-- Ops that take {axis = }.
+local with_axis <const> = {
+  argmax = "argmax", argmin = "argmin", cumsum = "cumsum", cumprod = "cumprod", squeeze = "squeeze", unstack = "unstack",
+  gather = "gather",
+}
+
+local ops = {}
+for _, name in ipairs(same_name) do ops[name] = function(_, ...) return ipu[name](...) end end
+for name, ours in pairs(other_name) do ops[name] = function(_, ...) return ipu[ours](...) end end
+for name, ours in pairs(reductions) do
+  ops[name] = function(a, x) return ipu[ours](x, {axis = a.axis, keepdims = a.keepdims or false}) end
+end
+for name, row in pairs(one_argument) do ops[name] = function(a, x) return ipu[row[1]](x, a[row[2]]) end end
+for name, ours in pairs(with_axis) do
+  ops[name] = function(a, ...)
+    local given = table.pack(...)
+    given[given.n + 1] = {axis = a.axis}
+    return ipu[ours](table.unpack(given, 1, given.n + 1))
+  end
+end
+
+function ops.power(a, x, y) return ipu.pow(x, y or a.exponent) end
+function ops.clip(a, x) return ipu.clip_by_value(x, a.min, a.max) end
+function ops.cast(a, x) return ipu.cast(x, a.dtype) end
+function ops.arange(a) return ipu.arange(a.start, a.stop, a.step) end
+function ops.transpose(a, x)
+  if a.axes then return ipu.transpose(x, a.axes) end
+  return ipu.transpose(x)
+end
+function ops.concatenate(a, ...) return ipu.concat({...}, a.axis) end
+function ops.stack(a, ...) return ipu.stack({...}, {axis = a.axis}) end
+function ops.split(a, x) return ipu.split(x, a.num_or_size_splits, {axis = a.axis}) end
+function ops.slice(a, x) return ipu.slice(x, a.begin, a.size) end
+function ops.pad(a, x) return ipu.pad(x, a.pad_width, {mode = a.mode:upper(), constant_values = a.constant_values}) end
+ops["repeat"] = function(a, x) return ipu.repeat_n(x, a.repeats, {axis = a.axis}) end
+function ops.one_hot(a, x) return ipu.one_hot(x, a.num_classes, {axis = a.axis}) end
+function ops.top_k(a, x) return ipu.top_k(x, {k = a.k}) end
+function ops.sort(a, x) return ipu.sort(x, {axis = a.axis, direction = a.direction}) end
+function ops.scatter(a, indices, updates) return ipu.scatter_nd(indices, updates, a.shape) end
+
+-- An end left open is false here; at the beginning it is where the walk starts.
+function ops.strided_slice(a, x)
+  local begins, ends, strides = {}, {}, {}
+  for i, s in ipairs(a.slices) do
+    begins[i] = s[1] == "none" and (s[3] > 0 and 0 or x.shape[i] - 1) or s[1]
+    ends[i] = s[2] ~= "none" and s[2]
+    strides[i] = s[3]
+  end
+  return ipu.strided_slice(x, begins, ends, {strides = strides})
+end
+
+function ops.matmul(a, x, y)
+  return ipu.matmul(x, y, {transpose_a = a.transpose_a or false, transpose_b = a.transpose_b or false})
+end
+
+local function convolution(name)
+  return function(a, x, kernel)
+    local options = {strides = a.strides, padding = a.padding:upper(), dilations = a.dilation_rate, groups = a.groups}
+    return ipu.nn[name](x, kernel, options)
+  end
+end
+ops.conv1d, ops.conv2d = convolution("conv1d"), convolution("conv2d")
+ops.depthwise_conv2d, ops.conv2d_transpose = convolution("depthwise_conv2d"), convolution("conv2d_transpose")
+
+local function pooling(name)
+  return function(a, x)
+    return ipu.nn[name](x, {ksize = a.pool_size, strides = a.strides or a.pool_size, padding = a.padding:upper()})
+  end
+end
+ops.max_pool, ops.average_pool = pooling("max_pool"), pooling("avg_pool")
+
+function ops.softmax(a, x) return ipu.nn.softmax(x, {axis = a.axis}) end
+function ops.log_softmax(a, x) return ipu.nn.log_softmax(x, {axis = a.axis}) end
+function ops.l2_normalize(a, x) return ipu.nn.l2_normalize(x, {axis = a.axis, epsilon = a.epsilon}) end
+function ops.moments(a, x) return ipu.nn.moments(x, a.axes) end
+function ops.layer_norm(a, x, gamma, beta) return ipu.nn.layer_norm(x, gamma, beta, {axis = a.axis, epsilon = a.epsilon}) end
+-- Inputs: x, gamma, beta, mean, variance.
+function ops.batch_norm(a, x, gamma, beta, mean, variance)
+  return (ipu.nn.batch_norm(x, gamma, beta, mean, variance, {epsilon = a.epsilon, training = a.training or false}))
+end
+function ops.dot_product_attention(a, q, k, v, mask)
+  return ipu.nn.dot_product_attention(q, k, v, {mask = mask, is_causal = a.is_causal})
+end
+
+local constraints <const> = {
+  constraint_max_norm = "MaxNorm", constraint_min_max_norm = "MinMaxNorm", constraint_non_neg = "NonNeg",
+  constraint_unit_norm = "UnitNorm",
+}
+for name, class in pairs(constraints) do
+  ops[name] = function(a, w) return ipu.keras.constraints[class](a)(w) end
+end
+
+local activations = {}
+for _, name in ipairs {"relu6", "selu", "softplus", "softsign", "swish"} do
+  activations[name] = function(_, x) return ipu.nn[name](x) end
+end
+activations.hard_sigmoid = function(_, x) return ipu.nn.hard_sigmoid(x) end
+activations.silu = activations.swish
+activations.sigmoid, activations.tanh, activations.exponential = ops.sigmoid, ops.tanh, ops.exp
+activations.softmax, activations.log_softmax = ops.softmax, ops.log_softmax
+function activations.linear(_, x) return ipu.identity(x) end
+function activations.elu(a, x) return ipu.nn.elu(x, {alpha = a.alpha}) end
+function activations.leaky_relu(a, x) return ipu.nn.leaky_relu(x, {alpha = a.alpha}) end
+function activations.gelu(a, x) return ipu.nn.gelu(x, {approximate = a.approximate or false}) end
+function activations.relu(a, x)
+  if not next(a) then return ipu.nn.relu(x) end
+  return ipu.keras.activations.relu(x, a)
+end
+
+local groups <const> = {op = ops, activation = activations}
+
+-- ------------------------------------------------ one case
+
+local function operands(case)
+  local list = {}
+  for i, t in ipairs(case.inputs) do list[i] = values.tensor(t) end
+  if case.args.alias then list[2] = list[1] end
+  return list
+end
+
+local function is_tuple(result) return result.n == 1 and type(result[1]) == "table" end
+
+-- Outputs as a list, whether they come as several results or as one list.
+local function outputs_of(f, args, inputs)
+  local result = table.pack(f(args, table.unpack(inputs)))
+  if is_tuple(result) then return result[1] end
+  result.n = nil
+  return result
+end
+
+-- The outputs that have an upstream, and it.
+local function weighted(case, outputs)
+  local ys, upstream = {}, {}
+  for i, t in ipairs(case.outputs) do
+    local u = case.upstream and case.upstream[i]
+    if values.is_given(u) and t then
+      ys[#ys + 1] = outputs[i]
+      upstream[#upstream + 1] = ipu.cast(values.tensor(u), outputs[i].dtype) -- float16 cases give float32 ones
+    end
+  end
+  return ys, upstream
+end
+
+local function wanted_gradients(case)
+  local wanted, count = {}, 0
+  for i in ipairs(case.inputs) do
+    local t = case.grads and case.grads.inputs and case.grads.inputs[i]
+    if values.is_given(t) then wanted[i], count = t, count + 1 end
+  end
+  return wanted, count
+end
+
+-- outputs, gradients by input position
+local function compute(case, f, inputs)
+  local wanted, count = wanted_gradients(case)
+  if count == 0 then return outputs_of(f, case.args, inputs), {} end
+  local tape = ipu.GradientTape()
+  local outputs
+  do
+    local _ <close> = tape
+    outputs = outputs_of(f, case.args, inputs)
+  end
+  local ys, upstream = weighted(case, outputs)
+  local xs, at = {}, {}
+  for i = 1, #inputs do
+    if wanted[i] then
+      xs[#xs + 1] = inputs[i]
+      at[#at + 1] = i
+    end
+  end
+  local found = tape:gradient(ys, xs, {output_gradients = upstream, unconnected_gradients = "zero"})
+  local gradients = {}
+  for k, i in ipairs(at) do gradients[i] = found[k] end
+  return outputs, gradients
+end
+
+local function check(case, how, outputs, gradients)
+  if #outputs ~= #case.outputs then
+    return string.format("%s: %d outputs, expected %d", how, #outputs, #case.outputs)
+  end
+  for i, want in ipairs(case.outputs) do
+    local problem = values.compare(how .. ": output " .. i - 1, outputs[i], want, case.rtol, case.atol)
+    if problem then return problem end
+  end
+  for i, want in pairs((wanted_gradients(case))) do
+    local problem = values.compare(how .. ": gradient of input " .. i - 1, gradients[i], want, case.rtol, case.atol)
+    if problem then return problem end
+  end
+  return nil
+end
+
+-- One traced function gives the outputs, then the gradients in the order of their inputs.
+local function compute_traced(case, f, inputs)
+  local positions, output_count
+  local traced = ipu.func(function(...)
+    local outputs, gradients = compute(case, f, {...})
+    local all = {table.unpack(outputs)}
+    positions, output_count = {}, #outputs
+    for i = 1, #inputs do
+      if gradients[i] then
+        positions[#positions + 1] = i
+        all[#all + 1] = gradients[i]
+      end
+    end
+    return table.unpack(all)
+  end)
+  local all = {traced(table.unpack(inputs))}
+  local outputs, gradients = table.move(all, 1, output_count, 1, {}), {}
+  for k, i in ipairs(positions) do gradients[i] = all[output_count + k] end
+  return outputs, gradients
+end
+
+---@param case table a decoded case of the group op or activation
+---@return boolean ok
+---@return string? message what differs
+function runner.run(case)
+  local f = groups[case.group] and groups[case.group][case.name]
+  if not f then return false, "unknown name '" .. tostring(case.name) .. "'" end
+  local inputs = operands(case)
+  local problem = check(case, "eager", compute(case, f, inputs))
+  problem = problem or check(case, "traced", compute_traced(case, f, inputs))
+  return problem == nil, problem
+end
+
+---Whether a name of a group is known here.
+function runner.knows(case) return groups[case.group] ~= nil and groups[case.group][case.name] ~= nil end
+
+return runner

@@ -1,0 +1,380 @@
+/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to the dataset, so
+ * that later epochs and iterators use it; only a complete pass counts. Elements of fixed shape become rows. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "data/elements.h"
+#include "tensor/safetensors.h"
+
+/* All elements; doesn't change once it is there. */
+typedef struct Store {
+  int64_t count;
+  Rows *rows;    /* of static elements */
+  Elements list; /* of others */
+} Store;
+
+typedef struct CacheDataset {
+  Dataset base;
+  char *path; /* NULL: in memory */
+  bool at_once; /* BufferDataset: read everything at the first request */
+  pthread_mutex_t mutex;
+  Store *store;
+} CacheDataset;
+
+/* A pass that is keeping what it reads. */
+typedef struct Filling {
+  int64_t count, capacity;
+  char **column; /* [components]: [capacity] elements each */
+  Elements list;
+} Filling;
+
+typedef struct CacheStage {
+  Stage base;
+  const Store *store; /* NULL while filling */
+  int64_t position;
+  Filling filling;
+  bool broken; /* an element is missing: the pass will not count */
+} CacheStage;
+
+static CacheDataset *cache_of(const Stage *s) { return (CacheDataset *)s->dataset; }
+
+static void store_free(Store *store) {
+  if (!store) return;
+  rows_free(store->rows);
+  elements_clear(&store->list);
+  free(store);
+}
+
+static const Store *find_store(CacheDataset *d) {
+  pthread_mutex_lock(&d->mutex);
+  const Store *store = d->store;
+  pthread_mutex_unlock(&d->mutex);
+  return store;
+}
+
+/* Another iterator may have been first; its elements are as good. */
+static const Store *publish(CacheDataset *d, Store *store) {
+  pthread_mutex_lock(&d->mutex);
+  Store *dropped = d->store ? store : NULL;
+  if (!d->store) d->store = store;
+  const Store *kept = d->store;
+  pthread_mutex_unlock(&d->mutex);
+  store_free(dropped);
+  return kept;
+}
+
+static void filling_clear(Filling *f, int count) {
+  for (int c = 0; f->column && c < count; c++) free(f->column[c]);
+  free(f->column);
+  elements_clear(&f->list);
+  *f = (Filling){.count = 0};
+}
+
+static Status no_memory(const Dataset *d, Error *e, int64_t count) {
+  return dataset_fail(d, e, ERR_OUT_OF_MEMORY, "no memory to keep more than %lld elements", (long long)count);
+}
+
+static Status grow(Filling *f, const Dataset *d, Error *e) {
+  if (f->count < f->capacity) return OK;
+  int64_t capacity = f->capacity ? f->capacity * 2 : 16;
+  if (!f->column && !(f->column = calloc((size_t)d->count, sizeof *f->column))) return no_memory(d, e, f->count);
+  for (int c = 0; c < d->count; c++) {
+    size_t bytes;
+    if (!size_mul(type_bytes(&d->type[c]), (size_t)capacity, &bytes)) return no_memory(d, e, f->count);
+    char *column = realloc(f->column[c], bytes ? bytes : 1);
+    if (!column) return no_memory(d, e, f->count);
+    f->column[c] = column;
+  }
+  f->capacity = capacity;
+  return OK;
+}
+
+static Status keep(CacheStage *k, Tensor *const *element, Error *e) {
+  const Dataset *d = k->base.dataset;
+  Filling *f = &k->filling;
+  if (d->is_static) {
+    Status status = grow(f, d, e);
+    if (status != OK) return status;
+    for (int c = 0; c < d->count; c++) tensor_copy_out(element[c], f->column[c] + (size_t)f->count * type_bytes(&d->type[c]));
+  } else {
+    f->list.width = d->count;
+    if (f->list.count == INT32_MAX / 4 || elements_reserve(&f->list, e) != OK) return no_memory(d, e, f->count);
+    for (int c = 0; c < d->count; c++) elements_at(&f->list, f->list.count)[c] = tensor_retain(element[c]);
+    f->list.count++;
+  }
+  f->count++;
+  return OK;
+}
+
+static void column_free(void *column) { free(column); }
+
+/* The columns become tensors that own them. */
+static Rows *columns_to_rows(Filling *f, const Dataset *d, Error *e) {
+  Tensor **t = calloc((size_t)d->count, sizeof *t);
+  if (!t) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
+  Rows *rows = NULL;
+  int made = 0;
+  for (; made < d->count; made++) {
+    Type type;
+    if (type_stacked(e, d->class->name, d->source, f->count, &d->type[made], &type) != OK) break;
+    if (!(t[made] = tensor_wrap(e, &type, f->column[made], column_free, f->column[made]))) break;
+    f->column[made] = NULL;
+  }
+  if (made == d->count) rows = rows_new(e, d->count, t);
+  tensors_release(t, d->count);
+  free(t);
+  return rows;
+}
+
+/* Files. Static elements are one tensor a component; others one a component of an element. */
+static void entry_name(const Dataset *d, char name[64], int64_t element, int component) {
+  if (d->is_static) snprintf(name, 64, "component.%d", component);
+  else snprintf(name, 64, "element.%lld.component.%d", (long long)element, component);
+}
+
+static Status write_store(const CacheDataset *d, const Store *store, Error *e) {
+  NamedTensors named;
+  char name[64], number[32];
+  named_init(&named);
+  snprintf(number, sizeof number, "%lld", (long long)store->count);
+  Status s = named_add_metadata(e, &named, "ipulua.cached_elements", number);
+  int64_t entries = d->base.is_static ? 1 : store->count;
+  for (int64_t i = 0; i < entries && s == OK; i++)
+    for (int c = 0; c < d->base.count && s == OK; c++) {
+      entry_name(&d->base, name, i, c);
+      s = named_add(e, &named, name, store->rows ? store->rows->tensor[c] : elements_at(&store->list, (int)i)[c]);
+    }
+  if (s == OK) s = safetensors_write(e, d->path, &named);
+  named_clear(&named);
+  return s;
+}
+
+static Status stale(const CacheDataset *d, Error *e, const char *what) {
+  return dataset_fail(&d->base, e, ERR_VALUE,
+                      "%s was not written by this dataset: %s; remove it or name another file", d->path, what);
+}
+
+static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c, Tensor **out, Error *e) {
+  char name[64], what[3 * TYPE_TEXT], want[TYPE_TEXT], got[TYPE_TEXT];
+  entry_name(&d->base, name, i, c);
+  if (!(*out = named_find(named, name))) {
+    snprintf(what, sizeof what, "it has no '%s'", name);
+    return stale(d, e, what);
+  }
+  Type type = (*out)->type;
+  if (d->base.is_static && type.rank > 0) type = type_make(type.dtype, type.rank - 1, type.shape + 1);
+  if (type_matches(&d->base.type[c], &type)) return OK;
+  snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&type, got), type_text(&d->base.type[c], want));
+  return stale(d, e, what);
+}
+
+static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, Store *store, Error *e) {
+  Tensor **t = calloc((size_t)d->base.count, sizeof *t);
+  if (!t) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = OK;
+  for (int c = 0; c < d->base.count && s == OK; c++) {
+    s = find_entry(d, named, 0, c, &t[c], e);
+    if (s == OK && (!t[c]->type.rank || t[c]->type.shape[0] != store->count)) s = stale(d, e, "its lengths differ");
+  }
+  if (s == OK && !(store->rows = rows_new(e, d->base.count, t))) s = e->status;
+  free(t);
+  return s;
+}
+
+static Status list_from_file(const CacheDataset *d, const NamedTensors *named, Store *store, Error *e) {
+  store->list.width = d->base.count;
+  for (int64_t i = 0; i < store->count; i++) {
+    Status s = elements_reserve(&store->list, e);
+    Tensor **element = s == OK ? elements_at(&store->list, store->list.count) : NULL;
+    for (int c = 0; c < d->base.count && s == OK; c++) {
+      Tensor *t;
+      s = find_entry(d, named, i, c, &t, e);
+      if (s == OK) element[c] = tensor_retain(t);
+    }
+    if (s != OK) return element ? tensors_release(element, d->base.count) : (void)0, s;
+    store->list.count++;
+  }
+  return OK;
+}
+
+static Status count_in_file(const CacheDataset *d, const NamedTensors *named, int64_t *count, Error *e) {
+  for (int i = 0; i < named->metadata_count; i++)
+    if (!strcmp(named->key[i], "ipulua.cached_elements")) {
+      char *end;
+      *count = strtoll(named->value[i], &end, 10);
+      if (*end || *count < 0 || *count > INT32_MAX / 4) break;
+      return OK;
+    }
+  return stale(d, e, "it doesn't say how many elements it has");
+}
+
+static Status read_store(const CacheDataset *d, Store **out, Error *e) {
+  NamedTensors named;
+  Store *store = calloc(1, sizeof *store);
+  if (!store) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  named_init(&named);
+  Status s = safetensors_read(e, d->path, &named);
+  if (s != OK) dataset_blame(&d->base, e, s);
+  if (s == OK) s = count_in_file(d, &named, &store->count, e);
+  if (s == OK) s = d->base.is_static ? rows_from_file(d, &named, store, e) : list_from_file(d, &named, store, e);
+  named_clear(&named);
+  if (s == OK) *out = store;
+  else store_free(store);
+  return s;
+}
+
+/* The input has ended: what was kept is complete. */
+static Status complete(CacheStage *k, Error *e) {
+  if (k->broken) return OK;
+  k->broken = true; /* until it has worked */
+  CacheDataset *d = cache_of(&k->base);
+  Filling *f = &k->filling;
+  Status s = d->base.is_static && !f->column ? grow(f, &d->base, e) : OK; /* without elements: empty columns */
+  Store *store = s == OK ? calloc(1, sizeof *store) : NULL;
+  if (!store) return no_memory(&d->base, e, f->count);
+  store->count = f->count;
+  if (d->base.is_static && !(store->rows = columns_to_rows(f, &d->base, e))) s = e->status;
+  else if (!d->base.is_static) store->list = f->list, f->list = (Elements){.width = d->base.count};
+  filling_clear(f, d->base.count);
+  if (s == OK && d->path) s = dataset_blame(&d->base, e, write_store(d, store, e));
+  if (s == OK) publish(d, store);
+  else store_free(store);
+  k->broken = s != OK;
+  return s;
+}
+
+static Status cache_open(Stage *s, Error *e) {
+  CacheStage *k = (CacheStage *)s;
+  CacheDataset *d = cache_of(s);
+  Store *loaded = NULL;
+  k->store = find_store(d);
+  if (!k->store && d->path && file_exists(d->path)) {
+    Status status = read_store(d, &loaded, e);
+    if (status != OK) return status;
+    k->store = publish(d, loaded);
+  }
+  if (!k->store) return stage_open_input(s, e);
+  s->rows = k->store->rows;
+  return OK;
+}
+
+static void cache_close(Stage *s) { filling_clear(&((CacheStage *)s)->filling, s->dataset->count); }
+
+static Status cache_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
+  (void)e;
+  CacheStage *k = (CacheStage *)s;
+  int64_t left = k->store->count - k->position;
+  *got = n < left ? n : left;
+  for (int64_t i = 0; i < *got; i++) out[i] = k->position + i;
+  k->position += *got;
+  return OK;
+}
+
+static Status from_store(CacheStage *k, Tensor **out, bool *end, Error *e) {
+  *end = k->position >= k->store->count;
+  if (*end) return OK;
+  int64_t i = k->position++;
+  for (int c = 0; c < k->base.dataset->count; c++) {
+    out[c] = k->store->rows ? tensor_row(e, k->store->rows->tensor[c], i)
+                            : tensor_retain(elements_at(&k->store->list, (int)i)[c]);
+    if (!out[c]) return tensors_release(out, c), ERR_OUT_OF_MEMORY;
+  }
+  return OK;
+}
+
+static Status read_and_keep(CacheStage *k, Tensor **out, bool *end, Error *e) {
+  Status status = stage_next(k->base.input, out, end, e);
+  if (status == OK && *end) return complete(k, e);
+  if (status == OK && (status = k->broken ? OK : keep(k, out, e)) != OK)
+    tensors_release(out, k->base.dataset->count);
+  if (status != OK) k->broken = true, filling_clear(&k->filling, k->base.dataset->count);
+  return status;
+}
+
+static Status fill_at_once(CacheStage *k, Error *e) {
+  int count = k->base.dataset->count;
+  Tensor **t = calloc((size_t)count, sizeof *t);
+  if (!t) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status status = OK;
+  for (bool end = false; status == OK && !end;) {
+    status = stage_check_cancelled(&k->base, e);
+    if (status == OK) status = read_and_keep(k, t, &end, e);
+    if (status == OK && !end) tensors_release(t, count);
+  }
+  free(t);
+  if (status == OK && !(k->store = find_store(cache_of(&k->base))))
+    status = dataset_fail(k->base.dataset, e, ERR_FAILED_PRECONDITION, "an element could not be read before");
+  return status;
+}
+
+static Status cache_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  CacheStage *k = (CacheStage *)s;
+  if (k->store) return from_store(k, out, end, e);
+  if (!cache_of(s)->at_once) return read_and_keep(k, out, end, e);
+  Status status = fill_at_once(k, e);
+  return status == OK ? from_store(k, out, end, e) : status;
+}
+
+static void cache_free(Dataset *d) {
+  CacheDataset *c = (CacheDataset *)d;
+  store_free(c->store);
+  free(c->path);
+  pthread_mutex_destroy(&c->mutex);
+}
+
+static const StageClass cache_class = {
+    .name = "cache", .dataset_bytes = sizeof(CacheDataset), .stage_bytes = sizeof(CacheStage), .free = cache_free,
+    .open = cache_open, .close = cache_close, .indices = cache_indices, .next = cache_next};
+
+static const StageClass buffer_class = {
+    .name = "BufferDataset", .dataset_bytes = sizeof(CacheDataset), .stage_bytes = sizeof(CacheStage),
+    .free = cache_free, .open = cache_open, .close = cache_close, .indices = cache_indices, .next = cache_next};
+
+/* Elements that lie in memory need no copy. */
+static const StageClass cache_rows_class = {
+    .name = "cache", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(RowsStage), .open = rows_stage_open,
+    .indices = rows_stage_indices, .skip = rows_stage_skip};
+
+static CacheDataset *new_cache(Error *e, const char *source, const StageClass *class, Dataset *in) {
+  CacheDataset *d = (CacheDataset *)dataset_new_like(e, source, class, in);
+  if (d) pthread_mutex_init(&d->mutex, NULL);
+  return d;
+}
+
+static bool has_nested(const Dataset *d) {
+  for (int c = 0; c < d->count; c++)
+    if (d->nested[c]) return true;
+  return false;
+}
+
+Dataset *dataset_cache(Error *e, const char *source, Dataset *in, const char *path) {
+  bool to_file = path && path[0];
+  if (to_file && has_nested(in))
+    return source_fail("cache", source, e, ERR_TYPE, "windows can't be kept in a file: flatten them with flat_map first");
+  if (!to_file && in->rows) {
+    Dataset *d = dataset_new_like(e, source, &cache_rows_class, in);
+    if (d) d->rows = in->rows;
+    return dataset_finish(e, d);
+  }
+  CacheDataset *d = new_cache(e, source, &cache_class, in);
+  if (d && to_file && !(d->path = strdup(path)))
+    return dataset_release(&d->base), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
+  return d ? dataset_finish(e, &d->base) : NULL;
+}
+
+Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size) {
+  if (size < 1)
+    return source_fail("BufferDataset", source, e, ERR_VALUE, "the buffer size must be at least 1, got %lld",
+                       (long long)size);
+  Dataset *first = dataset_take(e, source, in, size);
+  if (!first) return NULL;
+  CacheDataset *d = new_cache(e, source, &buffer_class, first);
+  dataset_release(first);
+  if (!d) return NULL;
+  d->at_once = true;
+  return dataset_finish(e, &d->base);
+}

@@ -1,0 +1,351 @@
+/* Several datasets as one: zip, concatenate, interleave, flat_map. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/function.h"
+
+/* zip */
+typedef struct ZipStage {
+  Stage base;
+  Stage **part; /* [inputs] */
+} ZipStage;
+
+static Status zip_open(Stage *s, Error *e) {
+  ZipStage *z = (ZipStage *)s;
+  int count = s->dataset->input_count;
+  if (!(z->part = calloc((size_t)count, sizeof *z->part))) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status status = OK;
+  for (int i = 0; i < count && status == OK; i++)
+    status = stage_open(e, s->scope, s->dataset->input[i], s->epoch, &z->part[i]);
+  return status;
+}
+
+static void zip_close(Stage *s) {
+  ZipStage *z = (ZipStage *)s;
+  for (int i = 0; z->part && i < s->dataset->input_count; i++) stage_close(z->part[i]);
+  free(z->part);
+}
+
+static Status zip_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  ZipStage *z = (ZipStage *)s;
+  int filled = 0;
+  for (int i = 0; i < s->dataset->input_count; i++) {
+    Status status = stage_next(z->part[i], out + filled, end, e);
+    if (status != OK || *end) return tensors_release(out, filled), status;
+    filled += z->part[i]->dataset->count;
+  }
+  return OK;
+}
+
+static Status zip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  ZipStage *z = (ZipStage *)s;
+  for (int i = 0; i < s->dataset->input_count; i++) {
+    Status status = stage_next_into(z->part[i], out, end, e);
+    if (status != OK || *end) return status;
+    out += z->part[i]->dataset->count;
+  }
+  return OK;
+}
+
+static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+  ZipStage *z = (ZipStage *)s;
+  *skipped = n;
+  for (int i = 0; i < s->dataset->input_count; i++) {
+    int64_t some;
+    Status status = stage_skip(z->part[i], *skipped, &some, e);
+    if (status != OK) return *skipped = 0, status;
+    *skipped = some;
+  }
+  return OK;
+}
+
+static const StageClass zip_class = {
+    .name = "zip", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(ZipStage), .open = zip_open,
+    .close = zip_close, .next = zip_next, .next_into = zip_next_into, .skip = zip_skip};
+
+/* The shortest; endless counts as longest, and one that may be shorter makes it unknown. */
+static int64_t zip_cardinality(int count, Dataset *const *in) {
+  int64_t least = CARDINALITY_ENDLESS;
+  for (int i = 0; i < count; i++) {
+    int64_t n = in[i]->cardinality;
+    if (n == CARDINALITY_UNKNOWN) return n;
+    if (n >= 0 && (least < 0 || n < least)) least = n;
+  }
+  return least;
+}
+
+Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in) {
+  if (count < 1) return source_fail("zip", source, e, ERR_VALUE, "no datasets were given");
+  int components = 0;
+  bool rows = true;
+  for (int i = 0; i < count; i++) components += in[i]->count, rows = rows && in[i]->rows;
+  if (rows) return dataset_zip_rows(e, source, count, in);
+  Dataset *d = dataset_new(e, source, &zip_class, count, in, components);
+  if (!d) return NULL;
+  d->cardinality = zip_cardinality(count, in);
+  for (int i = 0, n = 0; i < count; n += in[i]->count, i++) {
+    memcpy(d->type + n, in[i]->type, (size_t)in[i]->count * sizeof *d->type);
+    memcpy(d->nested + n, in[i]->nested, (size_t)in[i]->count * sizeof *d->nested);
+  }
+  return dataset_finish(e, d);
+}
+
+/* concatenate */
+typedef struct ConcatenateStage {
+  Stage base;
+  bool second;
+} ConcatenateStage;
+
+static void go_to_second(Stage *s) {
+  stage_close(s->input);
+  s->input = NULL;
+  ((ConcatenateStage *)s)->second = true;
+}
+
+/* The input being read; a failed opening is tried again. */
+static Status current(Stage *s, Error *e) {
+  bool second = ((ConcatenateStage *)s)->second;
+  if (s->input) return OK;
+  return stage_open(e, s->scope, s->dataset->input[second], epoch_within(s->epoch, (uint64_t)second << 60), &s->input);
+}
+
+static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  ConcatenateStage *c = (ConcatenateStage *)s;
+  for (;;) {
+    Status status = current(s, e);
+    if (status == OK) status = stage_next(s->input, out, end, e);
+    if (status != OK || !*end || c->second) return status;
+    go_to_second(s);
+  }
+}
+
+static Status concatenate_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  ConcatenateStage *c = (ConcatenateStage *)s;
+  for (;;) {
+    Status status = current(s, e);
+    if (status == OK) status = stage_next_into(s->input, out, end, e);
+    if (status != OK || !*end || c->second) return status;
+    go_to_second(s);
+  }
+}
+
+static Status concatenate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+  ConcatenateStage *c = (ConcatenateStage *)s;
+  for (;;) {
+    int64_t some;
+    Status status = current(s, e);
+    if (status == OK) status = stage_skip(s->input, n - *skipped, &some, e);
+    if (status != OK) return status;
+    *skipped += some;
+    if (*skipped == n || c->second) return OK;
+    go_to_second(s);
+  }
+}
+
+static const StageClass concatenate_class = {
+    .name = "concatenate", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(ConcatenateStage),
+    .open = current, .next = concatenate_next, .next_into = concatenate_next_into, .skip = concatenate_skip};
+
+/* What both types are instances of; false when there is no such type. */
+static bool join_types(const Type *a, const Type *b, Type *out) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  *out = *a;
+  for (int i = 0; i < a->rank; i++)
+    if (a->shape[i] != b->shape[i]) out->shape[i] = -1;
+  return true;
+}
+
+Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Dataset *second) {
+  if (first->count != second->count)
+    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d components", first->count,
+                       second->count);
+  Dataset *d = dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
+  if (!d) return NULL;
+  int64_t a = first->cardinality, b = second->cardinality;
+  if (a == CARDINALITY_ENDLESS || b == CARDINALITY_ENDLESS) d->cardinality = CARDINALITY_ENDLESS;
+  else if (a >= 0 && b >= 0 && a <= INT64_MAX - b) d->cardinality = a + b;
+  for (int c = 0; c < d->count; c++) {
+    char x[TYPE_TEXT], y[TYPE_TEXT];
+    d->nested[c] = first->nested[c];
+    if (first->nested[c] == second->nested[c] && join_types(&first->type[c], &second->type[c], &d->type[c])) continue;
+    dataset_release(d);
+    return source_fail("concatenate", source, e, ERR_TYPE, "component %d is %s in the first dataset, %s in the second",
+                       c, type_text(&first->type[c], x), type_text(&second->type[c], y));
+  }
+  return dataset_finish(e, d);
+}
+
+/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has ended gives its
+ * place to the next. flat_map is the case of one at a time. */
+typedef struct InterleaveDataset {
+  Dataset base;
+  ScriptFunction function;
+  int cycle_length;
+  int64_t block_length;
+} InterleaveDataset;
+
+typedef struct Part {
+  Dataset *dataset;
+  Stage *stage;
+} Part;
+
+typedef struct InterleaveStage {
+  Stage base;
+  Part *part;  /* [cycle_length] */
+  Tensor **in; /* [input components] */
+  int cycle, open;
+  int64_t block; /* elements of the current block given */
+  uint64_t made; /* datasets so far */
+  bool drained;
+} InterleaveStage;
+
+static Status interleave_open(Stage *s, Error *e) {
+  InterleaveStage *i = (InterleaveStage *)s;
+  i->part = calloc((size_t)((const InterleaveDataset *)s->dataset)->cycle_length, sizeof *i->part);
+  i->in = calloc((size_t)s->dataset->input[0]->count, sizeof *i->in);
+  return i->part && i->in ? stage_open_input(s, e) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+}
+
+static void close_part(const Stage *s, Part *p) {
+  stage_close(p->stage);
+  dataset_release_from(s->scope->tree->host, p->dataset);
+  *p = (Part){NULL, NULL};
+}
+
+static void interleave_close(Stage *s) {
+  InterleaveStage *i = (InterleaveStage *)s;
+  int count = ((const InterleaveDataset *)s->dataset)->cycle_length;
+  for (int k = 0; i->part && k < count; k++) close_part(s, &i->part[k]);
+  free(i->part);
+  free(i->in);
+}
+
+static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
+  char want[TYPE_TEXT], got[TYPE_TEXT];
+  if (!made) return dataset_fail(d, e, ERR_INTERNAL, "the function made no dataset");
+  if (made->count != d->count)
+    return dataset_fail(d, e, ERR_VALUE, "the function's dataset has elements of %d components instead of %d",
+                        made->count, d->count);
+  for (int c = 0; c < d->count; c++)
+    if (made->nested[c] != d->nested[c] || !type_matches(&d->type[c], &made->type[c]))
+      return dataset_fail(d, e, ERR_VALUE, "component %d of the function's dataset is %s instead of %s", c,
+                          type_text(&made->type[c], got), type_text(&d->type[c], want));
+  return OK;
+}
+
+/* The dataset of the next input element takes the current place. */
+static Status open_part(InterleaveStage *i, Error *e) {
+  Stage *s = &i->base;
+  Part *p = &i->part[i->cycle];
+  int in_count = s->input->dataset->count;
+  Status status = stage_check_cancelled(s, e);
+  if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
+  if (status != OK || i->drained) return status;
+  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL, 0,
+                              &p->dataset, e);
+  tensors_release(i->in, in_count);
+  if (status == OK) status = check_made(s->dataset, p->dataset, e);
+  if (status == OK) status = stage_open(e, s->scope, p->dataset, epoch_within(s->epoch, ++i->made), &p->stage);
+  if (status != OK) close_part(s, p);
+  else i->open++;
+  return status;
+}
+
+static void advance(InterleaveStage *i) {
+  i->block = 0;
+  i->cycle = (i->cycle + 1) % ((const InterleaveDataset *)i->base.dataset)->cycle_length;
+}
+
+/* Until the current place has a dataset, or all have ended. */
+static Status find_part(InterleaveStage *i, Stage **part, Error *e) {
+  while (!i->drained || i->open) {
+    if ((*part = i->part[i->cycle].stage)) return OK;
+    if (i->drained) {
+      advance(i);
+      continue;
+    }
+    Status status = open_part(i, e);
+    if (status != OK) return status;
+  }
+  *part = NULL;
+  return OK;
+}
+
+static void part_read(InterleaveStage *i, bool end) {
+  if (end) {
+    close_part(&i->base, &i->part[i->cycle]);
+    i->open--;
+    advance(i);
+  } else if (++i->block >= ((const InterleaveDataset *)i->base.dataset)->block_length) {
+    advance(i);
+  }
+}
+
+static Status interleave_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  InterleaveStage *i = (InterleaveStage *)s;
+  for (;;) {
+    Stage *part;
+    Status status = find_part(i, &part, e);
+    if (status != OK || (*end = !part)) return status;
+    status = stage_next(part, out, end, e);
+    if (status != OK) return status;
+    part_read(i, *end);
+    if (!*end) return OK;
+  }
+}
+
+static Status interleave_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  InterleaveStage *i = (InterleaveStage *)s;
+  for (;;) {
+    Stage *part;
+    Status status = find_part(i, &part, e);
+    if (status != OK || (*end = !part)) return status;
+    status = stage_next_into(part, out, end, e);
+    if (status != OK) return status;
+    part_read(i, *end);
+    if (!*end) return OK;
+  }
+}
+
+static void interleave_free(Dataset *d) {
+  const ScriptFunction *f = &((InterleaveDataset *)d)->function;
+  if (f->release) f->release(f->context);
+}
+
+static const StageClass interleave_class = {
+    .name = "interleave", .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage),
+    .free = interleave_free, .open = interleave_open, .close = interleave_close, .next = interleave_next,
+    .next_into = interleave_next_into};
+
+static const StageClass flat_map_class = {
+    .name = "flat_map", .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage),
+    .free = interleave_free, .open = interleave_open, .close = interleave_close, .next = interleave_next,
+    .next_into = interleave_next_into};
+
+static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
+                               const Type *types, ScriptFunction f, int cycle_length, int64_t block_length) {
+  Dataset *d = dataset_new(e, source, class, 1, &in, count);
+  if (!d) {
+    if (f.release) f.release(f.context);
+    return NULL;
+  }
+  InterleaveDataset *i = (InterleaveDataset *)d;
+  i->function = f, i->cycle_length = cycle_length, i->block_length = block_length;
+  for (int c = 0; c < count; c++) d->type[c] = types[c];
+  return dataset_finish(e, d);
+}
+
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
+                            int64_t cycle_length, int64_t block_length) {
+  enum { MOST = 1 << 20 };
+  if (cycle_length >= 1 && cycle_length <= MOST && block_length >= 1)
+    return new_interleave(e, source, &interleave_class, in, count, types, f, (int)cycle_length, block_length);
+  if (f.release) f.release(f.context);
+  return source_fail("interleave", source, e, ERR_VALUE,
+                     "cycle_length must be 1 to %d and block_length at least 1, got %lld and %lld", MOST,
+                     (long long)cycle_length, (long long)block_length);
+}
+
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
+  return new_interleave(e, source, &flat_map_class, in, count, types, f, 1, 1);
+}

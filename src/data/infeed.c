@@ -1,0 +1,104 @@
+#include "data/infeed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Infeed {
+  Feed feed;
+  Dataset *dataset, *ahead; /* ahead: with the prefetching stage on top */
+  DataContext context;
+  Iterator *iterator; /* NULL: closed */
+  int64_t taken;
+  Type *type;
+};
+
+static void destroy(Object *o) {
+  Infeed *q = (Infeed *)o;
+  iterator_close(q->iterator);
+  dataset_release(q->ahead);
+  dataset_release(q->dataset);
+  free(q->type);
+  free(q);
+}
+
+static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
+  Infeed *q = (Infeed *)f;
+  (void)pool; /* the iterator has its own */
+  if (!q->iterator && infeed_open(q, e) != OK) return e->status;
+  bool end = false;
+  Status s = iterator_next_into(q->iterator, into, &end, e);
+  if (s != OK) return s;
+  if (end)
+    return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset gave %lld elements and the program asks for another; repeat_n() it, or run fewer steps",
+                (long long)q->taken);
+  q->taken++;
+  return OK;
+}
+
+Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) {
+  int count = dataset_component_count(d);
+  Infeed *q = calloc(1, sizeof *q);
+  if (q) q->type = calloc((size_t)count + 1, sizeof *q->type);
+  if (!q || !q->type) {
+    free(q);
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  for (int i = 0; i < count; i++) q->type[i] = *dataset_component(d, i);
+  q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy}, .count = count, .type = q->type, .next = next};
+  q->dataset = dataset_retain(d);
+  q->ahead = dataset_prefetch(e, dataset_source(d), d, depth);
+  q->context = *context;
+  if (q->ahead) return q;
+  object_release(&q->feed.object);
+  return NULL;
+}
+
+Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
+  if (q->iterator) return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised; delete it before it gets another dataset");
+  int count = dataset_component_count(d);
+  bool fits = count == q->feed.count;
+  for (int i = 0; fits && i < count; i++) fits = type_equal(dataset_component(d, i), &q->type[i]);
+  if (!fits) return fail(e, ERR_INVALID_ARGUMENT, "the dataset's elements differ from those that this infeed queue was made for");
+  Dataset *ahead = dataset_prefetch(e, dataset_source(d), d, depth);
+  if (!ahead) return e->status;
+  dataset_release(q->ahead);
+  dataset_release(q->dataset);
+  q->dataset = dataset_retain(d);
+  q->ahead = ahead;
+  return OK;
+}
+
+Feed *infeed_feed(Infeed *q) { return &q->feed; }
+bool infeed_is_open(const Infeed *q) { return q->iterator != NULL; }
+int64_t infeed_position(const Infeed *q) { return q->taken; }
+void infeed_set_context(Infeed *q, const DataContext *context) { q->context = *context; }
+
+Status infeed_open(Infeed *q, Error *e) {
+  if (q->iterator) return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised already; delete it first");
+  q->taken = 0;
+  q->iterator = iterator_open(e, q->ahead, &q->context);
+  return q->iterator ? OK : e->status;
+}
+
+Status infeed_close(Infeed *q, Error *e) {
+  if (!q->iterator) return fail(e, ERR_NOT_FOUND, "this infeed queue was not initialised");
+  if (iterator_is_busy(q->iterator)) return fail(e, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
+  iterator_close(q->iterator);
+  q->iterator = NULL;
+  return OK;
+}
+
+Tensor *infeed_save(Infeed *q, Error *e) {
+  if (!q->iterator && infeed_open(q, e) != OK) return NULL;
+  return iterator_save(e, q->iterator, q->taken);
+}
+
+Status infeed_restore(Infeed *q, const Tensor *saved, Error *e) {
+  Iterator *it = iterator_restore(e, q->ahead, &q->context, saved);
+  if (!it) return e->status;
+  iterator_close(q->iterator);
+  q->iterator = it;
+  q->taken = iterator_position(it);
+  return OK;
+}

@@ -1,0 +1,171 @@
+/* Iterators: a tree of stages, its place, and the way back to it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/stage.h"
+
+struct Iterator {
+  Tree tree;
+  Scope scope;
+  Dataset *dataset;
+  Stage *stage;
+  int64_t position;
+  _Atomic bool busy;
+};
+
+static void tree_clear(Tree *t) {
+  if (t->owns_host) host_calls_free(t->host);
+  free(t->shuffle);
+}
+
+static Status tree_init(Tree *t, Error *e, Dataset *d, const DataContext *c) {
+  t->pool = c->pool;
+  t->seed = c->seed;
+  atomic_init(&t->spare_threads, c->threads > 1 ? c->threads - 1 : 0);
+  t->host = c->host ? c->host : host_calls_new();
+  t->owns_host = !c->host;
+  Status s = t->host ? tree_collect_shuffles(t, e, d) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (s != OK) tree_clear(t);
+  return s;
+}
+
+/* From a saved place (of the dataset, then of each shuffle), or counted. */
+static void set_iterations(Tree *t, Dataset *d, const int64_t *saved, bool peek) {
+  t->iteration = saved ? (uint64_t)saved[0] : atomic_fetch_add(&d->iterations, peek ? 0 : 1);
+  for (int i = 0; i < t->shuffle_count; i++) {
+    Dataset *shuffle = (Dataset *)(uintptr_t)t->shuffle[i].dataset;
+    bool counted = shuffle == d;
+    t->shuffle[i].iteration = saved     ? (uint64_t)saved[i + 1]
+                              : counted ? t->iteration
+                                        : atomic_fetch_add(&shuffle->iterations, peek ? 0 : 1);
+  }
+}
+
+static Iterator *open_at(Error *e, Dataset *d, const DataContext *context, const int64_t *iteration) {
+  Iterator *it = calloc(1, sizeof *it);
+  if (!it) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
+  it->scope.tree = &it->tree;
+  if (tree_init(&it->tree, e, d, context) != OK) return free(it), NULL;
+  set_iterations(&it->tree, d, iteration, context->peek);
+  it->dataset = dataset_retain(d);
+  if (stage_open(e, &it->scope, d, 0, &it->stage) == OK) return it;
+  iterator_close(it);
+  return NULL;
+}
+
+Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context) { return open_at(e, d, context, NULL); }
+
+void iterator_close(Iterator *it) {
+  if (!it) return;
+  iterator_cancel(it);
+  stage_close(it->stage);
+  dataset_release_from(it->tree.host, it->dataset);
+  tree_clear(&it->tree);
+  free(it);
+}
+
+void iterator_cancel(Iterator *it) {
+  atomic_store(&it->scope.cancelled, true);
+  host_calls_notify(it->tree.host);
+}
+
+bool iterator_is_busy(const Iterator *it) { return atomic_load(&it->busy); }
+const Dataset *iterator_dataset(const Iterator *it) { return it->dataset; }
+int64_t iterator_position(const Iterator *it) { return it->position; }
+
+static Status begin(Iterator *it, Error *e) {
+  if (atomic_exchange(&it->busy, true))
+    return dataset_fail(it->dataset, e, ERR_FAILED_PRECONDITION, "its iterator is already being read");
+  Status s = stage_check_cancelled(it->stage, e);
+  if (s != OK) atomic_store(&it->busy, false);
+  return s;
+}
+
+Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e) {
+  Status s = begin(it, e);
+  if (s != OK) return s;
+  s = stage_next(it->stage, components, end, e);
+  if (s != OK || !*end) it->position++;
+  atomic_store(&it->busy, false);
+  return s;
+}
+
+Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e) {
+  if (!it->dataset->is_static)
+    return dataset_fail(it->dataset, e, ERR_VALUE, "the shape of its elements is not fully known");
+  Status s = begin(it, e);
+  if (s != OK) return s;
+  s = stage_next_into(it->stage, destinations, end, e);
+  if (s != OK || !*end) it->position++;
+  atomic_store(&it->busy, false);
+  return s;
+}
+
+Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e) {
+  *skipped = 0;
+  Status s = begin(it, e);
+  if (s != OK) return s;
+  s = stage_skip(it->stage, count, skipped, e);
+  it->position += *skipped;
+  atomic_store(&it->busy, false);
+  return s;
+}
+
+/* What a saved place holds: version, position, seed, number of shuffles; iteration numbers. */
+enum { SAVED_VERSION, SAVED_POSITION, SAVED_SEED, SAVED_SHUFFLES, SAVED_ITERATION, SAVED_FIXED, VERSION = 1 };
+
+Tensor *iterator_save(Error *e, const Iterator *it, int64_t position) {
+  int64_t count = it->tree.shuffle_count, shape = SAVED_FIXED + count;
+  Type type = type_make(I64, 1, &shape);
+  Tensor *t = tensor_new(e, &type);
+  if (!t) return NULL;
+  int64_t *word = (int64_t *)(void *)t->data;
+  word[SAVED_VERSION] = VERSION;
+  word[SAVED_POSITION] = position < 0 ? it->position : position;
+  memcpy(&word[SAVED_SEED], &it->tree.seed, sizeof word[0]);
+  word[SAVED_SHUFFLES] = count;
+  word[SAVED_ITERATION] = (int64_t)it->tree.iteration;
+  for (int64_t i = 0; i < count; i++) word[SAVED_FIXED + i] = (int64_t)it->tree.shuffle[i].iteration;
+  return t;
+}
+
+static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const int64_t *word, int64_t shuffles) {
+  if (saved->type.dtype != I64 || saved->type.rank != 1 || saved->type.shape[0] < SAVED_FIXED ||
+      !tensor_is_dense(saved))
+    return dataset_fail(d, e, ERR_VALUE, "what was saved is not the place of an iterator");
+  if (word[SAVED_VERSION] != VERSION)
+    return dataset_fail(d, e, ERR_VALUE, "the saved place has version %lld, this is version %d",
+                        (long long)word[SAVED_VERSION], VERSION);
+  if (word[SAVED_SHUFFLES] != shuffles || saved->type.shape[0] != SAVED_FIXED + shuffles ||
+      word[SAVED_POSITION] < 0)
+    return dataset_fail(d, e, ERR_VALUE, "the place was saved from another dataset: it has %lld shuffles, this has %lld",
+                        (long long)word[SAVED_SHUFFLES], (long long)shuffles);
+  return OK;
+}
+
+/* As tree_collect_shuffles counts them: each shuffle once. */
+static Status count_shuffles(Error *e, const Dataset *d, int64_t *count) {
+  Tree t = {.shuffle = NULL};
+  Status s = tree_collect_shuffles(&t, e, d);
+  *count = t.shuffle_count;
+  free(t.shuffle);
+  return s;
+}
+
+Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved) {
+  const int64_t *word = (const int64_t *)(const void *)saved->data;
+  int64_t shuffles, skipped;
+  if (count_shuffles(e, d, &shuffles) != OK || check_saved(e, d, saved, word, shuffles) != OK) return NULL;
+  DataContext c = *context;
+  memcpy(&c.seed, &word[SAVED_SEED], sizeof c.seed);
+  int64_t position = word[SAVED_POSITION];
+  Iterator *it = open_at(e, d, &c, word + SAVED_ITERATION);
+  if (!it) return NULL;
+  Status s = iterator_skip(it, position, &skipped, e);
+  if (s == OK && skipped < position)
+    s = dataset_fail(d, e, ERR_OUT_OF_RANGE, "the saved place is element %lld, the dataset ended after %lld",
+                     (long long)position, (long long)skipped);
+  if (s == OK) return it;
+  iterator_close(it);
+  return NULL;
+}

@@ -1,0 +1,250 @@
+/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of microseconds
+ * when one of them sleeps, more than most elements: so elements are first made inline and timed, and a thread is
+ * started only when they turn out expensive. Row numbers are never worth one. Elements, failures and the end
+ * travel through one ring, in order. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "data/stage.h"
+
+enum { TIMED_ELEMENTS = 8, AUTOMATIC_DEPTH = 4, MAX_DEPTH = 256 };
+static const double WORTH_A_THREAD = 60e-6; /* seconds per element */
+
+typedef struct PrefetchDataset {
+  Dataset base;
+  int depth;
+} PrefetchDataset;
+
+typedef struct Slot {
+  Tensor **tensor; /* [components] */
+  bool end;
+  Status status;
+  Error error;
+} Slot;
+
+typedef struct PrefetchStage {
+  Stage base;
+  Scope scope; /* of what is read ahead */
+  int timed;
+  double fastest; /* of the elements timed in a row */
+  bool threaded;
+  pthread_t thread;
+  int depth;
+  Slot *slot;               /* [depth] */
+  _Atomic uint64_t written; /* by the thread */
+  _Atomic uint64_t read;    /* by the reader */
+} PrefetchStage;
+
+static Status prefetch_open(Stage *s, Error *e) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  p->scope.tree = s->scope->tree;
+  p->scope.parent = s->scope;
+  Status status = stage_open(e, &p->scope, s->dataset->input[0], s->epoch, &s->input);
+  if (status == OK) s->rows = s->input->rows;
+  return status;
+}
+
+static Status prefetch_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
+  return stage_indices(s->input, out, n, got, e);
+}
+
+static bool has_room(void *context) {
+  PrefetchStage *p = context;
+  return atomic_load(&p->written) - atomic_load(&p->read) < (uint64_t)p->depth || scope_is_cancelled(&p->scope);
+}
+
+static bool has_element(void *context) {
+  PrefetchStage *p = context;
+  return atomic_load(&p->written) != atomic_load(&p->read) || scope_is_cancelled(&p->scope);
+}
+
+static void *read_ahead(void *argument) {
+  PrefetchStage *p = argument;
+  HostCalls *host = p->scope.tree->host;
+  for (bool end = false; !end;) {
+    if (!has_room(p)) host_calls_wait(host, has_room, p);
+    if (scope_is_cancelled(&p->scope)) break;
+    uint64_t written = atomic_load(&p->written);
+    Slot *slot = &p->slot[written % (uint64_t)p->depth];
+    error_clear(&slot->error);
+    slot->end = false;
+    slot->status = stage_next(p->base.input, slot->tensor, &slot->end, &slot->error);
+    end = slot->end || slot->status == ERR_CANCELLED;
+    atomic_store(&p->written, written + 1);
+    host_calls_notify(host);
+  }
+  return NULL;
+}
+
+static void free_slots(PrefetchStage *p) {
+  int count = p->base.dataset->count;
+  for (int i = 0; p->slot && i < p->depth; i++) {
+    if (p->slot[i].tensor) tensors_release(p->slot[i].tensor, count);
+    free(p->slot[i].tensor);
+  }
+  free(p->slot);
+  p->slot = NULL;
+}
+
+static bool new_slots(PrefetchStage *p) {
+  p->depth = ((const PrefetchDataset *)p->base.dataset)->depth;
+  p->slot = calloc((size_t)p->depth, sizeof *p->slot);
+  for (int i = 0; p->slot && i < p->depth; i++)
+    if (!(p->slot[i].tensor = calloc((size_t)p->base.dataset->count, sizeof *p->slot[i].tensor)))
+      free_slots(p);
+  return p->slot != NULL;
+}
+
+/* Together with the pool no more threads than were allowed compute: it rests one of its own. */
+static bool take_thread(Tree *t) {
+  int spare = atomic_load(&t->spare_threads);
+  while (spare > 0)
+    if (atomic_compare_exchange_weak(&t->spare_threads, &spare, spare - 1)) {
+      if (!t->pool || pool_lend(t->pool)) return true;
+      atomic_fetch_add(&t->spare_threads, 1);
+      return false;
+    }
+  return false;
+}
+
+static void return_thread(Tree *t) {
+  if (t->pool) pool_reclaim(t->pool);
+  atomic_fetch_add(&t->spare_threads, 1);
+}
+
+/* Signals are the script's thread's. When no thread can be had, elements go on being made inline. */
+static void start_thread(PrefetchStage *p) {
+  Tree *t = p->scope.tree;
+  if (!take_thread(t)) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  p->threaded = new_slots(p) && !pthread_create(&p->thread, NULL, read_ahead, p);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (p->threaded) return;
+  free_slots(p);
+  return_thread(t);
+}
+
+/* Elements cost what the fastest of a few costs: the others waited for something. */
+static void note_time(PrefetchStage *p, double seconds) {
+  if (!p->timed || seconds < p->fastest) p->fastest = seconds;
+  if (++p->timed < TIMED_ELEMENTS) return;
+  if (p->fastest >= WORTH_A_THREAD) start_thread(p);
+  p->timed = 0;
+}
+
+static bool may_thread(const PrefetchStage *p) {
+  return atomic_load_explicit(&p->scope.tree->spare_threads, memory_order_relaxed) > 0;
+}
+
+/* The oldest element of the ring; its slot stays the reader's until leave_slot. */
+static Status enter_slot(PrefetchStage *p, Slot **out, Error *e) {
+  HostCalls *host = p->scope.tree->host;
+  host_calls_serve(host);
+  if (!has_element(p)) host_calls_wait(host, has_element, p);
+  uint64_t read = atomic_load(&p->read);
+  if (atomic_load(&p->written) == read) return fail(e, ERR_CANCELLED, "the dataset was closed");
+  *out = &p->slot[read % (uint64_t)p->depth];
+  if ((*out)->status != OK && e->status == OK) *e = (*out)->error;
+  return OK;
+}
+
+static void leave_slot(PrefetchStage *p) {
+  atomic_fetch_add(&p->read, 1);
+  host_calls_notify(p->scope.tree->host);
+}
+
+static Status prefetch_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  if (!p->threaded) {
+    if (!may_thread(p)) return stage_next(s->input, out, end, e);
+    double begin = clock_seconds();
+    Status status = stage_next(s->input, out, end, e);
+    if (status == OK && !*end) note_time(p, clock_seconds() - begin);
+    return status;
+  }
+  Slot *slot;
+  Status status = enter_slot(p, &slot, e);
+  if (status != OK) return status;
+  status = slot->status;
+  *end = slot->end;
+  if (status == OK && !*end)
+    for (int c = 0; c < s->dataset->count; c++) out[c] = slot->tensor[c], slot->tensor[c] = NULL;
+  if (status != ERR_CANCELLED) leave_slot(p);
+  return status;
+}
+
+static Status prefetch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  if (!p->threaded) {
+    if (!may_thread(p)) return stage_next_into(s->input, out, end, e);
+    double begin = clock_seconds();
+    Status status = stage_next_into(s->input, out, end, e);
+    if (status == OK && !*end) note_time(p, clock_seconds() - begin);
+    return status;
+  }
+  Slot *slot;
+  Status status = enter_slot(p, &slot, e);
+  if (status != OK) return status;
+  status = slot->status;
+  *end = slot->end;
+  if (status == OK && !*end)
+    for (int c = 0; c < s->dataset->count; c++) {
+      tensor_copy_out(slot->tensor[c], out[c]);
+      tensor_release(slot->tensor[c]);
+      slot->tensor[c] = NULL;
+    }
+  if (status != ERR_CANCELLED) leave_slot(p);
+  return status;
+}
+
+static Status skip_one(PrefetchStage *p, bool *end, Error *e) {
+  Slot *slot;
+  Status status = enter_slot(p, &slot, e);
+  if (status != OK) return status;
+  status = slot->status;
+  *end = slot->end;
+  if (status == OK && !*end) tensors_release(slot->tensor, p->base.dataset->count);
+  if (status != ERR_CANCELLED) leave_slot(p);
+  return status;
+}
+
+static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  if (!p->threaded) return stage_skip(s->input, n, skipped, e);
+  Status status = OK;
+  for (bool end = false; *skipped < n; ++*skipped)
+    if ((status = skip_one(p, &end, e)) != OK || end) break;
+  return status;
+}
+
+static void prefetch_close(Stage *s) {
+  PrefetchStage *p = (PrefetchStage *)s;
+  if (!p->threaded) return;
+  atomic_store(&p->scope.cancelled, true);
+  host_calls_notify(p->scope.tree->host);
+  pthread_join(p->thread, NULL);
+  return_thread(p->scope.tree);
+  free_slots(p);
+}
+
+static const StageClass prefetch_class = {
+    .name = "prefetch", .dataset_bytes = sizeof(PrefetchDataset), .stage_bytes = sizeof(PrefetchStage),
+    .open = prefetch_open, .close = prefetch_close, .indices = prefetch_indices, .next = prefetch_next,
+    .next_into = prefetch_next_into, .skip = prefetch_skip};
+
+Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size) {
+  if (size < 0 && size != DATA_AUTOTUNE)
+    return source_fail("prefetch", source, e, ERR_VALUE, "the buffer size must not be negative, got %lld",
+                       (long long)size);
+  Dataset *d = dataset_new_like(e, source, &prefetch_class, in);
+  if (!d) return NULL;
+  if (size == DATA_AUTOTUNE) size = AUTOMATIC_DEPTH;
+  ((PrefetchDataset *)d)->depth = size < 1 ? 1 : size > MAX_DEPTH ? MAX_DEPTH : (int)size;
+  d->rows = in->rows;
+  return dataset_finish(e, d);
+}

@@ -1,0 +1,148 @@
+/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element. Over rows the buffer
+ * holds row numbers, and nothing is copied before somebody gathers. The order is a function of the seed, of which
+ * iterator of the dataset this is and of the epoch in it; draw number i uses number i of the random stream. */
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "data/stage.h"
+
+typedef struct ShuffleDataset {
+  Dataset base;
+  ShuffleOptions options;
+} ShuffleDataset;
+
+typedef struct ShuffleStage {
+  Stage base;
+  RngKey key;
+  uint64_t draws;
+  bool drained; /* the input has ended */
+  int count, capacity;
+  int64_t *row;     /* [count] over rows */
+  Tensor **element; /* [count][components] otherwise */
+} ShuffleStage;
+
+static void random_key(const Stage *s, RngKey *key) {
+  const ShuffleOptions *o = &((const ShuffleDataset *)s->dataset)->options;
+  const Tree *t = s->scope->tree;
+  int known = tree_find_shuffle(t, s->dataset);
+  uint64_t iteration = known < 0 ? t->iteration : t->shuffle[known].iteration;
+  key->seed = o->has_seed ? o->seed : t->seed;
+  key->stream = o->has_seed ? 0 : (uint32_t)known + 1;
+  key->step = o->keep_order ? 0 : epoch_within(s->epoch, iteration << 20);
+}
+
+static Status shuffle_open(Stage *s, Error *e) {
+  random_key(s, &((ShuffleStage *)s)->key);
+  Status status = stage_open_input(s, e);
+  if (status == OK) s->rows = s->input->rows;
+  return status;
+}
+
+static int limit(const Stage *s) {
+  int64_t size = ((const ShuffleDataset *)s->dataset)->options.buffer_size;
+  return size > INT32_MAX / 2 ? INT32_MAX / 2 : (int)size;
+}
+
+static Status out_of_memory(const Stage *s, Error *e, int count) {
+  return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for a buffer of more than %d elements", count);
+}
+
+static int draw(ShuffleStage *f) { return (int)rng_below(&f->key, f->draws++, (uint64_t)f->count); }
+
+/* Grows by doubling: the buffer may be declared far larger than the data. */
+static Status fill_rows(ShuffleStage *f, Error *e) {
+  int most = limit(&f->base);
+  while (!f->drained && f->count < most) {
+    int room = f->capacity - f->count;
+    if (!room) {
+      int want = f->capacity ? f->capacity * 2 : 1024;
+      if (!array_reserve(&f->row, &f->capacity, want < most ? want : most, sizeof *f->row))
+        return out_of_memory(&f->base, e, f->count);
+      room = f->capacity - f->count;
+    }
+    int64_t got, n = room < most - f->count ? room : most - f->count;
+    Status status = stage_check_cancelled(&f->base, e);
+    if (status == OK) status = stage_indices(f->base.input, f->row + f->count, n, &got, e);
+    if (status != OK) return status;
+    f->count += (int)got;
+    f->drained = got < n;
+  }
+  return OK;
+}
+
+enum { BLOCK = 256 };
+
+static Status shuffle_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  *got = 0;
+  Status status = fill_rows(f, e);
+  while (status == OK && *got < n && f->count) {
+    int64_t next[BLOCK], fresh = 0, want = n - *got < BLOCK ? n - *got : BLOCK;
+    if (!f->drained) {
+      status = stage_indices(s->input, next, want, &fresh, e);
+      if (status != OK) break;
+      f->drained = fresh < want;
+    }
+    for (int64_t i = 0; i < want && f->count; i++) {
+      int k = draw(f);
+      out[(*got)++] = f->row[k];
+      f->row[k] = i < fresh ? next[i] : f->row[--f->count];
+    }
+  }
+  return status;
+}
+
+static Tensor **element(ShuffleStage *f, int k) { return f->element + (size_t)k * (size_t)f->base.dataset->count; }
+
+static Status fill_elements(ShuffleStage *f, Error *e) {
+  int most = limit(&f->base);
+  size_t bytes = (size_t)f->base.dataset->count * sizeof *f->element;
+  while (!f->drained && f->count < most) {
+    if (!array_reserve(&f->element, &f->capacity, f->count + 1, bytes))
+      return out_of_memory(&f->base, e, f->count);
+    bool end;
+    Status status = stage_check_cancelled(&f->base, e);
+    if (status == OK) status = stage_next(f->base.input, element(f, f->count), &end, e);
+    if (status != OK) return status;
+    if (end) f->drained = true;
+    else f->count++;
+  }
+  return OK;
+}
+
+/* The buffer is filled up again before a draw, so that a failing input costs no element. */
+static Status shuffle_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  Status status = fill_elements(f, e);
+  if (status != OK || (*end = !f->count)) return status;
+  int k = draw(f), last = --f->count;
+  for (int c = 0; c < s->dataset->count; c++) {
+    out[c] = element(f, k)[c];
+    element(f, k)[c] = element(f, last)[c];
+  }
+  return OK;
+}
+
+static void shuffle_close(Stage *s) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  for (int k = 0; f->element && k < f->count; k++) tensors_release(element(f, k), s->dataset->count);
+  free(f->element);
+  free(f->row);
+}
+
+static const StageClass shuffle_class = {
+    .name = "shuffle", .dataset_bytes = sizeof(ShuffleDataset), .stage_bytes = sizeof(ShuffleStage),
+    .open = shuffle_open, .close = shuffle_close, .indices = shuffle_indices, .next = shuffle_next};
+
+bool dataset_is_shuffle(const Dataset *d) { return d->class == &shuffle_class; }
+
+Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
+  if (options->buffer_size < 1)
+    return source_fail("shuffle", source, e, ERR_VALUE, "the buffer size must be at least 1, got %lld",
+                       (long long)options->buffer_size);
+  Dataset *d = dataset_new_like(e, source, &shuffle_class, in);
+  if (!d) return NULL;
+  ((ShuffleDataset *)d)->options = *options;
+  return dataset_finish(e, d);
+}

@@ -1,0 +1,143 @@
+/* The inside of datasets and iterators, for the files of this folder. A dataset is a tree of Datasets; reading
+ * it is a tree of Stages, each asked for elements by the one above. */
+#ifndef IPULUA_DATA_STAGE_H
+#define IPULUA_DATA_STAGE_H
+#include <stdatomic.h>
+
+#include "data/dataset.h"
+
+typedef struct Stage Stage;
+typedef struct StageClass StageClass;
+
+/* Elements that lie in memory side by side. Stages over them hand on row numbers instead of elements
+ * (Stage.rows is set), until something gathers the rows straight into their destination. */
+typedef struct Rows {
+  int64_t length;
+  int count;
+  Tensor **tensor;  /* [count] dense, [length, ...], retained */
+  size_t *row_bytes; /* [count] */
+} Rows;
+
+struct Dataset {
+  _Atomic int references;
+  const StageClass *class;
+  char *source;
+  int depth;     /* of the chain: bounded, as chains are walked recursively */
+  int count;     /* components */
+  Type *type;    /* [count] */
+  bool *nested;  /* [count] */
+  bool is_static;
+  int64_t cardinality;
+  int input_count;
+  Dataset **input;
+  const Rows *rows; /* elements 0 … length-1, when they lie in memory for good */
+  _Atomic uint64_t iterations; /* iterators that were opened */
+  HostDeferred deferred;
+};
+
+struct StageClass {
+  const char *name;
+  size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
+  void (*free)(Dataset *d);          /* what the larger struct holds; may be NULL, as all below but open, next */
+  Status (*open)(Stage *s, Error *e);
+  void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
+  Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
+  Status (*next_into)(Stage *s, void *const *out, bool *end, Error *e); /* NULL: next, copied */
+  /* Up to n row numbers of s->rows; *got < n only at the end. For stages that set s->rows in open, instead of
+   * next and next_into. */
+  Status (*indices)(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
+  Status (*skip)(Stage *s, int64_t n, int64_t *skipped, Error *e); /* NULL: next, dropped */
+};
+
+/* A shuffle that was there when the iterator was opened. */
+typedef struct KnownShuffle {
+  const Dataset *dataset;
+  uint64_t iteration; /* iterators of it before this one */
+} KnownShuffle;
+
+/* What the stages of one iterator share; constant while there are threads. */
+typedef struct Tree {
+  HostCalls *host;
+  bool owns_host;
+  Pool *pool;
+  uint64_t seed;
+  uint64_t iteration; /* iterators of the whole dataset before this one */
+  _Atomic int spare_threads;
+  int shuffle_count, shuffle_capacity;
+  KnownShuffle *shuffle;
+} Tree;
+
+/* What can be given up as one: an iterator, or what a thread of it reads. */
+typedef struct Scope {
+  Tree *tree;
+  const struct Scope *parent;
+  _Atomic bool cancelled;
+} Scope;
+
+struct Stage {
+  const StageClass *class;
+  Dataset *dataset; /* borrowed: the iterator, or the stage that got it from a function, holds it */
+  Scope *scope;
+  uint64_t epoch; /* which reading this is: a function of the place in the iterator, not of time */
+  Stage *input;
+  const Rows *rows;
+  bool ended; /* kept by the calls below: classes are not asked again after their end */
+};
+
+/* Datasets. A new one has cardinality, components and rows still to be set; inputs are retained. */
+Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count, Dataset *const *input,
+                     int component_count);
+Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class, Dataset *in); /* in's elements */
+/* After the components are set. NULL (and d released) when a type is impossible. */
+Dataset *dataset_finish(Error *e, Dataset *d);
+/* Fails with the stage's name and line. */
+Status dataset_fail(const Dataset *d, Error *e, Status s, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* An error from elsewhere happened in this stage: say so. Returns s. */
+Status dataset_blame(const Dataset *d, Error *e, Status s);
+/* Of a dataset under construction: name and source given. NULL. */
+void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* From any thread; the callbacks' contexts are released on the script's. */
+void dataset_release_from(HostCalls *host, Dataset *d);
+int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
+
+/* Stages. */
+Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
+void stage_close(Stage *s); /* NULL is fine */
+Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
+Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
+Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
+Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
+Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
+Status stage_check_cancelled(const Stage *s, Error *e); /* ERR_CANCELLED in loops that may be endless */
+bool scope_is_cancelled(const Scope *scope);
+Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below d */
+/* The place of d among the known shuffles, or -1. */
+int tree_find_shuffle(const Tree *t, const Dataset *d);
+/* The epoch of the k-th reading of something that is itself read in this epoch. */
+uint64_t epoch_within(uint64_t epoch, uint64_t k);
+bool dataset_is_shuffle(const Dataset *d);
+
+/* Rows. */
+Rows *rows_new(Error *e, int count, Tensor *const *tensors); /* retains or packs; length: the shortest */
+void rows_free(Rows *r);
+/* Component c of n rows, one after the other, to out. */
+void rows_gather(const Rows *r, int c, const int64_t *index, int64_t n, char *out, Pool *pool);
+
+/* A stage that reads its dataset's rows in order. */
+typedef struct RowsStage {
+  Stage base;
+  int64_t position;
+} RowsStage;
+Status rows_stage_open(Stage *s, Error *e);
+Status rows_stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
+Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
+/* zip, when all inputs have rows. */
+Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in);
+
+/* Elements as lists of tensors. */
+void tensors_release(Tensor **t, int count); /* and sets them to NULL */
+Status tensors_check(const Dataset *d, Error *e, Tensor *const *t); /* do they match d's components? */
+bool type_matches(const Type *spec, const Type *t);                 /* -1 matches any extent */
+#endif

@@ -1,0 +1,54 @@
+#include "lua/callback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Callback *callback_new(lua_State *L, int index) {
+  luaL_checktype(L, index, LUA_TFUNCTION);
+  Callback *c = malloc(sizeof *c);
+  if (!c) luaL_error(L, "out of memory");
+  c->state = bind_state(L);
+  lua_pushvalue(L, index);
+  c->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+  return c;
+}
+
+void callback_free(Callback *c) {
+  if (!c) return;
+  luaL_unref(c->state->callbacks, LUA_REGISTRYINDEX, c->reference);
+  free(c);
+}
+
+lua_State *callback_begin(Callback *c) {
+  lua_State *L = c->state->callbacks;
+  lua_checkstack(L, 300);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, c->reference);
+  return L;
+}
+
+Status callback_error(lua_State *L, Error *e) {
+  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error value that is no string";
+  const char *colon = strchr(text, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;
+  bool placed = second && strspn(colon + 1, "0123456789") == (size_t)(second - colon - 1) && second > colon + 1;
+  if (placed) {
+    char source[200];
+    size_t n = (size_t)(second - text) < sizeof source - 1 ? (size_t)(second - text) : sizeof source - 1;
+    memcpy(source, text, n);
+    source[n] = 0;
+    fail_at(e, source, ERR_RUNTIME, "%s", second + 1 + strspn(second + 1, " "));
+  } else {
+    fail(e, ERR_RUNTIME, "%s", text);
+  }
+  lua_pop(L, 1);
+  return ERR_RUNTIME;
+}
+
+Status callback_call(Callback *c, int arguments, int results, Error *e) {
+  lua_State *L = c->state->callbacks;
+  /* what is being traced is no business of a callback */
+  TraceRef *trace = c->state->trace;
+  c->state->trace = NULL;
+  int status = lua_pcall(L, arguments, results, 0);
+  c->state->trace = trace;
+  return status == LUA_OK ? OK : callback_error(L, e);
+}

@@ -1,0 +1,288 @@
+/* Files for Lua: tensors by name, the readers of data sets; and what only C knows of the process: clock, terminal. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "data/digits.h"
+#include "lua/bind.h"
+#include "tensor/cifar.h"
+#include "tensor/csv.h"
+#include "tensor/idx.h"
+#include "tensor/image.h"
+#include "tensor/npy.h"
+#include "tensor/safetensors.h"
+
+static bool ends_with(const char *path, const char *ending) {
+  size_t n = strlen(path), m = strlen(ending);
+  return n >= m && !strcmp(path + n - m, ending);
+}
+
+static int push_read(lua_State *L, Tensor *t, const Error *e) {
+  bind_check(L, e);
+  bind_push_tensor(L, t);
+  return 1;
+}
+
+/* ---- named tensors ---- */
+
+#define NAMED_NAME "ipulua.NamedTensors"
+
+static NamedTensors *new_named(lua_State *L) {
+  NamedTensors *n = lua_newuserdatauv(L, sizeof *n, 0);
+  named_init(n);
+  luaL_setmetatable(L, NAMED_NAME);
+  return n;
+}
+
+static int free_named(lua_State *L) {
+  named_clear(lua_touserdata(L, 1));
+  return 0;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* The keys of the table at index, sorted, in a userdata that is pushed. */
+static const char **sorted_names(lua_State *L, int index, int *count) {
+  int n = 0;
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) bind_fail(L, ERR_TYPE, "save: tensors are saved by name, got a key of type %s", luaL_typename(L, -2));
+    n++;
+  }
+  const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
+  int i = 0;
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) names[i++] = lua_tostring(L, -2);
+  qsort(names, (size_t)n, sizeof *names, by_name);
+  *count = n;
+  return names;
+}
+
+/* (path, {name = tensor} | tensor, {key = text} | nil) */
+static int save(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  Error e = {0};
+  lua_settop(L, 3);
+  if (ends_with(path, ".npy")) {
+    Tensor *t = bind_concrete(L, 2, "save");
+    npy_write(&e, path, t);
+    bind_check(L, &e);
+    return 0;
+  }
+  luaL_checktype(L, 2, LUA_TTABLE);
+  NamedTensors *n = new_named(L);
+  int count;
+  const char **names = sorted_names(L, 2, &count);
+  for (int i = 0; i < count; i++) {
+    lua_getfield(L, 2, names[i]);
+    Tensor *t = bind_concrete(L, -1, names[i]);
+    named_add(&e, n, names[i], t);
+    bind_check(L, &e);
+    lua_pop(L, 2);
+  }
+  if (lua_istable(L, 3)) {
+    names = sorted_names(L, 3, &count);
+    for (int i = 0; i < count; i++) {
+      lua_getfield(L, 3, names[i]);
+      named_add_metadata(&e, n, names[i], luaL_checkstring(L, -1));
+      bind_check(L, &e);
+      lua_pop(L, 1);
+    }
+  }
+  if (ends_with(path, ".npz")) npz_write(&e, path, n);
+  else if (ends_with(path, ".safetensors")) safetensors_write(&e, path, n);
+  else bind_fail(L, ERR_VALUE, "save: '%s' must end in .safetensors, .npz or .npy", path);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* (path) → {name = tensor}, metadata; a .npy gives its tensor */
+static int load(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  Error e = {0};
+  if (ends_with(path, ".npy")) {
+    Tensor *t = NULL;
+    npy_read(&e, path, &t);
+    return push_read(L, t, &e);
+  }
+  NamedTensors *n = new_named(L);
+  if (ends_with(path, ".npz")) npz_read(&e, path, n);
+  else if (ends_with(path, ".safetensors")) safetensors_read(&e, path, n);
+  else bind_fail(L, ERR_VALUE, "load: '%s' must end in .safetensors, .npz or .npy", path);
+  bind_check(L, &e);
+  lua_createtable(L, 0, n->count);
+  for (int i = 0; i < n->count; i++) {
+    bind_push_tensor(L, tensor_retain(n->tensor[i]));
+    lua_setfield(L, -2, n->name[i]);
+  }
+  lua_createtable(L, 0, n->metadata_count);
+  for (int i = 0; i < n->metadata_count; i++) {
+    lua_pushstring(L, n->value[i]);
+    lua_setfield(L, -2, n->key[i]);
+  }
+  return 2;
+}
+
+/* ---- readers ---- */
+
+static int read_idx(lua_State *L) {
+  Error e = {0};
+  Tensor *t = NULL;
+  idx_read(&e, luaL_checkstring(L, 1), &t);
+  return push_read(L, t, &e);
+}
+
+static int read_cifar(lua_State *L) { /* (path, classes) → images, labels */
+  Error e = {0};
+  Tensor *images = NULL, *labels = NULL;
+  LuaTensor *first = bind_new_tensor(L), *second = bind_new_tensor(L);
+  cifar_read(&e, luaL_checkstring(L, 1), (int)luaL_checkinteger(L, 2), &images, &labels);
+  first->tensor = images;
+  second->tensor = labels;
+  bind_check(L, &e);
+  return 2;
+}
+
+static int read_csv(lua_State *L) { /* (path, dtype, separator | nil, header, list of names or positions | nil) */
+  enum { MOST_COLUMNS = 1024 };
+  const char *path = luaL_checkstring(L, 1), *separator = luaL_optstring(L, 3, ",");
+  CsvOptions o = {.dtype = bind_opt_dtype(L, 2, F32), .separator = separator[0], .has_header = lua_toboolean(L, 4)};
+  if (lua_istable(L, 5)) {
+    int n = (int)luaL_len(L, 5);
+    if (n > MOST_COLUMNS) return bind_fail(L, ERR_VALUE, "csv: more than %d columns", MOST_COLUMNS);
+    const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
+    int *positions = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *positions, 0);
+    bool by_position = n > 0 && lua_rawgeti(L, 5, 1) == LUA_TNUMBER;
+    for (int i = 0; i < n; i++) {
+      lua_rawgeti(L, 5, i + 1);
+      if (by_position) positions[i] = (int)luaL_checkinteger(L, -1);
+      else names[i] = luaL_checkstring(L, -1); /* kept alive by the list */
+      lua_pop(L, 1);
+    }
+    o.column_count = n;
+    if (by_position) o.positions = positions;
+    else o.names = names;
+  }
+  Error e = {0};
+  Tensor *t = NULL;
+  csv_read(&e, path, &o, &t);
+  return push_read(L, t, &e);
+}
+
+static int read_image(lua_State *L) { /* (path, channels) */
+  Error e = {0};
+  Tensor *t = NULL;
+  image_read(&e, luaL_checkstring(L, 1), (int)luaL_optinteger(L, 2, 0), &t);
+  return push_read(L, t, &e);
+}
+
+static int write_png(lua_State *L) { /* (path, tensor) */
+  const char *path = luaL_checkstring(L, 1);
+  Tensor *t = bind_concrete(L, 2, "write_png");
+  Error e = {0};
+  image_write_png(&e, path, t);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int read_bytes(lua_State *L) { /* (path) → uint8 tensor of the (inflated) file */
+  Error e = {0};
+  void *data = NULL;
+  size_t bytes = 0;
+  LuaTensor *u = bind_new_tensor(L);
+  if (file_read(&e, luaL_checkstring(L, 1), 0, true, &data, &bytes) != OK) bind_raise(L, &e);
+  Type type = type_make(U8, 1, (int64_t[]){(int64_t)bytes});
+  u->tensor = tensor_from(&e, &type, data);
+  free(data);
+  bind_check(L, &e);
+  return 1;
+}
+
+static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images, labels */
+  bool test = lua_toboolean(L, 1);
+  int64_t count = luaL_optinteger(L, 2, test ? DIGITS_TEST_COUNT : DIGITS_TRAIN_COUNT);
+  Error e = {0};
+  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L);
+  digits_draw(&e, engine_pool(bind_state(L)->engine), (uint64_t)luaL_optinteger(L, 3, 0), test ? DIGITS_TEST : DIGITS_TRAIN, count,
+              &images->tensor, &labels->tensor);
+  bind_check(L, &e);
+  return 2;
+}
+
+static int exists(lua_State *L) {
+  lua_pushboolean(L, file_exists(luaL_checkstring(L, 1)));
+  return 1;
+}
+
+static int replace_file(lua_State *L) { /* (path, text): all or nothing */
+  size_t bytes;
+  const char *text = luaL_checklstring(L, 2, &bytes);
+  Error e = {0};
+  file_write(&e, luaL_checkstring(L, 1), text, bytes);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* ---- the process ---- */
+
+static int now(lua_State *L) {
+  lua_pushnumber(L, clock_seconds());
+  return 1;
+}
+
+static int epoch(lua_State *L) {
+  lua_pushnumber(L, clock_epoch());
+  return 1;
+}
+
+static int terminal(lua_State *L) { /* of stderr → is it one, columns | nil */
+  struct winsize size = {0};
+  lua_pushboolean(L, isatty(STDERR_FILENO));
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) lua_pushinteger(L, size.ws_col);
+  else lua_pushnil(L);
+  return 2;
+}
+
+static int peak_memory(lua_State *L) { /* bytes */
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  lua_pushinteger(L, (lua_Integer)usage.ru_maxrss * 1024);
+  return 1;
+}
+
+/* Seconds since this process began, from the system's own record. */
+static int process_seconds(lua_State *L) {
+  unsigned long long start = 0;
+  double uptime = 0;
+  FILE *f = fopen("/proc/self/stat", "r");
+  char line[1024] = "";
+  if (f) {
+    if (!fgets(line, sizeof line, f)) line[0] = 0;
+    fclose(f);
+  }
+  const char *after = strrchr(line, ')'); /* field 22 counts from here: field 3 follows */
+  for (int field = 2; after && field < 22; field++) after = strchr(after + 1, ' ');
+  if (after) start = strtoull(after + 1, NULL, 10);
+  f = fopen("/proc/uptime", "r");
+  if (f) {
+    if (fscanf(f, "%lf", &uptime) != 1) uptime = 0;
+    fclose(f);
+  }
+  lua_pushnumber(L, uptime - (double)start / (double)sysconf(_SC_CLK_TCK));
+  return 1;
+}
+
+void bind_open_files(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"save", save}, {"load", load}, {"read_idx", read_idx}, {"read_cifar", read_cifar}, {"read_csv", read_csv},
+      {"read_image", read_image}, {"write_png", write_png}, {"read_bytes", read_bytes}, {"digits", digits},
+      {"file_exists", exists}, {"replace_file", replace_file}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
+      {"peak_memory", peak_memory}, {"process_seconds", process_seconds}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, NAMED_NAME);
+  lua_pushcfunction(L, free_named);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+}

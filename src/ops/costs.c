@@ -1,0 +1,202 @@
+/* What the rows cost on the machine: shapes handed to the formulas of target/cost.h. */
+#include "target/cost.h"
+
+#include <string.h>
+
+#include "ops/support.h"
+
+static int64_t elements(const Value *v) { return type_count(&v->type); }
+static int64_t bytes(const Value *v) { return (int64_t)type_bytes(&v->type); }
+static Dtype dtype(const Value *v) { return v->type.dtype; }
+
+/* The last axis: what lies together. */
+static int64_t run_bytes(const Value *v) {
+  const Type *t = &v->type;
+  return (t->rank ? t->shape[t->rank - 1] : 1) * (int64_t)dtype_size(t->dtype);
+}
+
+static Cost pass(const Target *t, const Node *n, const char *name) {
+  Dtype d = dtype(n->in[n->in_count - 1]);
+  return cost_elementwise(t, d, elements(&n->out[0]), n->in_count, cost_vector_cycles(name, d));
+}
+
+void cost_of_elementwise(const Target *t, const Node *n, Cost *cost) {
+  int64_t count = elements(&n->out[0]), small = 0;
+  Dtype d = dtype(n->in[n->in_count - 1]);
+  for (int i = 0; i < n->in_count; i++)
+    if (elements(n->in[i]) != count && elements(n->in[i]) > 1) small = most(small, elements(n->in[i]));
+  *cost = small ? cost_broadcast(t, d, count, small, cost_vector_cycles(n->op->name, d))
+                : pass(t, n, n->op->name);
+}
+
+void cost_of_cast(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_cast(t, dtype(n->in[0]), dtype(&n->out[0]), elements(&n->out[0]));
+}
+void cost_of_view(const Target *t, const Node *n, Cost *cost) {
+  (void)t, (void)n;
+  *cost = cost_free();
+}
+void cost_of_fill(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_fill(t, dtype(&n->out[0]), elements(&n->out[0]));
+}
+
+void cost_of_copy(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_free();
+  for (int i = 0; i < n->out_count; i++) {
+    Cost one = cost_rearrange(t, bytes(&n->out[i]), run_bytes(&n->out[i]));
+    cost_then(cost, &one);
+  }
+}
+void cost_of_rearrange(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_rearrange(t, bytes(&n->out[0]), (int64_t)dtype_size(dtype(&n->out[0])));
+}
+void cost_of_transpose(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_transpose(t, dtype(n->in[0]), elements(n->in[0]));
+}
+
+/* ---- reductions ---- */
+
+static Cost reduce(const Target *t, const Node *n, ReduceKind kind) {
+  const Type *x = &n->in[0]->type;
+  ReduceAxis axes[MAX_RANK];
+  for (int i = 0; i < x->rank; i++) axes[i] = (ReduceAxis){x->shape[i], false};
+  for (int i = 0; i < n->attr[0].ints.n; i++) axes[n->attr[0].ints.v[i]].reduced = true;
+  return cost_reduce_axes(t, x->dtype, kind, axes, x->rank);
+}
+
+void cost_of_sum(const Target *t, const Node *n, Cost *cost) { *cost = reduce(t, n, COST_SUM); }
+void cost_of_max(const Target *t, const Node *n, Cost *cost) { *cost = reduce(t, n, COST_MAX); }
+
+static Cost input_pass(const Target *t, const Node *n, const char *name) {
+  const Value *x = n->in[0];
+  return cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles(name, dtype(x)));
+}
+
+void cost_of_moments(const Target *t, const Node *n, Cost *cost) {
+  Cost square = input_pass(t, n, "square"), again = reduce(t, n, COST_SUM);
+  *cost = reduce(t, n, COST_SUM);
+  cost_then(cost, &square);
+  cost_then(cost, &again);
+}
+
+void cost_of_logsumexp(const Target *t, const Node *n, Cost *cost) {
+  Cost power = input_pass(t, n, "exp"), sum = reduce(t, n, COST_SUM);
+  *cost = reduce(t, n, COST_MAX);
+  cost_then(cost, &power);
+  cost_then(cost, &sum);
+}
+
+void cost_of_position(const Target *t, const Node *n, Cost *cost) {
+  Around a = around_axis(&n->in[0]->type, (int)n->attr[0].i);
+  *cost = cost_reduce(t, dtype(n->in[0]), COST_ARG, a.outer, a.extent, a.inner);
+}
+
+void cost_of_scan(const Target *t, const Node *n, Cost *cost) {
+  const Value *x = n->in[n->in_count - 1];
+  Around a = around_axis(&x->type, (int)n->attr[0].i);
+  *cost = cost_scan(t, dtype(x), a.outer * a.inner, a.extent);
+}
+
+void cost_of_norm(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_free();
+  for (int i = 0; i < n->in_count; i++) {
+    const Value *x = n->in[i];
+    Cost square = cost_elementwise(t, dtype(x), elements(x), 1, cost_vector_cycles("square", dtype(x)));
+    Cost sum = cost_reduce(t, dtype(x), COST_SUM, 1, elements(x), 1);
+    Cost scale = cost_elementwise(t, dtype(x), elements(x), 2, cost_vector_cycles("mul", dtype(x)));
+    cost_then(cost, &square);
+    cost_then(cost, &sum);
+    cost_then(cost, &scale);
+  }
+}
+
+/* ---- by index ---- */
+
+/* Slices of an axis of a table: how many there are, how wide each is. */
+static Around slices(const Type *table, int64_t picked, int64_t count) {
+  int64_t width = count ? picked / count : 0, all = type_count(table);
+  return (Around){1, width ? all / width : 0, width};
+}
+
+/* Indices, or tuples of them. */
+static int64_t index_count(const Node *n, int input) {
+  const Type *t = &n->in[input]->type;
+  bool tuples = strstr(n->op->name, "_nd") != NULL;
+  return tuples && t->shape[t->rank - 1] > 0 ? type_count(t) / t->shape[t->rank - 1] : type_count(t);
+}
+
+void cost_of_gather(const Target *t, const Node *n, Cost *cost) {
+  int64_t count = index_count(n, 1);
+  Around a = slices(&n->in[0]->type, elements(&n->out[0]), count);
+  *cost = cost_gather(t, dtype(n->in[0]), a.extent, a.inner, count);
+}
+
+/* Updates are the operand of the result's dtype; the other one holds indices. */
+void cost_of_scatter(const Target *t, const Node *n, Cost *cost) {
+  int updates = dtype(n->in[0]) == dtype(&n->out[0]) ? 0 : 1;
+  int64_t count = index_count(n, 1 - updates);
+  Around a = slices(&n->out[0].type, elements(n->in[updates]), count);
+  *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count, true);
+}
+
+void cost_of_one_hot(const Target *t, const Node *n, Cost *cost) {
+  *cost = cost_one_hot(t, dtype(&n->out[0]), elements(n->in[0]), n->attr[0].i);
+}
+
+void cost_of_sort(const Target *t, const Node *n, Cost *cost) {
+  Around a = around_axis(&n->in[0]->type, (int)n->attr[0].i);
+  *cost = cost_sort(t, dtype(n->in[0]), a.outer * a.inner, a.extent);
+}
+
+void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
+  Around a = around_axis(&n->in[0]->type, n->in[0]->type.rank - 1);
+  *cost = cost_top_k(t, dtype(n->in[0]), a.outer, a.extent, n->attr[0].i);
+}
+
+/* ---- linear algebra ---- */
+
+/* Flags of transposition are the last two attributes. */
+void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
+  const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->out[0].type;
+  const Attr *turned = n->attr + op_attr_count(n->op) - 2;
+  int64_t m = y->shape[y->rank - 2], columns = y->shape[y->rank - 1],
+          k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
+  int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
+  if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
+  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i};
+  Dtype partials = n->place.half_partials > 0 ? F16 : F32;
+  *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
+}
+
+enum { SOLVER_BLOCK = 64 };
+
+void cost_of_cholesky(const Target *t, const Node *n, Cost *cost) {
+  const Type *a = &n->in[0]->type;
+  int64_t size = a->shape[a->rank - 1], batch = size ? type_count(a) / (size * size) : 0;
+  *cost = cost_cholesky(t, a->dtype, batch, size, SOLVER_BLOCK);
+}
+
+void cost_of_solve(const Target *t, const Node *n, Cost *cost) {
+  const Type *b = &n->in[1]->type;
+  int64_t size = b->shape[b->rank - 2], columns = b->shape[b->rank - 1],
+          batch = size > 0 && columns > 0 ? type_count(b) / (size * columns) : 0;
+  *cost = cost_triangular_solve(t, b->dtype, batch, size, columns, SOLVER_BLOCK);
+}
+
+/* ---- the rest ---- */
+
+void cost_of_random(const Target *t, const Node *n, Cost *cost) {
+  const char *dot = strrchr(n->op->name, '.');
+  const char *kind = dot ? dot + 1 : n->op->name;
+  if (!strcmp(kind, "categorical")) kind = "uniform";
+  *cost = cost_random(t, dtype(&n->out[0]), elements(&n->out[0]), kind);
+}
+
+/* Each element is compared with each level. */
+void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
+  const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
+  *cost = cost_elementwise(t, dtype(x), elements(x) * most(elements(levels), 1), 2,
+                           cost_vector_cycles("less", dtype(x)));
+  Cost sum = cost_reduce(t, F32, COST_SUM, 1, elements(x), elements(&n->out[0]));
+  cost_then(cost, &sum);
+}

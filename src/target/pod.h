@@ -1,0 +1,55 @@
+/* Several IPUs: how they are linked, numbered and fed, and what it costs to move data between them. */
+#ifndef IPULUA_TARGET_POD_H
+#define IPULUA_TARGET_POD_H
+#include "target/cost.h"
+
+/* Rungs of two IPUs in a ladder; a torus closes the ladder's ends; cards stand in a line. */
+typedef enum Topology { TOPOLOGY_MESH, TOPOLOGY_TORUS, TOPOLOGY_LINE } Topology;
+
+enum { POD_IPUS_MAX = 1024 };
+
+typedef struct Pod {
+  Target target;
+  int ipus;
+  Topology topology;
+  bool model_host; /* host transfers as the IPU Model charges them: no latency, no shared network card */
+} Pod;
+
+/* "mesh" (the default of one board and more), "torus" or "line". */
+Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *out);
+int pod_boards(const Pod *p); /* machines or cards */
+int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
+int64_t pod_streaming_bytes(const Pod *p);
+/* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair of boards. */
+double pod_sync_cycles(const Pod *p, int ipus);
+
+/* One message between two IPUs, alone on the links. */
+Cost cost_link(const Pod *p, int from, int to, double bytes);
+/* Several at once: each channel carries what its routes put on it, the busiest one decides. */
+typedef struct Transfer {
+  int from, to;
+  double bytes;
+} Transfer;
+Cost cost_links(const Pod *p, const Transfer *list, int count);
+
+/* Replicas of some IPUs each, side by side; bytes are those of one replica. */
+Cost cost_all_reduce(const Pod *p, int replicas, int ipus_per_replica, double bytes);
+Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, double bytes); /* or all-gather */
+
+/* Host to device or back, while `sharing` IPUs of the board do the same. */
+Cost cost_host(const Pod *p, double bytes, int sharing);
+Cost cost_streaming(const Pod *p, double bytes); /* streaming memory, either way */
+double pod_run_cycles(const Pod *p);             /* what one call from the host adds */
+
+/* --- device ids: single IPUs, then all pairs, quads and so on, in the order of the links --- */
+typedef struct DeviceInfo {
+  int id, count;
+  int first; /* position of the first member in the chain; members are chain[first .. first + count) */
+} DeviceInfo;
+
+/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2 cards has its own order. */
+int pod_chain(const Pod *p, int position);
+int pod_device_count(const Pod *p);
+bool pod_device(const Pod *p, int id, DeviceInfo *out);
+int pod_find_device(const Pod *p, int count); /* the lowest id with exactly so many IPUs; -1 when there is none */
+#endif

@@ -1,0 +1,284 @@
+#include "transform/clone.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/control.h"
+#include "transform/autodiff.h"
+
+/* ---- one node ---- */
+
+static bool fixed_outputs(const OpDef *op) { return op->outputs >= 0 || op->infer; }
+
+static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
+  for (int i = 0; i < op_attr_count(n->op); i++) {
+    attrs[i] = n->attr[i];
+    if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
+    attrs[i].graph = graph_copy(attrs[i].graph);
+    if (attrs[i].graph) graph_adopt(to, attrs[i].graph);
+    else fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  }
+}
+
+/* Nodes whose outputs their builders set (loops, queues) keep the types that they have. */
+static Node *copy_node(Graph *to, const Node *n, Value *const *in) {
+  Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
+  adopt_copies(to, n, attrs);
+  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name)};
+  Node *made = graph_node(to, n->op, in, n->in_count, attrs);
+  if (!made || fixed_outputs(n->op)) return made;
+  for (int i = 0; i < n->in_count; i++) {
+    char traced[TYPE_TEXT], given[TYPE_TEXT];
+    if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
+    fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT, "%s: compiled with %s, but given %s: unknown extents can't reach it",
+            n->op->name, type_text(&n->in[i]->type, traced), type_text(&in[i]->type, given));
+    return NULL;
+  }
+  if (!node_outputs(to->arena, made, n->out_count)) {
+    fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+    return NULL;
+  }
+  for (int i = 0; i < n->out_count; i++) made->out[i].type = n->out[i].type;
+  return made;
+}
+
+/* ---- a whole graph ---- */
+
+static Value *copied(Value **const *map, const Value *v) {
+  Value **outs = map[v->node->id];
+  return outs ? outs[v->index] : NULL;
+}
+
+static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
+  *slot = arena_alloc(a, (size_t)(count + 1) * sizeof **slot);
+  for (int i = 0; *slot && i < count; i++) (*slot)[i] = first ? &first->node->out[i] : NULL;
+  return *slot != NULL;
+}
+
+static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
+    if (!in) return false;
+    for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
+    if (node_is_input(n)) {
+      out = graph_input(to, &n->out[0].type, n->name);
+    } else if (node_is_constant(n)) {
+      out = graph_constant(to, n->attr[0].tensor);
+    } else {
+      Node *made = copy_node(to, n, in);
+      out = made ? made->out : NULL;
+    }
+    if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
+  }
+  for (int i = 0; i < g->input_count; i++) to->input[i] = copied(map, g->input[i]); /* in their order, not the nodes' */
+  for (int i = 0; i < g->output_count; i++) graph_output(to, copied(map, g->output[i]));
+  to->scope = g->scope;
+  return to->error.status == OK;
+}
+
+Graph *graph_copy(const Graph *g) {
+  Graph *to = graph_new();
+  Arena *scratch = arena_new();
+  Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
+  bool ok = to && scratch && map && copy_into(to, g, scratch, map);
+  free(map);
+  arena_free(scratch);
+  if (ok) return to;
+  graph_free(to);
+  return NULL;
+}
+
+/* ---- what a session fetches ---- */
+
+typedef struct Clone {
+  const Trace *from;
+  Trace *to;
+  const Fed *fed;
+  int fed_count;
+  Arena *arena;
+  bool *needed;   /* by node */
+  bool *replayed; /* by derivation */
+  Value ***map;   /* by node: copies of its outputs */
+  bool changed;
+} Clone;
+
+static bool is_fed(const Clone *c, const Value *v) {
+  for (int i = 0; i < c->fed_count; i++)
+    if (c->fed[i].value == v) return true;
+  return false;
+}
+
+static void need(Clone *c, const Value *v) {
+  if (!v || is_fed(c, v) || c->needed[v->node->id]) return;
+  c->needed[v->node->id] = true;
+  c->changed = true;
+}
+
+/* The call of autodiff that made a node, or -1. They are in order and don't overlap. */
+static int derivation_of(const Trace *t, int node) {
+  int low = 0, high = t->derivation_count;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (t->derivation[middle].end <= node) low = middle + 1;
+    else high = middle;
+  }
+  return low < t->derivation_count && t->derivation[low].first <= node ? low : -1;
+}
+
+static void need_operands(Clone *c, int node) {
+  const Trace *t = c->from;
+  const Node *n = t->graph->node[node];
+  int d = derivation_of(t, node);
+  if (d < 0) {
+    for (int k = 0; k < n->in_count; k++) need(c, n->in[k]);
+    return;
+  }
+  if (c->replayed[d]) return;
+  c->replayed[d] = true;
+  const Derivation *x = &t->derivation[d];
+  for (int k = 0; k < x->y_count; k++) need(c, x->ys[k]), need(c, x->dys[k]);
+  for (int k = 0; k < x->x_count; k++) need(c, x->xs[k]);
+}
+
+/* Operands stand before their nodes, but effects may lead anywhere: again, until nothing is new. */
+static void find_needed(Clone *c, Value *const *fetched, int count) {
+  const Trace *t = c->from;
+  for (int i = 0; i < count; i++) need(c, fetched[i]);
+  do {
+    c->changed = false;
+    for (int i = t->graph->node_count - 1; i >= 0; i--)
+      if (c->needed[i]) need_operands(c, i);
+    for (int i = 0; i < t->effect_count; i++)
+      if (c->needed[t->effect[i].trigger->id]) need(c, t->effect[i].value);
+  } while (c->changed);
+}
+
+static bool set_copy(Clone *c, const Value *v, Value *made) {
+  Value ***slot = &c->map[v->node->id];
+  if (!*slot && !keep_outputs(c->arena, slot, v->node->out_count, NULL)) return false;
+  (*slot)[v->index] = made;
+  return made != NULL;
+}
+
+static Value *copy_of(const Clone *c, const Value *v) { return v ? copied(c->map, v) : NULL; }
+
+static Variable *variable_of(const Trace *t, const Value *v) {
+  for (int i = 0; i < t->extra_count; i++)
+    if (t->extra[i].inner == v) return t->extra[i].variable;
+  return NULL;
+}
+
+static void copy_input(Clone *c, const Node *n) {
+  Value *v = &n->out[0];
+  Variable *variable = variable_of(c->from, v);
+  if (is_fed(c, v)) return;
+  if (variable) set_copy(c, v, trace_read(c->to, variable));
+  else fail(&c->to->graph->error, ERR_INVALID_ARGUMENT,
+            "placeholder '%s' has no value: give one, as in sess:run(x, {feed_dict = {[placeholder] = value}})", n->name);
+}
+
+static void copy_plain(Clone *c, const Node *n) {
+  Graph *g = c->to->graph;
+  Value **in = arena_alloc(c->arena, (size_t)(n->in_count + 1) * sizeof *in);
+  if (!in) return;
+  for (int k = 0; k < n->in_count; k++) in[k] = copy_of(c, n->in[k]);
+  if (node_is_constant(n)) {
+    set_copy(c, &n->out[0], graph_constant(g, n->attr[0].tensor));
+    return;
+  }
+  Node *made = copy_node(g, n, in);
+  for (int k = 0; made && k < n->out_count && k < made->out_count; k++)
+    if (!is_fed(c, &n->out[k])) set_copy(c, &n->out[k], &made->out[k]);
+}
+
+static void differentiate_again(Clone *c, const Derivation *d) {
+  size_t count = (size_t)(2 * d->y_count + 2 * d->x_count + 1);
+  Value **ys = arena_alloc(c->arena, count * sizeof *ys);
+  if (!ys) return;
+  Value **dys = ys + d->y_count, **xs = dys + d->y_count, **dx = xs + d->x_count;
+  for (int i = 0; i < d->y_count; i++) ys[i] = copy_of(c, d->ys[i]), dys[i] = copy_of(c, d->dys[i]);
+  for (int i = 0; i < d->x_count; i++) xs[i] = copy_of(c, d->xs[i]);
+  autodiff(c->to->graph, ys, dys, d->y_count, xs, d->x_count, dx);
+  for (int i = 0; i < d->x_count; i++)
+    if (d->dx[i] && dx[i] && d->dx[i]->node->id >= d->first) set_copy(c, d->dx[i], dx[i]);
+}
+
+static void replay(Clone *c) {
+  const Trace *t = c->from;
+  int effect = 0;
+  for (int i = 0; i <= t->graph->node_count && c->to->graph->error.status == OK; i++) {
+    for (; effect < t->effect_count && t->effect[effect].position <= i; effect++) {
+      const Effect *e = &t->effect[effect];
+      if (c->needed[e->trigger->id]) trace_assign(c->to, e->variable, copy_of(c, e->value));
+    }
+    if (i == t->graph->node_count) break;
+    int d = derivation_of(t, i);
+    if (d >= 0) {
+      if (c->replayed[d] && t->derivation[d].first == i) differentiate_again(c, &t->derivation[d]);
+      continue;
+    }
+    const Node *n = t->graph->node[i];
+    if (!c->needed[i]) continue;
+    if (node_is_input(n)) copy_input(c, n);
+    else copy_plain(c, n);
+  }
+}
+
+static bool prepare(Clone *c) {
+  size_t nodes = (size_t)c->from->graph->node_count + 1;
+  c->arena = arena_new();
+  if (!c->arena) return false;
+  c->needed = arena_alloc(c->arena, nodes);
+  c->replayed = arena_alloc(c->arena, (size_t)c->from->derivation_count + 1);
+  c->map = arena_alloc(c->arena, nodes * sizeof *c->map);
+  return c->needed && c->replayed && c->map;
+}
+
+Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *const *fetched, int fetched_count, Trace *to,
+                     Value **result) {
+  Error *e = &to->graph->error;
+  Clone c = {.from = from, .to = to, .fed = fed, .fed_count = fed_count};
+  if (prepare(&c)) {
+    for (int i = 0; i < fed_count; i++)
+      set_copy(&c, fed[i].value, trace_argument(to, &fed[i].type, fed[i].value->node->name));
+    find_needed(&c, fetched, fetched_count);
+    replay(&c);
+    for (int i = 0; i < fetched_count; i++) result[i] = copy_of(&c, fetched[i]);
+    for (int i = 0; i < fetched_count && e->status == OK; i++)
+      if (!result[i]) fail(e, ERR_INTERNAL, "a fetched value could not be computed");
+  } else {
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  }
+  arena_free(c.arena);
+  return e->status;
+}
+
+/* ---- unknown extents ---- */
+
+/* The shapes under another stand-in: an extent that differs depends on an unknown one. */
+static bool infer_again(const Trace *from, Value *v, Type *type) {
+  Fed *fed = calloc((size_t)from->placeholder_count + 1, sizeof *fed);
+  Trace *to = trace_new(NULL);
+  Value *result = NULL;
+  for (int i = 0; fed && i < from->placeholder_count; i++) {
+    fed[i] = (Fed){from->placeholder[i].value, from->placeholder[i].declared};
+    for (int k = 0; k < fed[i].type.rank; k++)
+      if (fed[i].type.shape[k] < 0) fed[i].type.shape[k] = 2 * UNKNOWN_EXTENT;
+  }
+  bool ok = fed && to && clone_fetched(from, fed, from->placeholder_count, &v, 1, to, &result) == OK;
+  if (ok) *type = result->type;
+  trace_free(to);
+  free(fed);
+  return ok;
+}
+
+Type clone_declared_type(const Trace *from, Value *v) {
+  const Placeholder *p = trace_find_placeholder(from, v);
+  if (p) return p->declared;
+  Type type = v->type, again;
+  if (!from->has_unknown || !infer_again(from, v, &again) || again.rank != type.rank) return type;
+  for (int k = 0; k < type.rank; k++)
+    if (again.shape[k] != type.shape[k]) type.shape[k] = -1;
+  return type;
+}
