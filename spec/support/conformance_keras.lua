@@ -357,6 +357,7 @@ function groups.layer(case)
     local outputs = call()
     if #outputs < #case.outputs then -- updated statistics
       for _, v in ipairs(layer.non_trainable_weights) do outputs[#outputs + 1] = v:read_value() end
+      outputs[#outputs + 1] = context.mask(outputs[1])
     end
     return outputs
   end

@@ -1,12 +1,12 @@
-/* Predicted against published: prices every workload of a benchmarks.jsonl with target/cost.h, prints the errors by
- * family, writes the predictions as JSON lines.
+/* Predicted against published: prices every workload of a benchmarks.jsonl with target/cost.h, prints the
+ * errors by family, writes the predictions as JSON lines.
  *
  * usage: validate BENCH [OUT] [--rows] [--third K]
  *   --rows     also print every figure
  *   --third K  only the rows whose number modulo 3 is K (a check that nothing follows single rows)
  *
- * What is here beside the call of the cost functions is what each benchmark tool does around the operation: which
- * tensors stay alive between its programs, how often each pass runs. */
+ * What is here beside the call of the cost functions is what each benchmark tool does around the operation:
+ * which tensors stay alive between its programs, how often each pass runs. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,9 @@ typedef struct Case {
   PlanOptions options;
 } Case;
 
-static double number(const Case *c, const char *name) { return json_number_value(json_object_get(c->params, name)); }
+static double number(const Case *c, const char *name) {
+  return json_number_value(json_object_get(c->params, name));
+}
 static int64_t integer(const Case *c, const char *name) { return (int64_t)number(c, name); }
 static bool flag(const Case *c, const char *name) { return json_is_true(json_object_get(c->params, name)); }
 
@@ -52,12 +54,15 @@ static Prediction finish(const Case *c) {
   Prediction p;
   double runtime = c->target.code ? 1000 : 0;
   double always = k->bytes[MEMORY_VERTEX_CODE] + k->bytes[MEMORY_VERTEX_STATE] + runtime;
-  double tiles = fmin((double)c->target.tiles, k->tiles), total = c->live + k->temporary_total + always * tiles;
+  double tiles = fmin((double)c->target.tiles, k->tiles),
+         total = c->live + k->temporary_total + always * tiles;
   p.value[0] = cost_cycles(k);
   p.value[1] = total;
   double fullest = 1.13 * total / tiles;
-  if (k->interleaved_bytes > 0) fullest = fmax(fullest, (double)c->target.region0_bytes + 24 + k->interleaved_bytes);
-  if (k->separate_bytes > 0) fullest = fmax(fullest, (double)c->target.element_bytes + 24 + k->separate_bytes);
+  if (k->interleaved_bytes > 0)
+    fullest = fmax(fullest, (double)c->target.region0_bytes + 24 + k->interleaved_bytes);
+  if (k->separate_bytes > 0)
+    fullest = fmax(fullest, (double)c->target.element_bytes + 24 + k->separate_bytes);
   if (k->uneven_bytes > 0) fullest = fmax(fullest, total / tiles + k->uneven_bytes);
   p.value[2] = fullest;
   return p;
@@ -76,7 +81,8 @@ static void run_gemm(Case *c) {
 }
 
 static void run_dense(Case *c) {
-  int64_t g = integer(c, "groups"), b = integer(c, "batch"), i = integer(c, "inputs"), o = integer(c, "outputs");
+  int64_t g = integer(c, "groups"), b = integer(c, "batch"), i = integer(c, "inputs"),
+          o = integer(c, "outputs");
   PlanOptions forward = c->options, backward = c->options, weights = c->options;
   backward.right_moved = true;
   weights.left_moved = weights.right_moved = weights.result_moved = weights.accumulate = true;
@@ -94,7 +100,8 @@ static int read_array(const Case *c, const char *name, int64_t *out) {
 }
 
 static ConvShape read_conv(const Case *c) {
-  ConvShape s = {.batch = integer(c, "batch"), .groups = integer(c, "groups"),
+  ConvShape s = {.batch = integer(c, "batch"),
+                 .groups = integer(c, "groups"),
                  .in_channels = integer(c, "in_channels_per_group"),
                  .out_channels = integer(c, "out_channels_per_group")};
   s.rank = read_array(c, "field", s.in);
@@ -112,7 +119,8 @@ static double points(const int64_t *field, int rank) {
 }
 
 static double live_of(const Case *c, const ConvShape *s, double copies) {
-  double g = (double)s->groups, b = (double)s->batch, ci = (double)s->in_channels, co = (double)s->out_channels;
+  double g = (double)s->groups, b = (double)s->batch, ci = (double)s->in_channels,
+         co = (double)s->out_channels;
   double in = g * b * ci * points(s->in, s->rank), out = g * b * co * points(s->out, s->rank);
   return (copies * (in + out) + g * ci * co * points(s->kernel, s->rank)) * size_of(c);
 }
@@ -125,8 +133,7 @@ static void run_conv(Case *c) {
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_BACKWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_WEIGHTS, &update));
   c->live = live_of(c, &s, s.in_channels == 1 && s.groups > 1 ? 3 : 2);
-  if (s.groups == 1 && s.in_channels < 8)
-    c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
+  if (s.groups == 1 && s.in_channels < 8) c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
 }
 
 /* Parts that run side by side on their own tiles, in proportion to their work. */
@@ -134,7 +141,6 @@ static void run_octave(Case *c) {
   json_t *parts = json_object_get(c->params, "convolutions");
   int n = (int)json_array_size(parts);
   ConvPart list[8];
-  double in_bytes = 0;
   memset(list, 0, sizeof list);
   for (int i = 0; i < n && i < 8; i++) {
     json_t *j = json_array_get(parts, (size_t)i);
@@ -149,7 +155,6 @@ static void run_octave(Case *c) {
     list[i].pooled = json_is_true(json_object_get(j, "input_avg_pool_2x2"));
     list[i].upsampled = json_is_true(json_object_get(j, "output_upsample_2x"));
   }
-  (void)in_bytes;
   PlanOptions update = c->options;
   update.accumulate = true;
   add(c, cost_octave(&c->target, c->dtype, c->partials, list, n, CONV_FORWARD, &c->options));
@@ -163,15 +168,17 @@ static void run_octave(Case *c) {
     bool to_low = !strcmp(json_string_value(json_object_get(j, "to")), "low");
     double in = (double)s->batch * (double)s->in_channels * points(s->in, 2) * (list[i].pooled ? 4 : 1);
     double out = (double)s->batch * (double)s->out_channels * points(s->out, 2) * (list[i].upsampled ? 4 : 1);
-    if (from_low) in_low = in; else in_high = in;
-    if (to_low) out_low = out; else out_high = out;
+    if (from_low) in_low = in;
+    else in_high = in;
+    if (to_low) out_low = out;
+    else out_high = out;
     c->live += (double)s->in_channels * (double)s->out_channels * points(s->kernel, 2) * size_of(c);
   }
   c->live += 2 * (in_low + in_high + out_low + out_high) * size_of(c);
 }
 
 static void run_reduce(Case *c) {
-  int64_t shape[8] = {0}, outer = 1, extent = 1, inner = 1;
+  int64_t shape[8] = {0};
   json_t *s = json_object_get(c->params, "shape"), *dims = json_object_get(c->params, "dims");
   int rank = (int)json_array_size(s);
   ReduceAxis axes[8];
@@ -184,7 +191,6 @@ static void run_reduce(Case *c) {
     in *= (double)shape[i];
     out *= axes[i].reduced ? 1 : (double)shape[i];
   }
-  (void)outer, (void)extent, (void)inner;
   ReduceKind kind = !strcmp(text(c, "op"), "max") ? COST_MAX : COST_SUM;
   add(c, cost_reduce_axes(&c->target, c->dtype, kind, axes, rank));
   c->live = (in + out) * size_of(c);
@@ -202,9 +208,13 @@ static void run_pool(Case *c) {
 }
 
 static void run_rnn(Case *c, bool gru) {
-  RnnShape s = {.batch = integer(c, "batch"), .steps = integer(c, "steps"), .inputs = integer(c, "inputs"),
-                .outputs = integer(c, "outputs"), .training = flag(c, "training")};
-  double gates = gru ? 3 : 4, b = (double)s.batch, o = (double)s.outputs, i = (double)s.inputs, n = (double)s.steps;
+  RnnShape s = {.batch = integer(c, "batch"),
+                .steps = integer(c, "steps"),
+                .inputs = integer(c, "inputs"),
+                .outputs = integer(c, "outputs"),
+                .training = flag(c, "training")};
+  double gates = gru ? 3 : 4, b = (double)s.batch, o = (double)s.outputs, i = (double)s.inputs,
+         n = (double)s.steps;
   double weights = (i + o) * gates * o;
   for (int pass = 0; pass < (s.training ? 2 : 1); pass++)
     add(c, gru ? cost_gru(&c->target, c->dtype, c->partials, &s, pass == 1, &c->options)
@@ -218,7 +228,8 @@ static void run_embedding(Case *c) {
   int64_t rows = integer(c, "rows"), width = integer(c, "width"), indices = integer(c, "indices");
   add(c, cost_gather(&c->target, c->dtype, rows, width, indices));
   add(c, cost_scatter(&c->target, c->dtype, rows, width, indices, true));
-  c->live = ((double)rows * (double)width + 2 * (double)indices * (double)width) * size_of(c) + (double)indices * 8;
+  c->live =
+      ((double)rows * (double)width + 2 * (double)indices * (double)width) * size_of(c) + (double)indices * 8;
 }
 
 static void run_cholesky(Case *c) {
@@ -288,8 +299,8 @@ static Errors *family_of(Errors *list, int *count, const char *name) {
 }
 
 static void print_table(Errors *list, int families, int q) {
-  printf("%s: |error| in %%\n%-18s %5s %8s %8s %8s %8s\n", quantity_names[q], "family", "n", "mean", "p90", "worst",
-         "signed");
+  printf("%s: |error| in %%\n%-18s %5s %8s %8s %8s %8s\n", quantity_names[q], "family", "n", "mean", "p90",
+         "worst", "signed");
   for (int f = 0; f < families; f++) {
     int n = list[f].count[q];
     double sum = 0, signed_sum = 0, *e = list[f].error[q];
@@ -298,8 +309,8 @@ static void print_table(Errors *list, int families, int q) {
     qsort(e, (size_t)n, sizeof *e, compare);
     double at = 0.9 * (n - 1);
     int low = (int)at, high = low + 1 < n ? low + 1 : low;
-    printf("%-18s %5d %8.1f %8.1f %8.1f %+8.1f\n", list[f].family, n, sum / n, e[low] + (e[high] - e[low]) * (at - low),
-           e[n - 1], signed_sum / n);
+    printf("%-18s %5d %8.1f %8.1f %8.1f %+8.1f\n", list[f].family, n, sum / n,
+           e[low] + (e[high] - e[low]) * (at - low), e[n - 1], signed_sum / n);
   }
   printf("\n");
 }

@@ -1,21 +1,24 @@
 /* The planner of convolutions: which method, and which tile computes which part of the field.
  *
  * Methods: the n x 1 AMP kernel (one pass over the rows per kernel point), the kernel's columns, rows or both
- * expanded into input channels (more channels, fewer passes, the input copied once per point), SLIC (four kernel
- * columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one channel per
- * group. All are priced with all cuts of batch, field, channels and groups, the cheapest one is the plan. */
+ * expanded into input channels (more channels, fewer passes, the input copied once per point), SLIC (four
+ * kernel columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one
+ * channel per group. All are priced with all cuts of batch, field, channels and groups, the cheapest one is
+ * the plan. */
 #include <math.h>
 #include <string.h>
 
 #include "target/plan.h"
 
-/* A convolution as the planner sees it: two field dimensions, stride 1 or more, padding as part of the input. */
+/* A convolution as the planner sees it: two field dimensions, stride 1 or more, padding as part of the input.
+ */
 typedef struct Problem {
   int64_t groups, batch, in_channels, out_channels;
-  int64_t rows, columns;             /* of the output */
-  int64_t in_rows, in_columns;       /* of the input, without padding */
+  int64_t rows, columns;       /* of the output */
+  int64_t in_rows, in_columns; /* of the input, without padding */
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
-  double phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
+  double
+      phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
   double limit;
 } Problem;
 
@@ -40,10 +43,10 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
   return (double)b->batch * (double)rows * (double)columns;
 }
 
-/* The field's points, in row order, are cut into one range per worker; a range costs a set-up, each of its pieces
- * within a row, and its points. The slowest worker counts. */
-static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range, double per_piece,
-                             double per_point) {
+/* The field's points, in row order, are cut into one range per worker; a range costs a set-up, each of its
+ * pieces within a row, and its points. The slowest worker counts. */
+static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
+                             double per_piece, double per_point) {
   int64_t points = times(rows, columns), share = idiv(points, t->workers);
   double worst = 0;
   for (int64_t w = 0; w < t->workers && w * share < points; w++) {
@@ -58,7 +61,8 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
 static double amp_cycles(const Target *t, const Units *u, const Block *b, double phases, int64_t in_groups,
                          int64_t out_passes, double kernel_rows, double kernel_columns) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
-  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
+  double worker =
+      slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
   double points = phases * (double)b->batch * (double)b->rows * (double)b->columns;
   double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
@@ -68,9 +72,10 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
          clear;
 }
 
-/* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own that
- * are cleared before and added up after. */
-static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows, double kernel_columns) {
+/* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own
+ * that are cleared before and added up after. */
+static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows,
+                              double kernel_columns) {
   double w = (double)t->workers, points = (double)b->rows * (double)b->columns;
   double share = ceil_div(points * (double)b->batch, w);
   double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
@@ -82,11 +87,13 @@ static double vertical_cycles(const Target *t, const Block *b, double in, double
 static double window_cycles(const Target *t, const Block *b, double packs, double windows, bool one_group,
                             double stride) {
   double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
-  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
+  double worker =
+      slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
   return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
 }
 
-/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a weight window. */
+/* A kernel and what one call of it covers: convolution groups, channels of each, columns of a weight window.
+ */
 typedef struct Method {
   VertexKind kernel;
   int64_t groups, in, out, window;
@@ -101,15 +108,18 @@ typedef struct Search {
   Plan *best;
 } Search;
 
-static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out, int64_t taps) {
+static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out,
+                            int64_t taps) {
   const Problem *q = s->q;
   double columns = (double)q->kernel_columns, rows = (double)taps;
   switch (s->method.kernel) {
     case VERTEX_SLIC:
       return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
                            (double)q->stride_columns);
-    case VERTEX_VECTOR_MAC: return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
-    default: return share * amp_cycles(s->t, s->u, b, fmax(1, q->phases), in, out, rows, columns);
+    case VERTEX_VECTOR_MAC:
+      return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
+    default:
+      return share * amp_cycles(s->t, s->u, b, fmax(1, q->phases), in, out, rows, columns);
   }
 }
 
@@ -122,26 +132,35 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   const Units *u = s->u;
   const Method *m = &s->method;
   int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
-  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts), columns = idiv(q->kernel_columns, m->window) * m->window;
+  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts),
+          columns = idiv(q->kernel_columns, m->window) * m->window;
   if (m->kernel != VERTEX_AMP_NX1 && out > 1) return; /* these take one group of channels on a tile */
   if (m->kernel == VERTEX_SLIC && in > 1) return;
-  Plan p = {.kernel = m->kernel, .group_split = cut->group_parts, .row_split = field_parts,
-            .out_split = cut->out_parts, .in_split = cut->in_parts * cut->kernel_parts,
+  Plan p = {.kernel = m->kernel,
+            .group_split = cut->group_parts,
+            .row_split = field_parts,
+            .out_split = cut->out_parts,
+            .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = idiv(s->groups, cut->group_parts)};
-  double share = (double)p.group_share, points = (double)b->batch * (double)b->rows * (double)b->columns, bytes = (double)u->element;
-  double in_width = (double)m->groups * (double)in * (double)m->in, out_width = (double)m->groups * (double)out * (double)m->out;
+  double share = (double)p.group_share, points = (double)b->batch * (double)b->rows * (double)b->columns,
+         bytes = (double)u->element;
+  double in_width = (double)m->groups * (double)in * (double)m->in,
+         out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
   p.outputs = share * points * fmax(1, q->phases) * out_width;
   p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
   p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
-  if (m->kernel == VERTEX_SLIC) p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
+  if (m->kernel == VERTEX_SLIC)
+    p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   double least = p.weight_bytes / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least += share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
+    least +=
+        share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
   const Plan *best = s->best;
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles))
+    return;
   p.compute = kernel_cycles(s, b, share, in, out, taps);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
   finish_plan(s->t, u, &p);
@@ -174,14 +193,18 @@ static void search(const Search *s) {
          c.out_parts = next_split(s->out_groups, c.out_parts))
       for (c.in_parts = 1; c.in_parts && c.group_parts * c.out_parts * c.in_parts <= tiles;
            c.in_parts = next_split(s->in_groups, c.in_parts))
-        for (c.kernel_parts = 1; c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
+        for (c.kernel_parts = 1;
+             c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
              c.kernel_parts = next_split(s->q->kernel_rows, c.kernel_parts))
           cut_field(s, &c);
 }
 
-static void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes, Plan *best) {
+static void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes,
+                       Plan *best) {
   Plan found = {0};
-  Search s = {t, u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups), &found};
+  Search s = {
+      t,     u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups),
+      &found};
   search(&s);
   if (found.cycles == 0) return;
   if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);
@@ -193,8 +216,12 @@ static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u-
 /* The kernel's rows, columns or both as input channels. */
 static Problem expand(const Problem *q, bool rows, bool columns) {
   Problem e = *q;
-  if (rows) e.in_channels = times(e.in_channels, q->kernel_rows), e.in_rows = q->rows, e.kernel_rows = e.stride_rows = 1;
-  if (columns) e.in_channels = times(e.in_channels, q->kernel_columns), e.in_columns = q->columns, e.kernel_columns = e.stride_columns = 1;
+  if (rows)
+    e.in_channels = times(e.in_channels, q->kernel_rows), e.in_rows = q->rows,
+    e.kernel_rows = e.stride_rows = 1;
+  if (columns)
+    e.in_channels = times(e.in_channels, q->kernel_columns), e.in_columns = q->columns,
+    e.kernel_columns = e.stride_columns = 1;
   return e;
 }
 
@@ -216,7 +243,8 @@ static void try_depthwise(const Target *t, const Units *u, const Problem *q, Pla
 
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
-  int64_t points = times(times(q->batch, q->rows), q->columns), window = times(q->kernel_rows, q->kernel_columns);
+  int64_t points = times(times(q->batch, q->rows), q->columns),
+          window = times(q->kernel_rows, q->kernel_columns);
   MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true};
   MatmulShape other = {q->groups, q->out_channels, s.in, points, true};
   double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
@@ -234,7 +262,8 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   }
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
-  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) try_depthwise(t, &u, q, &best);
+  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
+    try_depthwise(t, &u, q, &best);
   return best;
 }
 
@@ -251,12 +280,15 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   q.kernel_columns = s->kernel[last], q.stride_columns = s->stride[last];
   q.rows = q.in_rows = q.kernel_rows = q.stride_rows = 1;
   if (rows >= 0)
-    q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows], q.stride_rows = s->stride[rows];
+    q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows],
+    q.stride_rows = s->stride[rows];
   if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
     q.phases = (double)(q.stride_rows * q.stride_columns);
   }
-  if (backward && !phases) q.in_rows = times(q.in_rows, q.stride_rows), q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
+  if (backward && !phases)
+    q.in_rows = times(q.in_rows, q.stride_rows),
+    q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
   if (backward) q.stride_rows = q.stride_columns = 1;
   return q;
 }
@@ -267,35 +299,55 @@ static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
   if (element_bytes(d) == 2) cost_step(c, t, "rearrange", 0, 0);
 }
 
-/* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel. */
+/* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel.
+ */
 static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
   Units u = find_units(t, d, partials);
   int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
   MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true};
   MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true};
-  Plan best = plan_matmul(t, d, partials, &outwards, &inwards, bytes * (double)window * (double)s->out_channels, proportion);
+  Plan best = plan_matmul(t, d, partials, &outwards, &inwards,
+                          bytes * (double)window * (double)s->out_channels, proportion);
   if (window == 1) return best;
   add_prepare(t, &best, bytes * (double)points * (double)window, 8);
   if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
   if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1) {
-    Problem q = {.groups = s->groups, .batch = 1, .in_channels = s->batch, .out_channels = 1, .rows = kernel[0],
-                 .columns = kernel[1], .stride_rows = 1, .stride_columns = 1, .kernel_rows = out[0],
-                 .kernel_columns = out[1], .in_rows = s->in[0], .in_columns = s->in[1],
+    Problem q = {.groups = s->groups,
+                 .batch = 1,
+                 .in_channels = s->batch,
+                 .out_channels = 1,
+                 .rows = kernel[0],
+                 .columns = kernel[1],
+                 .stride_rows = 1,
+                 .stride_columns = 1,
+                 .kernel_rows = out[0],
+                 .kernel_columns = out[1],
+                 .in_rows = s->in[0],
+                 .in_columns = s->in[1],
                  .limit = plan_limit(t, proportion)};
     try_method(t, &u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, &best);
   }
   if (product(s->stride, 2) > 1) return best;
   for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
-    Problem q = {.groups = s->groups, .batch = s->in_channels, .in_channels = times(s->batch, out[i]),
-                 .out_channels = s->out_channels, .rows = kernel[0], .columns = kernel[1], .stride_rows = 1,
-                 .stride_columns = 1, .kernel_rows = 1, .kernel_columns = 1, .limit = plan_limit(t, proportion)};
+    Problem q = {.groups = s->groups,
+                 .batch = s->in_channels,
+                 .in_channels = times(s->batch, out[i]),
+                 .out_channels = s->out_channels,
+                 .rows = kernel[0],
+                 .columns = kernel[1],
+                 .stride_rows = 1,
+                 .stride_columns = 1,
+                 .kernel_rows = 1,
+                 .kernel_columns = 1,
+                 .limit = plan_limit(t, proportion)};
     q.in_rows = kernel[0], q.in_columns = kernel[1];
     int64_t walked = out[1 - i] + kernel[1 - i] - 1;
     if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
     else q.kernel_columns = out[1], q.in_columns = walked;
-    double expanded = kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
+    double expanded =
+        kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
     try_method(t, &u, &q, amp_method(&u), expanded, &best);
   }
   return best;
@@ -308,7 +360,9 @@ static void regroup(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_COPY, 16, 60);
 }
 
-static bool is_depthwise(const ConvShape *s) { return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1; }
+static bool is_depthwise(const ConvShape *s) {
+  return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1;
+}
 
 static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
   Cost c = cost_free();
@@ -320,7 +374,9 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
   if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) regroup(&c, t, d, in), regroup(&c, t, d, out);
   else transpose(&c, t, d, in), transpose(&c, t, d, out); /* the points become channels */
-  if (window == 1) p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) * element_bytes(d) / (double)t->tiles;
+  if (window == 1)
+    p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) *
+                      element_bytes(d) / (double)t->tiles;
   cost_plan(&c, t, &p);
   if (window > 1) cost_layout(&c, t, d, weights, 1);
   if (o->accumulate) cost_scaled_add(&c, t, d, weights);
@@ -332,7 +388,8 @@ static ConvShape clamp_shape(const ConvShape *s) {
   c.batch = clamp_extent(s->batch), c.groups = clamp_extent(s->groups);
   c.in_channels = clamp_extent(s->in_channels), c.out_channels = clamp_extent(s->out_channels);
   for (int i = 0; i < COST_SPATIAL; i++) {
-    c.in[i] = clamp_extent(s->in[i]), c.out[i] = clamp_extent(s->out[i]), c.kernel[i] = clamp_extent(s->kernel[i]);
+    c.in[i] = clamp_extent(s->in[i]), c.out[i] = clamp_extent(s->out[i]),
+    c.kernel[i] = clamp_extent(s->kernel[i]);
     c.stride[i] = most(1, clamp_extent(s->stride[i]));
   }
   return c;
@@ -357,8 +414,8 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
     return c;
   }
   double in_points = (double)s->batch * (double)product(s->in, s->rank);
-  if (is_depthwise(s)) regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
-  else if (pass == CONV_BACKWARD) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
+  if (pass == CONV_BACKWARD && !is_depthwise(s))
+    transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
   bool strided = pass == CONV_BACKWARD && product(s->stride, s->rank) > 1;
   double limit = plan_limit(t, o->available_memory_proportion);
   Problem q = read_shape(s, pass == CONV_BACKWARD, true, limit);
@@ -368,7 +425,10 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
     Plan all = plan_conv(t, d, partials, &q, o->available_memory_proportion);
     if (is_better(&all, &p)) p = all;
   }
-  if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 && p.prepare_steps == 0 && !is_depthwise(s))
+  if (is_depthwise(s) && p.prepare_steps == 0)
+    regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
+  if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 &&
+      p.prepare_steps == 0 && !is_depthwise(s))
     cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */
   if (strided && window == 1) /* computed densely, then spread over the field */
     add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
@@ -388,7 +448,8 @@ static void run_beside(Cost *a, const Cost *b) {
     CostStep *row = NULL;
     for (int k = 0; k < a->row_count && !row; k++)
       if (!strcmp(a->steps[k].name, from->name)) row = &a->steps[k];
-    if (!row && a->row_count < COST_STEPS) row = &a->steps[a->row_count++], *row = (CostStep){.name = from->name};
+    if (!row && a->row_count < COST_STEPS)
+      row = &a->steps[a->row_count++], *row = (CostStep){.name = from->name};
     if (!row) continue;
     row->times = fmax(row->times, from->times);
     row->compute = fmax(row->compute, from->compute);

@@ -53,7 +53,8 @@ static CostStep *find_row(Cost *c, const char *name) {
   return row;
 }
 
-void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes, double compute) {
+void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes,
+                double compute) {
   if (!(times > 0)) return;
   double exchange = (double)t->exchange_start_cycles + exchange_bytes / (double)t->exchange_bytes_per_cycle;
   double sync = (double)t->sync_cycles;
@@ -203,27 +204,69 @@ typedef struct VectorOp {
 } VectorOp;
 
 static const VectorOp vector_ops[] = {
-    {"add", 3, 2, 3, 4},        {"sub", 3, 2, 3, 4},         {"mul", 3, 2, 3, 4},
-    {"div", 10, 2, 21, 4},      {"minimum", 3, 2, 4, 4},     {"maximum", 3, 2, 4, 4},
-    {"min", 3, 2, 4, 4},        {"max", 3, 2, 4, 4},         {"less", 14, 4, 9, 4},
-    {"greater", 14, 4, 9, 4},   {"equal", 14, 4, 9, 4},      {"less_equal", 14, 4, 9, 4},
-    {"greater_equal", 14, 4, 9, 4}, {"not_equal", 20, 4, 11, 4}, {"neg", 2, 2, 2, 4},
-    {"square", 2, 2, 2, 4},     {"abs", 2, 2, 2, 4},         {"reciprocal", 6, 2, 15, 4},
-    {"pow", 312, 1, 325, 1},    {"rem", 133, 2, 300, 4},     {"mod", 133, 2, 300, 4},
-    {"floordiv", 145, 2, 330, 4}, {"atan2", 272, 2, 578, 4}, {"floor", 2, 2, 2, 4},
-    {"ceil", 2, 2, 2, 4},       {"round", 2, 2, 2, 4},       {"sign", 5, 2, 5, 4},
-    {"isfinite", 5, 2, 5, 4},   {"isnan", 5, 2, 5, 4},       {"isinf", 5, 2, 5, 4},
-    {"cbrt", 27, 1, 17, 4},     {"trunc", 3, 2, 11, 4},      {"exp", 6, 2, 4, 4},
-    {"log", 12, 2, 4, 4},       {"tanh", 12, 2, 4, 4},       {"sigmoid", 12, 2, 6, 4},
-    {"relu", 3, 2, 3, 4},       {"sqrt", 10, 2, 23, 4},      {"rsqrt", 8, 2, 19, 4},
-    {"gelu", 22, 1, 16, 1},     {"erf", 41, 1, 13, 1},       {"sin", 25, 1, 25, 1},
-    {"cos", 25, 1, 25, 1},      {"tan", 5100, 1, 5700, 1},   {"asin", 102, 1, 102, 1},
-    {"acos", 102, 1, 102, 1},   {"atan", 102, 1, 102, 1},    {"log1p", 18, 2, 18, 4},
-    {"expm1", 4, 1, 5, 4},      {"where", 5, 1, 5, 1},       {"select", 5, 1, 5, 1},
-    {"clamp", 5, 1, 5, 1},      {"clip", 5, 1, 5, 1},        {"softplus", 18, 2, 8, 4},
-    {"cast", 1, 2, 1, 4},       {"copy", 1, 2, 1, 4},        {"fill", 1, 2, 1, 4},
-    {"scaled_add", 3, 2, 3, 4}, {"axpby", 3, 2, 3, 4},       {"relu_grad", 3, 2, 3, 4},
-    {"sigmoid_grad", 3, 2, 3, 4}, {"tanh_grad", 3, 2, 3, 4}, {"gelu_grad", 10, 2, 5, 4},
+    {"add", 3, 2, 3, 4},
+    {"sub", 3, 2, 3, 4},
+    {"mul", 3, 2, 3, 4},
+    {"div", 10, 2, 21, 4},
+    {"minimum", 3, 2, 4, 4},
+    {"maximum", 3, 2, 4, 4},
+    {"min", 3, 2, 4, 4},
+    {"max", 3, 2, 4, 4},
+    {"less", 14, 4, 9, 4},
+    {"greater", 14, 4, 9, 4},
+    {"equal", 14, 4, 9, 4},
+    {"less_equal", 14, 4, 9, 4},
+    {"greater_equal", 14, 4, 9, 4},
+    {"not_equal", 20, 4, 11, 4},
+    {"neg", 2, 2, 2, 4},
+    {"square", 2, 2, 2, 4},
+    {"abs", 2, 2, 2, 4},
+    {"reciprocal", 6, 2, 15, 4},
+    {"pow", 312, 1, 325, 1},
+    {"rem", 133, 2, 300, 4},
+    {"mod", 133, 2, 300, 4},
+    {"floordiv", 145, 2, 330, 4},
+    {"atan2", 272, 2, 578, 4},
+    {"floor", 2, 2, 2, 4},
+    {"ceil", 2, 2, 2, 4},
+    {"round", 2, 2, 2, 4},
+    {"sign", 5, 2, 5, 4},
+    {"isfinite", 5, 2, 5, 4},
+    {"isnan", 5, 2, 5, 4},
+    {"isinf", 5, 2, 5, 4},
+    {"cbrt", 27, 1, 17, 4},
+    {"trunc", 3, 2, 11, 4},
+    {"exp", 6, 2, 4, 4},
+    {"log", 12, 2, 4, 4},
+    {"tanh", 12, 2, 4, 4},
+    {"sigmoid", 12, 2, 6, 4},
+    {"relu", 3, 2, 3, 4},
+    {"sqrt", 10, 2, 23, 4},
+    {"rsqrt", 8, 2, 19, 4},
+    {"gelu", 22, 1, 16, 1},
+    {"erf", 41, 1, 13, 1},
+    {"sin", 25, 1, 25, 1},
+    {"cos", 25, 1, 25, 1},
+    {"tan", 5100, 1, 5700, 1},
+    {"asin", 102, 1, 102, 1},
+    {"acos", 102, 1, 102, 1},
+    {"atan", 102, 1, 102, 1},
+    {"log1p", 18, 2, 18, 4},
+    {"expm1", 4, 1, 5, 4},
+    {"where", 5, 1, 5, 1},
+    {"select", 5, 1, 5, 1},
+    {"clamp", 5, 1, 5, 1},
+    {"clip", 5, 1, 5, 1},
+    {"softplus", 18, 2, 8, 4},
+    {"cast", 1, 2, 1, 4},
+    {"copy", 1, 2, 1, 4},
+    {"fill", 1, 2, 1, 4},
+    {"scaled_add", 3, 2, 3, 4},
+    {"axpby", 3, 2, 3, 4},
+    {"relu_grad", 3, 2, 3, 4},
+    {"sigmoid_grad", 3, 2, 3, 4},
+    {"tanh_grad", 3, 2, 3, 4},
+    {"gelu_grad", 10, 2, 5, 4},
 };
 
 /* Integers have no vector forms: PL charges per element. */
@@ -259,15 +302,17 @@ Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, 
   Cost c = cost_free();
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements);
-  cost_step(&c, t, "elementwise", 0,
-            worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector), vector_width(t, d)));
+  cost_step(
+      &c, t, "elementwise", 0,
+      worker_cycles(t, pass_prologue(d, operands), share, fmax(1, cycles_per_vector), vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   c.flops = (double)elements;
   cost_vertex(&c, t, VERTEX_ELEMENTWISE, 12, 0);
   return c;
 }
 
-Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements, double cycles_per_vector) {
+Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements,
+                    double cycles_per_vector) {
   Cost c = cost_elementwise(t, d, elements, 2, cycles_per_vector);
   if (elements <= 0) return c;
   /* Each tile needs the part of the smaller operand that its share of the larger one meets. */
@@ -296,7 +341,8 @@ Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind) {
   if (elements <= 0) return c;
   double share = tile_share(t, d, (double)elements);
   double per_vector = bits ? 1 : drops ? 2 : rejects ? 14 : 4;
-  cost_step(&c, t, "random", 0, worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
+  cost_step(&c, t, "random", 0,
+            worker_cycles(t, 24 + (drops ? 6 : 0), share, per_vector, vector_width(t, d)));
   c.tiles = tiles_used(t, d, (double)elements);
   cost_vertex(&c, t, VERTEX_RANDOM, 12, 0);
   return c;

@@ -1,7 +1,9 @@
-/* What an operation costs on one IPU: cycles by phase and bytes by category, from plain sizes. Everything here is a
- * pure function of a Target, shapes and options: no state, nothing runs. docs/machine-model.md explains the model.
+/* What an operation costs on one IPU: cycles by phase and bytes by category, from plain sizes. Everything
+ * here is a pure function of a Target, shapes and options: no state, nothing runs. docs/machine-model.md
+ * explains the model.
  *
- * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its slowest tile. */
+ * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its slowest tile.
+ */
 #ifndef IPULUA_TARGET_COST_H
 #define IPULUA_TARGET_COST_H
 #include <stdbool.h>
@@ -17,26 +19,28 @@ typedef enum CostPhase { COST_PHASES(X) PHASE_COUNT } CostPhase;
 #undef X
 
 /* Where bytes of a tile go, beside the operation's own inputs and outputs (those belong to the program). */
-#define COST_CATEGORIES(X)                                                                             \
-  X(MESSAGE, "message", "exchange buffers: what a step receives from other tiles")                     \
-  X(REARRANGEMENT, "rearrangement", "a copy in another layout")                                        \
-  X(PARTIALS, "partials", "sums not yet complete; kept in interleaved memory by the AMP kernels")      \
-  X(TEMPORARY, "temporary", "other values that live inside the operation")                             \
-  X(VERTEX_CODE, "vertexCode", "programs of the workers, one per kind of vertex")                      \
-  X(VERTEX_STATE, "vertexInstanceState", "fields of each vertex")                                      \
-  X(EXCHANGE_CODE, "internalExchangeCode", "send and receive sequences")                               \
+#define COST_CATEGORIES(X)                                                                        \
+  X(MESSAGE, "message", "exchange buffers: what a step receives from other tiles")                \
+  X(REARRANGEMENT, "rearrangement", "a copy in another layout")                                   \
+  X(PARTIALS, "partials", "sums not yet complete; kept in interleaved memory by the AMP kernels") \
+  X(TEMPORARY, "temporary", "other values that live inside the operation")                        \
+  X(VERTEX_CODE, "vertexCode", "programs of the workers, one per kind of vertex")                 \
+  X(VERTEX_STATE, "vertexInstanceState", "fields of each vertex")                                 \
+  X(EXCHANGE_CODE, "internalExchangeCode", "send and receive sequences")                          \
   X(CONTROL_CODE, "controlCode", "the program itself")
 #define X(id, name, summary) MEMORY_##id,
 typedef enum CostCategory { COST_CATEGORIES(X) MEMORY_COUNT } CostCategory;
 #undef X
 
-/* Kinds of vertices and the bytes of their programs (fit to whole models in Graphcore's profile tests). A tile holds
- * each kind once, however many operations use it. */
-#define COST_VERTICES(X)                                                                                      \
-  X(AMP_1X1, 900) X(AMP_NX1, 1500) X(SLIC, 1600) X(VECTOR_MAC, 1200) X(OUTER, 500) X(REDUCE, 500)             \
-  X(REDUCE_PARTIALS, 500) X(ELEMENTWISE, 170) X(BROADCAST, 250) X(CAST, 150) X(NORM, 600) X(SLICE, 400)       \
-  X(MULTI_SLICE, 740) X(MULTI_UPDATE, 740) X(POOL, 900) X(TRANSPOSE, 500) X(COPY, 500) X(RANDOM, 300)         \
+/* Kinds of vertices and the bytes of their programs (fit to whole models in Graphcore's profile tests). A
+ * tile holds each kind once, however many operations use it. */
+/* clang-format off */
+#define COST_VERTICES(X) \
+  X(AMP_1X1, 900) X(AMP_NX1, 1500) X(SLIC, 1600) X(VECTOR_MAC, 1200) X(OUTER, 500) X(REDUCE, 500) \
+  X(REDUCE_PARTIALS, 500) X(ELEMENTWISE, 170) X(BROADCAST, 250) X(CAST, 150) X(NORM, 600) X(SLICE, 400) \
+  X(MULTI_SLICE, 740) X(MULTI_UPDATE, 740) X(POOL, 900) X(TRANSPOSE, 500) X(COPY, 500) X(RANDOM, 300) \
   X(SORT, 700) X(SCAN, 300) X(SOLVE, 1500) X(CTC, 2000)
+/* clang-format on */
 #define X(id, bytes) VERTEX_##id,
 typedef enum VertexKind { COST_VERTICES(X) VERTEX_COUNT } VertexKind;
 #undef X
@@ -57,23 +61,23 @@ typedef struct Cost {
   double tiles;               /* tiles in use */
   double temporary_total;     /* bytes of temporaries on all tiles together, at their peak */
   double interleaved_bytes;   /* of one tile: the largest block of partial sums, kept in interleaved memory */
-  double separate_bytes;      /* of one tile: the largest operand that must lie in a memory element of its own */
-  double uneven_bytes;        /* what the fullest tile holds beyond the others: collected partial sums */
-  uint32_t vertices;          /* a bit for each VertexKind in use */
+  double separate_bytes; /* of one tile: the largest operand that must lie in a memory element of its own */
+  double uneven_bytes;   /* what the fullest tile holds beyond the others: collected partial sums */
+  uint32_t vertices;     /* a bit for each VertexKind in use */
   double flops;
-  double moved_bytes;         /* received through the exchange by the busiest tile */
-  double streamed_bytes;      /* to and from the host, streaming memory or other IPUs */
+  double moved_bytes;    /* received through the exchange by the busiest tile */
+  double streamed_bytes; /* to and from the host, streaming memory or other IPUs */
   double step_count;
-  int row_count;              /* of steps[]; what doesn't fit is added to the last row */
+  int row_count; /* of steps[]; what doesn't fit is added to the last row */
   CostStep steps[COST_STEPS];
-  bool fits;                  /* a plan stays inside the memory that the options allow */
-  const char *why;            /* when it doesn't: the reason, a literal; else NULL */
+  bool fits;       /* a plan stays inside the memory that the options allow */
+  const char *why; /* when it doesn't: the reason, a literal; else NULL */
 } Cost;
 
 double cost_code_bytes(uint32_t vertices); /* of one tile: the programs of those kinds */
-double cost_cycles(const Cost *c);    /* all phases */
-double cost_temporary(const Cost *c); /* bytes per tile that are not always live */
-double cost_always(const Cost *c);    /* code and state */
+double cost_cycles(const Cost *c);         /* all phases */
+double cost_temporary(const Cost *c);      /* bytes per tile that are not always live */
+double cost_always(const Cost *c);         /* code and state */
 const char *cost_phase_name(CostPhase p);
 const char *cost_category_name(CostCategory m);
 
@@ -82,9 +86,10 @@ Cost cost_free(void); /* a view: nothing */
 /* One step: bytes received by the busiest tile, worker cycles of the slowest tile. */
 void cost_step(Cost *c, const Target *t, const char *name, double exchange_bytes, double compute);
 /* The same, `times` times. */
-void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes, double compute);
-/* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal kinds is shared by
- * the caller, who knows what a program has already). */
+void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes,
+                double compute);
+/* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal kinds is shared
+ * by the caller, who knows what a program has already). */
 void cost_then(Cost *a, const Cost *b);
 void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, more cycles */
 
@@ -92,10 +97,12 @@ void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, mo
 /* Cycles per 8-byte vector and worker of an elementwise operation, by its Lua name ("add", "nn.relu", "exp").
  * An unknown name costs what a general function costs. */
 double cost_vector_cycles(const char *name, Dtype d);
-/* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector per worker. */
+/* One pass over `elements`, spread over all tiles; operands counts the inputs. cycles_per_vector per worker.
+ */
 Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands, double cycles_per_vector);
 /* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger one's tiles. */
-Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements, double cycles_per_vector);
+Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements,
+                    double cycles_per_vector);
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements);
 Cost cost_fill(const Target *t, Dtype d, int64_t elements);
 /* Random numbers. kind: "uniform", "normal", "truncated_normal", "bernoulli", "dropout". */
@@ -104,10 +111,11 @@ Cost cost_random(const Target *t, Dtype d, int64_t elements, const char *kind);
 Cost cost_update(const Target *t, Dtype parameters, Dtype state, int64_t elements, const char *rule);
 
 /* --- moving --- */
-Cost cost_copy(const Target *t, int64_t bytes);                      /* same layout, tile by tile */
-Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes); /* another layout; runs stay contiguous */
+Cost cost_copy(const Target *t, int64_t bytes); /* same layout, tile by tile */
+Cost cost_rearrange(const Target *t, int64_t bytes,
+                    int64_t run_bytes); /* another layout; runs stay contiguous */
 Cost cost_transpose(const Target *t, Dtype d, int64_t elements);
-Cost cost_slice(const Target *t, Dtype d, int64_t elements);         /* dynamic slice or update of that many */
+Cost cost_slice(const Target *t, Dtype d, int64_t elements); /* dynamic slice or update of that many */
 /* Rows of a table [rows, width] by index; scatter adds rows back (or sets them). */
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add);
@@ -123,9 +131,9 @@ typedef struct ReduceAxis {
   bool reduced;
 } ReduceAxis;
 Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank);
-Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent);             /* rows of extent, with indices */
+Cost cost_sort(const Target *t, Dtype d, int64_t rows, int64_t extent); /* rows of extent, with indices */
 Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t k);
-Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent);             /* cumulative sum or product */
+Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent); /* cumulative sum or product */
 
 /* --- softmax, loss, normalisation --- */
 Cost cost_softmax(const Target *t, Dtype d, int64_t rows, int64_t columns, bool backward);
@@ -136,10 +144,11 @@ Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool ba
 /* --- matrix products --- */
 typedef struct PlanOptions {
   double available_memory_proportion; /* of a tile, for temporaries of a plan; 0 means 0.6 */
-  bool left_moved, right_moved; /* an operand lies as another product wanted it (a transposed one): it is moved */
-  bool result_moved;            /* the result must lie as another product wants it (a weight gradient) */
-  bool accumulate;              /* the result is added into an existing tensor (an update, C += AB) */
-  bool resident;                /* operands stay where the plan wants them (weights inside a loop): not copied */
+  bool left_moved,
+      right_moved;   /* an operand lies as another product wanted it (a transposed one): it is moved */
+  bool result_moved; /* the result must lie as another product wants it (a weight gradient) */
+  bool accumulate;   /* the result is added into an existing tensor (an update, C += AB) */
+  bool resident;     /* operands stay where the plan wants them (weights inside a loop): not copied */
 } PlanOptions;
 
 /* groups x ([m, k] . [k, n]); options may be NULL. */
@@ -152,13 +161,17 @@ typedef enum ConvPass { CONV_FORWARD, CONV_BACKWARD, CONV_WEIGHTS } ConvPass;
 typedef struct ConvShape {
   int64_t batch, groups, in_channels, out_channels; /* channels per group */
   int rank;                                         /* 1 to 3 */
-  int64_t in[COST_SPATIAL], out[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL], dilation[COST_SPATIAL];
+  int64_t in[COST_SPATIAL], out[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL],
+      dilation[COST_SPATIAL];
 } ConvShape;
-/* One pass of a convolution; shapes are those of the forward pass in every case. The moves between the passes'
- * layouts are part of it: weights for backward; input, output gradient and result for the weight gradient. */
-Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *options);
-/* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A part may average its
- * input over 2 x 2 points first, or repeat its output 2 x 2 times and add it to another part's. */
+/* One pass of a convolution; shapes are those of the forward pass in every case. The moves between the
+ * passes' layouts are part of it: weights for backward; input, output gradient and result for the weight
+ * gradient. */
+Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
+               const PlanOptions *options);
+/* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A part may
+ * average its input over 2 x 2 points first, or repeat its output 2 x 2 times and add it to another part's.
+ */
 typedef struct ConvPart {
   ConvShape shape;
   bool pooled, upsampled;
@@ -173,8 +186,10 @@ typedef struct RnnShape {
   int64_t batch, steps, inputs, outputs;
   bool training; /* forward keeps what backward needs */
 } RnnShape;
-Cost cost_lstm(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward, const PlanOptions *options);
-Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward, const PlanOptions *options);
+Cost cost_lstm(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward,
+               const PlanOptions *options);
+Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward,
+              const PlanOptions *options);
 /* softmax(Q K^T) V; groups = batch x heads, rows x keys scores, head and value widths. */
 Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows, int64_t keys,
                     int64_t width, int64_t value_width, bool backward, const PlanOptions *options);
@@ -182,5 +197,6 @@ Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_
 
 /* --- solvers --- */
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block);
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block);
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
+                           int64_t block);
 #endif

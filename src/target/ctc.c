@@ -1,11 +1,12 @@
-/* Connectionist temporal classification. Labels are spread over tiles; time passes in steps, forwards for one half of
- * the recurrence and backwards for the other, which run side by side. Each step adds the paths into each label (two
- * log-additions and two products) and spreads the gradient over the classes. */
+/* Connectionist temporal classification. Labels are spread over tiles; time passes in steps, forwards for one
+ * half of the recurrence and backwards for the other, which run side by side. Each step adds the paths into
+ * each label (two log-additions and two products) and spreads the gradient over the classes. */
 #include <math.h>
 
 #include "target/plan.h"
 
-/* Worker cycles of a label and its blank, and of a class's gradient: two log-adds with their loads and stores. */
+/* Worker cycles of a label and its blank, and of a class's gradient: two log-adds with their loads and
+ * stores. */
 #define LABEL_CYCLES 40
 #define CLASS_CYCLES 28
 
@@ -19,7 +20,8 @@ Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_
   cost_steps(&c, t, "labels", (double)time, (share + 2) * bytes + k * bytes,
              (double)t->workers * LABEL_CYCLES * share + CLASS_CYCLES * k);
   c.tiles = fmax(c.tiles, fmin(tiles, paths));
-  cost_memory(&c, MEMORY_TEMPORARY, ceil_div(2 * paths * (double)time * bytes, c.tiles) + k * (double)time * bytes);
+  cost_memory(&c, MEMORY_TEMPORARY,
+              ceil_div(2 * paths * (double)time * bytes, c.tiles) + k * (double)time * bytes);
   cost_vertex(&c, t, VERTEX_CTC, 200, 200);
   c.flops += 8 * paths * (double)time;
   return c;

@@ -3,8 +3,8 @@
 
 #include "target/plan.h"
 
-/* Columns are cut first, to one 8-byte vector per tile; what tiles are left cut the rows (when a column of the table
- * is larger than a memory element) or the lookups. */
+/* Columns are cut first, to one 8-byte vector per tile; what tiles are left cut the rows (when a column of
+ * the table is larger than a memory element) or the lookups. */
 typedef struct TablePlan {
   double columns, parts; /* tiles across; tiles along rows or lookups */
   bool by_rows;
@@ -22,19 +22,23 @@ static TablePlan plan_table(const Target *t, Dtype d, double rows, double width)
   return p;
 }
 
-/* What one tile sees: all lookups where rows are split, its own ones where lookups are split. The IPU Model takes every lookup that a tile tests for one that it owns: indices are data, unknown in advance. */
+/* What one tile sees: all lookups where rows are split, its own ones where lookups are split. The IPU Model
+ * takes every lookup that a tile tests for one that it owns: indices are data, unknown in advance. */
 typedef struct Lookups {
   double seen, bytes; /* bytes: of a row's part */
 } Lookups;
 
 static Lookups share_lookups(const Target *t, TablePlan *p, double indices) {
   if (!p->by_rows) p->parts = fmin(p->parts, indices);
-  Lookups l = {.bytes = p->vectors * (double)t->vector_bytes,};
+  Lookups l = {
+      .bytes = p->vectors * (double)t->vector_bytes,
+  };
   l.seen = p->by_rows ? indices : ceil_div(indices, p->parts);
   return l;
 }
 
-/* Partial results, or partial tables, of the parts become one. Half of them are already where they are needed. */
+/* Partial results, or partial tables, of the parts become one. Half of them are already where they are
+ * needed. */
 static void combine(Cost *c, const Target *t, double outputs, double parts) {
   if (parts <= 1) return;
   double exchange, steps, rate = (double)t->exchange_bytes_per_cycle;
@@ -48,7 +52,8 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   TablePlan p = plan_table(t, d, (double)rows, (double)width);
   Lookups l = share_lookups(t, &p, (double)indices);
   double w = (double)t->workers, copied = p.by_rows || p.parts <= 1 ? 0 : (double)rows * l.bytes;
-  double each = 19 + 2 * p.vectors, mine = p.by_rows ? ceil_div(l.seen, w) : l.seen; /* workers share tests only */
+  double each = 19 + 2 * p.vectors,
+         mine = p.by_rows ? ceil_div(l.seen, w) : l.seen; /* workers share tests only */
   c.tiles = fmin((double)t->tiles, p.columns * p.parts);
   cost_step(&c, t, "gather", l.seen * 4 + copied, w * (30 + mine * each));
   if (p.by_rows) combine(&c, t, l.seen * l.bytes / element_bytes(d), p.parts);

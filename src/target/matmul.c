@@ -1,9 +1,9 @@
 /* The planner of matrix products: which tile multiplies which block.
  *
- * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one per tile. Each tile
- * receives its blocks of both operands, multiplies them with the AMP units, and, where the inner extent was cut,
- * sends partial sums to be added. All cuts are priced, those whose blocks don't fit the allowed memory are left
- * out, the cheapest one is the plan. Formulas: docs/machine-model.md. */
+ * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one per tile. Each
+ * tile receives its blocks of both operands, multiplies them with the AMP units, and, where the inner extent
+ * was cut, sends partial sums to be added. All cuts are priced, those whose blocks don't fit the allowed
+ * memory are left out, the cheapest one is the plan. Formulas: docs/machine-model.md. */
 #include <math.h>
 
 #include "target/plan.h"
@@ -20,7 +20,9 @@ Units find_units(const Target *t, Dtype d, Dtype partials) {
   bool wide = element_bytes(d) >= 4, wide_sum = wide || element_bytes(partials) >= 4;
   Units u = {.kernel = VERTEX_AMP_1X1,
              .group = wide ? t->group_f32 : t->group_f16,
-             .units = wide ? t->units_f32 : wide_sum ? t->units_f16_f32 : t->units_f16_f16,
+             .units = wide       ? t->units_f32
+                      : wide_sum ? t->units_f16_f32
+                                 : t->units_f16_f16,
              .element = wide ? 4 : 2,
              .sum = wide_sum ? 4 : 2};
   if (u.units < 1) u.units = 1;
@@ -41,7 +43,7 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   double e = (double)rows, extra = e > 3 ? u->per_row * (e - 3) : 0;
   if (u->element == 4) {
     static const double base[] = {24, 47, 46};
-    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + 4 * e : 0);
+    return (rows < 3 ? base[rows] : 46 + extra) + (first ? 2 + (double)(u->units * u->sum) / 8 * e : 0);
   }
   if (u->sum == 2 && u->units <= 8) {
     static const double base[] = {24, 39, 40};
@@ -51,8 +53,8 @@ static double pass_cycles(const Units *u, int64_t rows, bool first) {
   return (rows < 3 ? base[rows] : 38 + extra) - (first ? 1 : 0) - 7;
 }
 
-/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and output. f32 has no
- * instruction that multiplies and adds a vector. */
+/* PL horizontal multiply-accumulate: a dot product over all input channels for each row and output. f32 has
+ * no instruction that multiplies and adds a vector. */
 static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out) {
   double w = (double)t->workers, e = (double)idiv(rows, t->workers), no = (double)out;
   double dot = 7 + (double)in_groups * (u->element == 4 ? (double)u->group : 1);
@@ -61,20 +63,21 @@ static double dot_cycles(const Target *t, const Units *u, int64_t rows, int64_t 
 }
 
 /* A block of rows x in_groups x out_groups, each of some passes, by the 1x1 kernel. */
-static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups, int64_t out_groups,
-                           int64_t passes) {
+static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_t in_groups,
+                           int64_t out_groups, int64_t passes) {
   if (u->kernel == VERTEX_VECTOR_MAC) return dot_cycles(t, u, rows, in_groups, out_groups);
   int64_t e = idiv(rows, t->workers);
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_groups, n = (double)passes;
   double state = u->element == 2 ? w * (7 + 3 * (ni - 1)) : 0;
-  return 50 + state + 13 + (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) + 11 +
-         no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
+  return 50 + state + 13 + (ni - 1) * (15 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, false)))) +
+         11 + no * (19 + n * (6 + u->load + w * pass_cycles(u, e, true)));
 }
 
 int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
 
 /* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce estimators). */
-static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes, bool half_out) {
+static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes,
+                            bool half_out) {
   double group = partial_bytes >= 4 ? 4 : 8, w = (double)t->workers;
   double share = ceil_div(ceil_div(outputs, group), w);
   double store = (partial_bytes >= 4 ? 8 : 10) - (half_out ? 1 : 0);
@@ -113,8 +116,7 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
   if (p->in_split > 1)
     p->reduce = reduce_partials(t, p->outputs, (double)p->in_split, (double)u->sum, u->element == 2,
                                 &p->reduce_exchange, &p->reduce_steps);
-  else if (u->element == 2 && !p->written_narrow)
-    p->convert = 26 + ceil_div(p->outputs, 4) + 12;
+  else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
   p->serial = 1;
   p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert +
               (3 + p->reduce_steps) * step_cycles(t);
@@ -137,8 +139,13 @@ typedef struct Problem {
 
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
                      Plan *best) {
-  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group), out_groups = idiv(q->n, q->grain);
-  Plan p = {.kernel = u->kernel, .group_split = gs, .out_split = ns, .in_split = ks, .group_share = idiv(q->groups, gs)};
+  int64_t room = t->tiles / (gs * ns * ks), in_groups = idiv(q->k, u->group),
+          out_groups = idiv(q->n, q->grain);
+  Plan p = {.kernel = u->kernel,
+            .group_split = gs,
+            .out_split = ns,
+            .in_split = ks,
+            .group_share = idiv(q->groups, gs)};
   int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks), out = idiv(out_groups, ns);
   double share = (double)p.group_share, in_width = (double)in * (double)u->group;
   double out_width = (double)out * (double)q->grain, r = (double)rows;
@@ -151,8 +158,10 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   /* Most cuts are far from the best: what they send and multiply at least tells. */
   double least = p.weight_bytes / (double)t->exchange_bytes_per_cycle;
-  if (u->kernel == VERTEX_AMP_1X1) least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles)) return;
+  if (u->kernel == VERTEX_AMP_1X1)
+    least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles))
+    return;
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
   finish_plan(t, u, &p);
@@ -174,20 +183,24 @@ static double join_cycles(const Target *t, const Units *u, double share, bool ad
   double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
   double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
   if (adds) return w * (58 + 3 * ceil_div(ceil_div(share, w), 2)) + SUPERVISOR_CYCLES;
-  return moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 + w * (63 + 2 * vectors);
+  return moved / (double)t->exchange_bytes_per_cycle + rearrange_cycles(t, moved, 8) + 25 +
+         w * (63 + 2 * vectors);
 }
 
-/* Where a whole plan doesn't fit: the fewest parts of the outputs, else of the inputs, one after the other. */
+/* Where a whole plan doesn't fit: the fewest parts of the outputs, else of the inputs, one after the other.
+ */
 static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
   Plan best = {0};
   double tiles = (double)t->tiles, outputs = (double)q->groups * (double)q->m * (double)q->n;
   for (int adds = 0; adds < 2 && !best.fits; adds++)
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= (adds ? q->k : q->n) && !best.fits; i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= (adds ? q->k : q->n) && !best.fits;
+         i++) {
       Problem part = *q;
       if (adds) part.k = idiv(q->k, parts[i]), part.limit -= outputs / tiles * (double)u->sum;
       else part.n = idiv(q->n, parts[i]);
-      if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit) continue; /* not even the results fit */
+      if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit)
+        continue; /* not even the results fit */
       Plan p = search(t, u, &part);
       if (!p.fits) continue;
       double n = (double)parts[i];
@@ -201,20 +214,24 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
   return best.cycles > 0 ? best : search(t, u, q);
 }
 
-static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, int64_t grain, double proportion) {
+static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, int64_t grain,
+                       double proportion) {
   Problem q = {s->groups, s->rows, s->in, s->out, grain, plan_limit(t, proportion)};
   Plan p = search(t, u, &q);
   return p.fits ? p : search_serial(t, u, &q);
 }
 
-/* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are regrouped. */
+/* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
+ * regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
   Units u = find_units(t, d, partials), v = find_vector_units(t, d);
   Plan p = plan_grain(t, &u, s, u.units, proportion);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
   if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
-    Plan dots = plan_grain(t, &v, s, 1, proportion);
+    MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
+    if (s->out > s->rows) long_side.rows = s->out, long_side.out = s->rows;
+    Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
     if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < 0.75 * p.cycles)) return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
@@ -268,8 +285,8 @@ void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
-/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups of the units, it is
- * padded or cut on the way: moved once more. */
+/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups of the
+ * units, it is padded or cut on the way: moved once more. */
 static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int64_t channels) {
   cost_layout(c, t, d, elements, 1);
   bool uneven = channels % t->group_f16 != 0 && element_bytes(d) == 2;
@@ -286,7 +303,8 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   double g = (double)groups;
   if (o->left_moved && m > 1 && k > 1) cost_layout(&c, t, d, g * (double)m * (double)k, 1);
   if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
-  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move everything. */
+  /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move
+   * everything. */
   MatmulShape s = {groups, n, k, m, false}, other = {groups, m, k, n, false};
   double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
   Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);

@@ -2,7 +2,8 @@
 #include "target/plan.h"
 
 static void pass(Cost *c, const Target *t, Dtype d, int64_t elements, int64_t small, double cycles) {
-  Cost p = small > 0 ? cost_broadcast(t, d, elements, small, cycles) : cost_elementwise(t, d, elements, 1, cycles);
+  Cost p =
+      small > 0 ? cost_broadcast(t, d, elements, small, cycles) : cost_elementwise(t, d, elements, 1, cycles);
   cost_then(c, &p);
 }
 

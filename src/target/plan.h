@@ -5,7 +5,8 @@
 
 /* PL cycle estimators: entering and leaving a vertex that a supervisor splits over the workers. */
 #define SUPERVISOR_CYCLES 11
-/* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on 7.2 bytes. */
+/* Control code of one program step on one tile: whole models in Graphcore's profile tests agree on 7.2 bytes.
+ */
 #define CONTROL_BYTES 7.2
 
 double ceil_div(double a, double b);
@@ -47,7 +48,7 @@ typedef struct Plan {
   double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
   double exchange_in, compute;                     /* cycles of one serial part */
   double reduce_exchange, reduce, reduce_steps, convert, update;
-  double cycles;                                   /* everything, steps included */
+  double cycles; /* everything, steps included */
   bool fits;
 } Plan;
 
@@ -71,7 +72,8 @@ Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
                  double moved_bytes, double proportion);
 /* Add the plan's steps, memory and code to c. */
 void cost_plan(Cost *c, const Target *t, const Plan *p);
-/* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are set. */
+/* Exchange, reduction of in_split sums or conversion, steps and total of a plan whose blocks and compute are
+ * set. */
 void finish_plan(const Target *t, const Units *u, Plan *p);
 /* The better of two: one that fits, then the cheaper. */
 bool is_better(const Plan *p, const Plan *than);
@@ -83,10 +85,12 @@ int64_t next_split(int64_t extent, int64_t parts);
 double step_cycles(const Target *t);
 /* Stages in which `depth` partial sums become one. */
 int reduce_stages(double depth);
-/* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in *exchange. */
+/* Cycles of summing them: outputs of one tile (before the split), bytes of a partial; exchange in *exchange.
+ */
 double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
                        double *exchange, double *steps);
-/* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on the tile. */
+/* An operand, a result or a whole tensor changes its layout; a step more when bytes are shuffled on the tile.
+ */
 void cost_layout(Cost *c, const Target *t, Dtype d, double elements, double run_elements);
 /* x += k y over elements spread over all tiles. */
 void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements);

@@ -62,7 +62,8 @@ static void add_route(const Pod *p, const Transfer *x, double *load) {
   if (at % 2 != x->to % 2) load[at * CHANNEL_COUNT + CHANNEL_PAIR] += x->bytes, at ^= 1;
   int left = rail_distance(p, at, x->to), step = left > 0 ? 1 : -1;
   for (; left; left -= step) {
-    if (at >= 0 && at < p->ipus) load[at * CHANNEL_COUNT + (step > 0 ? CHANNEL_UP : CHANNEL_DOWN)] += x->bytes;
+    if (at >= 0 && at < p->ipus)
+      load[at * CHANNEL_COUNT + (step > 0 ? CHANNEL_UP : CHANNEL_DOWN)] += x->bytes;
     at = ((at / 2 + step + rungs) % rungs) * 2 + at % 2;
   }
 }
@@ -87,7 +88,8 @@ Cost cost_links(const Pod *p, const Transfer *list, int count) {
   if (!hops) return c;
   for (int i = 0; i < p->ipus * CHANNEL_COUNT; i++)
     worst = fmax(worst, load[i] / channel_rate(p, i % CHANNEL_COUNT));
-  cost_stream(&c, "links", bytes, (double)p->target.link_latency_cycles * hops + worst + pod_sync_cycles(p, p->ipus));
+  cost_stream(&c, "links", bytes,
+              (double)p->target.link_latency_cycles * hops + worst + pod_sync_cycles(p, p->ipus));
   return c;
 }
 
@@ -103,8 +105,10 @@ static bool crosses_gateways(const Pod *p) { return p->ipus > 64; }
 static Cost ring_half(const Pod *p, int replicas, int ipus_per_replica, double bytes) {
   Cost c = cost_free();
   if (replicas < 2 || ipus_per_replica < 1 || !(bytes > 0)) return c;
-  double link = (double)p->target.link_bytes_per_second / (double)p->target.clock_hz, k = (double)ipus_per_replica;
-  double rate = ipus_per_replica == 1 ? 4 * link : 4 * link * k / 2; /* both rails and directions that they own */
+  double link = (double)p->target.link_bytes_per_second / (double)p->target.clock_hz,
+         k = (double)ipus_per_replica;
+  double rate =
+      ipus_per_replica == 1 ? 4 * link : 4 * link * k / 2; /* both rails and directions that they own */
   double hops = (double)replicas - 1, share = bytes * hops / (double)replicas;
   double cycles = hops * (double)p->target.link_latency_cycles + share / rate;
   if (crosses_gateways(p)) {
@@ -144,13 +148,16 @@ Cost cost_streaming(const Pod *p, double bytes) {
   Cost c = cost_free();
   const Target *t = &p->target;
   if (!(bytes > 0)) return c;
-  cost_stream(&c, "streaming memory", bytes,
-              (double)t->host_latency_cycles + bytes / ((double)t->streaming_bytes_per_second / (double)t->clock_hz));
+  cost_stream(
+      &c, "streaming memory", bytes,
+      (double)t->host_latency_cycles + bytes / ((double)t->streaming_bytes_per_second / (double)t->clock_hz));
   if (t->streaming_bytes < 1) c.fits = false, c.why = "this chip has no streaming memory";
   return c;
 }
 
-double pod_run_cycles(const Pod *p) { return (double)p->target.run_call_ns * 1e-9 * (double)p->target.clock_hz; }
+double pod_run_cycles(const Pod *p) {
+  return (double)p->target.run_call_ns * 1e-9 * (double)p->target.clock_hz;
+}
 
 /* --- device ids --- */
 

@@ -17,10 +17,11 @@ typedef struct Pod {
 
 /* "mesh" (the default of one board and more), "torus" or "line". */
 Status pod_make(Error *e, const Target *t, int ipus, const char *topology, Pod *out);
-int pod_boards(const Pod *p); /* machines or cards */
+int pod_boards(const Pod *p);                 /* machines or cards */
 int pod_hops(const Pod *p, int from, int to); /* links passed on the way, 0 to itself */
 int64_t pod_streaming_bytes(const Pod *p);
-/* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair of boards. */
+/* Cycles in which so many neighbouring IPUs agree: one hop inside a board, one more for each pair of boards.
+ */
 double pod_sync_cycles(const Pod *p, int ipus);
 
 /* One message between two IPUs, alone on the links. */
@@ -47,9 +48,11 @@ typedef struct DeviceInfo {
   int first; /* position of the first member in the chain; members are chain[first .. first + count) */
 } DeviceInfo;
 
-/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2 cards has its own order. */
+/* The chain of a server: IPU at a position, as the system numbers them. A server of eight C2 cards has its
+ * own order. */
 int pod_chain(const Pod *p, int position);
 int pod_device_count(const Pod *p);
 bool pod_device(const Pod *p, int id, DeviceInfo *out);
-int pod_find_device(const Pod *p, int count); /* the lowest id with exactly so many IPUs; -1 when there is none */
+int pod_find_device(const Pod *p,
+                    int count); /* the lowest id with exactly so many IPUs; -1 when there is none */
 #endif

@@ -9,7 +9,8 @@ static double product(const int64_t *x, int rank) {
   return p;
 }
 
-/* Points of a neighbourhood that `points` of the other side of a pooling need, in multiples of their own share. */
+/* Points of a neighbourhood that `points` of the other side of a pooling need, in multiples of their own
+ * share. */
 static double halo(double points, double side, double stride, int rank) {
   double edge = pow(points, 1.0 / rank);
   return pow((edge * stride + fmax(0, side - stride)) / (edge * stride), rank);
@@ -23,8 +24,10 @@ Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool
   double in = channels * product(s->in, s->rank), out = channels * product(s->out, s->rank);
   if (in <= 0 || out <= 0) return c;
   double w = (double)t->workers, window = product(s->kernel, s->rank), strides = product(s->stride, s->rank);
-  double tiles = (double)t->tiles, width = vector_width(t, d), pack = 2 * width; /* channels that move together */
-  double points = ceil_div(backward ? in : out, pack * tiles), line = (double)(backward ? s->in : s->out)[last];
+  double tiles = (double)t->tiles, width = vector_width(t, d),
+         pack = 2 * width; /* channels that move together */
+  double points = ceil_div(backward ? in : out, pack * tiles),
+         line = (double)(backward ? s->in : s->out)[last];
   double taps = backward ? fmax(1, window / strides) : window, per_tap = backward && kind == POOL_MAX ? 5 : 3;
   double each = ceil_div(points, w), vectors = pack / width;
   double rows = 13 * ceil_div(points, line) + 20 * ceil_div(each, line);

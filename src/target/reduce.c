@@ -14,10 +14,12 @@ typedef struct Spread {
   double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
 } Spread;
 
-/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it. */
+/* A tile's run of elements covers the innermost axes whole, then part of one axis; the outer ones select it.
+ */
 static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank) {
   double total = 1, left, all = 1;
-  for (int i = 0; i < rank; i++) total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
+  for (int i = 0; i < rank; i++)
+    total *= (double)axes[i].extent, all *= axes[i].reduced ? 1 : (double)axes[i].extent;
   Spread s = {.elements = tile_share(t, d, total), .outputs = 1, .tiles = 1};
   left = s.elements;
   for (int i = rank - 1; i >= 0; i--) {
@@ -48,10 +50,12 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   cost_step(&c, t, "reduce", 0, local);
   int stages = s.tiles <= 1 ? 0 : s.tiles <= 128 ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
+  /* Tiles that share outputs divide them, but not below a grain. */
+  double mine = fmin(s.outputs, fmax(16, ceil_div(s.outputs, fmax(1, depth))));
   for (int i = 0; i < stages; i++)
-    cost_step(&c, t, "reduce across tiles", s.outputs * sum_bytes * depth, vertex(t, s.outputs, scale * depth));
+    cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth, vertex(t, mine, scale * depth));
   c.flops = total;
-  if (stages) c.uneven_bytes = 210 + s.outputs * sum_bytes * depth;
+  if (stages) c.uneven_bytes = 210 + mine * sum_bytes * depth;
   cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;
@@ -100,19 +104,28 @@ Cost cost_top_k(const Target *t, Dtype d, int64_t rows, int64_t extent, int64_t 
   return c;
 }
 
-/* Local scan, then the tiles' totals are scanned in log2 rounds, then added. */
-Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent) {
+/* Local scan, then the tiles' totals are scanned in log2 rounds, then added; on as many tiles as pay. */
+static Cost scan_on(const Target *t, Dtype d, double elements, double extent) {
   Cost c = cost_free();
-  if (rows <= 0 || extent <= 0) return c;
-  double share = tile_share(t, d, (double)rows * (double)extent);
-  double across = fmin((double)t->tiles, ceil_div((double)extent, share));
+  double share = tile_share(t, d, elements), across = fmin((double)t->tiles, ceil_div(extent, share));
   cost_step(&c, t, "scan", 0, worker_cycles(t, 30, share, 3, 1));
   if (across > 1) {
     cost_steps(&c, t, "scan across tiles", ceil(log2(across)), 4, worker_cycles(t, 30, 1, 3, 1));
     cost_step(&c, t, "scan", 4, worker_cycles(t, 20, share, 3, vector_width(t, d)));
   }
-  c.tiles = tiles_used(t, d, (double)rows * (double)extent);
-  c.flops = (double)rows * (double)extent;
+  c.tiles = tiles_used(t, d, elements);
+  c.flops = elements;
   cost_vertex(&c, t, VERTEX_SCAN, 24, 20);
   return c;
+}
+
+Cost cost_scan(const Target *t, Dtype d, int64_t rows, int64_t extent) {
+  Cost best = cost_free();
+  if (rows <= 0 || extent <= 0) return best;
+  Target part = *t;
+  for (part.tiles = t->tiles; part.tiles >= 1; part.tiles /= 2) {
+    Cost c = scan_on(&part, d, (double)rows * (double)extent, (double)extent);
+    if (best.step_count == 0 || cost_cycles(&c) < cost_cycles(&best)) best = c;
+  }
+  return best;
 }

@@ -1,8 +1,8 @@
 /* Blocked factorisation and substitution.
  *
- * A block of a Cholesky factorisation is one vertex, one worker: the inner loop of n^3/6 multiply-subtracts. The
- * inverse of its triangle is cut over columns. Substitution has no vertex of its own: each row is a product with the
- * rows solved so far, a subtraction and a copy, one after the other. */
+ * A block of a Cholesky factorisation is one vertex, one worker: the inner loop of n^3/6 multiply-subtracts.
+ * The inverse of its triangle is cut over columns. Substitution has no vertex of its own: each row is a
+ * product with the rows solved so far, a subtraction and a copy, one after the other. */
 #include <math.h>
 
 #include "target/plan.h"
@@ -33,7 +33,8 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
   factorise(&c, t, b);
   cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
   if (blocks > 1) { /* what is left shrinks by a block each time: priced at its mean square size */
-    int64_t left = to_extent(fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
+    int64_t left =
+        to_extent(fmax(1, (double)(n - block) * sqrt((2 * blocks - 1) / fmax(1, 6 * (blocks - 1)))));
     if (blocks <= 2) left = n - block;
     PlanOptions moved = {.left_moved = true, .right_moved = true};
     Cost round = cost_free();
@@ -53,17 +54,19 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
   return c;
 }
 
-/* Rows one after the other: a product with those above, a subtraction, a copy into place. Operands stay where they
- * are, so of a plan's three steps only the product's own remains. */
+/* Rows one after the other: a product with those above, a subtraction, a copy into place. Operands stay where
+ * they are, so of a plan's three steps only the product's own remains. */
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
-  int64_t span = group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
+  int64_t span =
+      group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
   double share = ceil_div((double)batch * (double)columns, (double)t->tiles), width = vector_width(t, d);
   for (int64_t at = 1; at < block; at += span) {
     double rows = (double)(at + span < block ? span : block - at);
     Cost product = cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
-    double own = cost_cycles(&product) - 2 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
+    double own =
+        cost_cycles(&product) - 2 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
     cost_steps(&c, t, "row", rows, 0, fmax(0, own - step_cycles(t)));
     cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
     cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
@@ -77,7 +80,8 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   return c;
 }
 
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
+                           int64_t block) {
   Cost c = cost_free();
   if (batch <= 0 || n <= 0 || columns <= 0) return c;
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
@@ -86,10 +90,11 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   if (n > block || columns > block) /* both are halved until a block is left */
     while (size < (double)n || size < (double)columns) size *= 2, rows *= 2, across *= 2;
   Cost solve = substitute(t, d, batch, block, columns < block ? columns : block);
-  cost_steps(&solve, t, "copy", rows > 1 ? 3 : 0, (double)batch * (double)block * (double)block * element_bytes(d) /
-             (double)t->tiles, 0);
+  cost_steps(&solve, t, "copy", rows > 1 ? 3 : 0,
+             (double)batch * (double)block * (double)block * element_bytes(d) / (double)t->tiles, 0);
   cost_repeat(&solve, rows * across);
-  cost_step(&c, t, "mask", 0, worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
+  cost_step(&c, t, "mask", 0,
+            worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
   cost_then(&c, &solve);
   double calls = 2;
   for (double half = size / 2; half >= (double)block; half /= 2, calls *= 4) {

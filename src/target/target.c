@@ -18,28 +18,32 @@ static const Target chips[CHIP_COUNT] = {
     {.name = "GC2",
      .architecture = "ipu1",
      .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = GC2_VALUE(gc2, gc200, bow, c600),
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
+  .member = GC2_VALUE(gc2, gc200, bow, c600),
      TARGET_NUMBERS(X)
 #undef X
     },
     {.name = "GC200",
      .architecture = "ipu2",
      .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = GC200_VALUE(gc2, gc200, bow, c600),
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
+  .member = GC200_VALUE(gc2, gc200, bow, c600),
      TARGET_NUMBERS(X)
 #undef X
     },
     {.name = "Bow",
      .architecture = "ipu2",
      .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = BOW_VALUE(gc2, gc200, bow, c600),
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
+  .member = BOW_VALUE(gc2, gc200, bow, c600),
      TARGET_NUMBERS(X)
 #undef X
     },
     {.name = "C600",
      .architecture = "ipu21",
      .code = true,
-#define X(member, unit, least, most, gc2, gc200, bow, c600, source) .member = C600_VALUE(gc2, gc200, bow, c600),
+#define X(member, unit, least, most, gc2, gc200, bow, c600, source) \
+  .member = C600_VALUE(gc2, gc200, bow, c600),
      TARGET_NUMBERS(X)
 #undef X
     },
@@ -66,14 +70,16 @@ const Target *target_find(const char *name) {
   static const struct {
     const char *name;
     int chip;
-  } aliases[] = {{"gc2", 0},   {"ipu1", 0}, {"mk1", 0}, {"gc200", 1}, {"ipu2", 1},
-                 {"mk2", 1},   {"bow", 2},  {"c600", 3}, {"ipu21", 3}};
+  } aliases[] = {{"gc2", 0}, {"ipu1", 0}, {"mk1", 0},  {"gc200", 1}, {"ipu2", 1},
+                 {"mk2", 1}, {"bow", 2},  {"c600", 3}, {"ipu21", 3}};
   for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
     if (!strcasecmp(name, aliases[i].name)) return &chips[aliases[i].chip];
   return NULL;
 }
 
-static int64_t *number_at(Target *t, const NumberInfo *n) { return (int64_t *)(void *)((char *)t + n->offset); }
+static int64_t *number_at(Target *t, const NumberInfo *n) {
+  return (int64_t *)(void *)((char *)t + n->offset);
+}
 
 static const NumberInfo *find_number(const char *name) {
   for (int i = 0; i < NUMBER_COUNT; i++)
@@ -147,7 +153,8 @@ Status target_parse(Error *e, const char *json, size_t length, Target *out) {
 }
 
 char *target_print(const Target *t) {
-  json_t *root = json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture, "code", t->code);
+  json_t *root =
+      json_pack("{s:s, s:s, s:b}", "name", t->name, "architecture", t->architecture, "code", t->code);
   for (int i = 0; root && i < NUMBER_COUNT; i++) {
     int64_t v;
     memcpy(&v, (const char *)t + numbers[i].offset, sizeof v);

@@ -149,4 +149,8 @@ function Identity:make(shape, dtype)
   return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
 end
 
+initializers._aliases = {
+  zero = "Zeros", one = "Ones", uniform = "RandomUniform", normal = "RandomNormal",
+}
+
 return initializers

@@ -59,6 +59,8 @@ function parts.find(kind, name, options)
   local custom = options.custom_objects and options.custom_objects[name]
   if custom ~= nil then return custom end
   local module = parts.module(kind)
+  local aliases = rawget(module, "_aliases")
+  name = aliases and aliases[name:lower()] or name
   local entry = find(module, name, options.prefers_class ~= false)
   if entry ~= nil then return entry end
   blame.error(string.format("unknown %s '%s'%s", kind, name, nearest.hint(name, known_names(module))), "value")

@@ -1,1 +1,313 @@
-return {}
+-- Convolutions, and what pads, cuts and enlarges images and sequences.
+
+local activations = require "ipulua.keras.activations"
+local blame = require "ipulua.blame"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local resize = require "ipulua.keras.resize"
+local spatial = require "ipulua.keras.layers.spatial"
+
+local layers = {}
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+
+local filters_row <const> = {"filters", "integer", check = positive}
+local sizes <const> = {"integer", "list"}
+local strides_row <const> = {"strides", sizes, 1}
+local dilation_row <const> = {"dilation_rate", sizes, 1}
+local groups_row <const> = {"groups", "integer", 1, check = positive}
+local activation_row <const> = {"activation", "activation"}
+local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"}}
+
+local kernel_rows <const> = {
+  {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
+  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
+}
+
+local function rows_of(...)
+  local rows = {...}
+  return table.move(kernel_rows, 1, #kernel_rows, #rows + 1, rows)
+end
+
+-- ------------------------------------------------ convolutions
+
+---@class Conv: Layer
+local Conv = Layer.declare("Conv", rows_of(filters_row, {"kernel_size", sizes}, strides_row, padding_row,
+  spatial.format_row, dilation_row, groups_row, activation_row))
+
+function Conv:setup()
+  local rank = self.space
+  self.kernel_size = spatial.list(self, "kernel_size", self.kernel_size, rank)
+  self.strides = spatial.list(self, "strides", self.strides, rank)
+  self.dilation_rate = spatial.list(self, "dilation_rate", self.dilation_rate, rank)
+  self.activation = self.activation or activations.linear
+  self.input_spec = {ndim = rank + 2}
+  if self.padding == "causal" and rank ~= 1 then
+    blame.error(self.__name .. ": causal padding is for sequences (Conv1D)", "value")
+  end
+  if self.filters and self.groups and self.filters % self.groups ~= 0 then
+    blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name, self.filters, self.groups), "value")
+  end
+end
+
+function Conv:add_kernel(shape, name)
+  return self:add_weight{name = name or "kernel", shape = shape, initializer = self.kernel_initializer,
+    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
+end
+
+function Conv:add_bias(count)
+  if not self.use_bias then return end
+  self.bias = self:add_weight{name = "bias", shape = {count}, initializer = self.bias_initializer,
+    regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+end
+
+local function with_channels(size, ...)
+  local shape = table.move(size, 1, #size, 1, {})
+  for _, n in ipairs{...} do shape[#shape + 1] = n end
+  return shape
+end
+
+function Conv:build(input_shape)
+  local channels = spatial.channels(self, input_shape)
+  if channels % self.groups ~= 0 then
+    blame.error(string.format("layer '%s': the input's %d channels can't be divided into %d groups", self.name, channels,
+      self.groups), "value")
+  end
+  self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups, self.filters))
+  self:add_bias(self.filters)
+end
+
+function Conv:finish(y)
+  if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
+  return self.activation(y)
+end
+
+function Conv:call(x)
+  local restore
+  x, restore = spatial.channels_last(self, x)
+  local y = ipu.nn[self.op](x, self.kernel, {strides = self.strides, padding = self.padding, dilations = self.dilation_rate,
+    groups = self.groups})
+  return restore(self:finish(y))
+end
+
+for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
+  local name = "Conv" .. rank .. "D"
+  local c = Conv:extend(name)
+  c.space, c.op = rank, op
+  layers[name] = c
+end
+
+---@class Conv1D: Layer
+---@class Conv2D: Layer
+---@class Conv3D: Layer
+
+-- ------------------------------------------------ depthwise and separable
+
+local depthwise_rows <const> = {
+  {"use_bias", "boolean", true}, {"depthwise_initializer", "initializer", "glorot_uniform"},
+  {"bias_initializer", "initializer", "zeros"}, {"depthwise_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"depthwise_constraint", "constraint"}, {"bias_constraint", "constraint"},
+}
+
+---Each channel convolved by itself.
+---@class DepthwiseConv2D: Layer
+local DepthwiseConv2D = Layer.declare("DepthwiseConv2D", table.move(depthwise_rows, 1, #depthwise_rows, 8, {
+  {"kernel_size", sizes}, strides_row, padding_row, {"depth_multiplier", "integer", 1, check = positive}, spatial.format_row,
+  dilation_row, activation_row,
+}), Conv)
+layers.DepthwiseConv2D = DepthwiseConv2D
+DepthwiseConv2D.space = 2
+
+function DepthwiseConv2D:add_depthwise(channels)
+  return self:add_weight{name = "depthwise_kernel", shape = with_channels(self.kernel_size, channels, self.depth_multiplier),
+    initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer, constraint = self.depthwise_constraint}
+end
+
+function DepthwiseConv2D:build(input_shape)
+  local channels = spatial.channels(self, input_shape)
+  self.depthwise_kernel = self:add_depthwise(channels)
+  self:add_bias(channels * self.depth_multiplier)
+end
+
+-- A sequence is an image of one row.
+function DepthwiseConv2D:depthwise(x)
+  local strides, dilations, kernel = self.strides, self.dilation_rate, self.depthwise_kernel
+  if self.space == 2 then
+    return ipu.nn.depthwise_conv2d(x, kernel, {strides = strides, padding = self.padding, dilations = dilations})
+  end
+  x = ipu.expand_dims(x, 1)
+  local padding = self.padding
+  if padding == "causal" then
+    x = ipu.pad(x, {{0, 0}, {0, 0}, {(self.kernel_size[1] - 1) * dilations[1], 0}, {0, 0}})
+    padding = "valid"
+  end
+  local y = ipu.nn.depthwise_conv2d(x, ipu.expand_dims(kernel, 0), {strides = {strides[1], strides[1]}, padding = padding,
+    dilations = {1, dilations[1]}})
+  return ipu.squeeze(y, {axis = 1})
+end
+
+function DepthwiseConv2D:call(x)
+  local restore
+  x, restore = spatial.channels_last(self, x)
+  return restore(self:finish(self:depthwise(x)))
+end
+
+local DepthwiseConv1D = DepthwiseConv2D:extend("DepthwiseConv1D")
+layers.DepthwiseConv1D = DepthwiseConv1D
+DepthwiseConv1D.space = 1
+
+local separable_rows <const> = {
+  {"use_bias", "boolean", true}, {"depthwise_initializer", "initializer", "glorot_uniform"},
+  {"pointwise_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
+  {"depthwise_regularizer", "regularizer"}, {"pointwise_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"depthwise_constraint", "constraint"}, {"pointwise_constraint", "constraint"}, {"bias_constraint", "constraint"},
+}
+
+---A depthwise convolution, then one that mixes channels.
+---@class SeparableConv2D: Layer
+local SeparableConv2D = Layer.declare("SeparableConv2D", table.move(separable_rows, 1, #separable_rows, 9, {
+  filters_row, {"kernel_size", sizes}, strides_row, padding_row, spatial.format_row, dilation_row,
+  {"depth_multiplier", "integer", 1, check = positive}, activation_row,
+}), DepthwiseConv2D)
+layers.SeparableConv2D = SeparableConv2D
+
+function SeparableConv2D:build(input_shape)
+  local channels = spatial.channels(self, input_shape)
+  self.depthwise_kernel = self:add_depthwise(channels)
+  local ones = {}
+  for i = 1, self.space do ones[i] = 1 end
+  self.pointwise_kernel = self:add_weight{name = "pointwise_kernel",
+    shape = with_channels(ones, channels * self.depth_multiplier, self.filters), initializer = self.pointwise_initializer,
+    regularizer = self.pointwise_regularizer, constraint = self.pointwise_constraint}
+  self:add_bias(self.filters)
+end
+
+function SeparableConv2D:call(x)
+  local restore
+  x, restore = spatial.channels_last(self, x)
+  local y = self:depthwise(x)
+  y = ipu.nn[self.space == 2 and "conv2d" or "conv1d"](y, self.pointwise_kernel)
+  return restore(self:finish(y))
+end
+
+local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
+layers.SeparableConv1D = SeparableConv1D
+SeparableConv1D.space = 1
+
+-- ------------------------------------------------ transposed
+
+---The adjoint of a convolution.
+---@class ConvTranspose: Layer
+local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, {"kernel_size", sizes}, strides_row,
+  {"padding", "string", "valid", choices = {"valid", "same"}}, {"output_padding", sizes, optional = true}, spatial.format_row,
+  dilation_row, activation_row), Conv)
+
+function ConvTranspose:build(input_shape)
+  local channels = spatial.channels(self, input_shape)
+  self.kernel = self:add_kernel(with_channels(self.kernel_size, self.filters, channels))
+  self:add_bias(self.filters)
+end
+
+function ConvTranspose:call(x)
+  local restore
+  x, restore = spatial.channels_last(self, x)
+  local options = {strides = self.strides, padding = self.padding, dilations = self.dilation_rate}
+  if self.output_padding then
+    options.output_padding = spatial.list(self, "output_padding", self.output_padding, self.space)
+  end
+  return restore(self:finish(ipu.nn[self.op](x, self.kernel, options)))
+end
+
+for rank, op in ipairs{"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"} do
+  local name = "Conv" .. rank .. "DTranspose"
+  local c = ConvTranspose:extend(name)
+  c.space, c.op = rank, op
+  layers[name] = c
+end
+
+---@class Conv1DTranspose: Layer
+---@class Conv2DTranspose: Layer
+---@class Conv3DTranspose: Layer
+
+-- ------------------------------------------------ padding and cropping
+
+-- Amounts before and after each spatial axis: a number for all, one for each axis, or pairs.
+local function amounts(layer, name, value, rank)
+  local list = {}
+  if rank == 1 and type(value) == "table" and type(value[1]) == "number" then value = {value} end
+  for i = 1, rank do
+    local each = type(value) == "table" and value[i] or value
+    list[i] = type(each) == "table" and each or {each, each}
+    for k = 1, 2 do
+      if math.type(list[i][k]) ~= "integer" or list[i][k] < 0 then
+        blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %d pairs", layer.__name, name, rank, rank),
+          "value")
+      end
+    end
+  end
+  return list
+end
+
+for rank = 1, 3 do
+  local padding_name, cropping_name = "ZeroPadding" .. rank .. "D", "Cropping" .. rank .. "D"
+  local Padding = Layer.declare(padding_name, {{"padding", sizes, 1}, spatial.format_row})
+  layers[padding_name] = Padding
+  Padding.input_spec = {ndim = rank + 2}
+  function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
+  function Padding:call(x)
+    local restore
+    x, restore = spatial.channels_last(self, x)
+    local paddings = {{0, 0}}
+    table.move(self.padding, 1, rank, 2, paddings)
+    paddings[rank + 2] = {0, 0}
+    return restore(ipu.pad(x, paddings))
+  end
+
+  local Cropping = Layer.declare(cropping_name, {{"cropping", sizes, rank == 1 and {1, 1} or 0}, spatial.format_row})
+  layers[cropping_name] = Cropping
+  Cropping.input_spec = {ndim = rank + 2}
+  function Cropping:setup() self.cropping = amounts(self, "cropping", self.cropping, rank) end
+  function Cropping:call(x)
+    local restore
+    x, restore = spatial.channels_last(self, x)
+    local begin, size = {0}, {x.shape[1]}
+    for i, pair in ipairs(self.cropping) do
+      begin[i + 1], size[i + 1] = pair[1], x.shape[i + 1] - pair[1] - pair[2]
+      if size[i + 1] <= 0 then
+        blame.error(string.format("layer '%s': cropping %d and %d leaves nothing of an axis of %d", self.name, pair[1], pair[2],
+          x.shape[i + 1]), "value")
+      end
+    end
+    begin[rank + 2], size[rank + 2] = 0, x.shape[rank + 2]
+    return restore(ipu.slice(x, begin, size))
+  end
+end
+
+-- ------------------------------------------------ enlarging
+
+for rank = 1, 3 do
+  local name = "UpSampling" .. rank .. "D"
+  local rows = {{"size", sizes, 2}}
+  if rank > 1 then rows[2] = spatial.format_row end
+  if rank == 2 then rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}} end
+  local c = Layer.declare(name, rows)
+  layers[name] = c
+  c.input_spec = {ndim = rank + 2}
+  function c:setup() self.size = spatial.list(self, "size", self.size, rank) end
+  function c:call(x)
+    local restore
+    x, restore = spatial.channels_last(self, x)
+    if self.interpolation == "bilinear" then
+      return restore(resize.bilinear(x, x.shape[2] * self.size[1], x.shape[3] * self.size[2]))
+    end
+    for i = 1, rank do
+      if self.size[i] ~= 1 then x = ipu.repeat_n(x, self.size[i], {axis = i}) end
+    end
+    return restore(x)
+  end
+end
+
+return layers

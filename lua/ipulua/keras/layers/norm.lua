@@ -1,1 +1,239 @@
-return {}
+-- Normalization layers.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+
+local layers = {}
+
+local affine_rows <const> = {
+  {"center", "boolean", true}, {"scale", "boolean", true}, {"beta_initializer", "initializer", "zeros"},
+  {"gamma_initializer", "initializer", "ones"}, {"beta_regularizer", "regularizer"}, {"gamma_regularizer", "regularizer"},
+  {"beta_constraint", "constraint"}, {"gamma_constraint", "constraint"},
+}
+
+local function rows_of(...)
+  local rows = {...}
+  return table.move(affine_rows, 1, #affine_rows, #rows + 1, rows)
+end
+
+local function declare(name, rows)
+  local c = Layer.declare(name, rows)
+  c.supports_masking = true
+  layers[name] = c
+  return c
+end
+
+-- gamma and beta, where the layer has them.
+local function add_affine(self, shape)
+  if self.scale then
+    self.gamma = self:add_weight{name = "gamma", shape = shape, initializer = self.gamma_initializer,
+      regularizer = self.gamma_regularizer, constraint = self.gamma_constraint}
+  end
+  if self.center then
+    self.beta = self:add_weight{name = "beta", shape = shape, initializer = self.beta_initializer,
+      regularizer = self.beta_regularizer, constraint = self.beta_constraint}
+  end
+end
+
+-- The variables, or what has no effect in their place.
+local function affine(self, shape, dtype)
+  return self.scale and self.gamma or core.full(shape, 1, dtype), self.center and self.beta or core.full(shape, 0, dtype)
+end
+
+local function axis_of(self, axis, rank)
+  local a = axis < 0 and rank + axis or axis
+  if a < 0 or a >= rank then
+    blame.error(string.format("layer '%s': there is no axis %d in an input of rank %d", self.name, axis, rank), "value")
+  end
+  return a
+end
+
+local function known(self, extent)
+  if not extent or extent < 0 then
+    blame.error(string.format("layer '%s': the extent of the axis to normalise must be known", self.name), "value")
+  end
+  return extent
+end
+
+-- ------------------------------------------------ batch
+
+---By mean and variance of the batch in training, by their moving averages otherwise.
+---@class BatchNormalization: Layer
+local BatchNormalization = declare("BatchNormalization", {
+  {"axis", {"integer", "list"}, -1}, {"momentum", "number", 0.99}, {"epsilon", "number", 0.001}, affine_rows[1], affine_rows[2],
+  affine_rows[3], affine_rows[4], {"moving_mean_initializer", "initializer", "zeros"},
+  {"moving_variance_initializer", "initializer", "ones"}, affine_rows[5], affine_rows[6], affine_rows[7], affine_rows[8],
+  {"fused", "boolean", optional = true},
+})
+
+function BatchNormalization:setup()
+  if type(self.axis) == "table" then
+    if #self.axis ~= 1 then
+      blame.error("BatchNormalization: 'axis' must be one axis, that of the channels", "value")
+    end
+    self.axis = self.axis[1]
+  end
+end
+
+function BatchNormalization:build(input_shape)
+  local count = known(self, input_shape[axis_of(self, self.axis, #input_shape) + 1])
+  add_affine(self, {count})
+  self.moving_mean = self:add_weight{name = "moving_mean", shape = {count}, initializer = self.moving_mean_initializer,
+    trainable = false}
+  self.moving_variance = self:add_weight{name = "moving_variance", shape = {count},
+    initializer = self.moving_variance_initializer, trainable = false}
+end
+
+-- Keras' fused path, taken by images, feeds the moving variance with the unbiased estimate.
+local function unbiased(self, x, variance, count)
+  local is_fused = self.fused
+  if is_fused == nil then is_fused = #x.shape == 4 end
+  local n = x.size // count
+  if not is_fused or n < 2 then return variance end
+  return variance * (n / (n - 1))
+end
+
+local function move(variable, value, momentum)
+  value = value.dtype == variable.dtype and value or ipu.cast(value, variable.dtype)
+  variable:assign(variable * momentum + value * (1 - momentum))
+end
+
+function BatchNormalization:call(x, options)
+  local axis = axis_of(self, self.axis, #x.shape)
+  local count = x.shape[axis + 1]
+  local gamma, beta = affine(self, {count}, x.dtype)
+  if not (options.training and self.trainable) then
+    return (ipu.nn.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance, {axis = axis, epsilon = self.epsilon}))
+  end
+  local y, mean, variance = ipu.nn.batch_norm(x, gamma, beta, {axis = axis, epsilon = self.epsilon, training = true})
+  move(self:variable("moving_mean"), ipu.stop_gradient(mean), self.momentum)
+  move(self:variable("moving_variance"), ipu.stop_gradient(unbiased(self, x, variance, count)), self.momentum)
+  return y
+end
+
+-- ------------------------------------------------ layer
+
+---By mean and variance over axes of each sample.
+---@class LayerNormalization: Layer
+local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "list"}, -1}, {"epsilon", "number", 0.001}))
+
+local function axes_of(self, rank)
+  local list = {}
+  for i, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do list[i] = axis_of(self, axis, rank) end
+  table.sort(list)
+  return list
+end
+
+function LayerNormalization:build(input_shape)
+  local shape = {}
+  for i, axis in ipairs(axes_of(self, #input_shape)) do shape[i] = known(self, input_shape[axis + 1]) end
+  add_affine(self, shape)
+end
+
+function LayerNormalization:call(x)
+  local axes, shape = axes_of(self, #x.shape), {}
+  for i, axis in ipairs(axes) do shape[i] = x.shape[axis + 1] end
+  local gamma, beta = affine(self, shape, x.dtype)
+  return ipu.nn.layer_norm(x, gamma, beta, {axis = axes, epsilon = self.epsilon})
+end
+
+-- ------------------------------------------------ groups of channels
+
+---By mean and variance over space of groups of channels of each sample.
+---@class GroupNormalization: Layer
+local GroupNormalization = declare("GroupNormalization", rows_of({"groups", "integer", 32},
+  {"axis", "integer", optional = true}, {"epsilon", "number", 0.001}, {"channels_axis", "integer", optional = true},
+  {"strided_channel_grouping", "boolean", false}))
+
+function GroupNormalization:setup()
+  self.axis = self.axis or self.channels_axis or -1
+  self.channels_axis = self.axis
+end
+
+function GroupNormalization:build(input_shape)
+  local count = known(self, input_shape[axis_of(self, self.axis, #input_shape) + 1])
+  local groups = self.groups == -1 and count or self.groups
+  if groups < 1 or count % groups ~= 0 then
+    blame.error(string.format("layer '%s': %d channels can't be divided into %d groups", self.name, count, groups), "value")
+  end
+  add_affine(self, {count})
+end
+
+function GroupNormalization:call(x)
+  local axis = axis_of(self, self.axis, #x.shape)
+  local count = x.shape[axis + 1]
+  local gamma, beta = affine(self, {count}, x.dtype)
+  return ipu.nn.group_norm(x, gamma, beta, {groups = self.groups == -1 and count or self.groups, channels_axis = axis,
+    epsilon = self.epsilon, strided_channel_grouping = self.strided_channel_grouping})
+end
+
+---By mean and variance over space of each channel of each sample.
+---@class InstanceNormalization: Layer
+local InstanceNormalization = declare("InstanceNormalization", rows_of({"channels_axis", "integer", -1},
+  {"epsilon", "number", 0.001}))
+function InstanceNormalization:build(input_shape)
+  add_affine(self, {known(self, input_shape[axis_of(self, self.channels_axis, #input_shape) + 1])})
+end
+function InstanceNormalization:call(x)
+  local axis = axis_of(self, self.channels_axis, #x.shape)
+  local gamma, beta = affine(self, {x.shape[axis + 1]}, x.dtype)
+  return ipu.nn.instance_norm(x, gamma, beta, {channels_axis = axis, epsilon = self.epsilon})
+end
+
+---Each vector along an axis scaled to length 1.
+---@class UnitNormalization: Layer
+local UnitNormalization = declare("UnitNormalization", {{"axis", {"integer", "list"}, -1}})
+function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.axis}) end
+
+---Shifts and scales features by given or adapted mean and variance.
+---@class Normalization: Layer
+local Normalization = declare("Normalization", {{"axis", {"integer", "list"}, -1}, {"mean", "any", optional = true},
+  {"variance", "any", optional = true}})
+
+local function as_values(value)
+  if value == nil then return nil end
+  return args.is_tensor(value) and value or core.tensor(value)
+end
+
+function Normalization:setup()
+  rawset(self, "mean_value", as_values(self.mean))
+  rawset(self, "variance_value", as_values(self.variance))
+end
+
+---Takes mean and variance from data: a tensor, or a dataset of batches.
+function Normalization:adapt(data)
+  local list = {}
+  if args.is_tensor(data) then list[1] = data else
+    for x in data:iter() do list[#list + 1] = x end
+  end
+  local x = #list == 1 and list[1] or ipu.concat(list, {axis = 0})
+  x = ipu.cast(x, "float32")
+  local kept = {}
+  for _, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do
+    kept[axis_of(self, axis, #x.shape)] = true
+  end
+  local axes = {}
+  for axis = 0, #x.shape - 1 do
+    if not kept[axis] then axes[#axes + 1] = axis end
+  end
+  local mean, variance = ipu.nn.moments(x, axes, {keepdims = true})
+  rawset(self, "mean_value", mean)
+  rawset(self, "variance_value", variance)
+  rawset(self, "mean", mean:totable())
+  rawset(self, "variance", variance:totable())
+end
+
+function Normalization:call(x)
+  if not self.mean_value then
+    blame.error(string.format("layer '%s': its mean and variance are unknown; give them, or call adapt(data)", self.name),
+      "failed_precondition")
+  end
+  if not x.dtype:find("float") then x = ipu.cast(x, self.compute_dtype) end
+  local deviation = ipu.maximum(ipu.sqrt(self.variance_value), 1e-7)
+  return (x - ipu.cast(self.mean_value, x.dtype)) / ipu.cast(deviation, x.dtype)
+end
+
+return layers

@@ -1,1 +1,83 @@
-return {}
+-- Pooling over windows and over all of space.
+
+local blame = require "ipulua.blame"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local spatial = require "ipulua.keras.layers.spatial"
+
+local layers = {}
+
+local sizes <const> = {"integer", "list"}
+
+---@class MaxPooling1D: Layer
+---@class MaxPooling2D: Layer
+---@class MaxPooling3D: Layer
+---@class AveragePooling1D: Layer
+---@class AveragePooling2D: Layer
+---@class AveragePooling3D: Layer
+
+local function declare_pool(name, rank, op)
+  local c = Layer.declare(name, {
+    {"pool_size", sizes, 2}, {"strides", sizes, optional = true}, {"padding", "string", "valid", choices = {"valid", "same"}},
+    spatial.format_row,
+  })
+  layers[name] = c
+  c.input_spec = {ndim = rank + 2}
+  function c:setup()
+    self.pool_size = spatial.list(self, "pool_size", self.pool_size, rank)
+    self.strides = spatial.list(self, "strides", self.strides or self.pool_size, rank)
+  end
+  function c:call(x)
+    local restore
+    x, restore = spatial.channels_last(self, x)
+    if self.padding == "valid" then
+      for i = 1, rank do
+        if x.shape[i + 1] < self.pool_size[i] then
+          blame.error(string.format("layer '%s': a window of %d is larger than the input's axis of %d", self.name,
+            self.pool_size[i], x.shape[i + 1]), "value")
+        end
+      end
+    end
+    return restore(ipu.nn[op](x, {ksize = self.pool_size, strides = self.strides, padding = self.padding}))
+  end
+end
+
+---@class GlobalAveragePooling1D: Layer
+---@class GlobalAveragePooling2D: Layer
+---@class GlobalAveragePooling3D: Layer
+---@class GlobalMaxPooling1D: Layer
+---@class GlobalMaxPooling2D: Layer
+---@class GlobalMaxPooling3D: Layer
+
+local function declare_global(name, rank, op)
+  local c = Layer.declare(name, {spatial.format_row, {"keepdims", "boolean", false}})
+  layers[name] = c
+  c.input_spec = {ndim = rank + 2}
+  function c:call(x)
+    local first = self.data_format == "channels_first" and 2 or 1
+    local axes = {}
+    for i = 0, rank - 1 do axes[#axes + 1] = first + i end
+    return ipu[op](x, {axis = axes, keepdims = self.keepdims})
+  end
+end
+
+for rank = 1, 3 do
+  declare_pool("MaxPooling" .. rank .. "D", rank, "max_pool")
+  declare_pool("AveragePooling" .. rank .. "D", rank, "avg_pool")
+  declare_global("GlobalMaxPooling" .. rank .. "D", rank, "reduce_max")
+  declare_global("GlobalAveragePooling" .. rank .. "D", rank, "reduce_mean")
+end
+
+-- A mask leaves steps out of the mean.
+local GlobalAveragePooling1D = layers.GlobalAveragePooling1D
+local mean_over_time <const> = GlobalAveragePooling1D.call
+function GlobalAveragePooling1D:call(x, options)
+  local mask = options.mask
+  if not mask then return mean_over_time(self, x, options) end
+  local axis = self.data_format == "channels_first" and 2 or 1
+  local weights = ipu.expand_dims(ipu.cast(mask, x.dtype), axis == 1 and 2 or 1)
+  local sum = ipu.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
+  return sum / ipu.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
+end
+
+return layers

@@ -91,9 +91,20 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
+-- A learning rate may itself be a table (a schedule's configuration), so `SGD{0.01, momentum = 0.9}` is told apart here: its
+-- first position is the rate.
+local function spread(first, ...)
+  if select("#", ...) > 0 or not args.is_plain(first) or first[1] == nil then return first, ... end
+  local named = {}
+  for k, v in pairs(first) do
+    if k ~= 1 then named[k] = v end
+  end
+  return first[1], named
+end
+
 function Optimizer:init(...)
   local c = class.of(self)
-  local given = parts.read(self, c, ...)
+  local given = parts.read(self, c, spread(...))
   local is_hyper = {}
   for _, row in ipairs(c.argument_rows) do is_hyper[row[1]] = true end
   rawset(self, "name", given.name or c.__name)

@@ -1,0 +1,55 @@
+-- What layers over space share: ranks, windows given as one number or one for each axis, and channels first, which
+-- is done by transposing.
+
+local blame = require "ipulua.blame"
+local ipu = require "ipulua"
+
+local spatial = {}
+
+spatial.format_row = {
+  "data_format", "string", "channels_last", choices = {"channels_last", "channels_first"},
+}
+
+---A number, or a list of `rank` of them, as a list.
+---@param layer Layer
+---@param name string
+---@param value any
+---@param rank integer
+---@return integer[]
+function spatial.list(layer, name, value, rank)
+  local list = {}
+  for i = 1, rank do list[i] = type(value) == "table" and value[i] or value end
+  local fits = type(value) ~= "table" or #value == rank
+  for i = 1, rank do
+    fits = fits and math.type(list[i]) == "integer" and list[i] >= 0
+  end
+  if not fits then
+    blame.error(string.format("%s: '%s' must be an integer or a list of %d integers", layer.__name, name, rank), "value")
+  end
+  return list
+end
+
+---x with its channels last, and a function that puts a result's channels where x had them.
+function spatial.channels_last(layer, x)
+  if layer.data_format ~= "channels_first" then
+    return x, function(y) return y end
+  end
+  local rank = #x.shape
+  local forth, back = {0}, {0, rank - 1}
+  for axis = 2, rank - 1 do forth[#forth + 1] = axis end
+  forth[rank] = 1
+  for axis = 1, rank - 2 do back[#back + 1] = axis end
+  return ipu.transpose(x, forth), function(y) return ipu.transpose(y, back) end
+end
+
+---The number of channels of an input shape.
+---@return integer
+function spatial.channels(layer, shape)
+  local n = shape[layer.data_format == "channels_first" and 2 or #shape]
+  if not n or n < 0 then
+    blame.error(string.format("layer '%s': the number of channels of its input must be known", layer.name), "value")
+  end
+  return n
+end
+
+return spatial
