@@ -30,6 +30,9 @@ typedef struct State {
   Scope scope;     /* what new nodes inherit */
   char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
+  uint64_t device_seed; /* of what programs draw */
+  Variable **counter;   /* of the random ops in programs; retained */
+  int counter_count, counter_capacity;
   HostCalls *host; /* requests of other threads for this state's own */
   struct Job *job; /* that runs on a thread; NULL: none */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
@@ -88,6 +91,10 @@ Value *bind_value(lua_State *L, int index, const char *what);
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what);
 /* Set the line that new nodes carry. */
 void bind_mark_line(lua_State *L, Graph *g);
+
+/* Where a random op's counter begins under a seed of the device. */
+int64_t bind_counter_start(uint64_t seed);
+void bind_restart_counters(State *s);
 
 /* ---- programs (trace.c) ---- */
 /* Compile a root trace and push the program; frees the trace. Raises. */
