@@ -8,7 +8,6 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
-local names = require "ipulua.keras.names"
 local parts = require "ipulua.keras.parts"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -251,7 +250,9 @@ local function read_pairs(self, first, second)
       missing[#missing + 1] = v.name
     end
   end
-  if type(first) ~= "table" then blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type") end
+  if type(first) ~= "table" then
+    blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type")
+  end
   if args.is_plain(second) and second[1] ~= nil then
     for i = 1, #second do add(first[i], second[i]) end
   else
