@@ -6,11 +6,11 @@ local epochs = math.tointeger(tonumber(arg and arg[1] or "")) or 5
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()
 
--- Batches of 32 pictures, bytes turned into numbers from 0 to 1.
-local function batches(x, y, shuffled)
+-- Batches of pictures, bytes turned into numbers from 0 to 1.
+local function batches(x, y, size, shuffled)
   local ds = data.from_tensor_slices{x, y}
   if shuffled then ds = ds:shuffle(60000) end
-  return ds:batch(32, {drop_remainder = true}):map(function(images, labels)
+  return ds:batch(size, {drop_remainder = true}):map(function(images, labels)
     return ipu.cast(images, "float32") / 255, ipu.cast(labels, "int32")
   end):prefetch()
 end
@@ -30,7 +30,7 @@ model:compile{
   metrics = {"accuracy"},
   steps_per_execution = 125,
 }
-model:fit(batches(x_train, y_train, true), {epochs = epochs, steps_per_epoch = 1875})
+model:fit(batches(x_train, y_train, 32, true), {epochs = epochs})
 
-local result = model:evaluate(batches(x_test, y_test), {return_dict = true, steps = 312, verbose = 0})
+local result = model:evaluate(batches(x_test, y_test, 16), {return_dict = true, verbose = 0})
 print(string.format("test accuracy %.1f %%", result.accuracy * 100))

@@ -1,5 +1,6 @@
 -- W1: an MLP 784-128-10 on MNIST, batch 32, SGD; the data pipeline included. Prints one JSON line.
 local ipu = require "ipulua"
+package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
 local data, nn = ipu.data, ipu.nn
 

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -91,12 +92,27 @@ function func.execute(entry, arguments)
   return entry.program:run(arguments)
 end
 
-local function run(entry, leaves)
+local function passed_arguments(entry, leaves)
   local arguments = {}
   for i, at in ipairs(entry.passed) do arguments[i] = leaves[at] end
-  local outputs = func.execute(entry, arguments)
+  return arguments
+end
+
+local function results_of(entry, outputs)
   local results = structure.rebuild(entry.results, outputs)
   return table.unpack(results, 1, entry.result_count)
+end
+
+local function run(entry, leaves) return results_of(entry, func.execute(entry, passed_arguments(entry, leaves))) end
+
+---Begins a run on a thread of its own.
+---@return Job
+function Function:start(...)
+  local entry, leaves = self:concrete(...)
+  config.attached_device(entry.device)
+  notify("execute", entry)
+  local handle = core.start_job(entry.program, passed_arguments(entry, leaves))
+  return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)
 end
 
 ---The compiled form for these arguments, traced now if need be.

@@ -40,6 +40,8 @@ local public = {
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
+  reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
+  ipu_event_trace = {"system", "ipu_event_trace"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
@@ -96,5 +98,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+ipu.random = ipu.random or {}
+ipu.random.set_seed = require("ipulua.system").set_seed
 
 return ipu

@@ -76,7 +76,7 @@ local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
 function IPUOutfeedQueue:dequeue(...)
   local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
   self:check_enqueued("dequeue")
-  if a.wait_for_completion and queues.wait then queues.wait() end
+  if a.wait_for_completion or self.outfeed_mode == "LAST" then core.settle() end
   return structure.rebuild(self.template, self.queue:take(self.types))
 end
 

@@ -5,8 +5,10 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local func = require "ipulua.func"
+local placement = require "ipulua.placement"
 local scope = require "ipulua.scope"
 local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
 
 local strategy = {}
 
@@ -30,7 +32,11 @@ local current = {}
 
 function IPUStrategy:scope()
   current[#current + 1] = self
-  return scope.new("strategy:scope()", function() table.remove(current) end)
+  local leave = placement.enter_device("IPUStrategy", self.ipu_device)
+  return scope.new("strategy:scope()", function()
+    leave()
+    table.remove(current)
+  end)
 end
 
 ---The strategy whose scope is open, nil outside.
@@ -68,13 +74,43 @@ local function spread(given)
   return list
 end
 
+---Begin to run a compiled function, and go on at once.
+---@return Job
+function IPUStrategy:run_async(...)
+  local a = args.check("IPUStrategy.run_async", run_spec, ...)
+  func.check_traced(a.fn, "strategy:run_async")
+  local given = spread(a.args)
+  refuse_float64(given, "input")
+  return self:on_device(function() return a.fn:start(table.unpack(given, 1, given.n)) end)
+end
+
+-- Programs run where the strategy is.
+function IPUStrategy:on_device(f)
+  local leave = placement.enter_device("IPUStrategy", self.ipu_device)
+  local _ <close> = setmetatable({}, {__close = leave})
+  return f()
+end
+
+local reductions <const> = {SUM = "cross_replica_sum", MEAN = "cross_replica_mean"}
+
+---Inside a compiled function the sum or mean over the replicas, elsewhere the value itself.
+function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
+  local name = type(reduce_op) == "string" and reductions[reduce_op:upper()]
+  if not name then
+    blame.error("strategy:reduce: the reduction must be SUM or MEAN, got " .. args.describe(reduce_op), "value")
+  end
+  local reduce = core.ops[name]
+  if not tracing.is_active() or not reduce then return value end
+  return reduce(value)
+end
+
 ---Run a compiled function; {a, b, name = c} are its arguments.
 function IPUStrategy:run(...)
   local a = args.check("IPUStrategy.run", run_spec, ...)
   func.check_traced(a.fn, "strategy:run")
   local given = spread(a.args)
   refuse_float64(given, "input")
-  local results = table.pack(a.fn(table.unpack(given, 1, given.n)))
+  local results = self:on_device(function() return table.pack(a.fn(table.unpack(given, 1, given.n))) end)
   refuse_float64(results, "output")
   return table.unpack(results, 1, results.n)
 end

@@ -40,7 +40,7 @@ for name, row in pairs(one_argument) do ops[name] = function(a, x) return ipu[ro
 for name, ours in pairs(with_axis) do
   ops[name] = function(a, ...)
     local given = table.pack(...)
-    given[given.n + 1] = {axis = a.axis}
+    given[given.n + 1] = a.axis and {axis = a.axis} or nil
     return ipu[ours](table.unpack(given, 1, given.n + 1))
   end
 end

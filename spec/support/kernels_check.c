@@ -416,13 +416,9 @@ static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, con
   }
   int64_t got = integer_get(to, out, o);
   if (whole) return got == wrap(to, from == BOOL ? integer_get(from, data, i) != 0 : integer_get(from, data, i));
-  double low = to == I8 ? -128 : to == U8 ? 0 : to == I32 ? -2147483648.0 : -0x1p63;
-  double beyond = to == I8 ? 128 : to == U8 ? 256 : to == I32 ? 2147483648.0 : 0x1p63;
-  int64_t most = to == I8 ? 127 : to == U8 ? 255 : to == I32 ? INT32_MAX : INT64_MAX;
-  if (x != x) return got == (to == I32 ? INT32_MIN : to == I64 ? INT64_MIN : 0);
-  if (x >= beyond) return got == most;
-  if (x <= low) return got == (to == I64 ? INT64_MIN : (int64_t)low);
-  return got == (int64_t)x;
+  double low = to == I64 ? -0x1p63 : -2147483648.0, beyond = -low; /* narrow types by way of int32 */
+  int64_t least = to == I64 ? INT64_MIN : INT32_MIN, most = to == I64 ? INT64_MAX : INT32_MAX;
+  return got == wrap(to, x != x || x <= low ? least : x >= beyond ? most : (int64_t)x);
 }
 
 static void check_casts(void) {

@@ -7,6 +7,7 @@
 
 typedef struct Run {
   Engine *engine;
+  Program *program;
   Pool *pool;
   Error *error;
 } Run;
@@ -114,7 +115,7 @@ static Status run_repeat(Run *r, Step *s) {
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
     Status status = run_block(r, s->control.body);
     if (status != OK) return status;
-    if (interrupt_pending()) return interrupted(r);
+    if (interrupt_pending() || atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return interrupted(r);
   }
   return OK;
 }
@@ -127,7 +128,7 @@ static Status run_while(Run *r, Step *s) {
     if (status != OK || !*(const uint8_t *)s->cell[CELL_TEST]) return status;
     status = run_block(r, s->control.body);
     if (status != OK) return status;
-    if (interrupt_pending()) return interrupted(r);
+    if (interrupt_pending() || atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return interrupted(r);
   }
   return OK;
 }
@@ -180,7 +181,7 @@ static Status bind_variables(Program *p, Error *e) {
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
   for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) bind_pointer(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, pool, e};
+  Run r = {g, p, pool, e};
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;
@@ -196,7 +197,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else bind_pointer(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, arguments[i]->data);
-  Run r = {g, engine_pool(g), e};
+  Run r = {g, p, engine_pool(g), e};
   if (s == OK) s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;

@@ -1,5 +1,5 @@
 /* Conversions between all element types. float → integer truncates towards zero and saturates, a NaN becomes the
- * smallest int32/int64 and 0 in the narrow types; integer → integer keeps the low bits; any → bool is x != 0. The half
+ * smallest int32/int64; the narrow types take the low bits of that int32, as integer → integer does (-1.0 is 255 in uint8); any → bool is x != 0. The half
  * types go through float32, without rounding twice. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
@@ -10,13 +10,13 @@
 
 /* From a floating type T: below the limits nothing overflows, what lies beyond is put right after the conversion. */
 #define FROM_FLOAT(s, T, below_2_31, below_2_63)                                                   \
-  INLINE int8_t s##_to_i8(T x) { return (int8_t)(x >= 127 ? 127 : x > -128 ? (int)x : x == x ? -128 : 0); } \
-  INLINE uint8_t s##_to_u8(T x) { return (uint8_t)(x >= 255 ? 255 : x > 0 ? (int)x : 0); }          \
   INLINE int32_t s##_to_i32(T x) {                                                                 \
     T safe = x >= (T)-2147483648.0 ? x : (T)-2147483648.0;                                         \
     int32_t y = (int32_t)(safe > (below_2_31) ? (below_2_31) : safe);                              \
     return x >= (T)2147483648.0 ? INT32_MAX : y;                                                   \
   }                                                                                                \
+  INLINE int8_t s##_to_i8(T x) { return (int8_t)s##_to_i32(x); }                                   \
+  INLINE uint8_t s##_to_u8(T x) { return (uint8_t)s##_to_i32(x); }                                 \
   INLINE int64_t s##_to_i64(T x) {                                                                 \
     T safe = x >= (T)-9223372036854775808.0 ? x : (T)-9223372036854775808.0;                       \
     int64_t y = (int64_t)(safe > (below_2_63) ? (below_2_63) : safe);                              \

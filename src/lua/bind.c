@@ -12,11 +12,15 @@ static int free_state(lua_State *L) {
   if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   free(s->prefix);
+  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i]);
+  free(s->counter);
   free(s->library);
   s->host = NULL;
   s->engine = NULL;
   s->library = s->prefix = NULL;
   s->graph = NULL;
+  s->counter = NULL;
+  s->counter_count = 0;
   return 0;
 }
 
@@ -55,6 +59,7 @@ State *bind_state(lua_State *L) {
   if (!s->host) luaL_error(L, "out of memory");
   s->engine = engine_new(&e, 0, rng_system_seed());
   if (!s->engine) luaL_error(L, "%s", e.message);
+  s->device_seed = s->engine->seed;
   return s;
 }
 

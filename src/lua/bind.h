@@ -30,7 +30,11 @@ typedef struct State {
   Scope scope;     /* what new nodes inherit */
   char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
+  uint64_t device_seed; /* of what programs draw */
+  Variable **counter;   /* of the random ops in programs; retained */
+  int counter_count, counter_capacity;
   HostCalls *host; /* requests of other threads for this state's own */
+  struct Job *job; /* that runs on a thread; NULL: none */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 
@@ -88,9 +92,24 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what);
 /* Set the line that new nodes carry. */
 void bind_mark_line(lua_State *L, Graph *g);
 
+/* Where a random op's counter begins under a seed of the device. */
+int64_t bind_counter_start(uint64_t seed);
+void bind_restart_counters(State *s);
+
 /* ---- programs (trace.c) ---- */
 /* Compile a root trace and push the program; frees the trace. Raises. */
 void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name);
+
+#define PROGRAM_NAME "ipulua.Program"
+Program *bind_check_program(lua_State *L, int index);
+/* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].
+ * Pushes what owns it (two values). */
+Tensor **bind_arguments(lua_State *L, int index, const Program *p);
+void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes them over */
+
+/* ---- jobs (job.c) ---- */
+/* Wait for the job that runs, if it uses v (NULL: for any). */
+void bind_settle(lua_State *L, const Variable *v);
 
 /* ---- the graph of sessions (graph.c) ---- */
 TraceRef *bind_graph(lua_State *L); /* made at first use */
@@ -109,6 +128,8 @@ void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
+void bind_open_host(lua_State *L);
+void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);

@@ -203,9 +203,10 @@ static int read_bytes(lua_State *L) { /* (path) → uint8 tensor of the (inflate
 static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images, labels */
   bool test = lua_toboolean(L, 1);
   int64_t count = luaL_optinteger(L, 2, test ? DIGITS_TEST_COUNT : DIGITS_TRAIN_COUNT);
+  uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
   Error e = {0};
   LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L);
-  digits_draw(&e, engine_pool(bind_state(L)->engine), (uint64_t)luaL_optinteger(L, 3, 0), test ? DIGITS_TEST : DIGITS_TRAIN, count,
+  digits_draw(&e, engine_pool(bind_state(L)->engine), seed, test ? DIGITS_TEST : DIGITS_TRAIN, count,
               &images->tensor, &labels->tensor);
   bind_check(L, &e);
   return 2;

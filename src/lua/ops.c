@@ -321,6 +321,38 @@ static void convert_operands(lua_State *L, Arguments *a) {
   }
 }
 
+int64_t bind_counter_start(uint64_t seed) {
+  RngKey key = {.seed = seed};
+  uint32_t words[4];
+  rng_block(&key, 0, words);
+  return (int64_t)(((uint64_t)words[0] << 31 | words[1]) & INT64_MAX);
+}
+
+void bind_restart_counters(State *s) {
+  int64_t start = bind_counter_start(s->device_seed);
+  for (int i = 0; i < s->counter_count; i++) {
+    Error e = {0};
+    void *data = variable_writable(&e, s->counter[i]);
+    if (data) dtype_set_integer(I64, data, 0, start);
+  }
+}
+
+/* Counters that no program has any more go first. */
+static void remember_counter(lua_State *L, Variable *v) {
+  State *s = bind_state(L);
+  if (s->counter_count == s->counter_capacity) {
+    int kept = 0;
+    for (int i = 0; i < s->counter_count; i++) {
+      if (s->counter[i]->references == 1) variable_release(s->counter[i]);
+      else s->counter[kept++] = s->counter[i];
+    }
+    s->counter_count = kept;
+  }
+  if (!array_reserve(&s->counter, &s->counter_capacity, s->counter_count + 1, sizeof *s->counter))
+    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  s->counter[s->counter_count++] = variable_retain(v);
+}
+
 /* In the sessions' graph a counter grows whenever it is read. */
 static void count_deferred(lua_State *L, Variable *v) {
   TraceRef *ref = bind_graph(L);
@@ -340,7 +372,6 @@ static void add_counter(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
   bool fixed = a->attr[seed].kind != ATTR_NONE;
-  if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
   Error e = {0};
   Type type = type_scalar(I64);
   luaL_checkstack(L, 8, NULL);
@@ -350,10 +381,12 @@ static void add_counter(lua_State *L, Arguments *a) {
     LuaTensor *u = bind_new_tensor(L);
     u->tensor = tensor_new(&e, &type);
     bind_check(L, &e);
+    if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
     if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, s->engine->random_count++);
     a->operand[a->operand_count++] = lua_gettop(L);
     return;
   }
+  a->attr[seed] = attr_int(0); /* the counter speaks for the seed, so that compiled programs can be seeded anew */
   a->attr[stream] = attr_int(++s->stream);
   bind_push_variable(L, NULL);
   Variable **v = lua_touserdata(L, -1);
@@ -361,6 +394,8 @@ static void add_counter(lua_State *L, Arguments *a) {
   bind_check(L, &e);
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
+  dtype_set_integer(I64, (*v)->value->data, 0, bind_counter_start(s->device_seed));
+  remember_counter(L, *v);
   int variable = lua_gettop(L);
   if (deferred) {
     count_deferred(L, *v);

@@ -69,6 +69,7 @@ static Value *value_at(lua_State *L, Tape *t, int index) {
   LuaTensor *u = bind_test_tensor(L, index);
   if (u && u->value && u->trace == t->ref) return u->value;
   Variable *v = u ? NULL : bind_test_variable(L, index);
+  if (v) bind_settle(L, v);
   Tensor *tensor = v ? v->value : u ? u->tensor : NULL;
   if (!tensor) return NULL;
   if (v) {

@@ -210,6 +210,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     return t->tensor;
   }
   if (v) {
+    bind_settle(L, v);
     if (!v->value) bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     bind_push_tensor(L, tensor_retain(v->value));
     return v->value;

@@ -249,13 +249,12 @@ static int end_call(lua_State *L) {
 }
 
 /* ---- programs ---- */
-#define PROGRAM_NAME "ipulua.Program"
 #define ROOT_NAME "ipulua.Root"
 
-static Program **check_program(lua_State *L) {
-  Program **p = luaL_checkudata(L, 1, PROGRAM_NAME);
+Program *bind_check_program(lua_State *L, int index) {
+  Program **p = luaL_checkudata(L, index, PROGRAM_NAME);
   if (!*p) luaL_error(L, "this program has been freed");
-  return p;
+  return *p;
 }
 
 static int free_compiled(lua_State *L) {
@@ -303,18 +302,14 @@ static int end_root(lua_State *L) {
   return 1;
 }
 
-/* (program, list of tensors) → list of tensors */
-static int run(lua_State *L) {
-  Program *p = *check_program(L);
-  State *s = bind_state(L);
+Tensor **bind_arguments(lua_State *L, int index, const Program *p) {
   Tensor **in = lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
-  Tensor **out = in + p->argument_count + 1;
   lua_createtable(L, p->argument_count, 0); /* keeps packed copies alive */
   int keep = lua_gettop(L);
   for (int i = 0; i < p->argument_count; i++) {
-    lua_rawgeti(L, 2, i + 1);
+    lua_rawgeti(L, index, i + 1);
     Tensor *t = bind_concrete(L, -1, "argument");
-    if (!type_equal(&t->type, &p->graph->input[i]->type)) return luaL_error(L, "argument %d has another type than was traced", i + 1);
+    if (!type_equal(&t->type, &p->graph->input[i]->type)) luaL_error(L, "argument %d has another type than was traced", i + 1);
     if (!tensor_is_dense(t)) {
       Error e = {0};
       LuaTensor *u = bind_new_tensor(L);
@@ -325,19 +320,35 @@ static int run(lua_State *L) {
     lua_rawseti(L, keep, i + 1);
     lua_settop(L, keep);
   }
-  Error e = {0};
-  program_run(s->engine, p, in, out, &e);
-  bind_check(L, &e);
-  lua_createtable(L, p->result_count, 0);
-  for (int i = 0; i < p->result_count; i++) {
-    bind_push_tensor(L, out[i]);
+  return in;
+}
+
+void bind_push_results(lua_State *L, Tensor **out, int count) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    Tensor *t = out[i];
+    out[i] = NULL;
+    bind_push_tensor(L, t);
     lua_rawseti(L, -2, i + 1);
   }
+}
+
+/* (program, list of tensors) → list of tensors */
+static int run(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  atomic_store(&p->cancelled, false);
+  Tensor **in = bind_arguments(L, 2, p);
+  Error e = {0};
+  program_run(s->engine, p, in, in + p->argument_count + 1, &e);
+  bind_check(L, &e);
+  bind_push_results(L, in + p->argument_count + 1, p->result_count);
   return 1;
 }
 
 static int describe(lua_State *L) {
-  Program *p = *check_program(L);
+  Program *p = bind_check_program(L, 1);
   lua_newtable(L);
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
@@ -354,7 +365,7 @@ static int describe(lua_State *L) {
 }
 
 static int result_types(lua_State *L) {
-  Program *p = *check_program(L);
+  Program *p = bind_check_program(L, 1);
   lua_createtable(L, p->result_count, 0);
   for (int i = 0; i < p->result_count; i++) {
     lua_createtable(L, 0, 2);
@@ -366,7 +377,7 @@ static int result_types(lua_State *L) {
 }
 
 static int text(lua_State *L) {
-  char *s = program_text(*check_program(L));
+  char *s = program_text(bind_check_program(L, 1));
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_pushstring(L, s);
   free(s);
@@ -427,6 +438,7 @@ static int gradients(lua_State *L) {
 }
 
 static int set_threads(lua_State *L) {
+  bind_settle(L, NULL);
   Error e = {0};
   engine_set_threads(&e, bind_state(L)->engine, (int)luaL_checkinteger(L, 1));
   bind_check(L, &e);
@@ -434,9 +446,21 @@ static int set_threads(lua_State *L) {
 }
 
 static int set_seed(lua_State *L) {
-  Engine *g = bind_state(L)->engine;
-  g->seed = (uint64_t)luaL_checkinteger(L, 1);
-  g->random_count = 0;
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  s->engine->seed = s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->random_count = 0;
+  s->stream = 0;
+  bind_restart_counters(s);
+  return 0;
+}
+
+/* The seed of what programs draw, alone. */
+static int set_device_seed(lua_State *L) {
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  bind_restart_counters(s);
   return 0;
 }
 
@@ -544,7 +568,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
+      {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};

@@ -53,6 +53,7 @@ static int value_of(lua_State *L) {
 static int set_value(lua_State *L) {
   Variable *v = check(L);
   bind_literal(L, 2, v->type.dtype, v->name);
+  bind_settle(L, v);
   Error e = {0};
   Tensor *t = bind_concrete(L, -1, v->name);
   variable_assign(&e, v, t);
@@ -109,6 +110,7 @@ static int assign_with(lua_State *L, const char *op) {
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);
   } else {
+    bind_settle(L, v);
     Error e = {0};
     Tensor *t = bind_concrete(L, 2, v->name);
     variable_assign(&e, v, t);

@@ -1,0 +1,78 @@
+-- What a program does on the side: calling the script, showing a value; and keeping values together.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local graph = require "ipulua.graph"
+local operation = require "ipulua.operation"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local effects = {}
+
+local function symbolic(values)
+  return tracing.is_active() or graph.any_deferred(values)
+end
+
+local function declared_types(outputs)
+  local list = {}
+  for i, o in ipairs(outputs or {}) do
+    local shape, dtype = o.shape or o[1], o.dtype or o[2] or "float32"
+    if not structure.is_plain(shape) then
+      blame.error(string.format("host_callback: output %d must be {shape, dtype}, got %s", i, args.describe(o)), "type")
+    end
+    list[i] = {shape = shape, dtype = dtype}
+  end
+  return list
+end
+
+local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true}, {"name", "string", optional = true}}
+
+---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
+---f returns.
+---@return fun(...): ...
+function effects.host_callback(...)
+  local a = args.check("host_callback", callback_spec, ...)
+  local types = declared_types(a.outputs)
+  return function(...)
+    local values = {...}
+    for i, v in ipairs(values) do values[i] = core.is_variable(v) and v or core.tensor(v) end
+    if not symbolic(values) then return a.f(...) end
+    return table.unpack(core.host_callback(a.f, values, types))
+  end
+end
+
+local print_spec <const> = {{"input", "any"}, {"name", "string", ""}}
+
+local function show(name, value)
+  io.stderr:write(name, name ~= "" and ": " or "", tostring(value), "\n")
+end
+
+---Writes the value to standard error at each execution.
+---@return Operation
+function effects.print_tensor(...)
+  local a = args.check("print_tensor", print_spec, ...)
+  local x = core.is_variable(a.input) and a.input:read_value() or core.tensor(a.input)
+  if not symbolic{x} then
+    show(a.name, x)
+    return operation.new("print_tensor")
+  end
+  local done = core.host_callback(function(value)
+    show(a.name, value)
+    return core.tensor(0, "int32")
+  end, {x}, {{shape = {}, dtype = "int32"}})
+  return operation.new("print_tensor", {done[1]})
+end
+
+---The values of a list, all of them there before any is used.
+---@param list userdata[]
+function effects.barrier(list)
+  if not structure.is_plain(list) then
+    blame.error("barrier: 'tensors' must be a list of tensors, got " .. args.describe(list), "type")
+  end
+  local kept = {}
+  for i, x in ipairs(list) do kept[i] = core.ops.identity(x) end
+  return table.unpack(kept)
+end
+
+return effects

@@ -1,0 +1,36 @@
+-- Jobs: compiled functions that run while the script goes on.
+
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+
+---@class Job
+local Job = class.new("Job")
+
+---handle: the core's job; finish(list of tensors) → the function's results
+function Job:init(handle, finish)
+  self.handle = handle
+  self.finish = finish
+end
+
+---Whether it has ended, well or with an error.
+---@return boolean
+function Job:done() return self.handle:done() end
+
+---Waits for the end; gives the function's results, or raises its error.
+function Job:wait()
+  if not self.results then self.results = table.pack(self.finish(self.handle:wait())) end
+  return table.unpack(self.results, 1, self.results.n)
+end
+
+---Asks it to stop after the iteration that it is in; wait() then raises.
+function Job:cancel() self.handle:cancel() end
+
+---Waits for a moment.
+function Job:poll() self.handle:poll() end
+
+local jobs = {Job = Job}
+
+---Waits for whatever runs.
+function jobs.settle() core.settle() end
+
+return jobs

@@ -1,0 +1,130 @@
+-- What a configuration and a seed mean for the engine: numerics of programs, forgetting programs, random numbers; and what was
+-- compiled and run since.
+
+local args = require "ipulua.args"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local devices = require "ipulua.devices"
+local func = require "ipulua.func"
+local json = require "ipulua.json"
+
+local system = {}
+
+-- ------------------------------------------------ numerics
+
+local floating_point <const> = "floating_point_behaviour."
+
+config.on_apply(function(settings)
+  local partials = settings["matmuls.poplar_options"].partialsType
+  core.set_numerics{
+    inv = settings[floating_point .. "inv"], div0 = settings[floating_point .. "div0"],
+    oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
+    esr = settings[floating_point .. "esr"] == "ON", half_partials = partials == "half" or partials == "float16",
+    stable_statistics = settings["norms.use_stable_statistics"],
+  }
+end)
+
+config.on_reset(function()
+  core.settle()
+  func.reset()
+  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
+    stable_statistics = false}
+end)
+
+-- ------------------------------------------------ seeds
+
+local seed_spec <const> = {{"seed", "integer"}}
+
+---Seeds everything random: initial values, shuffling, and what compiled functions draw.
+function system.set_seed(...)
+  core.set_seed(args.check("set_seed", seed_spec, ...).seed)
+end
+
+local device_seed_spec <const> = {
+  {"seed", "integer"}, {"device", "string", "/device:IPU:0"}, {"cpu_device", "string", "cpu"},
+  {"experimental_identical_replicas", "boolean", false},
+}
+
+---Starts what programs draw on a device again: the same seed gives the same sequence.
+function system.reset_ipu_seed(...)
+  local a = args.check("reset_ipu_seed", device_seed_spec, ...)
+  devices.ordinal(a.device)
+  core.set_device_seed(a.seed, a.experimental_identical_replicas)
+end
+
+-- ------------------------------------------------ programs
+
+local function described(entry)
+  local d = entry.program:describe()
+  return {
+    name = entry.name, executions = d.executions, variables = d.variables, replicas = d.replicas or 1, shards = d.shards or 1,
+    stage_ipus = d.stage_ipus or {}, stash_depth = d.stash_depth or {}, time_steps = d.time_steps,
+  }
+end
+
+---What was compiled since configuring, in that order.
+---@return table[]
+function system.programs()
+  local list = {}
+  for i, entry in ipairs(func.compiled()) do list[i] = described(entry) end
+  return list
+end
+
+-- ------------------------------------------------ events
+
+local events, resident = {}, setmetatable({}, {__mode = "k"}) -- resident: variables whose values the device has
+
+local most_events <const> = 100000 -- nobody reads them: the oldest go
+
+local function add(kind, entry, more)
+  local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
+  for key, value in pairs(more or {}) do event[key] = value end
+  if #events >= most_events then table.remove(events, 1) end
+  events[#events + 1] = event
+end
+
+-- Elements of each variable as they lie on tiles: one place each, since no script asks for more.
+local function tensor_map(names)
+  local mapped = {}
+  for i, name in ipairs(names) do mapped[i] = {name, 0} end
+  return json.encode{mappings = {program = mapped}}
+end
+
+local watching = {}
+
+function watching.trace(entry)
+  watching.begun = core.epoch()
+  add("COMPILE_BEGIN", {name = entry.name})
+end
+
+function watching.compile(entry)
+  local names = entry.program:describe().variables
+  if not watching.begun then add("COMPILE_BEGIN", entry) end
+  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(names)})
+  watching.begun = nil
+end
+
+function watching.execute(entry)
+  local moved = {}
+  if not resident[entry] then
+    resident[entry] = true
+    add("LOAD_ENGINE", entry)
+    moved = entry.program:describe().variables
+  end
+  if #moved > 0 then add("HOST_TO_DEVICE_TRANSFER", entry, {tensors = moved}) end
+  add("EXECUTE", entry)
+end
+
+func.listen(function(event, entry)
+  if watching[event] then watching[event](entry) end
+end)
+
+---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---@return table[]
+function system.ipu_event_trace()
+  local list = events
+  events = {}
+  return list
+end
+
+return system

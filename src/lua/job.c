@@ -1,0 +1,144 @@
+/* A program that runs on a thread while the script goes on: it may read outfeeds meanwhile. One job runs at a time; what would
+ * touch its variables, or run another program, waits for it. Only the script's thread touches Lua: it serves the job's
+ * requests whenever it waits. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lua/bind.h"
+
+#define JOB_NAME "ipulua.Job"
+enum { POLL_NANOSECONDS = 200000 };
+
+typedef struct Job {
+  State *state;
+  Program *program; /* kept alive, with its arguments, by the userdata's values */
+  Tensor **in, **out;
+  Error error;
+  pthread_t thread;
+  _Atomic bool finished;
+  bool started, joined;
+} Job;
+
+static void *job_main(void *argument) {
+  Job *j = argument;
+  program_run(j->state->engine, j->program, j->in, j->out, &j->error);
+  HostCalls *host = j->state->host;
+  atomic_store(&j->finished, true);
+  host_calls_notify(host);
+  return NULL;
+}
+
+static bool is_finished(void *context) { return atomic_load(&((Job *)context)->finished); }
+
+static void finish(Job *j) {
+  if (!j->started || j->joined) return;
+  host_calls_wait(j->state->host, is_finished, j);
+  pthread_join(j->thread, NULL);
+  j->joined = true;
+  if (j->state->job == j) j->state->job = NULL;
+}
+
+static bool uses(const Program *p, const Variable *v) {
+  for (int i = 0; i < p->variable_count; i++)
+    if (p->variable[i] == v) return true;
+  return false;
+}
+
+void bind_settle(lua_State *L, const Variable *v) {
+  Job *j = bind_state(L)->job;
+  if (j && (!v || uses(j->program, v))) finish(j);
+}
+
+/* (program, arguments) → job */
+static int start(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  State *s = bind_state(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  bind_settle(L, NULL);
+  Job *j = lua_newuserdatauv(L, sizeof *j, 3);
+  *j = (Job){.state = s, .program = p};
+  luaL_setmetatable(L, JOB_NAME);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, 3, 1);
+  j->in = bind_arguments(L, 2, p);
+  j->out = j->in + p->argument_count + 1;
+  lua_setiuservalue(L, 3, 2);
+  lua_setiuservalue(L, 3, 3);
+  for (int i = 0; i < p->result_count; i++) j->out[i] = NULL;
+  engine_pool(s->engine); /* made here, so that only this thread ever makes it */
+  atomic_store(&p->cancelled, false);
+  if (pthread_create(&j->thread, NULL, job_main, j)) return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  j->started = true;
+  s->job = j;
+  lua_settop(L, 3);
+  return 1;
+}
+
+static Job *check(lua_State *L) { return luaL_checkudata(L, 1, JOB_NAME); }
+
+static int done(lua_State *L) {
+  Job *j = check(L);
+  host_calls_serve(j->state->host);
+  lua_pushboolean(L, atomic_load(&j->finished));
+  return 1;
+}
+
+/* → list of results; raises the job's error */
+static int wait_for(lua_State *L) {
+  Job *j = check(L);
+  finish(j);
+  if (j->error.status != OK) {
+    Error e = j->error;
+    return bind_raise(L, &e);
+  }
+  bind_push_results(L, j->out, j->program->result_count);
+  return 1;
+}
+
+static int cancel(lua_State *L) {
+  Job *j = check(L);
+  if (!j->joined) atomic_store(&j->program->cancelled, true);
+  return 0;
+}
+
+/* Serve the job for a moment. */
+static int poll_job(lua_State *L) {
+  Job *j = check(L);
+  host_calls_serve(j->state->host);
+  struct timespec moment = {.tv_nsec = POLL_NANOSECONDS};
+  if (!atomic_load(&j->finished)) nanosleep(&moment, NULL);
+  return 0;
+}
+
+static int settle(lua_State *L) {
+  bind_settle(L, NULL);
+  return 0;
+}
+
+/* A job nobody holds any more ends as soon as it can. */
+static int free_job(lua_State *L) {
+  Job *j = check(L);
+  if (j->started && !j->joined) atomic_store(&j->program->cancelled, true);
+  finish(j);
+  for (int i = 0; j->out && i < j->program->result_count; i++) {
+    tensor_release(j->out[i]);
+    j->out[i] = NULL;
+  }
+  return 0;
+}
+
+void bind_open_job(lua_State *L) {
+  static const luaL_Reg methods[] = {{"done", done}, {"wait", wait_for}, {"cancel", cancel}, {"poll", poll_job}, {NULL, NULL}};
+  lua_pushcfunction(L, start);
+  lua_setfield(L, -2, "start_job");
+  lua_pushcfunction(L, settle);
+  lua_setfield(L, -2, "settle");
+  luaL_newmetatable(L, JOB_NAME);
+  lua_pushcfunction(L, free_job);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}
