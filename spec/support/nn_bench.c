@@ -1,6 +1,6 @@
-/* Speeds of the neural-network rows at the shapes that matter, forward and backward, straight through op_eval.
- *   nn_bench [THREADS] [NAME…]      names select rows of the table whose label starts so
- *   nn_bench same [NAME…]           instead: the same bits without a team and with teams of two and three */
+/* Speeds of the neural-network rows at the shapes that matter, forward and backward, straight through
+ * op_eval. nn_bench [THREADS] [NAME…]      names select rows of the table whose label starts so nn_bench same
+ * [NAME…]           instead: the same bits without a team and with teams of two and three */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,8 @@ static void *filled(const Type *t, int seed) {
 static void open_buffers(Bench *b) {
   const Node *n = b->node;
   for (int i = 0; i < n->in_count; i++) b->in_type[i] = &n->in[i]->type, b->in[i] = filled(b->in_type[i], i);
-  for (int i = 0; i < n->out_count; i++) b->out_type[i] = &n->out[i].type, b->out[i] = filled(b->out_type[i], i);
+  for (int i = 0; i < n->out_count; i++)
+    b->out_type[i] = &n->out[i].type, b->out[i] = filled(b->out_type[i], i);
   size_t room = n->op->scratch ? n->op->scratch(n) : 0;
   b->scratch = aligned_alloc(64, (room + 127) & ~(size_t)63);
 }
@@ -52,9 +53,18 @@ static void close_buffers(Bench *b) {
 
 static Call call_of(Bench *b, Pool *pool, Error *error) {
   const Node *n = b->node;
-  return (Call){.in = (const void *const *)b->in, .out = b->out, .in_type = b->in_type, .out_type = b->out_type, .node = n,
-                .attr = n->attr, .in_count = n->in_count, .out_count = n->out_count, .kernels = kernels_select(), .pool = pool,
-                .scratch = b->scratch, .error = error};
+  return (Call){.in = (const void *const *)b->in,
+                .out = b->out,
+                .in_type = b->in_type,
+                .out_type = b->out_type,
+                .node = n,
+                .attr = n->attr,
+                .in_count = n->in_count,
+                .out_count = n->out_count,
+                .kernels = kernels_select(),
+                .pool = pool,
+                .scratch = b->scratch,
+                .error = error};
 }
 
 /* Whether teams give the bits that a single thread gives. */
@@ -92,7 +102,8 @@ static double seconds(Bench *b, Pool *pool, const char *label) {
   return best;
 }
 
-static void run(const char *label, const char *op, const Type *types, int count, const Attr *attrs, double flops, Pool *pool) {
+static void run(const char *label, const char *op, const Type *types, int count, const Attr *attrs,
+                double flops, Pool *pool) {
   Bench b = {.graph = graph_new()};
   Value *in[MAX_INPUTS];
   for (int i = 0; i < count; i++) in[i] = graph_input(b.graph, &types[i], "x");
@@ -112,7 +123,9 @@ static void run(const char *label, const char *op, const Type *types, int count,
   graph_free(b.graph);
 }
 
-static Type type4(int64_t a, int64_t b, int64_t c, int64_t d) { return type_make(F32, 4, (int64_t[]){a, b, c, d}); }
+static Type type4(int64_t a, int64_t b, int64_t c, int64_t d) {
+  return type_make(F32, 4, (int64_t[]){a, b, c, d});
+}
 static Type type3(int64_t a, int64_t b, int64_t c) { return type_make(F32, 3, (int64_t[]){a, b, c}); }
 static Type type2(int64_t a, int64_t b) { return type_make(F32, 2, (int64_t[]){a, b}); }
 static Type type1(int64_t a) { return type_make(F32, 1, (int64_t[]){a}); }
@@ -129,14 +142,17 @@ static const struct Conv {
              {"big3", 4, 14, 256, 256, 3, 1, "SAME"}};
 
 static void bench_conv(const struct Conv *v, Pool *pool) {
-  int64_t s = v->stride, k = v->kernel, h = v->extent, out = !strcmp(v->padding, "SAME") ? (h + s - 1) / s : (h - k) / s + 1;
+  int64_t s = v->stride, k = v->kernel, h = v->extent,
+          out = !strcmp(v->padding, "SAME") ? (h + s - 1) / s : (h - k) / s + 1;
   int64_t total = (out - 1) * s + k - h, pad = total > 0 ? total / 2 : 0;
-  Type x = type4(v->batch, h, h, v->in), w = type4(k, k, v->in, v->out), y = type4(v->batch, out, out, v->out);
+  Type x = type4(v->batch, h, h, v->in), w = type4(k, k, v->in, v->out),
+       y = type4(v->batch, out, out, v->out);
   double flops = 2.0 * (double)(v->batch * out * out * k * k * v->in * v->out);
   Attr forward[MAX_ATTRS] = {attr_ints(&s, 1), attr_string(v->padding)};
   run(v->label, "nn.conv2d", (Type[]){x, w}, 2, forward, flops, pool);
   int64_t one = 1;
-  Attr back[MAX_ATTRS] = {attr_ints(&s, 1), attr_ints(&pad, 1), attr_ints(&one, 1), attr_int(1), attr_ints(&h, 1)};
+  Attr back[MAX_ATTRS] = {attr_ints(&s, 1), attr_ints(&pad, 1), attr_ints(&one, 1), attr_int(1),
+                          attr_ints(&h, 1)};
   run(v->label, "nn.conv_grad_input", (Type[]){y, w}, 2, back, flops, pool);
   back[4] = attr_ints(&k, 1);
   run(v->label, "nn.conv_grad_kernel", (Type[]){x, y}, 2, back, flops, pool);
@@ -165,7 +181,8 @@ static void bench_norm(Pool *pool) {
 static void bench_rnn(Pool *pool) {
   int64_t b = 32, t = 64, f = 128, u = 256;
   double flops = 2.0 * (double)(b * t * (f + u) * 4 * u), recurrent = 2.0 * (double)(b * t * u * 4 * u);
-  Type x = type3(b, t, f), w = type2(f, 4 * u), r = type2(u, 4 * u), bias = type1(4 * u), s = type2(b, u), y = type3(b, t, u);
+  Type x = type3(b, t, f), w = type2(f, 4 * u), r = type2(u, 4 * u), bias = type1(4 * u), s = type2(b, u),
+       y = type3(b, t, u);
   run("W6.lstm", "nn.lstm", (Type[]){x, w, r, bias, s, s}, 6, NULL, flops, pool);
   run("W6.lstm", "nn.lstm_grad", (Type[]){y, s, s, r, type3(b, t, 4 * u), y}, 6, NULL, recurrent, pool);
   Type w3 = type2(f, 3 * u), r3 = type2(u, 3 * u), bias3 = type2(2, 3 * u);

@@ -1,7 +1,7 @@
 /* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of microseconds
- * when one of them sleeps, more than most elements: so elements are first made inline and timed, and a thread is
- * started only when they turn out expensive. Row numbers are never worth one. Elements, failures and the end
- * travel through one ring, in order. */
+ * when one of them sleeps, more than most elements, and the thread's core is missing where elements are used: so
+ * elements are first made inline and timed, and a thread is started only when that pays. Row numbers are never
+ * worth one. Elements, failures and the end travel through one ring, in order. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,8 +28,9 @@ typedef struct Slot {
 typedef struct PrefetchStage {
   Stage base;
   Scope scope; /* of what is read ahead */
-  int timed;
-  double fastest; /* of the elements timed in a row */
+  int timed;                /* elements in a row */
+  double fastest, briefest; /* of them: seconds to make one, seconds between two (to use one) */
+  double left;              /* when the last one was handed out */
   bool threaded;
   pthread_t thread;
   int depth;
@@ -129,12 +130,25 @@ static void start_thread(PrefetchStage *p) {
   return_thread(t);
 }
 
+/* Inline an element and its use follow each other; side by side the slower one counts, and what uses elements has
+ * one core less. It is taken to be perfectly parallel, so a thread is started only when it surely pays. */
+static bool pays(const PrefetchStage *p) {
+  int team = pool_size(p->scope.tree->pool);
+  double slowed = team > 1 ? p->briefest * team / (team - 1) : p->briefest;
+  double beside = p->fastest > slowed ? p->fastest : slowed;
+  return p->fastest >= WORTH_A_THREAD && beside < 0.9 * (p->fastest + p->briefest);
+}
+
 /* Elements cost what the fastest of a few costs: the others waited for something. */
-static void note_time(PrefetchStage *p, double seconds) {
-  if (!p->timed || seconds < p->fastest) p->fastest = seconds;
-  if (++p->timed < TIMED_ELEMENTS) return;
-  if (p->fastest >= WORTH_A_THREAD) start_thread(p);
-  p->timed = 0;
+static void note_time(PrefetchStage *p, double begin, double end) {
+  double making = end - begin, between = begin - p->left;
+  if (!p->timed || making < p->fastest) p->fastest = making;
+  if (!p->timed || between < p->briefest) p->briefest = between;
+  p->left = end;
+  if (++p->timed <= TIMED_ELEMENTS) return;
+  if (pays(p)) start_thread(p);
+  p->timed = 1;
+  p->fastest = p->briefest = 1e9;
 }
 
 static bool may_thread(const PrefetchStage *p) {
@@ -164,7 +178,7 @@ static Status prefetch_next(Stage *s, Tensor **out, bool *end, Error *e) {
     if (!may_thread(p)) return stage_next(s->input, out, end, e);
     double begin = clock_seconds();
     Status status = stage_next(s->input, out, end, e);
-    if (status == OK && !*end) note_time(p, clock_seconds() - begin);
+    if (status == OK && !*end) note_time(p, begin, clock_seconds());
     return status;
   }
   Slot *slot;
@@ -184,7 +198,7 @@ static Status prefetch_next_into(Stage *s, void *const *out, bool *end, Error *e
     if (!may_thread(p)) return stage_next_into(s->input, out, end, e);
     double begin = clock_seconds();
     Status status = stage_next_into(s->input, out, end, e);
-    if (status == OK && !*end) note_time(p, clock_seconds() - begin);
+    if (status == OK && !*end) note_time(p, begin, clock_seconds());
     return status;
   }
   Slot *slot;

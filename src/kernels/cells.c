@@ -17,9 +17,11 @@ INLINE f64v tanhs_f64(f64v x) {
 }
 
 #include "kernels/real_f32.h"
+
 #include "kernels/cells.h"
 
 #include "kernels/real_f64.h"
+
 #include "kernels/cells.h"
 
 void FILL(cells)(Kernels *k) {

@@ -3,9 +3,11 @@
 #include "kernels/simd.h"
 
 #include "kernels/real_f32.h"
+
 #include "kernels/columns.h"
 
 #include "kernels/real_f64.h"
+
 #include "kernels/columns.h"
 
 void FILL(columns)(Kernels *k) {

@@ -1,7 +1,8 @@
 /* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors. The struct of
  * pointers below is filled once per instruction set (base, avx2, avx512: one text, compiled three times);
- * kernels_select() picks the best for this CPU. Sixteen partial sums on every instruction set make sums equal
- * across them; only GEMM, convolution and their kin multiply and add in one rounding. */
+ * kernels_select() picks the best for this CPU. Sixteen partial sums (in groups, for long rows) on every instruction set
+ * make sums equal across them; only GEMM, convolution, their kin and the polynomials of exp, log, erf … multiply and add
+ * in one rounding, where the instruction set can. */
 #ifndef IPULUA_KERNELS_KERNELS_H
 #define IPULUA_KERNELS_KERNELS_H
 #include "base/rng.h"
@@ -132,7 +133,7 @@ typedef struct Kernels {
   GemmPlan (*gemm_plan)(Dtype d, const Gemm *g);
   void (*gemm_pack)(Dtype d, const Gemm *g, int64_t chunk);          /* chunks of packing are independent … */
   void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … and all come before any of running */
-  /* x [outer, extent, inner] → y [outer, inner]. Sums: f32 and f64; integers sum in int64. Accumulators of sums of
+  /* x [outer, extent, inner] → y [outer, inner], of x's dtype. Sums: f32 and f64; integers sum in int64 and wrap. Accumulators of sums of
      float32 are float32 in sixteen partial sums, blocked pairwise, so that 1e6 ones sum exactly. */
   void (*reduce[REDUCTION_COUNT][DTYPE_COUNT])(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y);
   /* rows × n, in place allowed; max is subtracted first */

@@ -1,5 +1,6 @@
-/* Products against a panel of 32 columns, with no copy of what lies in strided runs: convolutions, recurrences and
- * attention are made of them. Each element of a result is one chain of multiply-adds in a fixed order. */
+/* Products against a panel of 32 columns, with no copy of what lies in strided runs: convolutions,
+ * recurrences and attention are made of them. Each element of a result is one chain of multiply-adds in a
+ * fixed order. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
@@ -8,9 +9,11 @@
 enum { MUL_ROWS_1 = TILE_ROWS_1 < 12 ? TILE_ROWS_1 : 12 };
 
 #include "kernels/real_f32.h"
+
 #include "kernels/panel.h"
 
 #include "kernels/real_f64.h"
+
 #include "kernels/panel.h"
 
 void FILL(panel)(Kernels *k) {

@@ -3,9 +3,11 @@
 #include "kernels/simd.h"
 
 #include "kernels/real_f32.h"
+
 #include "kernels/pool.h"
 
 #include "kernels/real_f64.h"
+
 #include "kernels/pool.h"
 
 void FILL(pool)(Kernels *k) {

@@ -37,6 +37,7 @@ enum {
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* these are permissions, not demands */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -38,9 +38,8 @@ INLINE f32v log_f32v(f32v x) {
   f32v tiny = splat_f32(0x1p-126f);
   f32v normal = select_less_f32(x, tiny, x * 0x1p25f, x);
   f32v bias = select_less_f32(x, tiny, splat_f32(-25), splat_f32(0));
-  i32v shifted = (i32v)normal - 0x3f3504f3; /* sqrt(1/2) */
-  i32v exponent = shifted >> 23;
-  f32v f = (f32v)((i32v)normal - exponent * (1 << 23)) - 1;
+  i32v exponent = (i32v)((u32v)normal - 0x3f3504f3u) >> 23; /* counted from sqrt(1/2) */
+  f32v f = (f32v)((u32v)normal - ((u32v)exponent << 23)) - 1;
   f32v e = to_f32(exponent) + bias;
   f32v p = splat_f32(0x1.1457a2p-4f); /* (log(1 + f) - f + f^2 / 2) / f^3: 7e-10 of the log */
   p = fma_f32(p, f, splat_f32(-0x1.de3c14p-4f));

@@ -1,9 +1,11 @@
-/* Scaled dot-product attention, [batch, time, heads, width]. A chunk owns one head and a stretch of queries; blocks of
- * queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of size queries x keys
- * exists. The gradient computes the scores again; its chunk is a head, so that sums over queries have one order.
+/* Scaled dot-product attention, [batch, time, heads, width]. A chunk owns one head and a stretch of queries;
+ * blocks of queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of
+ * size queries x keys exists. The gradient computes the scores again; its chunk is a head, so that sums over
+ * queries have one order.
  *
- * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query that no key is left for attends to
- * all keys evenly (as large negative scores everywhere would have it) and gives no gradient to scores. */
+ * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query that no key is left for
+ * attends to all keys evenly (as large negative scores everywhere would have it) and gives no gradient to
+ * scores. */
 #include <math.h>
 #include <string.h>
 
@@ -35,21 +37,31 @@ static Status attention_of(Error *e, const Node *n, int first, Attention *a) {
   bool good = q->shape[0] == k->shape[0] && k->shape[0] == v->shape[0] && k->shape[1] == v->shape[1] &&
               q->shape[2] == k->shape[2] && k->shape[2] == v->shape[2] && q->shape[3] == k->shape[3];
   if (!good)
-    return fail(e, ERR_INVALID_ARGUMENT, "q %s, k %s and v %s must be [batch, queries, heads, width], [batch, keys, heads, width], "
-                "[batch, keys, heads, value width]", shape_text(q, x), shape_text(k, y), shape_text(v, z));
-  *a = (Attention){.batch = q->shape[0], .queries = q->shape[1], .heads = q->shape[2], .width = q->shape[3], .keys = k->shape[1],
-                   .value_width = v->shape[3], .causal = n->attr[CAUSAL].i, .dtype = dtype_to_compute(q->dtype)};
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "q %s, k %s and v %s must be [batch, queries, heads, width], [batch, keys, heads, width], "
+                "[batch, keys, heads, value width]",
+                shape_text(q, x), shape_text(k, y), shape_text(v, z));
+  *a = (Attention){.batch = q->shape[0],
+                   .queries = q->shape[1],
+                   .heads = q->shape[2],
+                   .width = q->shape[3],
+                   .keys = k->shape[1],
+                   .value_width = v->shape[3],
+                   .causal = n->attr[CAUSAL].i,
+                   .dtype = dtype_to_compute(q->dtype)};
   a->size = dtype_size(a->dtype);
   a->scale = n->attr[SCALE].kind == ATTR_NONE ? 1 / sqrt((double)most(a->width, 1)) : n->attr[SCALE].f;
   a->block = most(LEAST_BLOCK, least(BLOCK, SCORE_BYTES / (int64_t)a->size / most(a->keys, 1)));
-  if (a->width < 1 || a->keys < 1) return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
+  if (a->width < 1 || a->keys < 1)
+    return fail(e, ERR_INVALID_ARGUMENT, "k %s has no elements to attend to", shape_text(k, y));
   if (n->in_count <= first + 3) return OK;
   const Type *mask = &n->in[first + 3]->type;
   Type scores = type_make(BOOL, 4, (int64_t[]){a->batch, a->heads, a->queries, a->keys}), both;
-  if (mask->dtype != BOOL) return fail(e, ERR_TYPE, "mask must be bool (true: attend), got %s", dtype_name(mask->dtype));
+  if (mask->dtype != BOOL)
+    return fail(e, ERR_TYPE, "mask must be bool (true: attend), got %s", dtype_name(mask->dtype));
   if (mask->rank > 4 || !type_broadcast(mask, &scores, &both) || !shape_equal(&both, &scores))
-    return fail(e, ERR_INVALID_ARGUMENT, "mask %s doesn't broadcast to [batch, heads, queries, keys] %s", shape_text(mask, x),
-                shape_text(&scores, y));
+    return fail(e, ERR_INVALID_ARGUMENT, "mask %s doesn't broadcast to [batch, heads, queries, keys] %s",
+                shape_text(mask, x), shape_text(&scores, y));
   int64_t dense[MAX_RANK];
   type_strides(mask, dense);
   for (int i = 0; i < mask->rank; i++)
@@ -62,7 +74,8 @@ static Status infer(Error *e, Node *n) {
   Status s = nn_want_float(e, n, 0, 3);
   if (s == OK) s = attention_of(e, n, Q, &a);
   if (s != OK) return s;
-  n->out[0].type = type_make(n->in[Q]->type.dtype, 4, (int64_t[]){a.batch, a.queries, a.heads, a.value_width});
+  n->out[0].type =
+      type_make(n->in[Q]->type.dtype, 4, (int64_t[]){a.batch, a.queries, a.heads, a.value_width});
   return OK;
 }
 
@@ -72,7 +85,8 @@ static Status infer_grad(Error *e, Node *n) {
   if (s == OK) s = attention_of(e, n, G_Q, &a);
   if (s != OK) return s;
   Type y = type_make(F32, 4, (int64_t[]){a.batch, a.queries, a.heads, a.value_width});
-  if (!shape_equal(&y, &n->in[G_DY]->type)) return fail(e, ERR_INVALID_ARGUMENT, "dy must have the shape of the result");
+  if (!shape_equal(&y, &n->in[G_DY]->type))
+    return fail(e, ERR_INVALID_ARGUMENT, "dy must have the shape of the result");
   for (int i = 0; i < 3; i++) n->out[i].type = n->in[G_Q + i]->type;
   return OK;
 }
@@ -90,11 +104,13 @@ typedef struct Run {
 static int64_t panels(int64_t cols) { return (cols + PANEL_COLS - 1) / PANEL_COLS; }
 
 /* First element of [batch, time, heads, width] at a time. */
-static char *head_at(const Run *r, const void *data, int64_t batch, int64_t head, int64_t time, int64_t times, int64_t width) {
+static char *head_at(const Run *r, const void *data, int64_t batch, int64_t head, int64_t time, int64_t times,
+                     int64_t width) {
   return (char *)(uintptr_t)data + (size_t)(((batch * times + time) * r->a.heads + head) * width) * r->a.size;
 }
 
-/* Panels of a head's [time, width] matrix: of its rows as they are (rows are time), or transposed (columns are time). */
+/* Panels of a head's [time, width] matrix: of its rows as they are (rows are time), or transposed (columns
+ * are time). */
 static void pack_rows(const Run *r, const char *x, int64_t times, int64_t width, char *to) {
   int64_t row = r->a.heads * width;
   for (int64_t p = 0; p < panels(width); p++)
@@ -116,11 +132,13 @@ static size_t transposed_bytes(const Attention *a, int64_t times, int64_t width)
   return (size_t)(panels(times) * width * PANEL_COLS) * a->size;
 }
 
-/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which the first `length` count. */
-static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, int64_t length, const char *w, int64_t packed, void *y,
-                     int64_t y_row, int64_t cols) {
+/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which the first
+ * `length` count. */
+static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, int64_t length, const char *w,
+                     int64_t packed, void *y, int64_t y_row, int64_t cols) {
   int64_t zero = 0;
-  PanelMul m = {.x = x, .x_row = x_row, .offset = &zero, .segments = 1, .length = length, .y_row = y_row, .rows = rows};
+  PanelMul m = {
+      .x = x, .x_row = x_row, .offset = &zero, .segments = 1, .length = length, .y_row = y_row, .rows = rows};
   for (int64_t p = 0; p * PANEL_COLS < cols; p++) {
     m.w = w + (size_t)(p * packed * PANEL_COLS) * r->a.size;
     m.y = (char *)y + (size_t)(p * PANEL_COLS) * r->a.size;
@@ -130,9 +148,15 @@ static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, i
 }
 
 /* y [length, cols] += x' d, over rows. */
-static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d, int64_t d_row, int64_t rows, void *y, int64_t y_row,
-                      int64_t length, int64_t cols) {
-  PanelOuter o = {.x = x, .x_row = x_row, .d_row = d_row, .lines = 1, .rows = rows, .y_row = y_row, .length = length,
+static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d, int64_t d_row, int64_t rows,
+                      void *y, int64_t y_row, int64_t length, int64_t cols) {
+  PanelOuter o = {.x = x,
+                  .x_row = x_row,
+                  .d_row = d_row,
+                  .lines = 1,
+                  .rows = rows,
+                  .y_row = y_row,
+                  .length = length,
                   .accumulate = true};
   for (int64_t col = 0; col < cols; col += PANEL_COLS) {
     o.d = (const char *)d + (size_t)col * r->a.size;
@@ -161,7 +185,8 @@ static int64_t keys_seen(const Attention *a, const Block *b, int64_t row) {
 static bool mask_row(const Run *r, const Block *b, int64_t row, int64_t keys, char *scores) {
   const Attention *a = &r->a;
   if (!r->mask) return true;
-  const uint8_t *m = r->mask + b->batch * a->mask_stride[0] + b->head * a->mask_stride[1] + (b->first + row) * a->mask_stride[2];
+  const uint8_t *m = r->mask + b->batch * a->mask_stride[0] + b->head * a->mask_stride[1] +
+                     (b->first + row) * a->mask_stride[2];
   bool any = false;
   for (int64_t k = 0; k < keys; k++) {
     if (m[k * a->mask_stride[3]]) any = true;
@@ -172,7 +197,8 @@ static bool mask_row(const Run *r, const Block *b, int64_t row, int64_t keys, ch
 }
 
 /* Weights of a block in scores [rows, b->keys]; rows without a key are zero, and marked in lost. */
-static bool block_weights(const Run *r, const Block *b, const char *key_panels, char *scaled, char *scores, bool *lost) {
+static bool block_weights(const Run *r, const Block *b, const char *key_panels, char *scaled, char *scores,
+                          bool *lost) {
   const Attention *a = &r->a;
   const Kernels *k = r->c->kernels;
   const char *q = head_at(r, r->q, b->batch, b->head, b->first, a->queries, a->width);
@@ -221,7 +247,8 @@ typedef struct Slot {
 static Slot slot_of(Room *room, const Attention *a, bool backward) {
   Slot s = {0};
   s.key_panels = room_take(room, transposed_bytes(a, a->keys, a->width));
-  s.value_panels = room_take(room, backward ? transposed_bytes(a, a->keys, a->value_width) : row_panel_bytes(a, a->keys, a->value_width));
+  s.value_panels = room_take(room, backward ? transposed_bytes(a, a->keys, a->value_width)
+                                            : row_panel_bytes(a, a->keys, a->value_width));
   s.scaled = room_take(room, (size_t)(a->block * a->width) * a->size);
   s.scores = room_take(room, (size_t)(a->block * a->keys) * a->size);
   s.lost = room_take(room, (size_t)a->block * sizeof *s.lost);
@@ -234,14 +261,17 @@ static Slot slot_of(Room *room, const Attention *a, bool backward) {
 static void forward_chunk(void *context, int64_t chunk, void *scratch) {
   const Run *r = context;
   const Attention *a = &r->a;
-  int64_t stretch = chunk % r->stretches, head = chunk / r->stretches % a->heads, batch = chunk / r->stretches / a->heads;
-  int64_t length = (a->queries + r->stretches - 1) / r->stretches, first = stretch * length, end = least(first + length, a->queries);
+  int64_t stretch = chunk % r->stretches, head = chunk / r->stretches % a->heads,
+          batch = chunk / r->stretches / a->heads;
+  int64_t length = (a->queries + r->stretches - 1) / r->stretches, first = stretch * length,
+          end = least(first + length, a->queries);
   if (first >= end) return;
   Room room = {scratch, 0};
   Slot s = slot_of(&room, a, false);
   int64_t keys = a->causal ? least(a->keys, end) : a->keys, row = a->heads * a->value_width;
   pack_transposed(r, head_at(r, r->k, batch, head, 0, a->keys, a->width), keys, a->width, s.key_panels);
-  pack_rows(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), keys, a->value_width, s.value_panels);
+  pack_rows(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), keys, a->value_width,
+            s.value_panels);
   for (int64_t at = first; at < end; at += a->block) {
     Block b = block_at(a, batch, head, at, end);
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
@@ -297,17 +327,20 @@ static void block_slopes(const Run *r, const Block *b, const Slot *s) {
   double factor = 0;
   dtype_set(a->dtype, &factor, 0, a->scale);
   r->c->kernels->softmax_grad[a->dtype](s->slopes, s->scores, b->rows, b->keys, s->slopes);
-  r->c->kernels->strip[EW_MUL][a->dtype]((const void *[]){s->slopes, &factor}, 2, s->slopes, b->rows * b->keys, NULL);
+  r->c->kernels->strip[EW_MUL][a->dtype]((const void *[]){s->slopes, &factor}, 2, s->slopes,
+                                         b->rows * b->keys, NULL);
 }
 
 static void clear_head(const Run *r, void *data, int64_t batch, int64_t head, int64_t times, int64_t width) {
-  for (int64_t t = 0; t < times; t++) memset(head_at(r, data, batch, head, t, times, width), 0, (size_t)width * r->a.size);
+  for (int64_t t = 0; t < times; t++)
+    memset(head_at(r, data, batch, head, t, times, width), 0, (size_t)width * r->a.size);
 }
 
 static void backward_head(void *context, int64_t chunk, void *scratch) {
   const Run *r = context;
   const Attention *a = &r->a;
-  int64_t head = chunk % a->heads, batch = chunk / a->heads, row = a->heads * a->width, value_row = a->heads * a->value_width;
+  int64_t head = chunk % a->heads, batch = chunk / a->heads, row = a->heads * a->width,
+          value_row = a->heads * a->value_width;
   Room room = {scratch, 0};
   Slot s = slot_of(&room, a, true);
   char *dk = head_at(r, r->c->out[1], batch, head, 0, a->keys, a->width);
@@ -317,19 +350,21 @@ static void backward_head(void *context, int64_t chunk, void *scratch) {
   const char *k = head_at(r, r->k, batch, head, 0, a->keys, a->width);
   pack_transposed(r, k, a->keys, a->width, s.key_panels);
   pack_rows(r, k, a->keys, a->width, s.key_rows);
-  pack_transposed(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), a->keys, a->value_width, s.value_panels);
+  pack_transposed(r, head_at(r, r->v, batch, head, 0, a->keys, a->value_width), a->keys, a->value_width,
+                  s.value_panels);
   for (int64_t at = 0; at < a->queries; at += a->block) {
     Block b = block_at(a, batch, head, at, a->queries);
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     const char *dy = head_at(r, r->dy, batch, head, at, a->queries, a->value_width);
     const char *q = head_at(r, r->q, batch, head, at, a->queries, a->width);
-    multiply(r, dy, value_row, b.rows, a->value_width, s.value_panels, a->value_width, s.slopes, b.keys, b.keys);
+    multiply(r, dy, value_row, b.rows, a->value_width, s.value_panels, a->value_width, s.slopes, b.keys,
+             b.keys);
     add_outer(r, s.scores, b.keys, dy, value_row, b.rows, dv, value_row, b.keys, a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) spread_lost(r, dy + (size_t)(i * value_row) * a->size, dv);
     block_slopes(r, &b, &s);
-    multiply(r, s.slopes, b.keys, b.rows, b.keys, s.key_rows, a->keys, head_at(r, r->c->out[0], batch, head, at, a->queries, a->width),
-             row, a->width);
+    multiply(r, s.slopes, b.keys, b.rows, b.keys, s.key_rows, a->keys,
+             head_at(r, r->c->out[0], batch, head, at, a->queries, a->width), row, a->width);
     add_outer(r, s.slopes, b.keys, q, row, b.rows, dk, row, b.keys, a->width);
   }
 }
@@ -352,7 +387,8 @@ static size_t scratch(const Node *n) {
 
 static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *in[MAX_INPUTS] = {dy[0], n->in[Q], n->in[K], n->in[V], n->in_count > MASK ? n->in[MASK] : NULL};
-  Node *back = graph_node(g, op_find("nn.attention_grad"), in, n->in_count + 1, (Attr[MAX_ATTRS]){n->attr[CAUSAL], n->attr[SCALE]});
+  Node *back = graph_node(g, op_find("nn.attention_grad"), in, n->in_count + 1,
+                          (Attr[MAX_ATTRS]){n->attr[CAUSAL], n->attr[SCALE]});
   for (int i = 0; back && i < 3; i++) dx[i] = &back->out[i];
 }
 
@@ -361,23 +397,50 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   Attention a;
   bool backward = n->op->traits & INTERNAL;
   attention_of(&ignored, n, backward ? G_Q : Q, &a);
-  *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys, a.width, a.value_width,
-                      backward, NULL);
+  *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys, a.width,
+                      a.value_width, backward, NULL);
 }
 
-#define ATTRS {{.name = "is_causal", .kind = ATTR_BOOL, .fallback = "false", .summary = "Query i sees keys 0 to i only."},         \
-               {.name = "scale", .kind = ATTR_FLOAT, .fallback = "nil", .summary = "Factor of the scores; 1 / sqrt(width) when absent."}}
+#define ATTRS                                                         \
+  {                                                                   \
+    {.name = "is_causal",                                             \
+     .kind = ATTR_BOOL,                                               \
+     .fallback = "false",                                             \
+     .summary = "Query i sees keys 0 to i only."},                    \
+    {                                                                 \
+      .name = "scale", .kind = ATTR_FLOAT, .fallback = "nil",         \
+      .summary = "Factor of the scores; 1 / sqrt(width) when absent." \
+    }                                                                 \
+  }
 
 const OpDef ops_attention[] = {
-  {.name = "nn.dot_product_attention",
-   .summary = "softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, queries, keys].",
-   .shapes = "[n, t, h, d], [n, s, h, d], [n, s, h, e], mask → [n, t, h, e]", .source = "Vaswani et al., Attention is all you need, 2017",
-   .inputs = {"q", "k", "v", "mask?"}, .attrs = ATTRS, .infer = infer, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad,
-   .sample = "F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] {is_causal = true} | "
-             "F[1,3,2,4] F[1,3,2,4] F[1,3,2,4] B[1,1,3,3] | F[2,3,2,2] F[2,4,2,2] F[2,4,2,2] B[2,1,1,4] {scale = 0.3, is_causal = true} | "
-             "F[1,2,1,2] F[1,70,1,2] F[1,70,1,40]"},
-  {.name = "nn.attention_grad", .summary = "The gradient of attention; the scores are computed again.",
-   .shapes = "dy, q, k, v, mask → dq, dk, dv", .inputs = {"dy", "q", "k", "v", "mask?"}, .attrs = ATTRS,
-   .traits = INTERNAL | NO_GRADIENT, .outputs = 3, .infer = infer_grad, .eval = eval_grad, .scratch = scratch, .cost = cost,
-   .sample = "F[2,3,2,3] F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] B[4,4] {is_causal = true}"},
-  {0}};
+    {.name = "nn.dot_product_attention",
+     .summary = "softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, "
+                "queries, keys].",
+     .shapes = "[n, t, h, d], [n, s, h, d], [n, s, h, e], mask → [n, t, h, e]",
+     .source = "Vaswani et al., Attention is all you need, 2017",
+     .inputs = {"q", "k", "v", "mask?"},
+     .attrs = ATTRS,
+     .infer = infer,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad,
+     .sample = "F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] {is_causal = true} | "
+               "F[1,3,2,4] F[1,3,2,4] F[1,3,2,4] B[1,1,3,3] | F[2,3,2,2] F[2,4,2,2] F[2,4,2,2] B[2,1,1,4] "
+               "{scale = 0.3, is_causal = true} | "
+               "F[1,2,1,2] F[1,70,1,2] F[1,70,1,40]"},
+    {.name = "nn.attention_grad",
+     .summary = "The gradient of attention; the scores are computed again.",
+     .shapes = "dy, q, k, v, mask → dq, dk, dv",
+     .inputs = {"dy", "q", "k", "v", "mask?"},
+     .attrs = ATTRS,
+     .traits = INTERNAL | NO_GRADIENT,
+     .outputs = 3,
+     .infer = infer_grad,
+     .eval = eval_grad,
+     .scratch = scratch,
+     .cost = cost,
+     .sample = "F[2,3,2,3] F[2,3,2,4] F[2,5,2,4] F[2,5,2,3] | F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] F[1,4,1,3] "
+               "B[4,4] {is_causal = true}"},
+    {0}};

@@ -1,8 +1,8 @@
-/* Batch, group and instance normalisation: statistics of columns, channels last. Where the channels are not the last
- * axis, images are transposed into scratch and back.
+/* Batch, group and instance normalisation: statistics of columns, channels last. Where the channels are not
+ * the last axis, images are transposed into scratch and back.
  *
- * Forward makes three passes (sum, squares, scale), backward reads everything twice: products, then the combination
- * dx = dy p + (x - mean) q + r with a number each per channel. */
+ * Forward makes three passes (sum, squares, scale), backward reads everything twice: products, then the
+ * combination dx = dy p + (x - mean) q + r with a number each per channel. */
 #include <math.h>
 #include <string.h>
 
@@ -42,13 +42,14 @@ static void move_back(const Call *c, const Layout *l, const void *data, void *to
 static double get(const Layout *l, const void *data, int64_t i) { return dtype_get(l->dtype, data, i); }
 static void set(const Layout *l, void *data, int64_t i, double x) { dtype_set(l->dtype, data, i, x); }
 
-static Status want_channels(Error *e, const Node *n, int input, const char *what, const Type *x, int64_t channels) {
+static Status want_channels(Error *e, const Node *n, int input, const char *what, const Type *x,
+                            int64_t channels) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   if (input >= n->in_count) return OK;
   const Type *t = &n->in[input]->type;
   if (t->rank == 1 && t->shape[0] == channels) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s %s must be [%lld], one element for each channel of x %s", what, shape_text(t, a),
-              (long long)channels, shape_text(x, b));
+  return fail(e, ERR_INVALID_ARGUMENT, "%s %s must be [%lld], one element for each channel of x %s", what,
+              shape_text(t, a), (long long)channels, shape_text(x, b));
 }
 
 /* Per-channel vectors: v reshaped to broadcast along an axis. */
@@ -62,8 +63,8 @@ static Value *along(Graph *g, Value *v, const Type *x, int axis) {
 
 /* ---- batch normalisation ---- */
 
-enum { X, GAMMA, BETA, MEAN, VARIANCE };       /* operands */
-enum { AXIS, EPSILON, TRAINING };              /* attributes */
+enum { X, GAMMA, BETA, MEAN, VARIANCE }; /* operands */
+enum { AXIS, EPSILON, TRAINING };        /* attributes */
 enum { Y, OUT_MEAN, OUT_VARIANCE, OUT_INVERSE };
 enum { G_DY, G_X, G_MEAN, G_INVERSE, G_GAMMA }; /* operands of the gradient */
 
@@ -73,7 +74,8 @@ static Status infer_batch(Error *e, Node *n) {
   const Type *x = &n->in[X]->type;
   int axis;
   Status s = nn_want_float(e, n, 0, n->in_count);
-  if (s == OK && x->rank < 2) return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis");
+  if (s == OK && x->rank < 2)
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis");
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
   if (n->in_count == MEAN + 1) return fail(e, ERR_INVALID_ARGUMENT, "mean comes with variance");
@@ -92,8 +94,8 @@ typedef struct Batch {
   Layout l;
   int64_t rows, chunk_rows, chunks;
   const char *dy, *x;
-  char *y, *sums, *products;        /* [chunks][channels] */
-  char *mean, *p, *q, *r;           /* [channels] */
+  char *y, *sums, *products; /* [chunks][channels] */
+  char *mean, *p, *q, *r;    /* [channels] */
 } Batch;
 
 static Batch batch_of(const Layout *l) {
@@ -142,7 +144,8 @@ static void scale_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
   const Batch *b = context;
   Chunk c = chunk_of(b, i);
-  b->call->kernels->column_scale[b->l.dtype](b->x + c.at, b->mean, b->p, b->r, c.rows, b->l.channels, b->y + c.at);
+  b->call->kernels->column_scale[b->l.dtype](b->x + c.at, b->mean, b->p, b->r, c.rows, b->l.channels,
+                                             b->y + c.at);
 }
 static void product_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
@@ -150,15 +153,15 @@ static void product_chunk(void *context, int64_t i, void *scratch) {
   Chunk c = chunk_of(b, i);
   memset(b->sums + c.row, 0, (size_t)b->l.channels * b->l.size);
   memset(b->products + c.row, 0, (size_t)b->l.channels * b->l.size);
-  b->call->kernels->column_products[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, c.rows, b->l.channels, b->sums + c.row,
-                                                b->products + c.row);
+  b->call->kernels->column_products[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, c.rows, b->l.channels,
+                                                b->sums + c.row, b->products + c.row);
 }
 static void combine_chunk(void *context, int64_t i, void *scratch) {
   (void)scratch;
   const Batch *b = context;
   Chunk c = chunk_of(b, i);
-  b->call->kernels->column_combine[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, b->p, b->q, b->r, c.rows, b->l.channels,
-                                               b->y + c.at);
+  b->call->kernels->column_combine[b->l.dtype](b->dy + c.at, b->x + c.at, b->mean, b->p, b->q, b->r, c.rows,
+                                               b->l.channels, b->y + c.at);
 }
 
 static double column_total(const Batch *b, const char *sums, int64_t channel) {
@@ -212,7 +215,8 @@ static Status infer_batch_grad(Error *e, Node *n) {
   Status s = nn_want_float(e, n, 0, n->in_count);
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
-  if (!shape_equal(x, &n->in[G_DY]->type)) return fail(e, ERR_INVALID_ARGUMENT, "dy and x must have one shape");
+  if (!shape_equal(x, &n->in[G_DY]->type))
+    return fail(e, ERR_INVALID_ARGUMENT, "dy and x must have one shape");
   int64_t channels = x->shape[axis];
   static const char *const names[] = {"dy", "x", "mean", "inverse", "gamma"};
   for (int i = G_MEAN; s == OK && i <= G_GAMMA; i++) s = want_channels(e, n, i, names[i], x, channels);
@@ -234,8 +238,10 @@ static Status inner_batch_grad(const Call *c) {
   memcpy(b.mean, c->in[G_MEAN], (size_t)l.channels * l.size);
   nn_run(c, b.chunks, NULL, 0, product_chunk, &b);
   for (int64_t i = 0; i < l.channels; i++) {
-    double inverse = get(&l, c->in[G_INVERSE], i), gamma = c->in_count > G_GAMMA ? get(&l, c->in[G_GAMMA], i) : 1;
-    double sum = column_total(&b, b.sums, i), product = column_total(&b, b.products, i), rows = (double)b.rows;
+    double inverse = get(&l, c->in[G_INVERSE], i),
+           gamma = c->in_count > G_GAMMA ? get(&l, c->in[G_GAMMA], i) : 1;
+    double sum = column_total(&b, b.sums, i), product = column_total(&b, b.products, i),
+           rows = (double)b.rows;
     set(&l, c->out[1], i, product * inverse);
     set(&l, c->out[2], i, sum);
     set(&l, b.p, i, gamma * inverse);
@@ -302,15 +308,18 @@ static void grad_batch(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   double rows = t->shape[axis] ? (double)type_count(t) / (double)t->shape[axis] : 1;
   Value *mean = along(g, &n->out[OUT_MEAN], t, axis), *inverse = along(g, &n->out[OUT_INVERSE], t, axis);
   if (dy[Y]) {
-    Value *in[] = {dy[Y], x, &n->out[OUT_MEAN], &n->out[OUT_INVERSE], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.batch_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, (Attr[MAX_ATTRS]){n->attr[AXIS]});
+    Value *in[] = {dy[Y], x, &n->out[OUT_MEAN], &n->out[OUT_INVERSE],
+                   n->in_count > GAMMA ? n->in[GAMMA] : NULL};
+    Node *back = graph_node(g, op_find("nn.batch_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
+                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
     if (!back) return;
     dx[X] = &back->out[0];
     if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
     if (n->in_count > BETA) dx[BETA] = &back->out[2];
   }
-  dx[X] = nn_plus(g, dx[X], norm_statistics_grad(g, x, mean, inverse, along(g, dy[OUT_MEAN], t, axis),
-                                                 along(g, dy[OUT_INVERSE], t, axis), rows));
+  dx[X] = nn_plus(g, dx[X],
+                  norm_statistics_grad(g, x, mean, inverse, along(g, dy[OUT_MEAN], t, axis),
+                                       along(g, dy[OUT_INVERSE], t, axis), rows));
   if (dy[OUT_VARIANCE]) {
     Value *slope = ops_scale(g, along(g, dy[OUT_VARIANCE], t, axis), 2 / rows);
     dx[X] = nn_plus(g, dx[X], ops_mul(g, ops_sub(g, x, mean), slope));
@@ -322,8 +331,16 @@ static void grad_batch_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   int64_t axes[MAX_RANK];
   int axis = (int)n->attr[AXIS].i, count = other_axes(x, axis, axes);
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {n->in[G_DY], n->in[G_X], along(g, n->in[G_MEAN], x, axis), along(g, n->in[G_INVERSE], x, axis),
-                along(g, gamma, x, axis), u[0], along(g, u[1], x, axis), along(g, u[2], x, axis), axes, count};
+  NormGrad d = {n->in[G_DY],
+                n->in[G_X],
+                along(g, n->in[G_MEAN], x, axis),
+                along(g, n->in[G_INVERSE], x, axis),
+                along(g, gamma, x, axis),
+                u[0],
+                along(g, u[1], x, axis),
+                along(g, u[2], x, axis),
+                axes,
+                count};
   NormSecond s = norm_second(g, &d);
   dx[G_DY] = s.dy;
   dx[G_X] = s.x;
@@ -334,8 +351,13 @@ static void grad_batch_grad(Graph *g, const Node *n, Value *const *u, Value **dx
 
 /* ---- group normalisation; instance normalisation has as many groups as channels ---- */
 
-enum { P_GROUPS, P_CHANNELS, P_EPSILON, P_STRIDED }; /* attributes of nn.group_norm; its gradient has no epsilon */
-enum { I_CHANNELS, I_EPSILON };                      /* of nn.instance_norm */
+enum {
+  P_GROUPS,
+  P_CHANNELS,
+  P_EPSILON,
+  P_STRIDED
+};                              /* attributes of nn.group_norm; its gradient has no epsilon */
+enum { I_CHANNELS, I_EPSILON }; /* of nn.instance_norm */
 enum { GG_GROUPS, GG_CHANNELS, GG_STRIDED };
 
 typedef struct Grouping {
@@ -357,7 +379,8 @@ static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
   p->strided = instance ? false : n->attr[backward ? GG_STRIDED : P_STRIDED].i;
   p->epsilon = backward ? 0 : n->attr[instance ? I_EPSILON : P_EPSILON].f;
   if (p->groups < 1 || extent % p->groups)
-    return fail(e, ERR_VALUE, "groups = %lld must divide the %lld channels", (long long)p->groups, (long long)extent);
+    return fail(e, ERR_VALUE, "groups = %lld must divide the %lld channels", (long long)p->groups,
+                (long long)extent);
   return OK;
 }
 
@@ -490,7 +513,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
   const void *gamma = c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL;
   char *dgamma = j->sums + (size_t)sample * 2 * row, *dbeta = dgamma + row;
   double count = (double)(j->rows * (l->channels / j->p.groups));
-  for (int64_t k = 0; k < l->channels; k++) set(l, s.mean, k, get(l, c->in[G_MEAN], sample * j->p.groups + group_of(j, k)));
+  for (int64_t k = 0; k < l->channels; k++)
+    set(l, s.mean, k, get(l, c->in[G_MEAN], sample * j->p.groups + group_of(j, k)));
   memset(s.a, 0, row);
   memset(s.b, 0, row);
   c->kernels->column_products[l->dtype](j->dy + at, j->x + at, s.mean, j->rows, l->channels, s.a, s.b);
@@ -505,7 +529,8 @@ static void group_grad_sample(void *context, int64_t sample, void *scratch) {
     set(l, s.q, k, -inverse * inverse * inverse * s.group_b[group] / count);
     set(l, s.r, k, -inverse * s.group_a[group] / count);
   }
-  c->kernels->column_combine[l->dtype](j->dy + at, j->x + at, s.mean, s.p, s.q, s.r, j->rows, l->channels, j->y + at);
+  c->kernels->column_combine[l->dtype](j->dy + at, j->x + at, s.mean, s.p, s.q, s.r, j->rows, l->channels,
+                                       j->y + at);
 }
 
 static Status inner_group_grad(const Call *c) {
@@ -523,7 +548,8 @@ static Status inner_group_grad(const Call *c) {
   Strip add = c->kernels->strip[EW_ADD][j.l.dtype];
   for (int64_t i = 0; i < j.samples; i++)
     for (int k = 0; k < 2; k++)
-      add((const void *[]){c->out[1 + k], j.sums + (size_t)(2 * i + k) * row}, 0, c->out[1 + k], j.l.channels, NULL);
+      add((const void *[]){c->out[1 + k], j.sums + (size_t)(2 * i + k) * row}, 0, c->out[1 + k], j.l.channels,
+          NULL);
   move_back(c, &j.l, j.y, c->out[0]);
   return OK;
 }
@@ -542,7 +568,7 @@ static size_t scratch_group(const Node *n) {
 
 /* x with its channel axis as two: [groups, rest], or [rest, groups] when strided. */
 typedef struct Split {
-  Type x;       /* split */
+  Type x;          /* split */
   int group, rest; /* the axes */
 } Split;
 static Split split_of(const Type *x, const Grouping *p) {
@@ -585,9 +611,10 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!dy[1] && !dy[2]) return;
   Split s = split_of(&x->type, &p);
   int64_t statistics = most(x->type.shape[0] * p.groups, 1);
-  Value *more = norm_statistics_grad(g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
-                                     split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),
-                                     split_statistics(g, dy[2], &s), (double)(type_count(&x->type) / statistics));
+  Value *more =
+      norm_statistics_grad(g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
+                           split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),
+                           split_statistics(g, dy[2], &s), (double)(type_count(&x->type) / statistics));
   dx[X] = nn_plus(g, dx[X], ops_reshape_like(g, more, x));
 }
 
@@ -601,16 +628,24 @@ static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   for (int i = 1; i < s.x.rank; i++)
     if (i != s.group) axes[count++] = i;
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {ops_reshape(g, n->in[G_DY], &s.x), ops_reshape(g, n->in[G_X], &s.x), split_statistics(g, n->in[G_MEAN], &s),
-                split_statistics(g, n->in[G_INVERSE], &s), split_channels(g, gamma, &s), u[0] ? ops_reshape(g, u[0], &s.x) : NULL,
-                split_channels(g, u[1], &s), split_channels(g, u[2], &s), axes, count};
+  NormGrad d = {ops_reshape(g, n->in[G_DY], &s.x),
+                ops_reshape(g, n->in[G_X], &s.x),
+                split_statistics(g, n->in[G_MEAN], &s),
+                split_statistics(g, n->in[G_INVERSE], &s),
+                split_channels(g, gamma, &s),
+                u[0] ? ops_reshape(g, u[0], &s.x) : NULL,
+                split_channels(g, u[1], &s),
+                split_channels(g, u[2], &s),
+                axes,
+                count};
   if (graph_error(g) != OK) return;
   NormSecond r = norm_second(g, &d);
   if (graph_error(g) != OK) return;
   if (r.dy) dx[G_DY] = ops_reshape_like(g, r.dy, n->in[G_DY]);
   if (r.x) dx[G_X] = ops_reshape_like(g, r.x, n->in[G_X]);
   if (r.mean) dx[G_MEAN] = ops_reshape_like(g, ops_sum_to(g, r.mean, &d.mean->type), n->in[G_MEAN]);
-  if (r.inverse) dx[G_INVERSE] = ops_reshape_like(g, ops_sum_to(g, r.inverse, &d.inverse->type), n->in[G_INVERSE]);
+  if (r.inverse)
+    dx[G_INVERSE] = ops_reshape_like(g, ops_sum_to(g, r.inverse, &d.inverse->type), n->in[G_INVERSE]);
   if (r.gamma) dx[G_GAMMA] = ops_reshape_like(g, ops_sum_to(g, r.gamma, &d.gamma->type), gamma);
 }
 
@@ -634,43 +669,95 @@ static void cost_group(const Target *t, const Node *n, Cost *c) {
   *c = cost_norm(t, x->dtype, groups, groups ? type_count(x) / groups : 0, backward);
 }
 
-#define A_AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
-#define A_CHANNELS {.name = "channels_axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels."}
-#define A_EPSILON(text) {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance."}
-#define A_GROUPS {.name = "groups", .kind = ATTR_INT, .fallback = "2", .summary = "Groups of channels; divides them."}
-#define A_STRIDED {.name = "strided_channel_grouping", .kind = ATTR_BOOL, .fallback = "true", \
-                   .summary = "Channel c belongs to group c mod groups; otherwise groups are blocks of neighbours."}
+#define A_AXIS \
+  { .name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels." }
+#define A_CHANNELS \
+  { .name = "channels_axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The channels." }
+#define A_EPSILON(text) \
+  { .name = "epsilon", .kind = ATTR_FLOAT, .fallback = text, .summary = "Added to the variance." }
+#define A_GROUPS \
+  { .name = "groups", .kind = ATTR_INT, .fallback = "2", .summary = "Groups of channels; divides them." }
+#define A_STRIDED                                                                                    \
+  {                                                                                                  \
+    .name = "strided_channel_grouping", .kind = ATTR_BOOL, .fallback = "true",                       \
+    .summary = "Channel c belongs to group c mod groups; otherwise groups are blocks of neighbours." \
+  }
 
 const OpDef ops_batchnorm[] = {
-  {.name = "nn.batch_norm",
-   .summary = "Normalises each channel, by mean and variance of the batch or by given ones; then gamma and beta. Returns y, "
-              "mean, variance.",
-   .shapes = "[…, c], [c], [c], [c], [c] → […, c], [c], [c]", .source = "Ioffe, Szegedy, Batch normalization, 2015",
-   .inputs = {"x", "gamma", "beta", "mean?", "variance?"},
-   .attrs = {A_AXIS, A_EPSILON("0.001"),
-             {.name = "training", .kind = ATTR_BOOL, .fallback = "false",
-              .summary = "Statistics of the batch, though mean and variance are given."}},
-   .outputs = 4, .visible_outputs = 3, .infer = infer_batch, .eval = eval_batch, .scratch = scratch_batch, .cost = cost_batch, .grad = grad_batch,
-   .sample = "F[5,3] F[3] F[3] | F[2,3,4,2] F[2] F[2] F[2] P[2] | F[2,3,4] F[3] F[3] {axis = 1}"},
-  {.name = "nn.batch_norm_grad", .summary = "The gradient of batch normalisation.",
-   .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
-   .attrs = {A_AXIS}, .traits = INTERNAL, .outputs = 3, .infer = infer_batch_grad, .eval = eval_batch_grad,
-   .scratch = scratch_batch, .cost = cost_batch, .grad = grad_batch_grad,
-   .sample = "F[5,3] F[5,3] F[3] P[3] F[3] | F[2,3,4] F[2,3,4] F[3] P[3] {axis = 1}"},
-  {.name = "nn.group_norm", .summary = "Normalises groups of channels of each sample over space; then gamma and beta.",
-   .shapes = "[n, …, c], [c], [c] → [n, …, c]", .source = "Wu, He, Group normalization, 2018",
-   .inputs = {"x", "gamma?", "beta?"}, .attrs = {A_GROUPS, A_CHANNELS, A_EPSILON("1.53e-5"), A_STRIDED},
-   .outputs = 3, .visible_outputs = 1, .infer = infer_group, .eval = eval_group, .scratch = scratch_group, .cost = cost_group, .grad = grad_group,
-   .sample = "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
-             "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
-  {.name = "nn.instance_norm", .summary = "Normalises each channel of each sample over space; then gamma and beta.",
-   .shapes = "[n, …, c], [c], [c] → [n, …, c]", .inputs = {"x", "gamma?", "beta?"},
-   .attrs = {A_CHANNELS, A_EPSILON("1.53e-5")}, .outputs = 3, .visible_outputs = 1, .infer = infer_group, .eval = eval_group,
-   .scratch = scratch_group, .cost = cost_group, .grad = grad_group, .sample = "F[2,5,3] F[3] F[3] | F[2,3,4] {channels_axis = 1}"},
-  {.name = "nn.group_norm_grad", .summary = "The gradient of group normalisation.",
-   .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
-   .attrs = {A_GROUPS, A_CHANNELS, A_STRIDED}, .traits = INTERNAL, .outputs = 3, .infer = infer_group_grad,
-   .eval = eval_group_grad, .scratch = scratch_group, .cost = cost_group, .grad = grad_group_grad,
-   .sample = "F[2,3,4] F[2,3,4] F[2,2] P[2,2] F[4] | F[2,4,3] F[2,4,3] F[2,2] P[2,2] {channels_axis = 1, "
-             "strided_channel_grouping = false}"},
-  {0}};
+    {.name = "nn.batch_norm",
+     .summary = "Normalises each channel, by mean and variance of the batch or by given ones; then gamma and "
+                "beta. Returns y, "
+                "mean, variance.",
+     .shapes = "[…, c], [c], [c], [c], [c] → […, c], [c], [c]",
+     .source = "Ioffe, Szegedy, Batch normalization, 2015",
+     .inputs = {"x", "gamma", "beta", "mean?", "variance?"},
+     .attrs = {A_AXIS,
+               A_EPSILON("0.001"),
+               {.name = "training",
+                .kind = ATTR_BOOL,
+                .fallback = "false",
+                .summary = "Statistics of the batch, though mean and variance are given."}},
+     .outputs = 4,
+     .visible_outputs = 3,
+     .infer = infer_batch,
+     .eval = eval_batch,
+     .scratch = scratch_batch,
+     .cost = cost_batch,
+     .grad = grad_batch,
+     .sample = "F[5,3] F[3] F[3] | F[2,3,4,2] F[2] F[2] F[2] P[2] | F[2,3,4] F[3] F[3] {axis = 1}"},
+    {.name = "nn.batch_norm_grad",
+     .summary = "The gradient of batch normalisation.",
+     .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta",
+     .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
+     .attrs = {A_AXIS},
+     .traits = INTERNAL,
+     .outputs = 3,
+     .infer = infer_batch_grad,
+     .eval = eval_batch_grad,
+     .scratch = scratch_batch,
+     .cost = cost_batch,
+     .grad = grad_batch_grad,
+     .sample = "F[5,3] F[5,3] F[3] P[3] F[3] | F[2,3,4] F[2,3,4] F[3] P[3] {axis = 1}"},
+    {.name = "nn.group_norm",
+     .summary = "Normalises groups of channels of each sample over space; then gamma and beta.",
+     .shapes = "[n, …, c], [c], [c] → [n, …, c]",
+     .source = "Wu, He, Group normalization, 2018",
+     .inputs = {"x", "gamma?", "beta?"},
+     .attrs = {A_GROUPS, A_CHANNELS, A_EPSILON("1.53e-5"), A_STRIDED},
+     .outputs = 3,
+     .visible_outputs = 1,
+     .infer = infer_group,
+     .eval = eval_group,
+     .scratch = scratch_group,
+     .cost = cost_group,
+     .grad = grad_group,
+     .sample = "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
+               "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
+    {.name = "nn.instance_norm",
+     .summary = "Normalises each channel of each sample over space; then gamma and beta.",
+     .shapes = "[n, …, c], [c], [c] → [n, …, c]",
+     .inputs = {"x", "gamma?", "beta?"},
+     .attrs = {A_CHANNELS, A_EPSILON("1.53e-5")},
+     .outputs = 3,
+     .visible_outputs = 1,
+     .infer = infer_group,
+     .eval = eval_group,
+     .scratch = scratch_group,
+     .cost = cost_group,
+     .grad = grad_group,
+     .sample = "F[2,5,3] F[3] F[3] | F[2,3,4] {channels_axis = 1}"},
+    {.name = "nn.group_norm_grad",
+     .summary = "The gradient of group normalisation.",
+     .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta",
+     .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
+     .attrs = {A_GROUPS, A_CHANNELS, A_STRIDED},
+     .traits = INTERNAL,
+     .outputs = 3,
+     .infer = infer_group_grad,
+     .eval = eval_group_grad,
+     .scratch = scratch_group,
+     .cost = cost_group,
+     .grad = grad_group_grad,
+     .sample = "F[2,3,4] F[2,3,4] F[2,2] P[2,2] F[4] | F[2,4,3] F[2,4,3] F[2,2] P[2,2] {channels_axis = 1, "
+               "strided_channel_grouping = false}"},
+    {0}};

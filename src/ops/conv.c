@@ -1,28 +1,37 @@
-/* Convolutions of channels-last images without im2col. Three forms cover everything: the correlation itself, its
- * adjoint in the image, its adjoint in the kernel; the public rows are these with a geometry of their own.
+/* Convolutions of channels-last images without im2col. Three forms cover everything: the correlation itself,
+ * its adjoint in the image, its adjoint in the kernel; the public rows are these with a geometry of their
+ * own.
  *
- * A correlation computes a lattice of destination positions (every `every`-th) from source positions that advance
- * by `step`, with the kernel's taps at equal distances. The forward pass is one lattice; the adjoint in the image is one
- * lattice for each residue of the position by the stride, each with the taps that reach it:
+ * A correlation computes a lattice of destination positions (every `every`-th) from source positions that
+ * advance by `step`, with the kernel's taps at equal distances. The forward pass is one lattice; the adjoint
+ * in the image is one lattice for each residue of the position by the stride, each with the taps that reach
+ * it:
  *
  *     stride 2, kernel 3:   dx[0] dx[1] dx[2] dx[3] …      dx[even] ← taps 0, 2    dx[odd] ← tap 1
  *
- * Neighbouring taps of a row of pixels are one run of memory, so a row of results is a product of strided runs with a
- * panel of the kernel (kernels.h, PanelMul). Where taps reach beyond the image, a block of rows is copied into scratch
- * with zeros around it. */
+ * Neighbouring taps of a row of pixels are one run of memory, so a row of results is a product of strided
+ * runs with a panel of the kernel (kernels.h, PanelMul). Where taps reach beyond the image, a block of rows
+ * is copied into scratch with zeros around it. */
 #include <string.h>
 
 #include "ops/nn.h"
 #include "target/cost.h"
 
-enum { BLOCK_BYTES = 256 * 1024, PARTIAL_BYTES = 8 << 20, MOST_CHUNKS = 16, MOST_PARTS = 8, ONE_CHUNK_FLOPS = 400000 };
+enum {
+  BLOCK_BYTES = 256 * 1024,
+  PARTIAL_BYTES = 8 << 20,
+  MOST_CHUNKS = 16,
+  MOST_PARTS = 8,
+  ONE_CHUNK_FLOPS = 400000,
+  LEAST_PIXELS = 28 /* of a row: two tiles */
+};
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- geometry ---- */
 
-/* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel [taps…, channels_in / groups,
- * channels_out], result [batch, out…, channels_out]. */
+/* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel [taps…,
+ * channels_in / groups, channels_out], result [batch, out…, channels_out]. */
 typedef struct Geometry {
   Window w;
   int64_t batch, channels_in, channels_out, groups;
@@ -43,14 +52,16 @@ static Type image_type(Dtype d, int64_t batch, int rank, const int64_t extent[SP
 
 static Status check_channels(Error *e, const Type *x, const Type *kernel, int64_t groups) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
-  int64_t have = x->shape[x->rank - 1], per_group = kernel->shape[kernel->rank - 2], out = kernel->shape[kernel->rank - 1];
+  int64_t have = x->shape[x->rank - 1], per_group = kernel->shape[kernel->rank - 2],
+          out = kernel->shape[kernel->rank - 1];
   if (groups < 1) return fail(e, ERR_VALUE, "groups must be at least 1, got %lld", (long long)groups);
   if (have != per_group * groups)
-    return fail(e, ERR_INVALID_ARGUMENT, "x %s has %lld channels, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "x %s has %lld channels, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
                 (long long)have, shape_text(kernel, b), (long long)groups, (long long)(per_group * groups));
   if (out % groups)
-    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the %lld output channels of kernel %s", (long long)groups,
-                (long long)out, shape_text(kernel, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the %lld output channels of kernel %s",
+                (long long)groups, (long long)out, shape_text(kernel, b));
   return OK;
 }
 
@@ -58,7 +69,8 @@ static Status check_extents(Error *e, const Type *kernel) {
   char text[TYPE_TEXT];
   for (int i = 0; i < kernel->rank; i++)
     if (kernel->shape[i] < 1 || kernel->shape[i] > INT32_MAX)
-      return fail(e, ERR_INVALID_ARGUMENT, "kernel %s must have extents from 1 to %d", shape_text(kernel, text), INT32_MAX);
+      return fail(e, ERR_INVALID_ARGUMENT, "kernel %s must have extents from 1 to %d",
+                  shape_text(kernel, text), INT32_MAX);
   return OK;
 }
 
@@ -112,7 +124,8 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
   int64_t extra[SPATIAL];
   Status s = nn_spatial(e, "output_padding", &n->attr[T_OUTPUT_PADDING], w->rank, 0, ones, extra);
   if (s == OK && !same && !nn_is(&n->attr[T_PADDING], "VALID"))
-    return fail(e, ERR_VALUE, "padding must be VALID or SAME, got %s", n->attr[T_PADDING].s ? n->attr[T_PADDING].s : "nothing");
+    return fail(e, ERR_VALUE, "padding must be VALID or SAME, got %s",
+                n->attr[T_PADDING].s ? n->attr[T_PADDING].s : "nothing");
   for (int i = SPATIAL - w->rank; s == OK && i < SPATIAL; i++) {
     if (w->out[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
       return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
@@ -125,8 +138,9 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
     if (extra[i] >= w->stride[i])
       return fail(e, ERR_VALUE, "output_padding %lld must be less than the stride %lld", (long long)extra[i],
                   (long long)w->stride[i]);
-    w->pad[i] = same ? reach / 2 : 0;
-    w->in[i] = most((w->out[i] - 1) * w->stride[i] + reach - 2 * w->pad[i] + extra[i], 0);
+    int64_t covered = (w->out[i] - 1) * w->stride[i] + reach;
+    w->in[i] = most(covered - (same ? reach / 2 * 2 : 0) + extra[i], 0);
+    w->pad[i] = same ? most(covered - w->in[i], 0) / 2 : 0; /* as SAME pads an image of that extent */
   }
   return s;
 }
@@ -141,8 +155,10 @@ static Status transpose_geometry(Error *e, const Node *n, int rank, Geometry *g)
   if (s == OK) s = check_extents(e, kernel);
   if (s != OK) return s;
   if (x->shape[rank + 1] != kernel->shape[rank + 1])
-    return fail(e, ERR_INVALID_ARGUMENT, "x %s has %lld channels, but the last extent of kernel %s, its input channels, is %lld",
-                shape_text(x, a), (long long)x->shape[rank + 1], shape_text(kernel, b), (long long)kernel->shape[rank + 1]);
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "x %s has %lld channels, but the last extent of kernel %s, its input channels, is %lld",
+                shape_text(x, a), (long long)x->shape[rank + 1], shape_text(kernel, b),
+                (long long)kernel->shape[rank + 1]);
   g->batch = x->shape[0];
   g->groups = 1;
   g->channels_out = kernel->shape[rank + 1];
@@ -192,7 +208,8 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   if (form != FORM_IMAGE) spatial_of(a, 1, rank, g->w.in);
   if (form == FORM_FORWARD) spatial_of(b, 0, rank, g->w.kernel), memcpy(g->w.out, shape, sizeof shape);
   if (form == FORM_IMAGE)
-    spatial_of(a, 1, rank, g->w.out), spatial_of(b, 0, rank, g->w.kernel), memcpy(g->w.in, shape, sizeof shape);
+    spatial_of(a, 1, rank, g->w.out), spatial_of(b, 0, rank, g->w.kernel),
+        memcpy(g->w.in, shape, sizeof shape);
   if (form == FORM_KERNEL) spatial_of(b, 1, rank, g->w.out), memcpy(g->w.kernel, shape, sizeof shape);
   g->channels_out = b->shape[rank + 1];
   g->channels_in = form == FORM_IMAGE ? b->shape[rank] * g->groups : a->shape[rank + 1];
@@ -229,7 +246,9 @@ static Form geometry_of(const Node *n, Geometry *g) {
   Error ignored = {0};
   const char *name = n->op->name;
   int rank = n->in[0]->type.rank - 2;
-  Form form = !strcmp(name, "nn.conv_grad_kernel") ? FORM_KERNEL : !strcmp(name, "nn.conv_grad_input") ? FORM_IMAGE : FORM_FORWARD;
+  Form form = !strcmp(name, "nn.conv_grad_kernel")  ? FORM_KERNEL
+              : !strcmp(name, "nn.conv_grad_input") ? FORM_IMAGE
+                                                    : FORM_FORWARD;
   if (n->op->traits & INTERNAL) {
     explicit_geometry(&ignored, n, form, g);
   } else if (strstr(name, "transpose")) {
@@ -243,8 +262,8 @@ static Form geometry_of(const Node *n, Geometry *g) {
 
 /* ---- correlations ---- */
 
-/* One spatial dimension: destination position start + every j reads source positions step j + offset + spread m, for each of
- * the taps m, which is kernel position first + next m. */
+/* One spatial dimension: destination position start + every j reads source positions step j + offset + spread
+ * m, for each of the taps m, which is kernel position first + next m. */
 typedef struct Line {
   int64_t source, dest, count, start, every, step, taps, offset, spread, first, next;
 } Line;
@@ -253,14 +272,15 @@ typedef struct Correlation {
   Line line[SPATIAL];
   int64_t batch, groups, source_channels, dest_channels, taps;
   int64_t multiplier; /* depthwise: results for each channel of the image; 0: not depthwise */
-  bool expand, fold;  /* depthwise with a multiplier > 1: repeat source channels; add up destination channels */
+  bool expand,
+      fold; /* depthwise with a multiplier > 1: repeat source channels; add up destination channels */
   int64_t kernel_extent[SPATIAL];
   int64_t kernel_tap, kernel_source, kernel_dest, kernel_group; /* strides of the kernel, elements */
-  bool copies;        /* a block of the source is copied and padded */
+  bool copies; /* a block of the source is copied and padded */
   int64_t segments, length;
-  int64_t block[SPATIAL];             /* destination positions of a chunk; block[0] is 1 */
-  int64_t rows, cols, planes;         /* of the copied block */
-  int64_t pixel, row, plane;          /* strides of what is read, elements */
+  int64_t block[SPATIAL];     /* destination positions of a chunk; block[0] is 1 */
+  int64_t rows, cols, planes; /* of the copied block */
+  int64_t pixel, row, plane;  /* strides of what is read, elements */
   int64_t blocks[SPATIAL], chunks;
   Dtype dtype;
   size_t size;
@@ -270,12 +290,23 @@ typedef struct Correlation {
   const Kernels *kernels;
 } Correlation;
 
-static int64_t line_last(const Line *l) { return l->step * (l->count - 1) + l->offset + (l->taps - 1) * l->spread; }
-static int64_t line_extent(const Line *l, int64_t count) { return l->step * (count - 1) + (l->taps - 1) * l->spread + 1; }
+static int64_t line_last(const Line *l) {
+  return l->step * (l->count - 1) + l->offset + (l->taps - 1) * l->spread;
+}
+static int64_t line_extent(const Line *l, int64_t count) {
+  return l->step * (count - 1) + (l->taps - 1) * l->spread + 1;
+}
 
 static Line forward_line(const Window *w, int i) {
-  return (Line){.source = w->in[i], .dest = w->out[i], .count = w->out[i], .every = 1, .step = w->stride[i],
-                .taps = w->kernel[i], .offset = -w->pad[i], .spread = w->dilation[i], .next = 1};
+  return (Line){.source = w->in[i],
+                .dest = w->out[i],
+                .count = w->out[i],
+                .every = 1,
+                .step = w->stride[i],
+                .taps = w->kernel[i],
+                .offset = -w->pad[i],
+                .spread = w->dilation[i],
+                .next = 1};
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -299,8 +330,8 @@ static void prune(Line *l) {
   else l->taps = least(l->taps, (l->source - 1 - l->offset) / l->spread + 1);
 }
 
-/* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad - k dilation) is a multiple
- * of the stride. */
+/* The destination positions start, start + stride, …: kernel position k reaches p when (p + pad - k dilation)
+ * is a multiple of the stride. */
 static Line image_line(const Window *w, int i, int64_t start) {
   int64_t s = w->stride[i], d = w->dilation[i], k = 0;
   int64_t residue = ((start + w->pad[i]) % s + s) % s;
@@ -326,15 +357,19 @@ static void choose_blocks(Correlation *c) {
   c->block[2] = l[2].count;
   if (line_extent(&l[2], l[2].count) > 4 * pixels / height) {
     int64_t fit = (4 * pixels / height - line_extent(&l[2], 1)) / l[2].step + 1;
-    c->block[2] = least(most(fit, 28), l[2].count);
+    c->block[2] = least(most(fit, LEAST_PIXELS), l[2].count);
   }
   int64_t fit = (pixels / line_extent(&l[2], c->block[2]) - height) / l[1].step + 1;
   c->block[1] = least(most(fit, 1), l[1].count);
   double flops = 2.0 * (double)c->batch * (double)(l[0].count * l[1].count * l[2].count) * (double)c->taps *
                  (double)(c->source_channels / c->groups) * (double)c->dest_channels;
-  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
+  int64_t want =
+      flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   int64_t others = most(c->batch * l[0].count, 1);
   if (others < want) c->block[1] = least(c->block[1], most(ceil_div(l[1].count, ceil_div(want, others)), 1));
+  others *= ceil_div(l[1].count, c->block[1]);
+  if (others < want)
+    c->block[2] = least(c->block[2], most(ceil_div(l[2].count, ceil_div(want, others)), LEAST_PIXELS));
   for (int i = 0; i < SPATIAL; i++) {
     c->blocks[i] = ceil_div(l[i].count, c->block[i]);
     c->block[i] = ceil_div(l[i].count, c->blocks[i]); /* of nearly equal heights */
@@ -410,7 +445,9 @@ static Correlation image_correlation(const Node *n, const Geometry *g, int64_t l
 /* ---- scratch: weights, offsets, then each slot's block and row of results to fold ---- */
 
 static int64_t panels_of(const Correlation *c) { return ceil_div(c->dest_channels / c->groups, PANEL_COLS); }
-static int64_t panel_elements(const Correlation *c) { return c->taps * (c->source_channels / c->groups) * PANEL_COLS; }
+static int64_t panel_elements(const Correlation *c) {
+  return c->taps * (c->source_channels / c->groups) * PANEL_COLS;
+}
 static size_t weight_bytes(const Correlation *c) {
   int64_t depthwise = c->taps * c->groups * c->multiplier;
   return (size_t)(c->multiplier ? depthwise : c->groups * panels_of(c) * panel_elements(c)) * c->size;
@@ -434,7 +471,8 @@ static char *take_correlation(Room *r, Correlation *c) {
 static int64_t tap_of(const Correlation *c, int64_t m) {
   const Line *l = c->line;
   int64_t m2 = m % l[2].taps, m1 = m / l[2].taps % l[1].taps, m0 = m / l[2].taps / l[1].taps;
-  int64_t k0 = l[0].first + m0 * l[0].next, k1 = l[1].first + m1 * l[1].next, k2 = l[2].first + m2 * l[2].next;
+  int64_t k0 = l[0].first + m0 * l[0].next, k1 = l[1].first + m1 * l[1].next,
+          k2 = l[2].first + m2 * l[2].next;
   return (k0 * c->kernel_extent[1] + k1) * c->kernel_extent[2] + k2;
 }
 
@@ -444,11 +482,12 @@ static void pack_panel(void *context, int64_t index, void *scratch) {
   int64_t panels = panels_of(c), group = index / panels, col = index % panels * PANEL_COLS;
   int64_t in = c->source_channels / c->groups, cols = least(c->dest_channels / c->groups - col, PANEL_COLS);
   char *to = c->weights + (size_t)(index * panel_elements(c)) * c->size;
-  /* A group's channels lie beside each other along the kernel's last extent, which is the source's in the adjoint. */
+  /* A group's channels lie beside each other along the kernel's last extent, which is the source's in the
+   * adjoint. */
   for (int64_t m = 0; m < c->taps; m++) {
     int64_t from = tap_of(c, m) * c->kernel_tap + group * c->kernel_group + col * c->kernel_dest;
-    c->kernels->panel_pack[c->dtype](c->kernel + (size_t)from * c->size, c->kernel_source, c->kernel_dest, in, cols,
-                                     to + (size_t)(m * in * PANEL_COLS) * c->size);
+    c->kernels->panel_pack[c->dtype](c->kernel + (size_t)from * c->size, c->kernel_source, c->kernel_dest, in,
+                                     cols, to + (size_t)(m * in * PANEL_COLS) * c->size);
   }
 }
 
@@ -468,7 +507,8 @@ static void pack_weights(const Call *call, const Correlation *c) {
   }
   size_t bytes = (size_t)(c->groups * c->multiplier) * c->size;
   for (int64_t m = 0; m < c->taps; m++)
-    memcpy(c->weights + (size_t)m * bytes, c->kernel + (size_t)(tap_of(c, m) * c->kernel_tap) * c->size, bytes);
+    memcpy(c->weights + (size_t)m * bytes, c->kernel + (size_t)(tap_of(c, m) * c->kernel_tap) * c->size,
+           bytes);
 }
 
 /* Where a chunk begins. */
@@ -487,7 +527,8 @@ static Place place_of(const Correlation *c, int64_t chunk) {
   return p;
 }
 
-/* Pixels [first, first + count) of a row of the source, zeros beyond its ends; each channel `repeat` times. */
+/* Pixels [first, first + count) of a row of the source, zeros beyond its ends; each channel `repeat` times.
+ */
 static void copy_pixels(const Correlation *c, const char *row, int64_t first, int64_t count, char *to) {
   size_t pixel = (size_t)c->pixel * c->size;
   int64_t lead = least(most(-first, 0), count), end = most(least(c->line[2].source - first, count), lead);
@@ -506,7 +547,8 @@ static void copy_pixels(const Correlation *c, const char *row, int64_t first, in
 static void copy_block(const Correlation *c, const Place *p, char *block) {
   const Line *l = c->line;
   int64_t rows = line_extent(&l[1], p->count[1]), cols = line_extent(&l[2], p->count[2]);
-  size_t source_row = (size_t)(l[2].source * c->source_channels) * c->size, row_bytes = (size_t)c->row * c->size;
+  size_t source_row = (size_t)(l[2].source * c->source_channels) * c->size,
+         row_bytes = (size_t)c->row * c->size;
   for (int64_t plane = 0; plane < c->planes; plane++)
     for (int64_t row = 0; row < rows; row++) {
       int64_t z = l[0].step * p->at[0] + l[0].offset + plane, y = l[1].step * p->at[1] + l[1].offset + row;
@@ -526,18 +568,24 @@ static const char *chunk_source(const Correlation *c, const Place *p, char *bloc
     copy_block(c, p, block);
     return block;
   }
-  int64_t z = l[0].step * p->at[0] + l[0].offset, y = l[1].step * p->at[1] + l[1].offset, x = l[2].step * p->at[2] + l[2].offset;
-  return c->source + (size_t)((((p->image * l[0].source + z) * l[1].source + y) * l[2].source + x) * c->source_channels) * c->size;
+  int64_t z = l[0].step * p->at[0] + l[0].offset, y = l[1].step * p->at[1] + l[1].offset,
+          x = l[2].step * p->at[2] + l[2].offset;
+  return c->source +
+         (size_t)((((p->image * l[0].source + z) * l[1].source + y) * l[2].source + x) * c->source_channels) *
+             c->size;
 }
 
 static char *dest_row(const Correlation *c, const Place *p, int64_t row) {
   const Line *l = c->line;
   int64_t z = l[0].start + l[0].every * p->at[0], y = l[1].start + l[1].every * (p->at[1] + row);
   int64_t x = l[2].start + l[2].every * p->at[2];
-  return c->dest + (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) * c->dest_channels) * c->size;
+  return c->dest +
+         (size_t)((((p->image * l[0].dest + z) * l[1].dest + y) * l[2].dest + x) * c->dest_channels) *
+             c->size;
 }
 
-/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above or below it add nothing. */
+/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above or below it
+ * add nothing. */
 static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64_t *first, int64_t *end) {
   const Line *l = &c->line[1];
   *first = 0;
@@ -552,8 +600,10 @@ static void runs_inside(const Correlation *c, const Place *p, int64_t row, int64
 
 static void correlate_dense(const Correlation *c, const Place *p, const char *source) {
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups;
-  PanelMul m = {.x_row = c->line[2].step * c->pixel, .length = c->length,
-                .y_row = c->line[2].every * c->dest_channels, .rows = p->count[2]};
+  PanelMul m = {.x_row = c->line[2].step * c->pixel,
+                .length = c->length,
+                .y_row = c->line[2].every * c->dest_channels,
+                .rows = p->count[2]};
   for (int64_t i = 0; i < c->groups * panels; i++) {
     int64_t group = i / panels, col = i % panels * PANEL_COLS;
     const char *panel = c->weights + (size_t)(i * panel_elements(c)) * c->size;
@@ -564,7 +614,8 @@ static void correlate_dense(const Correlation *c, const Place *p, const char *so
       m.offset = c->offset + first;
       m.segments = end - first;
       m.w = panel + (size_t)(first * c->length * PANEL_COLS) * c->size;
-      m.x = source + (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) * c->size;
+      m.x = source +
+            (size_t)(row * c->line[1].step * c->row + group * (c->source_channels / c->groups)) * c->size;
       m.y = dest_row(c, p, row) + (size_t)(group * out + col) * c->size;
       c->kernels->panel_mul[c->dtype](&m);
     }
@@ -583,8 +634,13 @@ static void fold_row(const Correlation *c, const char *products, char *dest, int
 }
 
 static void correlate_depthwise(const Correlation *c, const Place *p, const char *source, char *products) {
-  Depthwise d = {.w = c->weights, .x_row = c->line[2].step * c->pixel, .offset = c->offset, .taps = c->taps,
-                 .y_row = c->line[2].every * c->dest_channels, .rows = p->count[2], .channels = c->groups * c->multiplier};
+  Depthwise d = {.w = c->weights,
+                 .x_row = c->line[2].step * c->pixel,
+                 .offset = c->offset,
+                 .taps = c->taps,
+                 .y_row = c->line[2].every * c->dest_channels,
+                 .rows = p->count[2],
+                 .channels = c->groups * c->multiplier};
   if (c->fold) d.y_row = d.channels;
   for (int64_t row = 0; row < p->count[1]; row++) {
     d.x = source + (size_t)(row * c->line[1].step * c->row) * c->size;
@@ -598,10 +654,8 @@ static void correlate_chunk(void *context, int64_t chunk, void *scratch) {
   const Correlation *c = context;
   Place p = place_of(c, chunk);
   const char *source = chunk_source(c, &p, scratch);
-  if (c->multiplier)
-    correlate_depthwise(c, &p, source, (char *)scratch + block_bytes(c));
-  else
-    correlate_dense(c, &p, source);
+  if (c->multiplier) correlate_depthwise(c, &p, source, (char *)scratch + block_bytes(c));
+  else correlate_dense(c, &p, source);
 }
 
 static void correlate(const Call *call, Correlation *c) {
@@ -619,25 +673,29 @@ static void correlate(const Call *call, Correlation *c) {
 
 /* ---- the adjoint in the kernel ---- */
 
-/* Items (blocks of rows of an image) are dealt to parts in order; a part sums its own kernel gradient, the parts are added
- * in order. Where the kernel is too large for many parts, its runs and panels are split too. */
+/* Items (blocks of rows of an image) are dealt to parts in order; a part sums its own kernel gradient, the
+ * parts are added in order. Where the kernel is too large for many parts, its runs and panels are split too.
+ */
 typedef struct KernelGrad {
   Correlation c; /* the forward one: its source is x, its destination's place holds dy */
   const char *dy;
-  char *parts;   /* [part_count][kernel], or the result when there is one part */
+  char *parts; /* [part_count][kernel], or the result when there is one part */
   char *result;
   int64_t part_count, splits, elements, pieces; /* pieces: (run, group, panel) triples to be split */
-  bool clears;   /* some of the kernel is reached by no piece, or each piece only adds */
+  bool clears; /* some of the kernel is reached by no piece, or each piece only adds */
 } KernelGrad;
 
 static KernelGrad kernel_grad(const Node *n, const Geometry *g) {
   KernelGrad k = {.c = forward_correlation(n, g, FORM_KERNEL)};
   Correlation *c = &k.c;
-  k.elements = g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups * g->channels_out;
+  k.elements =
+      g->w.kernel[0] * g->w.kernel[1] * g->w.kernel[2] * g->channels_in / g->groups * g->channels_out;
   if (c->chunks == 0) return k;
   int64_t room = most(PARTIAL_BYTES / most(k.elements * (int64_t)c->size, 1), 1);
-  double flops = 2.0 * (double)k.elements * (double)c->batch * (double)(c->line[0].count * c->line[1].count * c->line[2].count);
-  int64_t want = flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
+  double flops = 2.0 * (double)k.elements * (double)c->batch *
+                 (double)(c->line[0].count * c->line[1].count * c->line[2].count);
+  int64_t want =
+      flops > (double)MOST_CHUNKS * ONE_CHUNK_FLOPS ? MOST_CHUNKS : (int64_t)(flops / ONE_CHUNK_FLOPS) + 1;
   k.part_count = least(least(least(want, MOST_PARTS), room), c->chunks);
   k.pieces = c->multiplier ? 1 : c->segments * c->groups * panels_of(c);
   k.splits = least(ceil_div(least(want, MOST_PARTS), k.part_count), k.pieces);
@@ -656,11 +714,18 @@ static void add_piece(const KernelGrad *k, const Place *p, const char *source, c
                       bool accumulate) {
   const Correlation *c = &k->c;
   int64_t panels = panels_of(c), out = c->dest_channels / c->groups, in = c->source_channels / c->groups;
-  int64_t segment = piece / (c->groups * panels), group = piece / panels % c->groups, col = piece % panels * PANEL_COLS;
-  PanelOuter o = {.x_line = c->line[1].step * c->row, .x_row = c->line[2].step * c->pixel,
-                  .d_line = c->line[2].dest * c->dest_channels, .d_row = c->dest_channels,
-                  .lines = p->count[1], .rows = p->count[2], .y_row = c->dest_channels, .length = c->length,
-                  .cols = least(out - col, PANEL_COLS), .accumulate = accumulate};
+  int64_t segment = piece / (c->groups * panels), group = piece / panels % c->groups,
+          col = piece % panels * PANEL_COLS;
+  PanelOuter o = {.x_line = c->line[1].step * c->row,
+                  .x_row = c->line[2].step * c->pixel,
+                  .d_line = c->line[2].dest * c->dest_channels,
+                  .d_row = c->dest_channels,
+                  .lines = p->count[1],
+                  .rows = p->count[2],
+                  .y_row = c->dest_channels,
+                  .length = c->length,
+                  .cols = least(out - col, PANEL_COLS),
+                  .accumulate = accumulate};
   o.x = source + (size_t)(c->offset[segment] + group * in) * c->size;
   o.d = dest_row(c, p, 0) + (size_t)(group * out + col) * c->size;
   int64_t tap = tap_of(c, segment * (c->taps / c->segments));
@@ -671,13 +736,17 @@ static void add_piece(const KernelGrad *k, const Place *p, const char *source, c
 static void add_depthwise(const KernelGrad *k, const Place *p, const char *source, char *part) {
   const Correlation *c = &k->c;
   int64_t run = c->line[2].taps;
-  Depthwise d = {.x_row = c->line[2].step * c->pixel, .taps = run, .y_row = c->dest_channels, .rows = p->count[2],
+  Depthwise d = {.x_row = c->line[2].step * c->pixel,
+                 .taps = run,
+                 .y_row = c->dest_channels,
+                 .rows = p->count[2],
                  .channels = c->dest_channels};
   for (int64_t row = 0; row < p->count[1]; row++) {
     d.x = source + (size_t)(row * c->line[1].step * c->row) * c->size;
     for (int64_t m = 0; m < c->taps; m += run) {
       d.offset = c->offset + m;
-      c->kernels->depthwise_outer[c->dtype](&d, dest_row(c, p, row), part + (size_t)(tap_of(c, m) * c->kernel_tap) * c->size);
+      c->kernels->depthwise_outer[c->dtype](&d, dest_row(c, p, row),
+                                            part + (size_t)(tap_of(c, m) * c->kernel_tap) * c->size);
     }
   }
 }
@@ -732,7 +801,9 @@ static Status run_kernel_grad(const Call *call, const Geometry *g) {
 /* ---- eval and scratch of all rows ---- */
 
 enum { CLEAR_GRAIN = 1 << 18 };
-static void clear(void *context, int64_t begin, int64_t end) { memset((char *)context + begin, 0, (size_t)(end - begin)); }
+static void clear(void *context, int64_t begin, int64_t end) {
+  memset((char *)context + begin, 0, (size_t)(end - begin));
+}
 
 static Status inner(const Call *call) {
   Geometry g;
@@ -740,7 +811,8 @@ static Status inner(const Call *call) {
   if (form == FORM_KERNEL) return run_kernel_grad(call, &g);
   if (form == FORM_FORWARD) {
     Correlation c = forward_correlation(call->node, &g, form);
-    if (c.chunks == 0) parallel_for(call, (int64_t)type_bytes(call->out_type[0]), CLEAR_GRAIN, clear, call->out[0]);
+    if (c.chunks == 0)
+      parallel_for(call, (int64_t)type_bytes(call->out_type[0]), CLEAR_GRAIN, clear, call->out[0]);
     correlate(call, &c);
     return OK;
   }
@@ -784,8 +856,11 @@ static size_t scratch(const Node *n) {
 static void cost(const Target *t, const Node *n, Cost *c) {
   Geometry g;
   Form form = geometry_of(n, &g);
-  ConvShape s = {.batch = g.batch, .groups = g.groups, .in_channels = g.channels_in / g.groups,
-                 .out_channels = g.channels_out / g.groups, .rank = g.w.rank};
+  ConvShape s = {.batch = g.batch,
+                 .groups = g.groups,
+                 .in_channels = g.channels_in / g.groups,
+                 .out_channels = g.channels_out / g.groups,
+                 .rank = g.w.rank};
   for (int i = 0; i < g.w.rank; i++) {
     int from = SPATIAL - g.w.rank + i;
     s.in[i] = g.w.in[from], s.out[i] = g.w.out[from], s.kernel[i] = g.w.kernel[from];
@@ -797,11 +872,13 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 /* ---- gradients: the three forms are each other's ---- */
 
-static Value *form(Graph *g, const char *name, Value *a, Value *b, const Geometry *geometry, const int64_t *shape) {
+static Value *form(Graph *g, const char *name, Value *a, Value *b, const Geometry *geometry,
+                   const int64_t *shape) {
   const Window *w = &geometry->w;
   int skip = SPATIAL - w->rank, rank = w->rank;
-  Attr attrs[MAX_ATTRS] = {attr_ints(w->stride + skip, rank), attr_ints(w->pad + skip, rank), attr_ints(w->dilation + skip, rank),
-                           attr_int(geometry->groups), attr_ints(shape + skip, rank)};
+  Attr attrs[MAX_ATTRS] = {attr_ints(w->stride + skip, rank), attr_ints(w->pad + skip, rank),
+                           attr_ints(w->dilation + skip, rank), attr_int(geometry->groups),
+                           attr_ints(shape + skip, rank)};
   return op_with(g, name, (Value *[]){a, b}, 2, attrs);
 }
 static Value *forward(Graph *g, Value *x, Value *kernel, const Geometry *geometry) {
@@ -844,62 +921,148 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
   dx[1] = forward(g, n->in[0], u[0], &geometry);
 }
 
-#define A_STRIDES {.name = "strides", .kind = ATTR_INTS, .fallback = "1", .summary = "Steps between windows, one or one for each spatial axis."}
-#define A_PADDING(words) {.name = "padding", .kind = ATTR_STRING, .fallback = "'VALID'", .choices = words, \
-                          .summary = "VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up."}
-#define A_DILATIONS {.name = "dilations", .kind = ATTR_INTS, .fallback = "1", .summary = "Steps between the taps of a window."}
-#define A_GROUPS {.name = "groups", .kind = ATTR_INT, .fallback = "1", .summary = "Parts of the channels that are convolved apart."}
-#define A_OUTPUT {.name = "output_padding", .kind = ATTR_INTS, .fallback = "nil", .summary = "Extra extent at the end, less than the stride."}
-#define EXPLICIT {{.name = "strides", .kind = ATTR_INTS}, {.name = "pads", .kind = ATTR_INTS}, {.name = "dilations", .kind = ATTR_INTS}, \
-                  {.name = "groups", .kind = ATTR_INT, .fallback = "1"}, {.name = "shape", .kind = ATTR_INTS}}
+#define A_STRIDES                                                         \
+  {                                                                       \
+    .name = "strides", .kind = ATTR_INTS, .fallback = "1",                \
+    .summary = "Steps between windows, one or one for each spatial axis." \
+  }
+#define A_PADDING(words)                                                                               \
+  {                                                                                                    \
+    .name = "padding", .kind = ATTR_STRING, .fallback = "'VALID'", .choices = words,                   \
+    .summary =                                                                                         \
+        "VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, " \
+        "rounding up."                                                                                 \
+  }
+#define A_DILATIONS                                          \
+  {                                                          \
+    .name = "dilations", .kind = ATTR_INTS, .fallback = "1", \
+    .summary = "Steps between the taps of a window."         \
+  }
+#define A_GROUPS                                                 \
+  {                                                              \
+    .name = "groups", .kind = ATTR_INT, .fallback = "1",         \
+    .summary = "Parts of the channels that are convolved apart." \
+  }
+#define A_OUTPUT                                                    \
+  {                                                                 \
+    .name = "output_padding", .kind = ATTR_INTS, .fallback = "nil", \
+    .summary = "Extra extent at the end, less than the stride."     \
+  }
+#define EXPLICIT                                                                                           \
+  {                                                                                                        \
+    {.name = "strides", .kind = ATTR_INTS}, {.name = "pads", .kind = ATTR_INTS},                           \
+        {.name = "dilations", .kind = ATTR_INTS}, {.name = "groups", .kind = ATTR_INT, .fallback = "1"}, { \
+      .name = "shape", .kind = ATTR_INTS                                                                   \
+    }                                                                                                      \
+  }
 
 const OpDef ops_conv[] = {
-  {.name = "nn.conv1d", .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
-   .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS}, .infer = infer_1, .eval = eval, .scratch = scratch, .cost = cost,
-   .grad = grad_forward,
-   .sample = "F[2,7,2] F[3,2,3] | F[1,8,3] F[3,3,2] {strides = 2, padding = 'SAME'} | "
-             "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, groups = 2}"},
-  {.name = "nn.conv2d", .summary = "Convolution of channels-last images.",
-   .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
-   .grad = grad_forward,
-   .sample = "F[2,5,7,3] F[3,2,3,4] {padding = 'SAME'} | F[2,6,5,2] F[2,3,2,3] {strides = {2, 1}} | "
-             "F[1,5,5,4] F[3,3,2,6] {padding = 'SAME', groups = 2} | F[1,7,7,2] F[3,3,2,2] {dilations = 2, padding = 'SAME'} | "
-             "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
-  {.name = "nn.conv3d", .summary = "Convolution of channels-last volumes.",
-   .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS}, .infer = infer_3, .eval = eval, .scratch = scratch, .cost = cost,
-   .grad = grad_forward,
-   .sample = "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
-  {.name = "nn.depthwise_conv2d", .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
-   .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]", .inputs = {"x", "kernel"},
-   .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS}, .infer = infer_2, .eval = eval, .scratch = scratch, .cost = cost,
-   .grad = grad_forward,
-   .sample = "F[1,5,5,2] F[3,3,2,1] | F[2,4,5,3] F[3,2,3,2] {padding = 'SAME'} | F[1,6,6,1] F[3,3,1,4] {strides = 2} | "
-             "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
-#define TRANSPOSED(rank, shape_words, sample_words)                                                                       \
-  {.name = "nn.conv" #rank "d_transpose",                                                                                 \
-   .summary = "The adjoint of a convolution: spreads each element over a window.",                                        \
-   .shapes = shape_words, .inputs = {"x", "kernel"}, .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_OUTPUT, A_DILATIONS}, \
-   .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image, .sample = sample_words}
-  TRANSPOSED(1, "[n, t, c], [k, d, c] → [n, t', d]", "F[2,4,2] F[3,3,2] {strides = 2, padding = 'SAME'}"),
-  TRANSPOSED(2, "[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]",
-             "F[1,3,3,2] F[3,3,1,2] | F[2,3,4,2] F[3,3,3,2] {strides = 2, padding = 'SAME'} | F[1,3,3,1] F[2,2,2,1] {strides = 3} | "
-             "F[1,3,3,2] F[3,3,2,2] {strides = 2, padding = 'SAME', output_padding = 1}"),
-  TRANSPOSED(3, "[n, z, h, w, c], [kz, kh, kw, d, c] → [n, z', h', w', d]", "F[1,2,3,2,2] F[2,3,2,2,2] {strides = 2}"),
+    {.name = "nn.conv1d",
+     .summary = "Convolution of sequences. CAUSAL padding stands in front only.",
+     .shapes = "[n, t, c], [k, c / groups, d] → [n, t', d]",
+     .inputs = {"x", "kernel"},
+     .attrs = {A_STRIDES, A_PADDING("VALID SAME CAUSAL"), A_DILATIONS, A_GROUPS},
+     .infer = infer_1,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_forward,
+     .sample = "F[2,7,2] F[3,2,3] | F[1,8,3] F[3,3,2] {strides = 2, padding = 'SAME'} | "
+               "F[1,7,2] F[4,2,1] {strides = 3, padding = 'CAUSAL'} | F[1,9,4] F[2,2,4] {dilations = 3, "
+               "groups = 2}"},
+    {.name = "nn.conv2d",
+     .summary = "Convolution of channels-last images.",
+     .shapes = "[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]",
+     .inputs = {"x", "kernel"},
+     .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS},
+     .infer = infer_2,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_forward,
+     .sample = "F[2,5,7,3] F[3,2,3,4] {padding = 'SAME'} | F[2,6,5,2] F[2,3,2,3] {strides = {2, 1}} | "
+               "F[1,5,5,4] F[3,3,2,6] {padding = 'SAME', groups = 2} | F[1,7,7,2] F[3,3,2,2] {dilations = 2, "
+               "padding = 'SAME'} | "
+               "F[1,8,8,2] F[3,3,2,2] {strides = 3, dilations = 2, padding = 'SAME'}"},
+    {.name = "nn.conv3d",
+     .summary = "Convolution of channels-last volumes.",
+     .shapes = "[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]",
+     .inputs = {"x", "kernel"},
+     .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS, A_GROUPS},
+     .infer = infer_3,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_forward,
+     .sample =
+         "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
+    {.name = "nn.depthwise_conv2d",
+     .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
+     .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]",
+     .inputs = {"x", "kernel"},
+     .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_DILATIONS},
+     .infer = infer_2,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_forward,
+     .sample = "F[1,5,5,2] F[3,3,2,1] | F[2,4,5,3] F[3,2,3,2] {padding = 'SAME'} | F[1,6,6,1] F[3,3,1,4] "
+               "{strides = 2} | "
+               "F[1,7,7,2] F[2,3,2,2] {padding = 'SAME', dilations = 2}"},
+#define TRANSPOSED(rank, shape_words, sample_words)                                                        \
+  {                                                                                                        \
+    .name = "nn.conv" #rank "d_transpose",                                                                 \
+    .summary = "The adjoint of a convolution: spreads each element over a window.", .shapes = shape_words, \
+    .inputs = {"x", "kernel"}, .attrs = {A_STRIDES, A_PADDING("VALID SAME"), A_OUTPUT, A_DILATIONS},       \
+    .infer = infer_transpose_##rank, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image,   \
+    .sample = sample_words                                                                                 \
+  }
+    TRANSPOSED(1, "[n, t, c], [k, d, c] → [n, t', d]", "F[2,4,2] F[3,3,2] {strides = 2, padding = 'SAME'}"),
+    TRANSPOSED(2, "[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]",
+               "F[1,3,3,2] F[3,3,1,2] | F[2,3,4,2] F[3,3,3,2] {strides = 2, padding = 'SAME'} | F[1,3,3,1] "
+               "F[2,2,2,1] {strides = 3} | "
+               "F[1,3,3,2] F[3,3,2,2] {strides = 2, padding = 'SAME', output_padding = 1}"),
+    TRANSPOSED(3, "[n, z, h, w, c], [kz, kh, kw, d, c] → [n, z', h', w', d]",
+               "F[1,2,3,2,2] F[2,3,2,2,2] {strides = 2}"),
 #undef TRANSPOSED
-  {.name = "nn.conv_general", .summary = "Convolution with explicit padding and result extents.",
-   .shapes = "image, kernel → result", .inputs = {"x", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_explicit_forward, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_forward,
-   .sample = "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 4}}"},
-  {.name = "nn.conv_grad_input", .summary = "Convolution's adjoint in the image; shape is the image's.",
-   .shapes = "result, kernel → image", .inputs = {"dy", "kernel"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_input, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_image,
-   .sample = "F[2,3,4,3] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {5, 4}} | "
-             "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
-  {.name = "nn.conv_grad_kernel", .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
-   .shapes = "image, result → kernel", .inputs = {"x", "dy"}, .attrs = EXPLICIT, .traits = INTERNAL,
-   .infer = infer_grad_kernel, .eval = eval, .scratch = scratch, .cost = cost, .grad = grad_of_kernel,
-   .sample = "F[2,5,4,2] F[2,3,4,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, shape = {3, 2}}"},
-  {0}};
+    {.name = "nn.conv_general",
+     .summary = "Convolution with explicit padding and result extents.",
+     .shapes = "image, kernel → result",
+     .inputs = {"x", "kernel"},
+     .attrs = EXPLICIT,
+     .traits = INTERNAL,
+     .infer = infer_explicit_forward,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_forward,
+     .sample = "F[2,5,4,2] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, "
+               "shape = {3, 4}}"},
+    {.name = "nn.conv_grad_input",
+     .summary = "Convolution's adjoint in the image; shape is the image's.",
+     .shapes = "result, kernel → image",
+     .inputs = {"dy", "kernel"},
+     .attrs = EXPLICIT,
+     .traits = INTERNAL,
+     .infer = infer_grad_input,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_image,
+     .sample = "F[2,3,4,3] F[3,2,2,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, "
+               "shape = {5, 4}} | "
+               "F[1,3,3,4] F[1,1,1,4] {strides = 2, pads = 0, dilations = 1, groups = 2, shape = {6, 5}}"},
+    {.name = "nn.conv_grad_kernel",
+     .summary = "Convolution's adjoint in the kernel; shape is the kernel's.",
+     .shapes = "image, result → kernel",
+     .inputs = {"x", "dy"},
+     .attrs = EXPLICIT,
+     .traits = INTERNAL,
+     .infer = infer_grad_kernel,
+     .eval = eval,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_of_kernel,
+     .sample = "F[2,5,4,2] F[2,3,4,3] {strides = {2, 1}, pads = {1, 0}, dilations = {1, 1}, groups = 1, "
+               "shape = {3, 2}}"},
+    {0}};

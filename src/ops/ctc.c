@@ -1,5 +1,6 @@
-/* Connectionist temporal classification: the loss by forward and backward sums over alignments, with the slope that its
- * gradient needs, and prefix beam search. All sums of probabilities are logarithms in double precision. */
+/* Connectionist temporal classification: the loss by forward and backward sums over alignments, with the
+ * slope that its gradient needs, and prefix beam search. All sums of probabilities are logarithms in double
+ * precision. */
 #include <math.h>
 #include <string.h>
 
@@ -28,14 +29,17 @@ static void log_row(const Type *x, const void *data, int64_t t, int64_t sample, 
 static Status blank_of(Error *e, int64_t blank, int64_t classes, int64_t *out) {
   *out = blank < 0 ? blank + classes : blank;
   if (*out >= 0 && *out < classes) return OK;
-  return fail(e, ERR_VALUE, "blank_index %lld is no class; there are %lld", (long long)blank, (long long)classes);
+  return fail(e, ERR_VALUE, "blank_index %lld is no class; there are %lld", (long long)blank,
+              (long long)classes);
 }
 
 static Status want_lengths(Error *e, const char *what, const Type *t, int64_t batch) {
   char text[TYPE_TEXT];
-  if (!dtype_is_integer(t->dtype)) return fail(e, ERR_TYPE, "%s must be integers, got %s", what, dtype_name(t->dtype));
+  if (!dtype_is_integer(t->dtype))
+    return fail(e, ERR_TYPE, "%s must be integers, got %s", what, dtype_name(t->dtype));
   if (t->rank == 1 && t->shape[0] == batch) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s must be [%lld], one for each sample, got %s", what, (long long)batch, shape_text(t, text));
+  return fail(e, ERR_INVALID_ARGUMENT, "%s must be [%lld], one for each sample, got %s", what,
+              (long long)batch, shape_text(t, text));
 }
 
 static Status check_lengths(const Call *c, const char *what, int input, int64_t limit) {
@@ -43,8 +47,8 @@ static Status check_lengths(const Call *c, const char *what, int input, int64_t 
   for (int64_t i = 0; i < type_count(t); i++) {
     int64_t length = dtype_get_integer(t->dtype, c->in[input], i);
     if (length < 0 || length > limit)
-      return fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld", c->node->op->name, what,
-                     (long long)i, (long long)length, (long long)limit);
+      return fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: %s[%lld] is %lld, outside 0 … %lld",
+                     c->node->op->name, what, (long long)i, (long long)length, (long long)limit);
   }
   return OK;
 }
@@ -64,9 +68,11 @@ static Status infer_loss(Error *e, Node *n) {
   if (s == OK) s = nn_want_rank(e, takes_logits(n) ? "logits" : "log_probs", x, 3);
   if (s == OK) s = nn_want_rank(e, "labels", labels, 2);
   if (s != OK) return s;
-  if (!dtype_is_integer(labels->dtype)) return fail(e, ERR_TYPE, "labels must be integers, got %s", dtype_name(labels->dtype));
+  if (!dtype_is_integer(labels->dtype))
+    return fail(e, ERR_TYPE, "labels must be integers, got %s", dtype_name(labels->dtype));
   if (labels->shape[0] != x->shape[1])
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and scores %s must be [batch, length] and [time, batch, classes]",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "labels %s and scores %s must be [batch, length] and [time, batch, classes]",
                 shape_text(labels, a), shape_text(x, b));
   s = want_lengths(e, "label_length", &n->in[LABEL_LENGTH]->type, x->shape[1]);
   if (s == OK) s = want_lengths(e, "logit_length", &n->in[SCORE_LENGTH]->type, x->shape[1]);
@@ -101,8 +107,8 @@ static LossSlot loss_slot(Room *r, const Loss *l) {
   return s;
 }
 
-/* States are blank, label, blank, label … blank. A label may follow the label before it without a blank between unless the two
- * are equal. */
+/* States are blank, label, blank, label … blank. A label may follow the label before it without a blank
+ * between unless the two are equal. */
 static bool may_skip(const LossSlot *s, int64_t state, int64_t blank) {
   return state >= 2 && s->label[state] != blank && s->label[state] != s->label[state - 2];
 }
@@ -134,7 +140,8 @@ static void backward_sums(const Loss *l, const LossSlot *s, int64_t time, int64_
 }
 
 /* slope at t: (the softmax, of logits) minus how likely each class is at t in an alignment. */
-static void write_slope(const Loss *l, const LossSlot *s, int64_t sample, int64_t t, int64_t states, double total) {
+static void write_slope(const Loss *l, const LossSlot *s, int64_t sample, int64_t t, int64_t states,
+                        double total) {
   const Type *x = l->c->in_type[SCORES];
   int64_t first = (t * x->shape[1] + sample) * l->classes;
   memset(s->occupied, 0, (size_t)l->classes * sizeof(double));
@@ -143,7 +150,8 @@ static void write_slope(const Loss *l, const LossSlot *s, int64_t sample, int64_
     if (p > -INFINITY) s->occupied[s->label[i]] += exp(p);
   }
   for (int64_t c = 0; c < l->classes; c++)
-    dtype_set(x->dtype, l->c->out[1], first + c, (l->normalise ? exp(s->log_p[t * l->classes + c]) : 0) - s->occupied[c]);
+    dtype_set(x->dtype, l->c->out[1], first + c,
+              (l->normalise ? exp(s->log_p[t * l->classes + c]) : 0) - s->occupied[c]);
 }
 
 static void clear_slope(const Loss *l, int64_t sample, int64_t from) {
@@ -159,10 +167,14 @@ static void loss_of_sample(void *context, int64_t sample, void *scratch) {
   Room room = {scratch, 0};
   LossSlot s = loss_slot(&room, l);
   int64_t labels = dtype_get_integer(c->in_type[LABEL_LENGTH]->dtype, c->in[LABEL_LENGTH], sample);
-  int64_t time = dtype_get_integer(c->in_type[SCORE_LENGTH]->dtype, c->in[SCORE_LENGTH], sample), states = 2 * labels + 1;
+  int64_t time = dtype_get_integer(c->in_type[SCORE_LENGTH]->dtype, c->in[SCORE_LENGTH], sample),
+          states = 2 * labels + 1;
   for (int64_t i = 0; i < states; i++)
-    s.label[i] = i % 2 ? dtype_get_integer(c->in_type[LABELS]->dtype, c->in[LABELS], sample * l->length + i / 2) : l->blank;
-  for (int64_t t = 0; t < time; t++) log_row(c->in_type[SCORES], c->in[SCORES], t, sample, l->normalise, s.log_p + t * l->classes);
+    s.label[i] = i % 2
+                     ? dtype_get_integer(c->in_type[LABELS]->dtype, c->in[LABELS], sample * l->length + i / 2)
+                     : l->blank;
+  for (int64_t t = 0; t < time; t++)
+    log_row(c->in_type[SCORES], c->in[SCORES], t, sample, l->normalise, s.log_p + t * l->classes);
   double total = labels ? -INFINITY : 0;
   if (time > 0) {
     forward_sums(l, &s, time, states);
@@ -182,7 +194,10 @@ static void loss_of_sample(void *context, int64_t sample, void *scratch) {
 static Loss loss_for(const Node *n) {
   const Type *x = &n->in[SCORES]->type;
   Error ignored = {0};
-  Loss l = {.time = x->shape[0], .classes = x->shape[2], .length = n->in[LABELS]->type.shape[1], .normalise = takes_logits(n)};
+  Loss l = {.time = x->shape[0],
+            .classes = x->shape[2],
+            .length = n->in[LABELS]->type.shape[1],
+            .normalise = takes_logits(n)};
   blank_of(&ignored, n->attr[BLANK].i, l.classes, &l.blank);
   return l;
 }
@@ -199,8 +214,10 @@ static Status check_labels(const Call *c, const Loss *l) {
     for (int64_t k = 0; k < used; k++) {
       int64_t label = dtype_get_integer(t->dtype, c->in[LABELS], i * l->length + k);
       if (label < 0 || label >= l->classes || label == l->blank)
-        return fail_at(c->error, c->source, ERR_OUT_OF_RANGE, "%s: labels[%lld, %lld] is %lld: it must be a class below %lld and not the blank %lld",
-                       c->node->op->name, (long long)i, (long long)k, (long long)label, (long long)l->classes, (long long)l->blank);
+        return fail_at(c->error, c->source, ERR_OUT_OF_RANGE,
+                       "%s: labels[%lld, %lld] is %lld: it must be a class below %lld and not the blank %lld",
+                       c->node->op->name, (long long)i, (long long)k, (long long)label, (long long)l->classes,
+                       (long long)l->blank);
     }
   }
   return OK;
@@ -225,7 +242,8 @@ static void grad_loss(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[SCORES];
   if (!dy[0]) return;
   Type t = type_make(x->type.dtype, 3, (int64_t[]){1, x->type.shape[1], 1});
-  dx[SCORES] = ops_mul(g, ops_reshape(g, ops_cast(g, dy[0], x->type.dtype), &t), (Value *)(uintptr_t)&n->out[1]);
+  dx[SCORES] =
+      ops_mul(g, ops_reshape(g, ops_cast(g, dy[0], x->type.dtype), &t), (Value *)(uintptr_t)&n->out[1]);
 }
 
 /* ---- prefix beam search ---- */
@@ -241,17 +259,21 @@ static Status infer_decoder(Error *e, Node *n) {
   if (s == OK) s = want_lengths(e, "lengths", &n->in[D_LENGTH]->type, x->shape[1]);
   if (s == OK) s = blank_of(e, n->attr[D_BLANK].i, x->shape[2], &blank);
   if (s != OK) return s;
-  if (width < 1 || width > 4096) return fail(e, ERR_VALUE, "beam_width must be from 1 to 4096, got %lld", (long long)width);
+  if (width < 1 || width > 4096)
+    return fail(e, ERR_VALUE, "beam_width must be from 1 to 4096, got %lld", (long long)width);
   if (paths < 1 || paths > width)
-    return fail(e, ERR_VALUE, "top_paths must be from 1 to beam_width, %lld, got %lld", (long long)width, (long long)paths);
-  if (x->shape[0] > INT32_MAX / 4 || x->shape[2] > INT32_MAX) return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes");
+    return fail(e, ERR_VALUE, "top_paths must be from 1 to beam_width, %lld, got %lld", (long long)width,
+                (long long)paths);
+  if (x->shape[0] > INT32_MAX / 4 || x->shape[2] > INT32_MAX)
+    return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes");
   n->out[0].type = type_make(x->dtype, 2, (int64_t[]){x->shape[1], paths});
   n->out[1].type = type_make(I32, 2, (int64_t[]){x->shape[1], paths});
   n->out[2].type = type_make(I32, 3, (int64_t[]){x->shape[1], paths, x->shape[0]});
   return OK;
 }
 
-/* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending in a blank or not. */
+/* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending in a blank or
+ * not. */
 typedef struct Prefix {
   int64_t parent; /* -1: the empty one */
   int32_t label, length;
@@ -270,7 +292,7 @@ typedef struct Decoder {
 
 typedef struct DecoderSlot {
   Prefix *prefix;
-  int64_t *beam_of; /* by prefix: its beam, -1: none */
+  int64_t *beam_of;  /* by prefix: its beam, -1: none */
   Beam *beam, *best; /* [width] */
   double *row;
   uint8_t *extended; /* [classes]: that extension of the beam at hand is a beam itself */
@@ -295,7 +317,8 @@ static void keep(Beam *heap, int64_t *count, int64_t width, const Beam *candidat
   if (!(score > -INFINITY)) return;
   int64_t at;
   if (*count < width) {
-    for (at = (*count)++; at > 0 && total_of(&heap[(at - 1) / 2]) > score; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    for (at = (*count)++; at > 0 && total_of(&heap[(at - 1) / 2]) > score; at = (at - 1) / 2)
+      heap[at] = heap[(at - 1) / 2];
     heap[at] = *candidate;
     return;
   }
@@ -373,7 +396,8 @@ static void write_path(const Decoder *d, const DecoderSlot *s, int64_t sample, i
   dtype_set(c->out_type[0]->dtype, c->out[0], at, b ? total_of(b) : -INFINITY);
   ((int32_t *)c->out[1])[at] = (int32_t)length;
   for (int64_t i = length; i < d->time; i++) labels[i] = -1;
-  for (int64_t p = b ? b->prefix : 0; length > 0; p = s->prefix[p].parent) labels[--length] = s->prefix[p].label;
+  for (int64_t p = b ? b->prefix : 0; length > 0; p = s->prefix[p].parent)
+    labels[--length] = s->prefix[p].label;
 }
 
 static void decode_sample(void *context, int64_t sample, void *scratch) {
@@ -381,7 +405,8 @@ static void decode_sample(void *context, int64_t sample, void *scratch) {
   const Call *c = d->c;
   Room room = {scratch, 0};
   DecoderSlot s = decoder_slot(&room, d);
-  int64_t beams = decode_steps(d, &s, sample, dtype_get_integer(c->in_type[D_LENGTH]->dtype, c->in[D_LENGTH], sample));
+  int64_t beams =
+      decode_steps(d, &s, sample, dtype_get_integer(c->in_type[D_LENGTH]->dtype, c->in[D_LENGTH], sample));
   for (int64_t path = 0; path < d->paths; path++) {
     int64_t best = -1;
     for (int64_t i = 0; i < beams; i++)
@@ -394,7 +419,10 @@ static void decode_sample(void *context, int64_t sample, void *scratch) {
 static Decoder decoder_for(const Node *n) {
   const Type *x = &n->in[D_SCORES]->type;
   Error ignored = {0};
-  Decoder d = {.time = x->shape[0], .classes = x->shape[2], .width = n->attr[WIDTH].i, .paths = n->attr[PATHS].i,
+  Decoder d = {.time = x->shape[0],
+               .classes = x->shape[2],
+               .width = n->attr[WIDTH].i,
+               .paths = n->attr[PATHS].i,
                .normalise = takes_logits(n)};
   blank_of(&ignored, n->attr[D_BLANK].i, d.classes, &d.blank);
   return d;
@@ -408,7 +436,8 @@ static Status inner_decoder(const Call *c) {
   Decoder d = decoder_for(c->node);
   d.c = c;
   Status s = check_lengths(c, "lengths", D_LENGTH, d.time);
-  if (s == OK) nn_run(c, c->in_type[D_SCORES]->shape[1], c->scratch, decoder_slot_bytes(&d), decode_sample, &d);
+  if (s == OK)
+    nn_run(c, c->in_type[D_SCORES]->shape[1], c->scratch, decoder_slot_bytes(&d), decode_sample, &d);
   return s;
 }
 static Status eval_decoder(const Call *c) { return eval_wide(c, inner_decoder); }
@@ -431,28 +460,54 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   cost_repeat(c, (double)x->shape[0]);
 }
 
-#define LOSS(row_name, scores, words)                                                                                       \
-  {.name = row_name, .summary = words, .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                                       \
-   .source = "Graves et al., Connectionist temporal classification, 2006",                                                  \
-   .inputs = {"labels", scores, "label_length", "logit_length"},                                                            \
-   .attrs = {{.name = "blank_index", .kind = ATTR_INT, .fallback = "0", .summary = "The class that is no label; negative: from the end."}, \
-             {.name = "out_dtype", .kind = ATTR_DTYPE, .fallback = "nil", .summary = "Of the loss; that of the scores when absent."}},    \
-   .outputs = 2, .visible_outputs = 1, .infer = infer_loss, .eval = eval_loss, .scratch = scratch_loss, .cost = cost_loss, .grad = grad_loss,  \
-   .sample = "I3[2,2] F[5,2,4] I3[2] I6[2] {blank_index = -1} | I4[1,3] F[6,1,5] I4[1] I6[1] {blank_index = 4}"}
-#define DECODER(row_name, scores, words)                                                                                    \
-  {.name = row_name, .summary = words, .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]",                  \
-   .source = "Graves, Jaitly, Towards end-to-end speech recognition, 2014", .inputs = {scores, "lengths"},                  \
-   .attrs = {{.name = "beam_width", .kind = ATTR_INT, .fallback = "100", .summary = "Prefixes kept at each step."},         \
-             {.name = "top_paths", .kind = ATTR_INT, .fallback = "1", .summary = "How many of them are returned."},         \
-             {.name = "blank_index", .kind = ATTR_INT, .fallback = "-1", .summary = "The class that is no label; negative: from the end."}}, \
-   .traits = NO_GRADIENT, .outputs = 3, .infer = infer_decoder, .eval = eval_decoder, .scratch = scratch_decoder, .cost = cost_decoder,           \
-   .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"}
+#define LOSS(row_name, scores, words)                                                                      \
+  {                                                                                                        \
+    .name = row_name, .summary = words, .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                     \
+    .source = "Graves et al., Connectionist temporal classification, 2006",                                \
+    .inputs = {"labels", scores, "label_length", "logit_length"},                                          \
+    .attrs = {{.name = "blank_index",                                                                      \
+               .kind = ATTR_INT,                                                                           \
+               .fallback = "0",                                                                            \
+               .summary = "The class that is no label; negative: from the end."},                          \
+              {.name = "out_dtype",                                                                        \
+               .kind = ATTR_DTYPE,                                                                         \
+               .fallback = "nil",                                                                          \
+               .summary = "Of the loss; that of the scores when absent."}},                                \
+    .outputs = 2, .visible_outputs = 1, .infer = infer_loss, .eval = eval_loss, .scratch = scratch_loss,   \
+    .cost = cost_loss, .grad = grad_loss,                                                                  \
+    .sample =                                                                                              \
+        "I3[2,2] F[5,2,4] I3[2] I6[2] {blank_index = -1} | I4[1,3] F[6,1,5] I4[1] I6[1] {blank_index = 4}" \
+  }
+#define DECODER(row_name, scores, words)                                                                    \
+  {                                                                                                         \
+    .name = row_name, .summary = words, .shapes = "[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]", \
+    .source = "Graves, Jaitly, Towards end-to-end speech recognition, 2014", .inputs = {scores, "lengths"}, \
+    .attrs = {{.name = "beam_width",                                                                        \
+               .kind = ATTR_INT,                                                                            \
+               .fallback = "100",                                                                           \
+               .summary = "Prefixes kept at each step."},                                                   \
+              {.name = "top_paths",                                                                         \
+               .kind = ATTR_INT,                                                                            \
+               .fallback = "1",                                                                             \
+               .summary = "How many of them are returned."},                                                \
+              {.name = "blank_index",                                                                       \
+               .kind = ATTR_INT,                                                                            \
+               .fallback = "-1",                                                                            \
+               .summary = "The class that is no label; negative: from the end."}},                          \
+    .traits = NO_GRADIENT, .outputs = 3, .infer = infer_decoder, .eval = eval_decoder,                      \
+    .scratch = scratch_decoder, .cost = cost_decoder,                                                       \
+    .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"                             \
+  }
 
 const OpDef ops_ctc[] = {
-  LOSS("nn.ctc_loss", "logits",
-       "Minus the log of the probability of all alignments of labels [batch, length] to logits [time, batch, classes]."),
-  LOSS("nn.ctc_loss_with_log_probs", "log_probs", "ctc_loss of log probabilities, which are taken as they are."),
-  DECODER("nn.ctc_beam_search_decoder", "logits",
-          "The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end)."),
-  DECODER("nn.ctc_beam_search_decoder_with_log_probs", "log_probs", "The same from log probabilities, which are taken as they are."),
-  {0}};
+    LOSS("nn.ctc_loss", "logits",
+         "Minus the log of the probability of all alignments of labels [batch, length] to logits [time, "
+         "batch, classes]."),
+    LOSS("nn.ctc_loss_with_log_probs", "log_probs",
+         "ctc_loss of log probabilities, which are taken as they are."),
+    DECODER(
+        "nn.ctc_beam_search_decoder", "logits",
+        "The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end)."),
+    DECODER("nn.ctc_beam_search_decoder_with_log_probs", "log_probs",
+            "The same from log probabilities, which are taken as they are."),
+    {0}};

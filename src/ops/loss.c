@@ -19,7 +19,8 @@ static void set_outputs(Node *n) {
 static Status want_classes(Error *e, const Type *logits) {
   char text[TYPE_TEXT];
   if (logits->rank == 0 || nn_last(logits) == 0)
-    return fail(e, ERR_INVALID_ARGUMENT, "logits must have classes in their last axis, got %s", shape_text(logits, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "logits must have classes in their last axis, got %s",
+                shape_text(logits, text));
   return OK;
 }
 
@@ -44,24 +45,25 @@ typedef struct Dense {
 } Dense;
 
 /* loss = -sum labels log p; slope = p sum labels - labels, in the slope's own memory. */
-#define DENSE(type, D)                                                                                     \
-  static void dense_##D(void *context, int64_t begin, int64_t end) {                                       \
-    const Dense *d = context;                                                                              \
-    const Call *c = d->call;                                                                               \
-    int64_t n = d->n;                                                                                      \
-    const type *labels = (const type *)c->in[LABELS] + begin * n, *logits = (const type *)c->in[LOGITS] + begin * n; \
-    type *loss = (type *)c->out[LOSS] + begin, *slope = (type *)c->out[SLOPE] + begin * n;                 \
-    c->kernels->log_softmax[D](logits, end - begin, n, slope);                                             \
-    for (int64_t r = 0; r < end - begin; r++, labels += n, slope += n) {                                   \
-      type sum = 0, total = 0;                                                                             \
-      for (int64_t i = 0; i < n; i++) {                                                                    \
-        if (labels[i] != 0) sum += labels[i] * slope[i];                                                   \
-        total += labels[i];                                                                                \
-      }                                                                                                    \
-      loss[r] = -sum;                                                                                      \
-      c->kernels->strip[EW_EXP][D]((const void *[]){slope}, 0, slope, n, NULL);                            \
-      for (int64_t i = 0; i < n; i++) slope[i] = slope[i] * total - labels[i];                             \
-    }                                                                                                      \
+#define DENSE(type, D)                                                                     \
+  static void dense_##D(void *context, int64_t begin, int64_t end) {                       \
+    const Dense *d = context;                                                              \
+    const Call *c = d->call;                                                               \
+    int64_t n = d->n;                                                                      \
+    const type *labels = (const type *)c->in[LABELS] + begin * n,                          \
+               *logits = (const type *)c->in[LOGITS] + begin * n;                          \
+    type *loss = (type *)c->out[LOSS] + begin, *slope = (type *)c->out[SLOPE] + begin * n; \
+    c->kernels->log_softmax[D](logits, end - begin, n, slope);                             \
+    for (int64_t r = 0; r < end - begin; r++, labels += n, slope += n) {                   \
+      type sum = 0, total = 0;                                                             \
+      for (int64_t i = 0; i < n; i++) {                                                    \
+        if (labels[i] != 0) sum += labels[i] * slope[i];                                   \
+        total += labels[i];                                                                \
+      }                                                                                    \
+      loss[r] = -sum;                                                                      \
+      c->kernels->strip[EW_EXP][D]((const void *[]){slope}, 0, slope, n, NULL);            \
+      for (int64_t i = 0; i < n; i++) slope[i] = slope[i] * total - labels[i];             \
+    }                                                                                      \
   }
 DENSE(float, F32)
 DENSE(double, F64)
@@ -82,7 +84,8 @@ static Value *trailing_one(Graph *g, Value *x) {
   return ops_reshape(g, x, &t);
 }
 
-/* Of one row's loss: the slope in the logits, -log p in the labels. The slope's own derivative is that of a softmax. */
+/* Of one row's loss: the slope in the logits, -log p in the labels. The slope's own derivative is that of a
+ * softmax. */
 static void grad_dense(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];
   int64_t last = logits->type.rank - 1;
@@ -132,7 +135,8 @@ static void sparse_rows(void *context, int64_t begin, int64_t end) {
   const Call *c = s->call;
   size_t at = (size_t)(begin * s->n) * s->size;
   c->kernels->sparse_xent[s->dtype]((const char *)c->in[LOGITS] + at, s->labels + begin, end - begin, s->n,
-                                    (char *)c->out[LOSS] + (size_t)begin * s->size, (char *)c->out[SLOPE] + at);
+                                    (char *)c->out[LOSS] + (size_t)begin * s->size,
+                                    (char *)c->out[SLOPE] + at);
 }
 
 /* Other widths become int32; what it can't hold is no class, as -1. */
@@ -193,7 +197,8 @@ static void sigmoid_block(void *context, int64_t begin, int64_t end) {
   double product[BLOCK]; /* or floats */
   for (int64_t i = begin, n; i < end; i += n) {
     n = end - i < BLOCK ? end - i : BLOCK;
-    const char *z = (const char *)c->in[LABELS] + (size_t)i * size, *x = (const char *)c->in[LOGITS] + (size_t)i * size;
+    const char *z = (const char *)c->in[LABELS] + (size_t)i * size,
+               *x = (const char *)c->in[LOGITS] + (size_t)i * size;
     char *y = (char *)c->out[0] + (size_t)i * size;
     k->strip[EW_MUL][d]((const void *[]){x, z}, 0, product, n, NULL);
     k->strip[EW_SOFTPLUS][d]((const void *[]){x}, 0, y, n, NULL);
@@ -219,9 +224,11 @@ static Status infer_bias(Error *e, Node *n) {
   const Type *x = &n->in[0]->type, *bias = &n->in[1]->type;
   char a[TYPE_TEXT], b[TYPE_TEXT];
   if (x->dtype != bias->dtype)
-    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(x, a), type_text(bias, b));
+    return fail(e, ERR_TYPE, "dtypes %s and %s differ; ipu.cast one of them", type_text(x, a),
+                type_text(bias, b));
   if (x->rank == 0 || bias->rank != 1 || bias->shape[0] != x->shape[x->rank - 1])
-    return fail(e, ERR_INVALID_ARGUMENT, "bias %s doesn't fit x %s: it must have one element for each of the last axis",
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "bias %s doesn't fit x %s: it must have one element for each of the last axis",
                 shape_text(bias, b), shape_text(x, a));
   n->out[0].type = *x;
   return OK;
@@ -242,26 +249,54 @@ static void cost(const Target *t, const Node *n, Cost *c) {
 
 static void cost_sigmoid(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[LOGITS]->type;
-  double cycles = cost_vector_cycles("nn.softplus", x->dtype) + cost_vector_cycles("mul", x->dtype) + cost_vector_cycles("sub", x->dtype);
+  double cycles = cost_vector_cycles("nn.softplus", x->dtype) + cost_vector_cycles("mul", x->dtype) +
+                  cost_vector_cycles("sub", x->dtype);
   *c = cost_elementwise(t, x->dtype, type_count(x), 2, cycles);
 }
 
 const OpDef ops_loss[] = {
-  {.name = "nn.softmax_cross_entropy_with_logits",
-   .summary = "Minus the sum over the last axis of labels times log softmax of logits.",
-   .shapes = "[…, n], […, n] → […]", .inputs = {"labels", "logits"}, .outputs = 2, .visible_outputs = 1,
-   .infer = infer_dense, .eval = eval_dense, .cost = cost, .scratch = scratch_none, .grad = grad_dense,
-   .sample = "P[3,4] F[3,4] | P[2,3,4] F[2,3,4]"},
-  {.name = "nn.sparse_softmax_cross_entropy_with_logits",
-   .summary = "Minus the log softmax of logits at each row's label. A label that is no class gives NaN.",
-   .shapes = "[…], […, n] → […]", .inputs = {"labels", "logits"}, .outputs = 2, .visible_outputs = 1,
-   .infer = infer_sparse, .eval = eval_sparse, .cost = cost, .scratch = scratch_sparse, .grad = grad_sparse,
-   .sample = "I4[3] F[3,4] | I3[2,2] F[2,2,3]"},
-  {.name = "nn.sigmoid_cross_entropy_with_logits",
-   .summary = "max(x, 0) - x z + log(1 + e^-|x|) for logits x and labels z, element by element.",
-   .shapes = "any, the same → the same", .inputs = {"labels", "logits"}, .infer = infer_sigmoid,
-   .eval = eval_sigmoid, .cost = cost_sigmoid, .scratch = scratch_none, .grad = grad_sigmoid, .sample = "P[3,4] F[3,4]"},
-  {.name = "nn.bias_add", .summary = "x + bias, the bias along the last axis.", .shapes = "[…, n], [n] → […, n]",
-   .inputs = {"x", "bias"}, .traits = ELEMENTWISE | IN_PLACE(0), .infer = infer_bias, .strip = strip_bias, .cost = cost_of_elementwise,
-   .grad = grad_bias, .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
-  {0}};
+    {.name = "nn.softmax_cross_entropy_with_logits",
+     .summary = "Minus the sum over the last axis of labels times log softmax of logits.",
+     .shapes = "[…, n], […, n] → […]",
+     .inputs = {"labels", "logits"},
+     .outputs = 2,
+     .visible_outputs = 1,
+     .infer = infer_dense,
+     .eval = eval_dense,
+     .cost = cost,
+     .scratch = scratch_none,
+     .grad = grad_dense,
+     .sample = "P[3,4] F[3,4] | P[2,3,4] F[2,3,4]"},
+    {.name = "nn.sparse_softmax_cross_entropy_with_logits",
+     .summary = "Minus the log softmax of logits at each row's label. A label that is no class gives NaN.",
+     .shapes = "[…], […, n] → […]",
+     .inputs = {"labels", "logits"},
+     .outputs = 2,
+     .visible_outputs = 1,
+     .infer = infer_sparse,
+     .eval = eval_sparse,
+     .cost = cost,
+     .scratch = scratch_sparse,
+     .grad = grad_sparse,
+     .sample = "I4[3] F[3,4] | I3[2,2] F[2,2,3]"},
+    {.name = "nn.sigmoid_cross_entropy_with_logits",
+     .summary = "max(x, 0) - x z + log(1 + e^-|x|) for logits x and labels z, element by element.",
+     .shapes = "any, the same → the same",
+     .inputs = {"labels", "logits"},
+     .infer = infer_sigmoid,
+     .eval = eval_sigmoid,
+     .cost = cost_sigmoid,
+     .scratch = scratch_none,
+     .grad = grad_sigmoid,
+     .sample = "P[3,4] F[3,4]"},
+    {.name = "nn.bias_add",
+     .summary = "x + bias, the bias along the last axis.",
+     .shapes = "[…, n], [n] → […, n]",
+     .inputs = {"x", "bias"},
+     .traits = ELEMENTWISE | IN_PLACE(0),
+     .infer = infer_bias,
+     .strip = strip_bias,
+     .cost = cost_of_elementwise,
+     .grad = grad_bias,
+     .sample = "F[2,3,4] F[4] | I9[2,3] I9[3]"},
+    {0}};

@@ -19,7 +19,8 @@ static void run_chunk(void *context, int64_t chunk, int slot) {
     r->task(r->context, chunk, r->slots + (size_t)slot * r->slot_bytes);
     return;
   }
-  for (int64_t i = chunk; i < r->count; i += r->lanes) r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
+  for (int64_t i = chunk; i < r->count; i += r->lanes)
+    r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
 }
 
 void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context) {
@@ -51,8 +52,8 @@ Status nn_want_float(Error *e, const Node *n, int first, int count) {
     if (!dtype_is_float(d))
       return fail(e, ERR_TYPE, "%s must be floating point, got %s", input_name(n, i, name), dtype_name(d));
     if (d != n->in[first]->type.dtype)
-      return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them", input_name(n, i, name), dtype_name(d),
-                  input_name(n, first, other), dtype_name(n->in[first]->type.dtype));
+      return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them", input_name(n, i, name),
+                  dtype_name(d), input_name(n, first, other), dtype_name(n->in[first]->type.dtype));
   }
   return OK;
 }
@@ -63,7 +64,9 @@ Status nn_want_rank(Error *e, const char *what, const Type *t, int rank) {
   return fail(e, ERR_INVALID_ARGUMENT, "%s must have rank %d, got %s", what, rank, shape_text(t, text));
 }
 
-bool nn_is(const Attr *a, const char *word) { return a->kind == ATTR_STRING && a->s && !strcasecmp(a->s, word); }
+bool nn_is(const Attr *a, const char *word) {
+  return a->kind == ATTR_STRING && a->s && !strcasecmp(a->s, word);
+}
 
 /* ---- windows ---- */
 
@@ -71,8 +74,8 @@ static bool is_outer_one(const Attr *a, int rank) {
   return a->ints.n == rank + 2 && a->ints.v[0] == 1 && a->ints.v[rank + 1] == 1;
 }
 
-Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest, const int64_t *absent,
-                  int64_t out[SPATIAL]) {
+Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest,
+                  const int64_t *absent, int64_t out[SPATIAL]) {
   for (int i = 0; i < SPATIAL; i++) out[i] = 1;
   int skip = SPATIAL - rank;
   if (a->kind == ATTR_NONE) {
@@ -86,7 +89,8 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
   for (int i = 0; i < rank; i++) {
     int64_t x = v[n == 1 ? 0 : i];
     if (x < smallest || x > INT32_MAX)
-      return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)smallest, (long long)x);
+      return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)smallest,
+                  (long long)x);
     out[skip + i] = x;
   }
   return OK;
@@ -97,7 +101,8 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
   if (!same && !causal && !nn_is(padding, "VALID"))
     return fail(e, ERR_VALUE, "padding must be VALID%s or SAME, got %s", w->rank == 1 ? ", CAUSAL" : "",
                 padding->s ? padding->s : "nothing");
-  if (causal && w->rank != 1) return fail(e, ERR_VALUE, "padding CAUSAL is for one spatial dimension, here are %d", w->rank);
+  if (causal && w->rank != 1)
+    return fail(e, ERR_VALUE, "padding CAUSAL is for one spatial dimension, here are %d", w->rank);
   for (int i = 0; i < SPATIAL; i++) {
     if (w->in[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
       return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
@@ -110,8 +115,9 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
       continue;
     }
     if (w->in[i] < reach)
-      return fail(e, ERR_INVALID_ARGUMENT, "a window of %lld does not fit into an extent of %lld; use padding SAME",
-                  (long long)reach, (long long)w->in[i]);
+      return fail(e, ERR_INVALID_ARGUMENT,
+                  "a window of %lld does not fit into an extent of %lld; use padding SAME", (long long)reach,
+                  (long long)w->in[i]);
     w->out[i] = (w->in[i] - reach) / w->stride[i] + 1;
   }
   return OK;

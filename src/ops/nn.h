@@ -10,7 +10,8 @@ typedef void (*NnTask)(void *context, int64_t chunk, void *scratch);
 /* Chunks 0 … count-1; slots holds NN_SLOTS pieces of slot_bytes, one private to each task that runs. */
 void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context);
 
-/* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size counts. */
+/* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size counts.
+ */
 typedef struct Room {
   char *base;
   size_t used;
@@ -19,7 +20,8 @@ void *room_take(Room *r, size_t bytes);
 
 /* ---- infer ---- */
 
-Status nn_want_float(Error *e, const Node *n, int first, int count); /* inputs [first, first + count): one float dtype */
+Status nn_want_float(Error *e, const Node *n, int first,
+                     int count); /* inputs [first, first + count): one float dtype */
 Status nn_want_rank(Error *e, const char *what, const Type *t, int rank);
 bool nn_is(const Attr *a, const char *word); /* in any letter case */
 /* Input i, or NULL when it was not given. */
@@ -34,10 +36,12 @@ typedef struct Window {
   int64_t kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pad[SPATIAL]; /* pad: in front */
   int64_t in[SPATIAL], out[SPATIAL];
 } Window;
-/* A list of one extent for each spatial dimension, or one for all; at least `smallest`. Lists of rank + 2 extents, whose first and
- * last are 1, are taken too. absent: what a missing attribute means. */
-Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest, const int64_t *absent, int64_t out[SPATIAL]);
-/* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL". */
+/* A list of one extent for each spatial dimension, or one for all; at least `smallest`. Lists of rank + 2
+ * extents, whose first and last are 1, are taken too. absent: what a missing attribute means. */
+Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t smallest,
+                  const int64_t *absent, int64_t out[SPATIAL]);
+/* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL".
+ */
 Status nn_window(Error *e, const Attr *padding, Window *w);
 
 /* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
@@ -47,5 +51,5 @@ static inline int64_t nn_last(const Type *t) { return t->rank ? t->shape[t->rank
 /* ---- words for gradients ---- */
 
 Value *nn_mean(Graph *g, Value *x, const int64_t *axes, int count); /* keeps dims */
-Value *nn_plus(Graph *g, Value *a, Value *b); /* either may be NULL: no gradient */
+Value *nn_plus(Graph *g, Value *a, Value *b);                       /* either may be NULL: no gradient */
 #endif

@@ -45,7 +45,8 @@ static Status inner_moments(const Call *c) {
   void *squares = room_take(&room, type_bytes(x)), *partials = room_take(&room, reduce_bytes(x, count, axes));
   reduce_axes(c, REDUCE_SUM, x, c->in[0], count, axes, c->out[0], partials);
   scale_all(c, &kept, c->out[0], 1 / extent);
-  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], c->out[0]}, x, squares, NULL);
+  run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept}, (const void *[]){c->in[0], c->out[0]},
+             x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, c->out[1], partials);
   scale_all(c, &kept, c->out[1], 1 / extent);
   return OK;
@@ -82,7 +83,8 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
     Value *scaled = n->gamma ? ops_mul(g, n->dy, n->gamma) : n->dy;
     Value *mean_gh = nn_mean(g, ops_mul(g, scaled, h), n->axes, n->axis_count);
     Value *mean_uh = nn_mean(g, ops_mul(g, n->u, h), n->axes, n->axis_count);
-    Value *mean_g = nn_mean(g, scaled, n->axes, n->axis_count), *mean_u = nn_mean(g, n->u, n->axes, n->axis_count);
+    Value *mean_g = nn_mean(g, scaled, n->axes, n->axis_count),
+          *mean_u = nn_mean(g, n->u, n->axes, n->axis_count);
     Value *mean_ug = nn_mean(g, ops_mul(g, n->u, scaled), n->axes, n->axis_count);
     /* inverse (u - mean of u - h mean of u h) */
     Value *projected = ops_mul(g, n->inverse, ops_sub(g, ops_sub(g, n->u, mean_u), ops_mul(g, h, mean_uh)));
@@ -107,7 +109,8 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
   return r;
 }
 
-Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean, Value *dinverse, double count) {
+Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean, Value *dinverse,
+                            double count) {
   Value *dx = NULL;
   if (dmean) dx = ops_broadcast(g, ops_scale(g, dmean, 1 / count), &x->type);
   if (dinverse) { /* of (variance + epsilon)^-1/2: -(x - mean) inverse^3 / count */
@@ -121,7 +124,7 @@ Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Val
 /* ---- layer normalisation ---- */
 
 enum { AXIS, EPSILON };
-enum { X, GAMMA, BETA };                       /* operands of nn.layer_norm */
+enum { X, GAMMA, BETA };                        /* operands of nn.layer_norm */
 enum { G_DY, G_X, G_MEAN, G_INVERSE, G_GAMMA }; /* of its gradient */
 
 /* Neighbouring axes [first, first + count); x is [outer, n, inner]. */
@@ -140,7 +143,8 @@ static Status layer_of(Error *e, const Attr *axis, const Type *x, Layer *l) {
   l->first = axes[0];
   l->outer = l->n = l->inner = 1;
   for (int i = 0; i < l->count; i++)
-    if (axes[i] != l->first + i) return fail(e, ERR_VALUE, "the axes must be neighbours; x is %s", shape_text(x, text));
+    if (axes[i] != l->first + i)
+      return fail(e, ERR_VALUE, "the axes must be neighbours; x is %s", shape_text(x, text));
   for (int i = 0; i < x->rank; i++) {
     if (i < l->first) l->outer *= x->shape[i];
     else if (i < l->first + l->count) l->n *= x->shape[i];
@@ -166,7 +170,8 @@ static Type row_part(const Type *x, const Layer *l) {
 static Status want_shape(Error *e, const char *what, const Type *given, const Type *wanted, const Type *x) {
   char a[TYPE_TEXT], b[TYPE_TEXT], c[TYPE_TEXT];
   if (shape_equal(given, wanted)) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s %s must be %s for x %s", what, shape_text(given, a), shape_text(wanted, b), shape_text(x, c));
+  return fail(e, ERR_INVALID_ARGUMENT, "%s %s must be %s for x %s", what, shape_text(given, a),
+              shape_text(wanted, b), shape_text(x, c));
 }
 
 static Status infer_layer(Error *e, Node *n) {
@@ -223,9 +228,9 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
   const LayerJob *j = context;
   const Call *c = j->call;
   size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size;
-  c->kernels->layer_norm[j->dtype](j->x + at, c->in_count > GAMMA ? c->in[GAMMA] : NULL, c->in_count > BETA ? c->in[BETA] : NULL,
-                                   c->attr[EPSILON].f, end - begin, j->l.n, j->y + at, (char *)c->out[1] + row,
-                                   (char *)c->out[2] + row);
+  c->kernels->layer_norm[j->dtype](j->x + at, c->in_count > GAMMA ? c->in[GAMMA] : NULL,
+                                   c->in_count > BETA ? c->in[BETA] : NULL, c->attr[EPSILON].f, end - begin,
+                                   j->l.n, j->y + at, (char *)c->out[1] + row, (char *)c->out[2] + row);
 }
 
 /* The rows to be normalised one behind the other, in scratch when they don't lie so. */
@@ -258,12 +263,14 @@ static void layer_part_grad(void *context, int64_t part, void *scratch) {
   const LayerJob *j = context;
   const Call *c = j->call;
   int64_t begin = part * j->part_rows, rows = least(j->part_rows, j->rows - begin);
-  size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size, part_bytes = (size_t)j->l.n * j->size;
+  size_t at = (size_t)(begin * j->l.n) * j->size, row = (size_t)begin * j->size,
+         part_bytes = (size_t)j->l.n * j->size;
   const char *mean = (const char *)c->in[G_MEAN] + row, *inverse = (const char *)c->in[G_INVERSE] + row;
   char *sums = j->parts + (size_t)part * 2 * part_bytes;
-  c->kernels->layer_norm_sums[j->dtype](j->dy + at, j->x + at, mean, inverse, rows, j->l.n, sums, sums + part_bytes);
-  c->kernels->layer_norm_grad[j->dtype](j->dy + at, j->x + at, c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL, mean, inverse, rows,
-                                        j->l.n, j->y + at);
+  c->kernels->layer_norm_sums[j->dtype](j->dy + at, j->x + at, mean, inverse, rows, j->l.n, sums,
+                                        sums + part_bytes);
+  c->kernels->layer_norm_grad[j->dtype](j->dy + at, j->x + at, c->in_count > G_GAMMA ? c->in[G_GAMMA] : NULL,
+                                        mean, inverse, rows, j->l.n, j->y + at);
 }
 
 static Status inner_layer_grad(const Call *c) {
@@ -283,7 +290,8 @@ static Status inner_layer_grad(const Call *c) {
   Strip add = c->kernels->strip[EW_ADD][j.dtype];
   for (int64_t p = 0; p < parts; p++)
     for (int k = 0; k < 2; k++)
-      add((const void *[]){c->out[1 + k], j.parts + (size_t)(2 * p + k) * part_bytes}, 0, c->out[1 + k], j.l.n, NULL);
+      add((const void *[]){c->out[1 + k], j.parts + (size_t)(2 * p + k) * part_bytes}, 0, c->out[1 + k],
+          j.l.n, NULL);
   if (j.l.inner > 1) c->kernels->transpose(j.size, j.y, j.l.outer, j.l.inner, j.l.n, c->out[0]);
   return OK;
 }
@@ -298,7 +306,8 @@ static size_t scratch_layer(const Node *n) {
   size_t bytes = l.inner > 1 ? round_to_line(compute_bytes(x)) * (backward ? 2 : 1) : 0;
   if (backward) {
     int64_t rows = l.outer * l.inner, height = part_rows(rows, l.n);
-    bytes += round_to_line((size_t)((rows + height - 1) / height * 2 * l.n) * dtype_size(dtype_to_compute(x->dtype)));
+    bytes += round_to_line((size_t)((rows + height - 1) / height * 2 * l.n) *
+                           dtype_size(dtype_to_compute(x->dtype)));
   }
   return wide_scratch(n, bytes);
 }
@@ -331,15 +340,17 @@ static void grad_layer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (layer_of(&g->error, &n->attr[AXIS], &x->type, &l) != OK) return;
   if (dy[0]) {
     Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.layer_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, (Attr[MAX_ATTRS]){n->attr[AXIS]});
+    Node *back = graph_node(g, op_find("nn.layer_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
+                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
     if (!back) return;
     dx[X] = &back->out[0];
     if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
     if (n->in_count > BETA) dx[BETA] = &back->out[2];
   }
   Value *mean = as_rows(g, &n->out[1], &x->type, &l), *inverse = as_rows(g, &n->out[2], &x->type, &l);
-  dx[X] = nn_plus(g, dx[X], norm_statistics_grad(g, x, mean, inverse, as_rows(g, dy[1], &x->type, &l),
-                                                 as_rows(g, dy[2], &x->type, &l), (double)l.n));
+  dx[X] = nn_plus(g, dx[X],
+                  norm_statistics_grad(g, x, mean, inverse, as_rows(g, dy[1], &x->type, &l),
+                                       as_rows(g, dy[2], &x->type, &l), (double)l.n));
 }
 
 static Value *summed(Graph *g, Value *v, const Value *like, Value *shaped) {
@@ -353,8 +364,16 @@ static void grad_layer_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   int64_t axes[MAX_RANK];
   for (int i = 0; i < l.count; i++) axes[i] = l.first + i;
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {n->in[G_DY], n->in[G_X], as_rows(g, n->in[G_MEAN], x, &l), as_rows(g, n->in[G_INVERSE], x, &l),
-                as_layer(g, gamma, x, &l), u[0], as_layer(g, u[1], x, &l), as_layer(g, u[2], x, &l), axes, l.count};
+  NormGrad d = {n->in[G_DY],
+                n->in[G_X],
+                as_rows(g, n->in[G_MEAN], x, &l),
+                as_rows(g, n->in[G_INVERSE], x, &l),
+                as_layer(g, gamma, x, &l),
+                u[0],
+                as_layer(g, u[1], x, &l),
+                as_layer(g, u[2], x, &l),
+                axes,
+                l.count};
   NormSecond s = norm_second(g, &d);
   dx[G_DY] = s.dy;
   dx[G_X] = s.x;
@@ -364,23 +383,57 @@ static void grad_layer_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   if (gamma) dx[G_GAMMA] = summed(g, s.gamma, gamma, d.gamma);
 }
 
-#define A_AXIS {.name = "axis", .kind = ATTR_INTS, .fallback = "-1", .summary = "The axes that are normalised together: neighbours."}
+#define A_AXIS                                                      \
+  {                                                                 \
+    .name = "axis", .kind = ATTR_INTS, .fallback = "-1",            \
+    .summary = "The axes that are normalised together: neighbours." \
+  }
 
 const OpDef ops_norm[] = {
-  {.name = "nn.moments", .summary = "Mean and population variance over axes.", .shapes = "any → mean, variance", .inputs = {"x"},
-   .attrs = {{.name = "axes", .kind = ATTR_INTS, .fallback = "nil", .summary = "Which axes; all when absent."},
-             {.name = "keepdims", .kind = ATTR_BOOL, .fallback = "false", .summary = "Keep reduced axes as 1."}},
-   .outputs = 2, .infer = infer_moments, .eval = eval_moments, .scratch = scratch_moments, .cost = cost_of_moments, .grad = grad_moments,
-   .sample = "F[3,2,4] {axes = {0}} | F[3,2,4] {axes = -1, keepdims = true} | F[2,3]"},
-  {.name = "nn.layer_norm", .summary = "Subtracts the mean over axes, divides by the deviation; then gamma and beta.",
-   .shapes = "[…, n], [n], [n] → […, n]", .source = "Ba, Kiros, Hinton, Layer normalization, 2016",
-   .inputs = {"x", "gamma?", "beta?"},
-   .attrs = {A_AXIS, {.name = "epsilon", .kind = ATTR_FLOAT, .fallback = "1.53e-5", .summary = "Added to the variance."}},
-   .outputs = 3, .visible_outputs = 1, .infer = infer_layer, .eval = eval_layer, .scratch = scratch_layer, .cost = cost_layer, .grad = grad_layer,
-   .sample = "F[3,5] F[5] F[5] {epsilon = 0.001} | F[2,2,3,2] F[3,2] F[3,2] {axis = {-1, -2}} | F[2,3,4] F[3] {axis = 1} | F[2,6]"},
-  {.name = "nn.layer_norm_grad", .summary = "The gradient of layer normalisation.",
-   .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta", .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
-   .attrs = {A_AXIS}, .traits = INTERNAL, .outputs = 3, .infer = infer_layer_grad, .eval = eval_layer_grad,
-   .scratch = scratch_layer, .cost = cost_layer, .grad = grad_layer_grad,
-   .sample = "F[3,5] F[3,5] F[3] P[3] F[5] | F[2,3,4] F[2,3,4] F[2,4] P[2,4] {axis = 1}"},
-  {0}};
+    {.name = "nn.moments",
+     .summary = "Mean and population variance over axes.",
+     .shapes = "any → mean, variance",
+     .inputs = {"x"},
+     .attrs =
+         {{.name = "axes", .kind = ATTR_INTS, .fallback = "nil", .summary = "Which axes; all when absent."},
+          {.name = "keepdims", .kind = ATTR_BOOL, .fallback = "false", .summary = "Keep reduced axes as 1."}},
+     .outputs = 2,
+     .infer = infer_moments,
+     .eval = eval_moments,
+     .scratch = scratch_moments,
+     .cost = cost_of_moments,
+     .grad = grad_moments,
+     .sample = "F[3,2,4] {axes = {0}} | F[3,2,4] {axes = -1, keepdims = true} | F[2,3]"},
+    {.name = "nn.layer_norm",
+     .summary = "Subtracts the mean over axes, divides by the deviation; then gamma and beta.",
+     .shapes = "[…, n], [n], [n] → […, n]",
+     .source = "Ba, Kiros, Hinton, Layer normalization, 2016",
+     .inputs = {"x", "gamma?", "beta?"},
+     .attrs = {A_AXIS,
+               {.name = "epsilon",
+                .kind = ATTR_FLOAT,
+                .fallback = "1.53e-5",
+                .summary = "Added to the variance."}},
+     .outputs = 3,
+     .visible_outputs = 1,
+     .infer = infer_layer,
+     .eval = eval_layer,
+     .scratch = scratch_layer,
+     .cost = cost_layer,
+     .grad = grad_layer,
+     .sample = "F[3,5] F[5] F[5] {epsilon = 0.001} | F[2,2,3,2] F[3,2] F[3,2] {axis = {-1, -2}} | F[2,3,4] "
+               "F[3] {axis = 1} | F[2,6]"},
+    {.name = "nn.layer_norm_grad",
+     .summary = "The gradient of layer normalisation.",
+     .shapes = "dy, x, mean, inverse, gamma → dx, dgamma, dbeta",
+     .inputs = {"dy", "x", "mean", "inverse", "gamma?"},
+     .attrs = {A_AXIS},
+     .traits = INTERNAL,
+     .outputs = 3,
+     .infer = infer_layer_grad,
+     .eval = eval_layer_grad,
+     .scratch = scratch_layer,
+     .cost = cost_layer,
+     .grad = grad_layer_grad,
+     .sample = "F[3,5] F[3,5] F[3] P[3] F[5] | F[2,3,4] F[2,3,4] F[2,4] P[2,4] {axis = 1}"},
+    {0}};

@@ -1,5 +1,6 @@
-/* Pooling over windows of one to three spatial axes, channels last. Padding never counts: windows are cut at the
- * image's border. Max pooling records which position of its window won, the first of equals; its gradient goes there. */
+/* Pooling over windows of one to three spatial axes, channels last. Padding never counts: windows are cut at
+ * the image's border. Max pooling records which position of its window won, the first of equals; its gradient
+ * goes there. */
 #include <string.h>
 
 #include "ops/nn.h"
@@ -18,7 +19,8 @@ static Status geometry(Error *e, const Node *n, const Type *given, bool backward
   memset(p, 0, sizeof *p);
   int rank = given->rank - 2;
   if (rank < 1 || rank > SPATIAL)
-    return fail(e, ERR_INVALID_ARGUMENT, "x must be [batch, 1 to 3 spatial extents, channels], got %s", shape_text(given, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "x must be [batch, 1 to 3 spatial extents, channels], got %s",
+                shape_text(given, text));
   Window *w = &p->w;
   w->rank = rank;
   p->batch = given->shape[0];
@@ -33,7 +35,8 @@ static Status geometry(Error *e, const Node *n, const Type *given, bool backward
   p->taps = 1;
   for (int i = 0; i < SPATIAL; i++) {
     if (w->kernel[i] > w->in[i] + w->stride[i] && w->kernel[i] > (1 << 15))
-      return fail(e, ERR_VALUE, "ksize %lld is far beyond the extent %lld", (long long)w->kernel[i], (long long)w->in[i]);
+      return fail(e, ERR_VALUE, "ksize %lld is far beyond the extent %lld", (long long)w->kernel[i],
+                  (long long)w->in[i]);
     p->taps *= w->kernel[i];
     if (p->taps > INT32_MAX) return fail(e, ERR_VALUE, "a window of more than %d positions", INT32_MAX);
   }
@@ -75,7 +78,8 @@ static Status infer_grad(Error *e, Node *n) {
   if (!shape_equal(&y, dy))
     return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be %s", shape_text(dy, a), shape_text(&y, b));
   if (n->in_count == 2 && !shape_equal(&y, &n->in[1]->type))
-    return fail(e, ERR_INVALID_ARGUMENT, "index %s must be %s", shape_text(&n->in[1]->type, a), shape_text(&y, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "index %s must be %s", shape_text(&n->in[1]->type, a),
+                shape_text(&y, b));
   n->out[0].type = spatial_type(&p, dy->dtype, p.w.in);
   return n->in_count == 2 ? want_index(e, &n->in[1]->type) : OK;
 }
@@ -89,7 +93,8 @@ static Status infer_pick(Error *e, Node *n) {
   if (s != OK) return s;
   Type y = spatial_type(&p, n->in[0]->type.dtype, p.w.out);
   if (!shape_equal(&y, &n->in[1]->type))
-    return fail(e, ERR_INVALID_ARGUMENT, "index %s must be %s", shape_text(&n->in[1]->type, a), shape_text(&y, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "index %s must be %s", shape_text(&n->in[1]->type, a),
+                shape_text(&y, b));
   n->out[0].type = y;
   return want_index(e, &n->in[1]->type);
 }
@@ -119,8 +124,8 @@ static void cut(const Window *w, int i, int64_t j, int64_t *first, int64_t *end)
 }
 
 /* Windows [j, j + count) of a row, all with taps [first2, end2) in it. */
-static void run(const Job *job, int64_t image, const int64_t at[2], const int64_t first[SPATIAL], const int64_t end[SPATIAL],
-                int64_t j, int64_t count, void *lists) {
+static void run(const Job *job, int64_t image, const int64_t at[2], const int64_t first[SPATIAL],
+                const int64_t end[SPATIAL], int64_t j, int64_t count, void *lists) {
   const Window *w = &job->p.w;
   int64_t channels = job->p.channels, taps = 0;
   int64_t *offset = lists;
@@ -131,12 +136,19 @@ static void run(const Job *job, int64_t image, const int64_t at[2], const int64_
         offset[taps] = ((a * w->in[1] + b) * w->in[2] + c) * channels;
         tap[taps++] = (int32_t)((a * w->kernel[1] + b) * w->kernel[2] + c);
       }
-  int64_t z = at[0] * w->stride[0] - w->pad[0], y = at[1] * w->stride[1] - w->pad[1], x = j * w->stride[2] - w->pad[2];
-  int64_t in = (((image * w->in[0] + z) * w->in[1] + y) * w->in[2] + x) * channels; /* of the window's corner, maybe outside */
+  int64_t z = at[0] * w->stride[0] - w->pad[0], y = at[1] * w->stride[1] - w->pad[1],
+          x = j * w->stride[2] - w->pad[2];
+  int64_t in = (((image * w->in[0] + z) * w->in[1] + y) * w->in[2] + x) *
+               channels; /* of the window's corner, maybe outside */
   int64_t out = (((image * w->out[0] + at[0]) * w->out[1] + at[1]) * w->out[2] + j) * channels;
   bool backward = is_backward(job->mode);
   for (int64_t t = 0; t < taps; t++) offset[t] += in;
-  PoolRun r = {.offset = offset, .tap = tap, .taps = taps, .rows = count, .channels = channels, .wide_index = job->p.wide,
+  PoolRun r = {.offset = offset,
+               .tap = tap,
+               .taps = taps,
+               .rows = count,
+               .channels = channels,
+               .wide_index = job->p.wide,
                .scale = taps ? 1.0 / (double)taps : 0};
   r.x = job->x + (backward ? (size_t)out * job->size : 0);
   r.y = job->y + (backward ? 0 : (size_t)out * job->size);
@@ -145,11 +157,21 @@ static void run(const Job *job, int64_t image, const int64_t at[2], const int64_
   if (job->mode == MODE_MAX) r.index = job->index + (size_t)out * job->index_size;
   if (job->given_index) r.index = (char *)(uintptr_t)job->given_index + (size_t)out * job->index_size;
   switch (job->mode) {
-    case MODE_MAX: job->kernels->pool_max[job->dtype](&r); break;
-    case MODE_MAX_GRAD: job->kernels->pool_max_grad[job->dtype](&r); break;
-    case MODE_PICK: job->kernels->pool_max_pick[job->dtype](&r); break;
-    case MODE_MEAN: job->kernels->pool_sum[job->dtype](&r); break;
-    case MODE_MEAN_GRAD: job->kernels->pool_spread[job->dtype](&r); break;
+    case MODE_MAX:
+      job->kernels->pool_max[job->dtype](&r);
+      break;
+    case MODE_MAX_GRAD:
+      job->kernels->pool_max_grad[job->dtype](&r);
+      break;
+    case MODE_PICK:
+      job->kernels->pool_max_pick[job->dtype](&r);
+      break;
+    case MODE_MEAN:
+      job->kernels->pool_sum[job->dtype](&r);
+      break;
+    case MODE_MEAN_GRAD:
+      job->kernels->pool_spread[job->dtype](&r);
+      break;
   }
 }
 
@@ -197,7 +219,8 @@ static size_t list_bytes(const Pooling *p) {
 static Status pool(const Call *c, Mode mode) {
   enum { GRAIN = 32768 }; /* elements read by a chunk */
   Error ignored = {0};
-  Job job = {.mode = mode, .kernels = c->kernels, .dtype = c->in_type[0]->dtype, .x = c->in[0], .y = c->out[0]};
+  Job job = {
+      .mode = mode, .kernels = c->kernels, .dtype = c->in_type[0]->dtype, .x = c->in[0], .y = c->out[0]};
   geometry(&ignored, c->node, &c->node->in[0]->type, is_backward(mode), &job.p);
   const Window *w = &job.p.w;
   job.size = dtype_size(job.dtype);
@@ -228,7 +251,8 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   Pooling p;
   bool backward = op_attr_count(n->op) > SHAPE;
   geometry(&ignored, n, &n->in[0]->type, backward, &p);
-  ConvShape s = {.batch = p.batch, .groups = 1, .in_channels = p.channels, .out_channels = p.channels, .rank = p.w.rank};
+  ConvShape s = {
+      .batch = p.batch, .groups = 1, .in_channels = p.channels, .out_channels = p.channels, .rank = p.w.rank};
   for (int i = 0; i < p.w.rank; i++) {
     int from = SPATIAL - p.w.rank + i;
     s.in[i] = p.w.in[from], s.out[i] = p.w.out[from], s.kernel[i] = p.w.kernel[from];
@@ -237,8 +261,8 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   *c = cost_pool(t, n->in[0]->type.dtype, strstr(n->op->name, "max") ? POOL_MAX : POOL_AVERAGE, &s, backward);
 }
 
-#define EVAL(id, mode)                                                    \
-  static Status inner_##id(const Call *c) { return pool(c, mode); }       \
+#define EVAL(id, mode)                                              \
+  static Status inner_##id(const Call *c) { return pool(c, mode); } \
   static Status eval_##id(const Call *c) { return eval_wide(c, inner_##id); }
 EVAL(max, MODE_MAX)
 EVAL(max_grad, MODE_MAX_GRAD)
@@ -250,9 +274,11 @@ EVAL(mean_grad, MODE_MEAN_GRAD)
 /* ---- gradients ---- */
 
 /* The attributes of the gradient of a pooling of x, and back. */
-static Value *with_shape(Graph *g, const char *name, const Node *n, Value *const *in, int count, const Value *x) {
-  return op_with(g, name, in, count, (Attr[MAX_ATTRS]){n->attr[KSIZE], n->attr[STRIDES], n->attr[PADDING],
-                                                       attr_ints(x->type.shape + 1, x->type.rank - 2)});
+static Value *with_shape(Graph *g, const char *name, const Node *n, Value *const *in, int count,
+                         const Value *x) {
+  return op_with(g, name, in, count,
+                 (Attr[MAX_ATTRS]){n->attr[KSIZE], n->attr[STRIDES], n->attr[PADDING],
+                                   attr_ints(x->type.shape + 1, x->type.rank - 2)});
 }
 static Value *same_window(Graph *g, const char *name, const Node *n, Value *const *in, int count) {
   return op_with(g, name, in, count, (Attr[MAX_ATTRS]){n->attr[KSIZE], n->attr[STRIDES], n->attr[PADDING]});
@@ -274,32 +300,86 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
   dx[0] = same_window(g, "nn.avg_pool", n, u, 1);
 }
 
-#define A_KSIZE {.name = "ksize", .kind = ATTR_INTS, .fallback = "2", .summary = "The window's extents, one or one for each spatial axis."}
-#define A_STRIDES {.name = "strides", .kind = ATTR_INTS, .fallback = "nil", .summary = "Steps between windows; those of ksize when absent."}
-#define A_PADDING {.name = "padding", .kind = ATTR_STRING, .fallback = "'VALID'", .choices = "VALID SAME", \
-                   .summary = "VALID: only whole windows; SAME: the extent divided by the stride, rounding up."}
-#define A_SHAPE {.name = "shape", .kind = ATTR_INTS, .summary = "The image's spatial extents."}
+#define A_KSIZE                                                          \
+  {                                                                      \
+    .name = "ksize", .kind = ATTR_INTS, .fallback = "2",                 \
+    .summary = "The window's extents, one or one for each spatial axis." \
+  }
+#define A_STRIDES                                                   \
+  {                                                                 \
+    .name = "strides", .kind = ATTR_INTS, .fallback = "nil",        \
+    .summary = "Steps between windows; those of ksize when absent." \
+  }
+#define A_PADDING                                                                                \
+  {                                                                                              \
+    .name = "padding", .kind = ATTR_STRING, .fallback = "'VALID'", .choices = "VALID SAME",      \
+    .summary = "VALID: only whole windows; SAME: the extent divided by the stride, rounding up." \
+  }
+#define A_SHAPE \
+  { .name = "shape", .kind = ATTR_INTS, .summary = "The image's spatial extents." }
 
 const OpDef ops_pool[] = {
-  {.name = "nn.max_pool", .summary = "The greatest element of each window; padding never wins.",
-   .shapes = "[n, spatial…, c] → [n, spatial'…, c]", .inputs = {"x"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
-   .outputs = 2, .visible_outputs = 1, .infer = infer, .eval = eval_max, .scratch = scratch, .cost = cost, .grad = grad_max,
-   .sample = "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
-             "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
-  {.name = "nn.avg_pool", .summary = "The mean of each window; padding doesn't count.",
-   .shapes = "[n, spatial…, c] → [n, spatial'…, c]", .inputs = {"x"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
-   .infer = infer, .eval = eval_mean, .scratch = scratch, .cost = cost, .grad = grad_mean,
-   .sample = "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
-             "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
-  {.name = "nn.max_pool_grad", .summary = "Spreads dy to the elements that won.", .shapes = "dy, index → dx",
-   .inputs = {"dy", "index"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE}, .traits = INTERNAL, .infer = infer_grad,
-   .eval = eval_max_grad, .scratch = scratch, .cost = cost, .grad = grad_max_grad,
-   .sample = "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape = {5}}"},
-  {.name = "nn.max_pool_pick", .summary = "The elements of x that won.", .shapes = "x, index → y",
-   .inputs = {"x", "index"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING}, .traits = INTERNAL, .infer = infer_pick,
-   .eval = eval_pick, .scratch = scratch, .cost = cost, .grad = grad_pick, .sample = "F[1,4,5,2] I4[1,2,2,2]"},
-  {.name = "nn.avg_pool_grad", .summary = "Spreads each dy evenly over its window.", .shapes = "dy → dx",
-   .inputs = {"dy"}, .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE}, .traits = INTERNAL, .infer = infer_grad,
-   .eval = eval_mean_grad, .scratch = scratch, .cost = cost, .grad = grad_mean_grad,
-   .sample = "F[1,2,2,2] {shape = {4, 5}} | F[2,3,4,1] {padding = 'SAME', shape = {5, 7}}"},
-  {0}};
+    {.name = "nn.max_pool",
+     .summary = "The greatest element of each window; padding never wins.",
+     .shapes = "[n, spatial…, c] → [n, spatial'…, c]",
+     .inputs = {"x"},
+     .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
+     .outputs = 2,
+     .visible_outputs = 1,
+     .infer = infer,
+     .eval = eval_max,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_max,
+     .sample = "D[1,4,4,2] | D[2,5,7,3] {padding = 'SAME'} | D[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
+               "D[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | D[1,4,3,4,2] {strides = {2, 1, 1}}"},
+    {.name = "nn.avg_pool",
+     .summary = "The mean of each window; padding doesn't count.",
+     .shapes = "[n, spatial…, c] → [n, spatial'…, c]",
+     .inputs = {"x"},
+     .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
+     .infer = infer,
+     .eval = eval_mean,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_mean,
+     .sample = "F[1,4,4,2] | F[2,5,7,3] {padding = 'SAME'} | F[1,6,5,2] {ksize = {3, 2}, strides = {1, 2}} | "
+               "F[1,7,1] {ksize = 3, strides = 1, padding = 'SAME'} | F[1,4,3,4,2] {strides = {2, 1, 1}}"},
+    {.name = "nn.max_pool_grad",
+     .summary = "Spreads dy to the elements that won.",
+     .shapes = "dy, index → dx",
+     .inputs = {"dy", "index"},
+     .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE},
+     .traits = INTERNAL,
+     .infer = infer_grad,
+     .eval = eval_max_grad,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_max_grad,
+     .sample = "F[1,2,2,2] I4[1,2,2,2] {shape = {4, 5}} | F[1,3,2] I3[1,3,2] {ksize = 3, strides = 1, shape "
+               "= {5}}"},
+    {.name = "nn.max_pool_pick",
+     .summary = "The elements of x that won.",
+     .shapes = "x, index → y",
+     .inputs = {"x", "index"},
+     .attrs = {A_KSIZE, A_STRIDES, A_PADDING},
+     .traits = INTERNAL,
+     .infer = infer_pick,
+     .eval = eval_pick,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_pick,
+     .sample = "F[1,4,5,2] I4[1,2,2,2]"},
+    {.name = "nn.avg_pool_grad",
+     .summary = "Spreads each dy evenly over its window.",
+     .shapes = "dy → dx",
+     .inputs = {"dy"},
+     .attrs = {A_KSIZE, A_STRIDES, A_PADDING, A_SHAPE},
+     .traits = INTERNAL,
+     .infer = infer_grad,
+     .eval = eval_mean_grad,
+     .scratch = scratch,
+     .cost = cost,
+     .grad = grad_mean_grad,
+     .sample = "F[1,2,2,2] {shape = {4, 5}} | F[2,3,4,1] {padding = 'SAME', shape = {5, 7}}"},
+    {0}};

@@ -1,5 +1,5 @@
-/* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are transposed into scratch,
- * done there, and put back. The greatest element is always subtracted first. */
+/* Softmax and its logarithm. Rows lie along one axis; when that is not the last one, they are transposed into
+ * scratch, done there, and put back. The greatest element is always subtracted first. */
 #include "ops/nn.h"
 #include "target/cost.h"
 
@@ -9,7 +9,8 @@ typedef void (*RowMap2)(const void *dy, const void *y, int64_t rows, int64_t n, 
 static Status infer(Error *e, Node *n) {
   int axis, inputs = n->in_count;
   Status s = nn_want_float(e, n, 0, inputs);
-  if (s == OK && n->in[0]->type.rank == 0) return fail(e, ERR_INVALID_ARGUMENT, "wants at least one axis, got a scalar");
+  if (s == OK && n->in[0]->type.rank == 0)
+    return fail(e, ERR_INVALID_ARGUMENT, "wants at least one axis, got a scalar");
   if (s == OK) s = axis_check(e, "axis", n->attr[0].i, n->in[0]->type.rank, &axis);
   if (s != OK) return s;
   n->attr[0].i = axis;
@@ -29,10 +30,8 @@ typedef struct Rows {
 static void run_rows(void *context, int64_t begin, int64_t end) {
   const Rows *r = context;
   size_t at = (size_t)(begin * r->n) * r->size;
-  if (r->map)
-    r->map(r->a + at, end - begin, r->n, r->y + at);
-  else
-    r->map2(r->a + at, r->b + at, end - begin, r->n, r->y + at);
+  if (r->map) r->map(r->a + at, end - begin, r->n, r->y + at);
+  else r->map2(r->a + at, r->b + at, end - begin, r->n, r->y + at);
 }
 
 enum { ROWS_GRAIN = 8192 }; /* elements of a chunk: a few microseconds */
@@ -66,8 +65,8 @@ static size_t scratch(const Node *n) {
   return wide_scratch(n, last ? 0 : bytes * (size_t)n->in_count);
 }
 
-#define EVAL(id, first, second)                                                                                 \
-  static Status inner_##id(const Call *c) { return eval_rows(c, first, second); }                               \
+#define EVAL(id, first, second)                                                   \
+  static Status inner_##id(const Call *c) { return eval_rows(c, first, second); } \
   static Status eval_##id(const Call *c) { return eval_wide(c, inner_##id); }
 EVAL(softmax, c->kernels->softmax[c->in_type[0]->dtype], NULL)
 EVAL(log_softmax, c->kernels->log_softmax[c->in_type[0]->dtype], NULL)
@@ -87,7 +86,8 @@ static void grad_log_softmax(Graph *g, const Node *n, Value *const *dy, Value **
   dx[0] = with_axis(g, n, "nn.log_softmax_grad", dy[0], &n->out[0]);
 }
 
-/* y (dy - sum dy y), with u from above: in dy it is its own transpose; in y: u (dy - sum dy y) - dy sum u y. */
+/* y (dy - sum dy y), with u from above: in dy it is its own transpose; in y: u (dy - sum dy y) - dy sum u y.
+ */
 static void grad_softmax_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *y = n->in[1];
   dx[0] = with_axis(g, n, "nn.softmax_grad", u[0], y);
@@ -108,20 +108,60 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   *c = cost_softmax(t, x->dtype, a.outer * a.inner, a.extent, n->op->traits & INTERNAL);
 }
 
-#define AXIS {.name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The axis whose elements sum to 1."}
-#define STABLE {.name = "stable", .kind = ATTR_BOOL, .fallback = "true", .summary = "Accepted; the greatest element is always subtracted."}
+#define AXIS \
+  { .name = "axis", .kind = ATTR_INT, .fallback = "-1", .summary = "The axis whose elements sum to 1." }
+#define STABLE                                                        \
+  {                                                                   \
+    .name = "stable", .kind = ATTR_BOOL, .fallback = "true",          \
+    .summary = "Accepted; the greatest element is always subtracted." \
+  }
 
-const OpDef ops_softmax[] = {
-  {.name = "nn.softmax", .summary = "e^x divided by its sum along an axis.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS, STABLE}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_softmax, .scratch = scratch, .cost = cost,
-   .grad = grad_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 1}"},
-  {.name = "nn.log_softmax", .summary = "The logarithm of softmax.", .shapes = "any", .inputs = {"x"},
-   .attrs = {AXIS}, .traits = IN_PLACE(0), .infer = infer, .eval = eval_log_softmax, .scratch = scratch, .cost = cost,
-   .grad = grad_log_softmax, .sample = "F[3,5] | F[2,3,4] {axis = 0}"},
-  {.name = "nn.softmax_grad", .summary = "y (dy - sum of dy y).", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_softmax_grad, .scratch = scratch, .cost = cost,
-   .grad = grad_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
-  {.name = "nn.log_softmax_grad", .summary = "dy - e^y sum of dy.", .shapes = "[…], […] → […]", .inputs = {"dy", "y"},
-   .attrs = {AXIS}, .traits = INTERNAL, .infer = infer, .eval = eval_log_softmax_grad, .scratch = scratch, .cost = cost,
-   .grad = grad_log_softmax_grad, .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
-  {0}};
+const OpDef ops_softmax[] = {{.name = "nn.softmax",
+                              .summary = "e^x divided by its sum along an axis.",
+                              .shapes = "any",
+                              .inputs = {"x"},
+                              .attrs = {AXIS, STABLE},
+                              .traits = IN_PLACE(0),
+                              .infer = infer,
+                              .eval = eval_softmax,
+                              .scratch = scratch,
+                              .cost = cost,
+                              .grad = grad_softmax,
+                              .sample = "F[3,5] | F[2,3,4] {axis = 1}"},
+                             {.name = "nn.log_softmax",
+                              .summary = "The logarithm of softmax.",
+                              .shapes = "any",
+                              .inputs = {"x"},
+                              .attrs = {AXIS},
+                              .traits = IN_PLACE(0),
+                              .infer = infer,
+                              .eval = eval_log_softmax,
+                              .scratch = scratch,
+                              .cost = cost,
+                              .grad = grad_log_softmax,
+                              .sample = "F[3,5] | F[2,3,4] {axis = 0}"},
+                             {.name = "nn.softmax_grad",
+                              .summary = "y (dy - sum of dy y).",
+                              .shapes = "[…], […] → […]",
+                              .inputs = {"dy", "y"},
+                              .attrs = {AXIS},
+                              .traits = INTERNAL,
+                              .infer = infer,
+                              .eval = eval_softmax_grad,
+                              .scratch = scratch,
+                              .cost = cost,
+                              .grad = grad_softmax_grad,
+                              .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
+                             {.name = "nn.log_softmax_grad",
+                              .summary = "dy - e^y sum of dy.",
+                              .shapes = "[…], […] → […]",
+                              .inputs = {"dy", "y"},
+                              .attrs = {AXIS},
+                              .traits = INTERNAL,
+                              .infer = infer,
+                              .eval = eval_log_softmax_grad,
+                              .scratch = scratch,
+                              .cost = cost,
+                              .grad = grad_log_softmax_grad,
+                              .sample = "F[3,5] U[3,5] | F[2,3,4] U[2,3,4] {axis = 1}"},
+                             {0}};

@@ -1,88 +1,88 @@
--- A model as the plain description that summary.lua draws: a row a layer.
+-- model:summary(): the description of a model that summary.lua draws.
 
 local args = require "ipulua.args"
 local class = require "ipulua.class"
-local nest = require "ipulua.keras.nest"
+local graph = require "ipulua.keras.graph"
+local pipelining = require "ipulua.keras.pipelining"
 local summary = require "ipulua.keras.summary"
 
 local describe = {}
 
-local function element_bytes(v)
-  local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, bool = 1}
-  return sizes[v.dtype] or 4
-end
-
-local function total(weights)
+local function sizes(list)
   local count, bytes = 0, 0
-  for _, v in ipairs(weights) do
+  local widths <const> = {float64 = 8, int64 = 8, float32 = 4, int32 = 4, float16 = 2, bfloat16 = 2}
+  for _, v in ipairs(list) do
     count = count + v.size
-    bytes = bytes + v.size * element_bytes(v)
+    bytes = bytes + v.size * (widths[v.dtype] or 1)
   end
   return count, bytes
 end
 
--- The shape of what the layer gave when it was last called symbolically; nil when nobody did.
-local function output_shape(layer)
-  local node = layer.nodes and layer.nodes[#layer.nodes]
-  local results = node and node.results
-  if not results then
-    local types = rawget(layer, "output_types")
-    return types and types.shape
-  end
-  if #results == 1 then return results[1].shape end
-  local shapes = {}
-  for i, t in ipairs(results) do shapes[i] = t.shape end
-  return shapes
-end
-
--- "flatten[0][0]" for each KerasTensor that the layer's calls take.
-local function connections(layer)
+-- Where a call's inputs come from: "dense[0][0]".
+local function connections(model, layer)
   local list = {}
-  for _, node in ipairs(layer.nodes or {}) do
-    for _, t in ipairs(nest.flatten(node.given)) do
-      if type(t) == "table" and t.node then
-        list[#list + 1] = string.format("%s[%d][%d]", t.layer.name, t.node.index, (t.tensor_index or 1) - 1)
+  for _, node in ipairs(model._graph.nodes) do
+    if node.layer == layer then
+      for _, operand in ipairs(graph.operands(node)) do
+        list[#list + 1] = string.format("%s[%d][%d]", operand.layer.name, operand.node.index, operand.tensor_index - 1)
       end
     end
   end
   return list
 end
 
----@param model Model
----@return table description for summary.lines
-function describe.model(model)
-  local functional = class.of(model).__name ~= "Sequential" and model._graph ~= nil
-  local rows = {}
-  for i, layer in ipairs(model.layers) do
-    local weights = layer.weights
-    rows[i] = {
-      name = layer.name, class = class.of(layer).__name, output_shape = output_shape(layer), params = (total(weights)),
-      built = layer.built or #weights > 0, connected_to = functional and connections(layer) or nil,
-    }
+-- The shapes of a layer's results in this model, nil when they are unknown.
+local function output_shape(model, layer)
+  if layer.__name == "InputLayer" then return layer.batch_input_shape end
+  local node
+  for _, each in ipairs(model._graph and model._graph.nodes or {}) do
+    if each.layer == layer then node = node or each end
   end
-  local trainable, trainable_bytes = total(model.trainable_weights)
-  local non_trainable, non_trainable_bytes = total(model.non_trainable_weights)
-  local optimizer = model.optimizer
-  local optimizer_count, optimizer_bytes = 0, 0
-  if optimizer and optimizer.list_weights then optimizer_count, optimizer_bytes = total(optimizer:list_weights()) end
-  return {
-    name = model.name, functional = functional, rows = rows,
-    totals = {trainable = trainable, trainable_bytes = trainable_bytes, non_trainable = non_trainable,
-      non_trainable_bytes = non_trainable_bytes, optimizer = optimizer_count, optimizer_bytes = optimizer_bytes},
-  }
+  node = node or layer.nodes and layer.nodes[1]
+  if not node then return nil end
+  local shapes = {}
+  for i, t in ipairs(node.results) do shapes[i] = t.shape end
+  return #shapes == 1 and shapes[1] or shapes
 end
 
-local spec <const> = {
+---@param model Model
+---@return table as summary.lines takes it
+function describe.model(model)
+  local rows = {}
+  local is_sequential = rawget(model, "_stack") ~= nil
+  local functional = model._graph ~= nil and not is_sequential
+  local ok, stages = pcall(pipelining.stages, model)
+  local stage_of = {}
+  for _, entry in ipairs(ok and stages and model:get_pipeline_stage_assignment() or {}) do
+    stage_of[entry.layer] = entry.pipeline_stage
+  end
+  for i, layer in ipairs(model:sublayers()) do
+    local is_built = layer.built or #layer.weights > 0
+    rows[i] = {
+      name = layer.name, class = class.of(layer).__name, output_shape = output_shape(model, layer), built = is_built,
+      params = (sizes(layer.weights)), connected_to = functional and connections(model, layer) or nil, stage = stage_of[layer],
+    }
+  end
+  local totals = {}
+  totals.trainable, totals.trainable_bytes = sizes(model.trainable_weights)
+  totals.non_trainable, totals.non_trainable_bytes = sizes(model.non_trainable_weights)
+  local optimizer = model.optimizer
+  if optimizer and optimizer.weights and #optimizer.weights > 1 then
+    totals.optimizer, totals.optimizer_bytes = sizes(optimizer.weights)
+  end
+  return {name = model.name, functional = functional, rows = rows, totals = totals}
+end
+
+local rows <const> = {
   {"line_length", "integer", optional = true}, {"positions", "list", optional = true}, {"print_fn", "callable", optional = true},
-  {"style", "string", optional = true}, {"ipu", "boolean", false},
+  {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
+  {"columns", "integer", optional = true},
 }
 
----Prints the table of layers.
 function describe.summary(model, ...)
-  local a = args.check("summary", spec, ...)
-  local print_fn = a.print_fn or print
-  a.print_fn = nil
-  for _, line in ipairs(summary.lines(describe.model(model), a)) do print_fn(line) end
+  local a = args.check("summary", rows, ...)
+  local print_line = a.print_fn or print
+  for _, line in ipairs(summary.lines(describe.model(model), a)) do print_line(line) end
 end
 
 return describe

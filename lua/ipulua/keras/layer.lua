@@ -217,6 +217,7 @@ function Layer:add_weight(...)
   local prefix = table.concat(context.path, "/")
   if context.path[#context.path] ~= self.name then prefix = prefix == "" and self.name or prefix .. "/" .. self.name end
   local v = variables.Variable{value, name = prefix .. "/" .. a.name, trainable = a.trainable}
+  v.weight_name = a.name
   v.constraint = parts.get("constraint", a.constraint)
   v.regularizer = parts.get("regularizer", a.regularizer)
   self._own[#self._own + 1] = v
@@ -234,6 +235,23 @@ local function in_fields(self, visit)
     end
   end
   for _, key in ipairs(rawget(self, state_key) or {}) do walk(self:variable(key)) end
+end
+
+---Where in the fields a sublayer is: "field" or "field.2".
+---@param layer Layer
+---@return string?
+function Layer:place_of(layer)
+  local seen, found = {}, nil
+  local function walk(value, path)
+    if rawequal(value, layer) then
+      found = found or path
+    elseif args.is_plain(value) and not seen[value] then
+      seen[value] = true
+      for _, key in ipairs(nest.keys(value)) do walk(value[key], path .. "." .. tostring(key)) end
+    end
+  end
+  for _, key in ipairs(rawget(self, state_key) or {}) do walk(self:variable(key), key) end
+  return found
 end
 
 ---Layers that this one holds, in the order of its fields.

@@ -40,6 +40,14 @@ local function find(module, name, prefers_class)
   return other
 end
 
+-- Models are layers too.
+local function find_model(kind, name)
+  if kind ~= "layer" then return nil end
+  if name == "Sequential" then return require "ipulua.keras.sequential".Sequential end
+  if name == "Model" or name == "Functional" then return require "ipulua.keras.model".Model end
+  return nil
+end
+
 local function known_names(module)
   local list = {}
   for key, value in next, module do
@@ -61,7 +69,7 @@ function parts.find(kind, name, options)
   local module = parts.module(kind)
   local aliases = rawget(module, "_aliases")
   name = aliases and aliases[name:lower()] or name
-  local entry = find(module, name, options.prefers_class ~= false)
+  local entry = find_model(kind, name) or find(module, name, options.prefers_class ~= false)
   if entry ~= nil then return entry end
   blame.error(string.format("unknown %s '%s'%s", kind, name, nearest.hint(name, known_names(module))), "value")
 end
@@ -89,10 +97,11 @@ end
 
 -- Functions are saved by the name under which a module offers them.
 local function function_name(kind, f)
+  local found
   for key, value in next, parts.module(kind) do
-    if value == f and type(key) == "string" then return key end
+    if value == f and type(key) == "string" and (not found or key < found) then found = key end
   end
-  return nil
+  return found
 end
 
 ---What a config holds for a part: a name, or {class_name =, config =}; nil for what has none.
@@ -164,7 +173,7 @@ function parts.config(self)
   for _, row in ipairs(c.argument_rows or {}) do
     local name = row[1]
     local kind = c.argument_kinds[name]
-    local value = self[name]
+    local value = rawget(self, name)
     if kind then value = parts.serialize(kind, value) end
     config[name] = value
   end

@@ -1,66 +1,411 @@
--- Weights in files: .safetensors, a tensor a weight, under the weight's name.
+-- Models and weights in files. Weights are named by their place in the model (layer, then weight); a whole model is
+-- one .safetensors file with the architecture, how it was compiled, and its options as JSON in the metadata.
 
+local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
+local input = require "ipulua.keras.input"
+local json = require "ipulua.json"
+local KerasTensor = require "ipulua.keras.tensor"
+local log = require "ipulua.log"
+local nest = require "ipulua.keras.nest"
+local parts = require "ipulua.keras.parts"
 
 local saving = {}
 
--- Names in the file: the weights' own; a second weight of the same name gets a number.
-local function named_weights(model, who)
-  local weights = model.weights
-  if #weights == 0 then
-    blame.error(string.format("%s: model '%s' has no weights yet; build it or call it first", who, model.name), "value")
+-- ------------------------------------------------ names of weights
+
+local function leaf_name(v)
+  return v.weight_name or v.name:match("[^/]+$") or v.name
+end
+
+-- Visits each variable once, with its path: layers of a model by their names, others by the field that holds them.
+local function walk_weights(layer, prefix, seen, visit)
+  local used = {}
+  for _, v in ipairs(layer:own_variables()) do
+    local id = core.variable_identity(v)
+    if not seen[id] then
+      seen[id] = true
+      local name = leaf_name(v)
+      local count = used[name]
+      used[name] = (count or 0) + 1
+      visit(prefix .. name .. (count and "_" .. count or ""), v)
+    end
   end
-  local list, used = {}, {}
-  for i, v in ipairs(weights) do
-    local name = v.name
-    used[name] = (used[name] or 0) + 1
-    if used[name] > 1 then name = name .. ":" .. used[name] - 1 end
-    list[i] = {name, v}
+  local is_graph = rawget(layer, "_graph") or rawget(layer, "_stack")
+  for i, inner in ipairs(layer:sublayers()) do
+    local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
+    walk_weights(inner, prefix .. name .. "/", seen, visit)
   end
+end
+
+---The weights of a layer or model: a list of {path =, variable =}.
+---@param layer Layer
+---@return table[]
+function saving.paths(layer)
+  local list = {}
+  walk_weights(layer, "", {}, function(path, v) list[#list + 1] = {path = path, variable = v} end)
   return list
 end
 
+-- ------------------------------------------------ weights
+
 local function check_path(who, path)
-  if type(path) ~= "string" then blame.error(who .. ": a path is wanted, got " .. type(path), "type") end
-  if not path:match("%.safetensors$") then
-    blame.error(string.format("%s: '%s' must end in .safetensors", who, path), "value")
+  if type(path) ~= "string" or path == "" then
+    blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
+  end
+  if not path:find("%.safetensors$") and not path:find("%.npz$") then
+    blame.error(string.format("%s: '%s' must end in .safetensors or .npz", who, path), "value")
   end
 end
 
----Writes all weights; the file is replaced as a whole.
+local function tensors_of(model)
+  local list = {}
+  for _, entry in ipairs(saving.paths(model)) do list[entry.path] = entry.variable:read_value() end
+  return list
+end
+
 ---@param model Model
 ---@param path string
 function saving.save_weights(model, path)
   check_path("save_weights", path)
-  local tensors = {}
-  for _, pair in ipairs(named_weights(model, "save_weights")) do tensors[pair[1]] = pair[2]:read_value() end
-  core.save(path, tensors)
+  core.save(path, tensors_of(model))
 end
 
----Reads what save_weights wrote. Nothing changes when a weight is missing or has another shape.
----@param model Model
----@param path string
-function saving.load_weights(model, path)
-  check_path("load_weights", path)
-  local tensors = core.load(path)
-  local list = named_weights(model, "load_weights")
-  local count = 0
-  for _ in pairs(tensors) do count = count + 1 end
-  for _, pair in ipairs(list) do
-    local name, v = pair[1], pair[2]
-    local t = tensors[name]
-    if not t then blame.error(string.format("load_weights: '%s' has no weight '%s'", path, name), "value") end
+-- Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
+local function assign(who, entries, tensors, prefix)
+  local ready = {}
+  local expected = {}
+  for i, entry in ipairs(entries) do
+    local name = prefix .. entry.path
+    local t, v = tensors[name], entry.variable
+    expected[name] = true
+    if not t then blame.error(string.format("%s: the file has no weight '%s'", who, name), "value") end
     local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
-    if want ~= got or v.dtype ~= t.dtype then
-      blame.error(string.format("load_weights: weight '%s' is %s[%s], the file has %s[%s]", name, v.dtype, want, t.dtype, got),
-        "invalid_argument")
+    if want ~= got then
+      blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want), "value")
+    end
+    ready[i] = t.dtype == v.dtype and t or t:cast(v.dtype)
+  end
+  for i, entry in ipairs(entries) do entry.variable:assign(ready[i]) end
+  return expected
+end
+
+-- Files whose names differ but whose weights agree in number and order of shapes are not guessed at: an error tells.
+local function check_left(who, tensors, expected)
+  local left = {}
+  for name in pairs(tensors) do
+    if not expected[name] and not name:find("^optimizer/") then left[#left + 1] = name end
+  end
+  table.sort(left)
+  if #left > 0 then
+    blame.error(string.format("%s: the model has no place for the file's weight%s %s", who, #left == 1 and "" or "s",
+      table.concat(left, ", ")), "value")
+  end
+end
+
+local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"skip_mismatch", "boolean", false}}
+
+---@param model Model
+---@param ... any path; by_name: only layers that the file knows
+function saving.load_weights(model, ...)
+  local a = args.check("load_weights", load_rows, ...)
+  check_path("load_weights", a.path)
+  local tensors = core.load(a.path)
+  local entries = saving.paths(model)
+  if #entries == 0 then
+    blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
+  end
+  if a.by_name then
+    local known = {}
+    for _, entry in ipairs(entries) do
+      local t = tensors[entry.path]
+      local fits = t and (not a.skip_mismatch or table.concat(t.shape, ",") == table.concat(entry.variable.shape, ","))
+      if fits then known[#known + 1] = entry end
+    end
+    assign("load_weights", known, tensors, "")
+    return
+  end
+  local expected = assign("load_weights", entries, tensors, "")
+  check_left("load_weights", tensors, expected)
+end
+
+-- ------------------------------------------------ optimizer state
+
+---The optimizer's variables by name, beside the weights they belong to.
+---@param model Model
+---@return table[] {path =, variable =}
+function saving.optimizer_paths(model)
+  local optimizer = model.optimizer
+  local list = {}
+  if not optimizer or not rawget(optimizer, "_slots") then return list end
+  list[1] = {path = "optimizer/iterations", variable = optimizer.iterations}
+  local rate = optimizer.learning_rate
+  if core.is_variable(rate) then list[2] = {path = "optimizer/learning_rate", variable = rate} end
+  for _, v in ipairs(optimizer._weights) do
+    if v.key and not v.key:find("/") then list[#list + 1] = {path = "optimizer/" .. v.key, variable = v} end
+  end
+  for _, entry in ipairs(saving.paths(model)) do
+    local slots = optimizer._slots[core.variable_identity(entry.variable)] or {}
+    for _, name in ipairs(nest.keys(slots)) do
+      list[#list + 1] = {path = "optimizer/" .. entry.path .. "/" .. name, variable = slots[name]}
     end
   end
-  if count ~= #list then
-    blame.error(string.format("load_weights: '%s' has %d weights, the model %d", path, count, #list), "value")
+  return list
+end
+
+---Gives the optimizer back what was saved; slots that the file has are made.
+function saving.restore_optimizer(model, tensors)
+  local optimizer = model.optimizer
+  if not optimizer or not tensors["optimizer/iterations"] then return end
+  local trained = {}
+  for _, v in ipairs(model.trainable_variables) do trained[#trained + 1] = v end
+  optimizer:build(trained)
+  for name, t in pairs(tensors) do
+    local state = name:match("^optimizer/([^/]+)$")
+    if state and state ~= "iterations" and state ~= "learning_rate" then optimizer:state(state, t:item()) end
   end
-  for _, pair in ipairs(list) do pair[2]:assign(tensors[pair[1]]) end
+  local known = {}
+  for _, entry in ipairs(saving.optimizer_paths(model)) do
+    if tensors[entry.path] then known[#known + 1] = entry end
+  end
+  assign("load_model", known, tensors, "")
+end
+
+-- ------------------------------------------------ architecture
+
+-- KerasTensors in the arguments of calls, as {tensor = {node, which result}}.
+local function encode(value, position)
+  return nest.map(function(leaf)
+    if KerasTensor.is(leaf) then return {tensor = json.array{position[leaf.node], leaf.tensor_index}} end
+    if type(leaf) == "userdata" then
+      return {constant = leaf:totable(), dtype = leaf.dtype}
+    end
+    if type(leaf) == "function" then
+      blame.error("a function among the arguments of a layer's call can't be saved", "not_implemented")
+    end
+    return leaf
+  end, value)
+end
+
+local function decode(value, nodes)
+  if not args.is_plain(value) then return value end
+  if value.tensor and #value.tensor == 2 then return nodes[value.tensor[1]].results[value.tensor[2]] end
+  if value.constant ~= nil and value.dtype then return core.tensor(value.constant, value.dtype) end
+  local out = {}
+  for key, each in pairs(value) do out[key] = decode(each, nodes) end
+  return out
+end
+
+---@param model Model a functional one
+---@return table
+function saving.graph_config(model)
+  local g = model._graph
+  local position, nodes, layers = {}, {}, {}
+  local inputs_first = {}
+  for _, t in ipairs(g.inputs) do inputs_first[#inputs_first + 1] = t.node end
+  local order = {}
+  for _, node in ipairs(inputs_first) do
+    if not position[node] then
+      order[#order + 1] = node
+      position[node] = #order
+    end
+  end
+  for _, node in ipairs(g.nodes) do
+    if not position[node] then
+      order[#order + 1] = node
+      position[node] = #order
+    end
+  end
+  for i, node in ipairs(order) do
+    local given = {}
+    for k = 1, node.given.n do given[k] = encode(node.given[k], position) end
+    local options = encode(node.options, position)
+    options.training = nil
+    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil,
+      is_input = i <= #inputs_first or nil}
+  end
+  for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
+  return {name = model.name, layers = layers, nodes = nodes, inputs = encode(g.input_structure, position),
+    outputs = encode(g.output_structure, position)}
+end
+
+---@param c table class of the model
+---@param config table
+---@param custom_objects table?
+---@return Model
+function saving.graph_from_config(c, config, custom_objects)
+  local by_name, nodes = {}, {}
+  for _, each in ipairs(config.layers) do
+    if each.class_name == "InputLayer" then
+      by_name[each.config.name] = each.config
+    else
+      by_name[each.config.name] = parts.get("layer", each, {custom_objects = custom_objects})
+    end
+  end
+  for i, node in ipairs(config.nodes) do
+    local layer = by_name[node.layer]
+    if not class.of(layer) then
+      local t = input.Input{batch_shape = layer.batch_input_shape, dtype = layer.dtype, name = layer.name}
+      nodes[i] = t.node
+    else
+      local given = {}
+      for k, value in ipairs(node.args) do given[k] = decode(value, nodes) end
+      local count = #node.args
+      if node.options then
+        count = count + 1
+        given[count] = decode(node.options, nodes)
+      elseif args.is_plain(given[count]) and count > 1 then -- a last table must not be taken for options
+        count = count + 1
+        given[count] = {}
+      end
+      layer(table.unpack(given, 1, count))
+      nodes[i] = layer.nodes[#layer.nodes]
+    end
+  end
+  return c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+end
+
+-- A class as files name it.
+local function class_name(model)
+  local c = class.of(model)
+  return c.__name
+end
+
+---The architecture as JSON.
+---@param model Model
+---@return string
+function saving.to_json(model)
+  return json.encode{class_name = class_name(model), config = model:get_config(), keras_version = "2.6.0", backend = "ipulua"}
+end
+
+---The model that to_json described, with new weights.
+---@param text string
+---@param options {custom_objects: table?}?
+---@return Model
+function saving.model_from_json(text, options)
+  local spec = json.decode(text)
+  return saving.model_from_config(spec, options and (options.custom_objects or options))
+end
+
+---@param spec table {class_name =, config =}
+---@param custom_objects table?
+---@return Model
+function saving.model_from_config(spec, custom_objects)
+  if type(spec) ~= "table" or type(spec.class_name) ~= "string" then
+    blame.error("a model's description must hold class_name and config", "value")
+  end
+  return parts.get("layer", spec, {custom_objects = custom_objects})
+end
+
+-- ------------------------------------------------ how it was compiled
+
+-- What compile was given, as far as it can be written down.
+local function serialize_compiled(kind, value)
+  if value == nil or type(value) == "number" or type(value) == "string" or type(value) == "boolean" then return value end
+  if args.is_plain(value) then
+    local out = {}
+    for key, each in pairs(value) do out[key] = serialize_compiled(kind, each) end
+    return out
+  end
+  local saved = parts.serialize(kind, value)
+  if saved == nil then log.warn("save: a %s of compile can't be saved; compile the model again after loading it", kind) end
+  return saved
+end
+
+local function training_config(model)
+  local a = model.compile_arguments
+  if not a then return nil end
+  return {
+    optimizer = {class_name = class.of(model.optimizer).__name, config = model.optimizer:get_config()},
+    loss = serialize_compiled("loss", a.loss), metrics = serialize_compiled("metric", a.metrics),
+    weighted_metrics = serialize_compiled("metric", a.weighted_metrics), loss_weights = a.loss_weights,
+    steps_per_execution = model.steps_per_execution,
+  }
+end
+
+local function deserialize_compiled(kind, value, custom_objects)
+  if not args.is_plain(value) then return value end
+  if value.class_name then return parts.get(kind, value, {custom_objects = custom_objects}) end
+  local out = {}
+  for key, each in pairs(value) do out[key] = deserialize_compiled(kind, each, custom_objects) end
+  return out
+end
+
+-- Options whose values are data; callbacks and the like are left out.
+local function plain_options(value)
+  if type(value) == "function" or type(value) == "userdata" then return nil end
+  if type(value) ~= "table" then return value end
+  if getmetatable(value) ~= nil then return nil end
+  local out = {}
+  for key, each in pairs(value) do out[key] = plain_options(each) end
+  return out
+end
+
+-- ------------------------------------------------ whole models
+
+local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", true}, {"overwrite", "boolean", true}}
+
+---@param model Model
+---@param ... any path, include_optimizer, overwrite
+function saving.save(model, ...)
+  local a = args.check("save", save_rows, ...)
+  if not a.path:find("%.safetensors$") then
+    blame.error(string.format("save: a model is saved as .safetensors, not as '%s'", a.path), "value")
+  end
+  if not a.overwrite and core.file_exists(a.path) then
+    blame.error(string.format("save: '%s' exists already", a.path), "value")
+  end
+  if not model._graph and rawget(model, "_stack") == nil and model.get_config == require "ipulua.keras.model".Model.get_config then
+    blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
+      "not_implemented")
+  end
+  local tensors = tensors_of(model)
+  if a.include_optimizer then
+    for _, entry in ipairs(saving.optimizer_paths(model)) do tensors[entry.path] = entry.variable:read_value() end
+  end
+  local training = training_config(model)
+  core.save(a.path, tensors, {
+    format = "ipulua.model/1", model = saving.to_json(model), options = json.encode(plain_options(model._options)),
+    training = training and json.encode(training) or nil,
+  })
+end
+
+local load_model_rows <const> = {
+  {"path", "string"}, {"custom_objects", "table", optional = true}, {"compile", "boolean", true},
+}
+
+---The model of a file that model:save() wrote, with its weights, options, and (compile) its training state.
+---@param ... any path, custom_objects, compile
+---@return Model
+function saving.load_model(...)
+  local a = args.check("load_model", load_model_rows, ...)
+  check_path("load_model", a.path)
+  local tensors, metadata = core.load(a.path)
+  if not metadata or not metadata.model then
+    blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
+  end
+  local model = saving.model_from_config(json.decode(metadata.model), a.custom_objects)
+  local entries = saving.paths(model)
+  if #entries > 0 or next(tensors) ~= nil then
+    check_left("load_model", tensors, assign("load_model", entries, tensors, ""))
+  end
+  if metadata.options then
+    for key, value in pairs(json.decode(metadata.options)) do model._options[key] = value end
+  end
+  if a.compile and metadata.training then
+    local t = json.decode(metadata.training)
+    model:compile{
+      optimizer = parts.get("optimizer", t.optimizer, {custom_objects = a.custom_objects}),
+      loss = deserialize_compiled("loss", t.loss, a.custom_objects),
+      metrics = deserialize_compiled("metric", t.metrics, a.custom_objects),
+      weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, a.custom_objects), loss_weights = t.loss_weights,
+      steps_per_execution = t.steps_per_execution,
+    }
+    saving.restore_optimizer(model, tensors)
+  end
+  return model
 end
 
 return saving

@@ -1,1 +1,402 @@
-return {}
+-- Recurrent layers. LSTM and GRU with the usual activations are single ops over the whole sequence; everything else
+-- is its cell, step after step.
+
+local activations = require "ipulua.keras.activations"
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local cells = require "ipulua.keras.layers.cells"
+local class = require "ipulua.class"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local parts = require "ipulua.keras.parts"
+local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
+
+local layers = {}
+for _, name in ipairs{"SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"} do layers[name] = cells[name] end
+
+local sequence_rows <const> = {
+  {"return_sequences", "boolean", false}, {"return_state", "boolean", false}, {"go_backwards", "boolean", false},
+  {"stateful", "boolean", false}, {"unroll", "boolean", false}, {"time_major", "boolean", false},
+  {"zero_output_for_mask", "boolean", false},
+}
+
+-- ------------------------------------------------ any cell
+
+---A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
+---@class RNN: Layer
+local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "callable"}}}))
+layers.RNN = RNN
+
+function RNN:setup()
+  local cell = self.cell
+  if args.is_plain(cell) then
+    if cell.class_name then cell = parts.get("layer", cell) else cell = cells.StackedRNNCells{cells = cell} end
+    self.cell = cell
+  end
+  self.input_spec = {ndim = 3}
+end
+
+function RNN:build(input_shape)
+  if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
+  self.cell:build_once({self.time_major and input_shape[2] or input_shape[1], input_shape[3]})
+end
+
+function RNN:get_config()
+  local config = Layer.get_config(self)
+  config.cell = parts.serialize("layer", self.cell)
+  return config
+end
+
+-- x and the states that were given beside it: as {x, h, c} or as the option initial_state.
+local function split_inputs(inputs, options)
+  local given = options.initial_state
+  if args.is_plain(inputs) then
+    local rest = table.move(inputs, 2, #inputs, 1, {})
+    if #rest > 0 then given = rest end
+    inputs = inputs[1]
+  end
+  if given ~= nil and not args.is_plain(given) then given = {given} end
+  return inputs, given
+end
+
+local function reversed(x) return ipu.reverse(x, 1) end
+
+local function swap(x)
+  local perm = {1, 0}
+  for axis = 2, #x.shape - 1 do perm[#perm + 1] = axis end
+  return ipu.transpose(x, perm)
+end
+
+-- [batch, time, …] → [batch, …] of one step
+local function step_of(x, t)
+  local shape = x.shape
+  local begin, size = {}, {}
+  for i, extent in ipairs(shape) do begin[i], size[i] = 0, extent end
+  begin[2], size[2] = t, 1
+  return ipu.squeeze(ipu.slice(x, begin, size), {axis = 1})
+end
+
+-- Along the time axis; concat takes a bounded number of tensors at once.
+local function stack_steps(list)
+  local most <const> = 32
+  local parts_of = {}
+  for at = 1, #list, most do
+    parts_of[#parts_of + 1] = ipu.stack(table.move(list, at, math.min(at + most - 1, #list), 1, {}), {axis = 1})
+  end
+  while #parts_of > 1 do
+    local shorter = {}
+    for at = 1, #parts_of, most do
+      local chunk = table.move(parts_of, at, math.min(at + most - 1, #parts_of), 1, {})
+      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = 1})
+    end
+    parts_of = shorter
+  end
+  return parts_of[1]
+end
+
+-- The states of a batch: given, kept from the batch before (stateful), or zeros.
+function RNN:first_states(x, given)
+  local batch = x.shape[1]
+  if given then return given end
+  local zeros = self.cell.get_initial_state and self.cell:get_initial_state(batch, x.dtype)
+  if not zeros then
+    local sizes = self.cell.state_size
+    zeros = {}
+    for i, size in ipairs(type(sizes) == "table" and sizes or {sizes}) do
+      local shape = type(size) == "table" and table.move(size, 1, #size, 2, {batch}) or {batch, size}
+      zeros[i] = core.full(shape, 0, x.dtype)
+    end
+  end
+  if not self.stateful then return zeros end
+  if context.inferring then return zeros end
+  if not rawget(self, "states") then
+    local states = {}
+    tracing.outside(function()
+      for i, zero in ipairs(zeros) do
+        states[i] = variables.Variable{core.full(zero.shape, 0, zero.dtype), name = self.name .. "/state_" .. i, trainable = false}
+      end
+    end)
+    rawset(self, "states", states)
+  end
+  local values = {}
+  for i, v in ipairs(self.states) do values[i] = v:read_value() end
+  return values
+end
+
+---Sets the states kept between batches to zero (or to given ones).
+---@param values userdata[]?
+function RNN:reset_states(values)
+  if not self.stateful then
+    blame.error(string.format("reset_states: layer '%s' is not stateful", self.name), "value")
+  end
+  for i, v in ipairs(rawget(self, "states") or {}) do
+    v:assign(values and values[i] or core.full(v.shape, 0, v.dtype))
+  end
+end
+
+-- One step after another: outputs of all steps, last output, last states.
+local function walk(self, x, mask, states, options)
+  local cell, count = self.cell, x.shape[2]
+  local built_in = cell.step ~= nil and cell.project ~= nil
+  local state_mask
+  if built_in then
+    local input_mask
+    input_mask, state_mask = cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
+    if input_mask then x = x * ipu.expand_dims(input_mask, 1) end
+    x = cell:project(x)
+  end
+  local outputs, last = {}, nil
+  for t = 0, count - 1 do
+    local y, new
+    if built_in then y, new = cell:step(step_of(x, t), states, state_mask)
+    else y, new = cell(step_of(x, t), states, {training = options.training}) end
+    if core.is_tensor(new) then new = {new} end
+    if mask then
+      local keep = ipu.expand_dims(step_of(mask, t), -1)
+      local former = last or ipu.zeros_like(y)
+      for i, state in ipairs(new) do new[i] = ipu.where(keep, state, states[i]) end
+      last = ipu.where(keep, y, former)
+      outputs[t + 1] = self.zero_output_for_mask and ipu.where(keep, y, ipu.zeros_like(y)) or last
+    else
+      outputs[t + 1], last = y, y
+    end
+    states = new
+  end
+  return outputs, last, states
+end
+
+-- Results of a layer: outputs of all steps or of the last one, then the states.
+function RNN:results(sequence, last, states)
+  if self.stateful and not context.inferring then
+    for i, v in ipairs(self.states or {}) do v:assign(ipu.stop_gradient(states[i])) end
+  end
+  local y = last
+  if self.return_sequences then y = self.time_major and swap(sequence) or sequence end
+  if not self.return_state then return y end
+  return y, table.unpack(states)
+end
+
+function RNN:call(inputs, options)
+  local x, given = split_inputs(inputs, options)
+  if self.time_major then x = swap(x) end
+  local mask = options.mask
+  if args.is_plain(mask) then mask = mask[1] end
+  if mask and #mask.shape == 3 then mask = ipu.squeeze(mask, {axis = -1}) end
+  if mask and mask.dtype ~= "bool" then mask = ipu.cast(mask, "bool") end
+  if self.go_backwards then
+    x = reversed(x)
+    mask = mask and reversed(mask)
+  end
+  local states = self:first_states(x, given)
+  return self:run(x, mask, states, options)
+end
+
+function RNN:run(x, mask, states, options)
+  local outputs, last, final = walk(self, x, mask, states, options)
+  return self:results(self.return_sequences and stack_steps(outputs) or nil, last, final)
+end
+
+function RNN:compute_mask(_, mask)
+  if args.is_plain(mask) then mask = mask[1] end
+  if not self.return_sequences then return nil end
+  return mask
+end
+
+-- ------------------------------------------------ LSTM, GRU, SimpleRNN
+
+local function declare(name, own_rows)
+  local rows = {}
+  for _, list in ipairs{cells.rows[name], sequence_rows, own_rows or {}} do table.move(list, 1, #list, #rows + 1, rows) end
+  local c = Layer.declare(name, rows, RNN)
+  layers[name] = c
+  local Cell = cells[name .. "Cell"]
+  function c:setup()
+    local given = {name = self.name .. "_cell", dtype = self.policy.name}
+    for _, row in ipairs(cells.rows[name]) do given[row[1]] = rawget(self, row[1]) end
+    self.cell = Cell(given)
+    self.input_spec = {ndim = 3}
+  end
+  c.get_config = Layer.get_config
+  return c
+end
+
+---@class SimpleRNN: RNN
+declare("SimpleRNN")
+
+-- Arguments that other implementations know; the result is the same.
+local ipu_rows <const> = {
+  {"implementation", "integer", 2}, {"dropout_seed", "any", optional = true}, {"partials_dtype", "dtype", "float32"},
+  {"options", "table", optional = true}, {"options_bwd", "table", optional = true},
+}
+
+-- Inputs without what dropout takes, for the fused ops.
+local function dropped(self, x, options)
+  local mask = self.cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
+  return mask and x * ipu.expand_dims(mask, 1) or x
+end
+
+local function is_fused(self, options)
+  return self.activation == activations.tanh and self.recurrent_activation == activations.sigmoid
+    and (self.recurrent_dropout == 0 or not options.training)
+end
+
+-- The output of the last step: with a mask it repeats the last unmasked one, which is the state.
+local function last_of(states) return states[1] end
+
+---@class LSTM: RNN
+local LSTM = declare("LSTM", ipu_rows)
+
+local function bias_of(cell)
+  return cell.use_bias and cell.bias or core.full(cell:bias_shape(cell.gates * cell.units), 0, cell.kernel.dtype)
+end
+
+function LSTM:run(x, mask, states, options)
+  if not is_fused(self, options) then return RNN.run(self, x, mask, states, options) end
+  local cell = self.cell
+  x = dropped(self, x, options)
+  local named = {bias = bias_of(cell), initial_h = states[1], initial_c = states[2], mask = mask,
+    zero_output_for_mask = self.zero_output_for_mask}
+  local y, h, c = ipu.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
+  return self:results(y, last_of{h, c}, {h, c})
+end
+
+---@class GRU: RNN
+local GRU = declare("GRU", ipu_rows)
+
+function GRU:run(x, mask, states, options)
+  if not is_fused(self, options) then return RNN.run(self, x, mask, states, options) end
+  local cell = self.cell
+  x = dropped(self, x, options)
+  local named = {bias = bias_of(cell), initial_h = states[1], mask = mask, zero_output_for_mask = self.zero_output_for_mask,
+    reset_after = self.reset_after}
+  local y, h = ipu.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
+  return self:results(y, last_of{h}, {h})
+end
+
+layers.PopnnLSTM = LSTM:extend("PopnnLSTM")
+layers.PopnnGRU = GRU:extend("PopnnGRU")
+
+-- ------------------------------------------------ both directions
+
+---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
+---@class Bidirectional: Layer
+local Bidirectional = Layer.declare("Bidirectional", {
+  {"layer", "table"}, {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
+  {"backward_layer", "table", optional = true},
+})
+layers.Bidirectional = Bidirectional
+
+local function as_layer(given)
+  local layer = parts.get("layer", given)
+  if not class.is_a(layer, Layer) then blame.error("Bidirectional: 'layer' must be a layer, got " .. args.describe(given), "type") end
+  return layer
+end
+
+local function copy_of(layer, name, flip)
+  local config = layer:get_config()
+  config.name = name
+  if flip then config.go_backwards = not config.go_backwards end
+  return class.of(layer):from_config(config)
+end
+
+function Bidirectional:setup()
+  local layer = as_layer(self.layer)
+  rawset(self, "return_sequences", layer.return_sequences)
+  rawset(self, "return_state", layer.return_state)
+  self.forward_layer = copy_of(layer, "forward_" .. layer.name)
+  local backward = self.backward_layer and as_layer(self.backward_layer)
+  self.backward = backward or copy_of(layer, "backward_" .. layer.name, true)
+  if self.backward.go_backwards == self.forward_layer.go_backwards then
+    blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards", "value")
+  end
+  rawset(self, "wrapped", layer)
+  rawset(self, "layer", nil)
+  rawset(self, "_keys", {"forward_layer", "backward"})
+end
+
+function Bidirectional:build(input_shape)
+  self.forward_layer:build_once(input_shape)
+  self.backward:build_once(input_shape)
+end
+
+function Bidirectional:get_config()
+  local config = Layer.get_config(self)
+  config.layer = parts.serialize("layer", self.wrapped)
+  config.backward_layer = rawget(self, "backward_layer") and parts.serialize("layer", self.backward) or nil
+  return config
+end
+
+local merges <const> = {
+  concat = function(a, b) return ipu.concat({a, b}, {axis = -1}) end, sum = function(a, b) return a + b end,
+  mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
+}
+
+function Bidirectional:call(x, options)
+  local given = options.initial_state
+  local first, second = {}, {}
+  if given then
+    local half = #given // 2
+    first, second = table.move(given, 1, half, 1, {}), table.move(given, half + 1, #given, 1, {})
+  end
+  local function call(layer, states)
+    return table.pack(layer(x, {training = options.training, mask = options.mask, initial_state = given and states or nil}))
+  end
+  local a, b = call(self.forward_layer, first), call(self.backward, second)
+  local y, z = a[1], b[1]
+  if self.return_sequences then z = reversed(z) end
+  local merge = merges[self.merge_mode]
+  local results = merge and {merge(y, z)} or {y, z}
+  if self.return_state then
+    table.move(a, 2, a.n, #results + 1, results)
+    table.move(b, 2, b.n, #results + 1, results)
+  end
+  return table.unpack(results)
+end
+
+function Bidirectional:compute_mask(_, mask)
+  return self.return_sequences and mask or nil
+end
+
+-- ------------------------------------------------ every step
+
+---A layer applied to each step of a sequence.
+---@class TimeDistributed: Layer
+local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", "table"}})
+layers.TimeDistributed = TimeDistributed
+
+function TimeDistributed:setup()
+  self.layer = as_layer(self.layer)
+end
+
+function TimeDistributed:build(input_shape)
+  local shape = {-1}
+  table.move(input_shape, 3, #input_shape, 2, shape)
+  if class.is_a(self.layer, require "ipulua.keras.model".Model) then return end
+  self.layer:build_once(shape)
+end
+
+function TimeDistributed:call(x, options)
+  local shape = x.shape
+  if #shape < 3 then
+    blame.error(string.format("layer '%s': TimeDistributed wants an input of at least rank 3, got rank %d", self.name, #shape), "value")
+  end
+  local steps = shape[1] * shape[2]
+  local inner = ipu.reshape(x, table.move(shape, 3, #shape, 2, {steps}))
+  local passed = {training = options.training}
+  if options.mask then passed.mask = ipu.reshape(options.mask, {steps}) end
+  local y = self.layer(inner, passed)
+  return ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
+end
+
+TimeDistributed.supports_masking = true
+
+function TimeDistributed:get_config()
+  local config = Layer.get_config(self)
+  config.layer = parts.serialize("layer", self.layer)
+  return config
+end
+
+return layers

@@ -1,0 +1,248 @@
+-- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of new states.
+
+local activations = require "ipulua.keras.activations"
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+
+local cells = {}
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+local function share(x)
+  if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
+end
+
+-- Rows of all cells, between their activations and what is their own.
+local common_rows <const> = {
+  {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
+  {"recurrent_initializer", "initializer", "orthogonal"}, {"bias_initializer", "initializer", "zeros"},
+}
+local later_rows <const> = {
+  {"kernel_regularizer", "regularizer"}, {"recurrent_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
+  {"kernel_constraint", "constraint"}, {"recurrent_constraint", "constraint"}, {"bias_constraint", "constraint"},
+  {"dropout", "number", 0, check = share}, {"recurrent_dropout", "number", 0, check = share},
+  {"seed", "integer", optional = true},
+}
+
+local function rows_of(first, own)
+  local rows = {}
+  for _, list in ipairs{first, common_rows, own, later_rows} do table.move(list, 1, #list, #rows + 1, rows) end
+  return rows
+end
+
+local units_row <const> = {"units", "integer", check = positive}
+local activation_row <const> = {"activation", "activation", "tanh"}
+local gate_row <const> = {"recurrent_activation", "activation", "sigmoid"}
+
+---Arguments of each kind of cell.
+cells.rows = {
+  SimpleRNN = rows_of({units_row, activation_row}, {}),
+  LSTM = rows_of({units_row, activation_row, gate_row}, {{"unit_forget_bias", "boolean", true}}),
+  GRU = rows_of({units_row, activation_row, gate_row}, {{"reset_after", "boolean", true}}),
+}
+
+local Cell = Layer.declare("Cell", {})
+
+function Cell:setup()
+  self.state_size = self.state_count == 2 and {self.units, self.units} or self.units
+  self.output_size = self.units
+end
+
+function Cell:build(input_shape)
+  if args.is_plain(input_shape[1]) then input_shape = input_shape[1] end
+  local features = input_shape[#input_shape]
+  if features < 0 then
+    blame.error(string.format("layer '%s': the number of features of its input must be known", self.name), "value")
+  end
+  local width = self.gates * self.units
+  self.kernel = self:add_weight{name = "kernel", shape = {features, width}, initializer = self.kernel_initializer,
+    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
+  self.recurrent_kernel = self:add_weight{name = "recurrent_kernel", shape = {self.units, width},
+    initializer = self.recurrent_initializer, regularizer = self.recurrent_regularizer,
+    constraint = self.recurrent_constraint}
+  if self.use_bias then
+    self.bias = self:add_weight{name = "bias", shape = self:bias_shape(width), initializer = self:first_bias(),
+      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+  end
+end
+
+function Cell:bias_shape(width) return {width} end -- luacheck: ignore 212
+function Cell:first_bias() return self.bias_initializer end
+
+---Zeros for a batch.
+---@return userdata[]
+function Cell:get_initial_state(batch_size, dtype)
+  local states = {}
+  for i = 1, self.state_count do states[i] = core.full({batch_size, self.units}, 0, dtype) end
+  return states
+end
+
+---Masks of dropout on inputs and states, the same for all steps of a sequence; nil without dropout.
+function Cell:dropout_masks(batch_size, features, dtype, training)
+  local function mask(rate, width)
+    if not training or rate == 0 then return nil end
+    return ipu.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = self.seed})
+  end
+  return mask(self.dropout, features), mask(self.recurrent_dropout, self.units)
+end
+
+function Cell:call(x, states, options)
+  if core.is_tensor(states) then states = {states} end
+  local input_mask, state_mask = self:dropout_masks(x.shape[1], x.shape[2], x.dtype, options.training)
+  if input_mask then x = x * input_mask end
+  return self:step(self:project(x), states, state_mask)
+end
+
+---The input's share of the gates; x may have more leading axes than the batch.
+function Cell:project(x)
+  local shape = x.shape
+  local last = shape[#shape]
+  local flat = #shape > 2 and ipu.reshape(x, {x.size // last, last}) or x
+  local y = ipu.matmul(flat, self.kernel)
+  if self.use_bias then y = ipu.nn.bias_add(y, self:input_bias()) end
+  if #shape == 2 then return y end
+  shape[#shape] = y.shape[2]
+  return ipu.reshape(y, shape)
+end
+
+function Cell:input_bias() return self.bias end
+
+-- Columns of a matrix: gate i of n, from 0.
+local function gate(z, i, units)
+  return ipu.slice(z, {0, i * units}, {z.shape[1], units})
+end
+
+-- ------------------------------------------------ simple
+
+---@class SimpleRNNCell: Layer
+local SimpleRNNCell = Layer.declare("SimpleRNNCell", cells.rows.SimpleRNN, Cell)
+cells.SimpleRNNCell = SimpleRNNCell
+SimpleRNNCell.gates, SimpleRNNCell.state_count = 1, 1
+
+function SimpleRNNCell:step(projected, states, state_mask)
+  local h = state_mask and states[1] * state_mask or states[1]
+  local y = self.activation(projected + ipu.matmul(h, self.recurrent_kernel))
+  return y, {y}
+end
+
+-- ------------------------------------------------ LSTM
+
+---@class LSTMCell: Layer
+local LSTMCell = Layer.declare("LSTMCell", cells.rows.LSTM, Cell)
+cells.LSTMCell = LSTMCell
+LSTMCell.gates, LSTMCell.state_count = 4, 2
+
+-- The forget gate's bias begins with 1.
+function LSTMCell:first_bias()
+  if not self.unit_forget_bias then return self.bias_initializer end
+  return function(shape, options)
+    local dtype = options.dtype
+    local part = {shape[1] // 4}
+    local function zeros() return self.bias_initializer(part, {dtype = dtype}) end
+    return ipu.concat({zeros(), core.full(part, 1, dtype), self.bias_initializer({2 * part[1]}, {dtype = dtype})}, {axis = 0})
+  end
+end
+
+function LSTMCell:step(projected, states, state_mask)
+  local h, c, units = states[1], states[2], self.units
+  if state_mask then h = h * state_mask end
+  local z = projected + ipu.matmul(h, self.recurrent_kernel)
+  local i, f = self.recurrent_activation(gate(z, 0, units)), self.recurrent_activation(gate(z, 1, units))
+  c = f * c + i * self.activation(gate(z, 2, units))
+  local y = self.recurrent_activation(gate(z, 3, units)) * self.activation(c)
+  return y, {y, c}
+end
+
+-- ------------------------------------------------ GRU
+
+---@class GRUCell: Layer
+local GRUCell = Layer.declare("GRUCell", cells.rows.GRU, Cell)
+cells.GRUCell = GRUCell
+GRUCell.gates, GRUCell.state_count = 3, 1
+
+function GRUCell:bias_shape(width)
+  return self.reset_after and {2, width} or {width}
+end
+
+-- With reset_after the first row is the input's bias, the second the recurrent one.
+local function bias_row(self, row)
+  return ipu.reshape(ipu.slice(self.bias, {row, 0}, {1, 3 * self.units}), {3 * self.units})
+end
+
+function GRUCell:input_bias()
+  return self.reset_after and bias_row(self, 0) or self.bias
+end
+
+function GRUCell:step(projected, states, state_mask)
+  local before, units = states[1], self.units
+  local h = state_mask and before * state_mask or before
+  local candidate
+  local z, r
+  if self.reset_after then
+    local inner = ipu.matmul(h, self.recurrent_kernel)
+    if self.use_bias then inner = ipu.nn.bias_add(inner, bias_row(self, 1)) end
+    z = self.recurrent_activation(gate(projected, 0, units) + gate(inner, 0, units))
+    r = self.recurrent_activation(gate(projected, 1, units) + gate(inner, 1, units))
+    candidate = gate(projected, 2, units) + r * gate(inner, 2, units)
+  else
+    local inner = ipu.matmul(h, gate(self.recurrent_kernel, 0, 2 * units))
+    z = self.recurrent_activation(gate(projected, 0, units) + gate(inner, 0, units))
+    r = self.recurrent_activation(gate(projected, 1, units) + gate(inner, 1, units))
+    candidate = gate(projected, 2, units) + ipu.matmul(r * h, gate(self.recurrent_kernel, 2, units))
+  end
+  local y = z * before + (1 - z) * self.activation(candidate)
+  return y, {y}
+end
+
+-- ------------------------------------------------ several
+
+---Cells one above the other.
+---@class StackedRNNCells: Layer
+local StackedRNNCells = Layer.declare("StackedRNNCells", {{"cells", "list"}})
+cells.StackedRNNCells = StackedRNNCells
+
+function StackedRNNCells:setup()
+  if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
+  local parts = require "ipulua.keras.parts"
+  for i, cell in ipairs(self.cells) do self.cells[i] = parts.get("layer", cell) end
+  self.output_size = self.cells[#self.cells].output_size
+  self.state_size = {}
+  for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end
+end
+
+function StackedRNNCells:get_initial_state(batch_size, dtype)
+  local states = {}
+  for _, cell in ipairs(self.cells) do
+    local own = cell:get_initial_state(batch_size, dtype)
+    table.move(own, 1, #own, #states + 1, states)
+  end
+  return states
+end
+
+function StackedRNNCells:call(x, states, options)
+  local new, at = {}, 1
+  for _, cell in ipairs(self.cells) do
+    local count = type(cell.state_size) == "table" and #cell.state_size or 1
+    local own = table.move(states, at, at + count - 1, 1, {})
+    local after
+    x, after = cell(x, own, {training = options.training})
+    if core.is_tensor(after) then after = {after} end
+    table.move(after, 1, count, at, new)
+    at = at + count
+  end
+  return x, new
+end
+
+function StackedRNNCells:get_config()
+  local config = Layer.get_config(self)
+  local parts = require "ipulua.keras.parts"
+  config.cells = {}
+  for i, cell in ipairs(self.cells) do config.cells[i] = parts.serialize("layer", cell) end
+  return config
+end
+
+return cells
