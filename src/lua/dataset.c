@@ -829,6 +829,17 @@ static int close_infeed(lua_State *L) {
   return 0;
 }
 
+static int replace_infeed(lua_State *L) { /* (infeed, dataset, depth): while it is closed */
+  Infeed *q = check_infeed(L);
+  Dataset *d = check(L, 2);
+  Error e = {0};
+  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), &e);
+  bind_check(L, &e);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 1, 1);
+  return 0;
+}
+
 static int infeed_state(lua_State *L) {
   lua_pushboolean(L, infeed_is_open(check_infeed(L)));
   lua_pushinteger(L, infeed_position(check_infeed(L)));
@@ -866,7 +877,7 @@ void bind_open_dataset(lua_State *L) {
       {"cardinality", cardinality}, {"describe", describe}, {"iterator", open_iterator}, {NULL, NULL}};
   static const luaL_Reg iterator_methods[] = {{"next", next_element}, {"skip", skip_elements}, {"close", close_iterator},
                                               {"benchmark", benchmark}, {NULL, NULL}};
-  static const luaL_Reg infeed_methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"close", close_infeed},
+  static const luaL_Reg infeed_methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"close", close_infeed}, {"replace", replace_infeed},
                                             {"state", infeed_state}, {"save", save_infeed}, {"restore", restore_infeed}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

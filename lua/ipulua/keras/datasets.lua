@@ -48,7 +48,8 @@ end
 local function missing(name, path, files)
   local wanted = {}
   for i, names in ipairs(files) do wanted[i] = type(names) == "table" and names[1] or names end
-  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there (each may end in .gz): %s", name,
+  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there (each may end in .gz): %s",
+    name,
     table.concat(folders(name, path), ", "), table.concat(wanted, ", ")), "not_found")
 end
 
@@ -142,7 +143,9 @@ datasets.cifar10 = {}
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar10.load_data(...)
   local path = args.check("load_data", path_rows, ...).path
-  local files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}
+  local files = {}
+  for i = 1, 5 do files[i] = "data_batch_" .. i .. ".bin" end
+  files[6] = "test_batch.bin"
   local join, images, labels = load_cifar("cifar10", {"cifar10", "cifar-10-batches-bin"}, files, path, 10)
   local x_train, x_test = join(images)
   local y_train, y_test = join(labels)
@@ -160,7 +163,8 @@ local cifar100_rows <const> = {
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar100.load_data(...)
   local a = args.check("load_data", cifar100_rows, ...)
-  local join, images, fine, coarse = load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"}, a.path, 100)
+  local join, images, fine, coarse = load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"},
+    a.path, 100)
   local x_train, x_test = join(images)
   local y_train, y_test = join(a.label_mode == "fine" and fine or coarse)
   return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}

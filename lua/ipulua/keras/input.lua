@@ -9,7 +9,8 @@ local names = require "ipulua.keras.names"
 local input = {}
 
 local rows <const> = {
-  {"shape", {"list", "integer"}, optional = true}, {"batch_size", "integer", optional = true}, {"name", "string", optional = true},
+  {"shape", {"list", "integer"}, optional = true}, {"batch_size", "integer", optional = true},
+  {"name", "string", optional = true},
   {"dtype", "dtype", "float32"}, {"batch_shape", "list", optional = true}, {"tensor", "any", optional = true},
 }
 

@@ -84,7 +84,8 @@ local function assign(who, entries, tensors, prefix)
     if not t then blame.error(string.format("%s: the file has no weight '%s'", who, name), "value") end
     local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
     if want ~= got then
-      blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want), "value")
+      blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want),
+        "value")
     end
     ready[i] = t.dtype == v.dtype and t or t:cast(v.dtype)
   end
@@ -357,7 +358,8 @@ function saving.save(model, ...)
   if not a.overwrite and core.file_exists(a.path) then
     blame.error(string.format("save: '%s' exists already", a.path), "value")
   end
-  if not model._graph and rawget(model, "_stack") == nil and model.get_config == require "ipulua.keras.model".Model.get_config then
+  local base = require "ipulua.keras.model".Model
+  if not model._graph and rawget(model, "_stack") == nil and model.get_config == base.get_config then
     blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
       "not_implemented")
   end

@@ -49,7 +49,8 @@ function Conv:setup()
     blame.error(self.__name .. ": causal padding is for sequences (Conv1D)", "value")
   end
   if self.filters and self.groups and self.filters % self.groups ~= 0 then
-    blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name, self.filters, self.groups), "value")
+    blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name, self.filters, self.groups),
+      "value")
   end
 end
 
@@ -243,8 +244,8 @@ local function amounts(layer, name, value, rank)
     list[i] = type(each) == "table" and each or {each, each}
     for k = 1, 2 do
       if math.type(list[i][k]) ~= "integer" or list[i][k] < 0 then
-        blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %d pairs", layer.__name, name, rank, rank),
-          "value")
+        blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %d pairs", layer.__name,
+          name, rank, rank), "value")
       end
     end
   end

@@ -116,7 +116,8 @@ function RNN:first_states(x, given)
     local states = {}
     tracing.outside(function()
       for i, zero in ipairs(zeros) do
-        states[i] = variables.Variable{core.full(zero.shape, 0, zero.dtype), name = self.name .. "/state_" .. i, trainable = false}
+        local value = core.full(zero.shape, 0, zero.dtype)
+        states[i] = variables.Variable{value, name = self.name .. "/state_" .. i, trainable = false}
       end
     end)
     rawset(self, "states", states)
@@ -291,7 +292,7 @@ layers.Bidirectional = Bidirectional
 
 local function as_layer(given)
   local layer = parts.get("layer", given)
-  if not class.is_a(layer, Layer) then blame.error("Bidirectional: 'layer' must be a layer, got " .. args.describe(given), "type") end
+  if not class.is_a(layer, Layer) then blame.error("'layer' must be a layer, got " .. args.describe(given), "type") end
   return layer
 end
 
@@ -381,7 +382,8 @@ end
 function TimeDistributed:call(x, options)
   local shape = x.shape
   if #shape < 3 then
-    blame.error(string.format("layer '%s': TimeDistributed wants an input of at least rank 3, got rank %d", self.name, #shape), "value")
+    blame.error(string.format("layer '%s': TimeDistributed wants an input of at least rank 3, got rank %d", self.name, #shape),
+      "value")
   end
   local steps = shape[1] * shape[2]
   local inner = ipu.reshape(x, table.move(shape, 3, #shape, 2, {steps}))

@@ -250,7 +250,9 @@ local function read_pairs(self, first, second)
       missing[#missing + 1] = v.name
     end
   end
-  if type(first) ~= "table" then blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type") end
+  if type(first) ~= "table" then
+    blame.error("apply_gradients: a list of gradients is wanted, got " .. args.describe(first), "type")
+  end
   if args.is_plain(second) and second[1] ~= nil then
     for i = 1, #second do add(first[i], second[i]) end
   else

@@ -88,7 +88,8 @@ local function weigh_classes(dataset, class_weight)
   local list = {}
   for i = 1, count do
     if not class_weight[i - 1] then
-      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is missing", count - 1, i - 1), "value")
+      blame.error(string.format("fit: 'class_weight' must hold all classes from 0 to %d; %d is missing", count - 1, i - 1),
+        "value")
     end
     list[i] = class_weight[i - 1]
   end
@@ -139,8 +140,8 @@ function feeding.open(who, o)
     local length = length_of(element, who)
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
     if length % batch_size ~= 0 then
-      blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, or "
-        .. "leave samples out", who, length, batch_size, length), "value")
+      blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, "
+        .. "or leave samples out", who, length, batch_size, length), "value")
     end
     dataset = data.from_tensor_slices(element)
     if o.shuffle then dataset = dataset:shuffle(math.max(length, 1)) end

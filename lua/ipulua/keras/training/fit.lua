@@ -247,7 +247,9 @@ local function split_validation(a)
   if a.validation_split < 0 or a.validation_split >= 1 then
     blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
   end
-  if feeding.is_dataset(a.x) then blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value") end
+  if feeding.is_dataset(a.x) then
+    blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value")
+  end
   if a.validation_data then return end
   local x, y, w = feeding.as_tensors(a.x, "fit"), feeding.as_tensors(a.y, "fit"), feeding.as_tensors(a.sample_weight, "fit")
   local length = feeding.length_of({x, y, w}, "fit")
@@ -283,7 +285,8 @@ end
 
 local function check_accumulation(self, per_execution, accumulation)
   if per_execution % accumulation ~= 0 then
-    blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient accumulation steps, %d (model '%s')",
+    blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient accumulation steps, %d "
+      .. "(model '%s')",
       per_execution, accumulation, self.name), "runtime")
   end
 end
@@ -292,7 +295,8 @@ local function check_enough(feed, o)
   if feed.batches < 0 or o.recreates then return end
   local needed = o.epochs * o.steps * o.replicas
   if needed > feed.batches then
-    blame.error(string.format("fit: %d epochs of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run fewer steps",
+    blame.error(string.format("fit: %d epochs of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps",
       o.epochs, o.steps, needed, feed.batches), "value")
   end
 end

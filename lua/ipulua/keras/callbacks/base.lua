@@ -1,4 +1,4 @@
--- Callbacks: objects that fit, evaluate and predict tell what happens.
+-- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback; lists of callbacks.
 
 local blame = require "ipulua.blame"
 local args = require "ipulua.args"

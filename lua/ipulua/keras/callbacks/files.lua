@@ -1,0 +1,148 @@
+-- Callbacks that write files: checkpoints of the model, and logs as CSV.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local monitors = require "ipulua.keras.callbacks.monitors"._monitors
+local nest = require "ipulua.keras.nest"
+local Callback = require "ipulua.keras.callbacks.base".Callback
+
+local files = {}
+
+-- ------------------------------------------------ ModelCheckpoint
+
+local function path_check(path)
+  if not path:find("%.safetensors$") then return "must end in .safetensors, got " .. path end
+end
+
+local checkpoint_rows <const> = {
+  {"filepath", "string", check = path_check}, {"monitor", "string", "val_loss"}, {"verbose", "integer", 0},
+  {"save_best_only", "boolean", false}, {"save_weights_only", "boolean", false},
+  {"mode", "string", "auto", choices = {"auto", "min", "max"}}, {"save_freq", {"string", "integer"}, "epoch"},
+  {"initial_value_threshold", "number", optional = true},
+}
+
+---Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only: when the metric is
+---the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}.
+---@class ModelCheckpoint: Callback
+local ModelCheckpoint = Callback:extend("ModelCheckpoint")
+files.ModelCheckpoint = ModelCheckpoint
+
+function ModelCheckpoint:init(...)
+  for key, value in pairs(args.check("ModelCheckpoint", checkpoint_rows, ...)) do self[key] = value end
+  self.is_max = monitors.is_max(self.mode, self.monitor)
+  self.best = self.initial_value_threshold or (self.is_max and -math.huge or math.huge)
+  self.steps_since_save = 0
+  if type(self.save_freq) == "string" and self.save_freq ~= "epoch" then
+    blame.error("ModelCheckpoint: 'save_freq' is \"epoch\" or a number of steps, got " .. self.save_freq, "value")
+  end
+end
+
+-- "{epoch:02d}" and the like, as Python's format writes them.
+local function fill(path, values)
+  return (path:gsub("{([%w_]+):?([^}]*)}", function(name, format)
+    local value = values[name]
+    if value == nil then
+      blame.error(string.format("ModelCheckpoint: the path '%s' names '%s', which the logs don't have", path, name), "value")
+    end
+    if format == "" then return tostring(value) end
+    if not format:find("^%-?0?%d*%.?%d*[dfeg]$") then
+      blame.error(string.format("ModelCheckpoint: '{%s:%s}' has an unknown format", name, format), "value")
+    end
+    if format:find("d$") then value = math.tointeger(value) or value // 1 | 0 end
+    return string.format("%" .. format, value)
+  end))
+end
+
+function ModelCheckpoint:save(epoch, logs)
+  if self.save_best_only then
+    local current = monitors.value(self, logs)
+    if not current then return end
+    local better = self.is_max and current > self.best or not self.is_max and current < self.best
+    if not better then
+      monitors.say(self, "Epoch %d: %s did not improve from %.5f", epoch + 1, self.monitor, self.best)
+      return
+    end
+    monitors.say(self, "Epoch %d: %s improved from %.5f to %.5f", epoch + 1, self.monitor, self.best, current)
+    self.best = current
+  end
+  local values = {epoch = epoch + 1}
+  for name, value in pairs(logs) do values[name] = value end
+  local path = fill(self.filepath, values)
+  monitors.say(self, "Epoch %d: saving model to %s", epoch + 1, path)
+  if self.save_weights_only then self.model:save_weights(path) else self.model:save(path) end
+end
+
+function ModelCheckpoint:on_epoch_begin(epoch) self.epoch = epoch end
+
+function ModelCheckpoint:on_train_batch_end(_, logs, info)
+  if self.save_freq == "epoch" then return end
+  self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
+  if self.steps_since_save < self.save_freq then return end
+  self.steps_since_save = self.steps_since_save % self.save_freq
+  self:save(self.epoch or 0, logs)
+end
+
+function ModelCheckpoint:on_epoch_end(epoch, logs)
+  if self.save_freq == "epoch" then self:save(epoch, logs) end
+end
+
+-- ------------------------------------------------ CSVLogger
+
+local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","}, {"append", "boolean", false}}
+
+---Writes each epoch's metrics as a line of a CSV file.
+---@class CSVLogger: Callback
+local CSVLogger = Callback:extend("CSVLogger")
+files.CSVLogger = CSVLogger
+
+function CSVLogger:init(...)
+  for key, value in pairs(args.check("CSVLogger", csv_rows, ...)) do self[key] = value end
+end
+
+function CSVLogger:on_train_begin()
+  local header = true
+  if self.append then
+    local existing = io.open(self.filename, "r")
+    if existing then
+      header = existing:read("l") == nil
+      existing:close()
+    end
+  end
+  local problem
+  self.file, problem = io.open(self.filename, self.append and "a" or "w")
+  if not self.file then blame.error("CSVLogger: " .. problem, "not_found") end
+  self.wants_header, self.keys = header, self.append and self.keys or nil
+end
+
+local function field(self, value)
+  if value == nil then return "NA" end
+  if type(value) == "table" then
+    local parts = {}
+    for i, each in ipairs(value) do parts[i] = tostring(each) end
+    return '"[' .. table.concat(parts, ", ") .. ']"'
+  end
+  local text = tostring(value)
+  if text:find('["\n]') or text:find(self.separator, 1, true) then return '"' .. text:gsub('"', '""') .. '"' end
+  return text
+end
+
+function CSVLogger:on_epoch_end(epoch, logs)
+  if not self.keys then
+    self.keys = nest.keys(logs)
+  end
+  if self.wants_header then
+    self.file:write(table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
+    self.wants_header = false
+  end
+  local row = {tostring(epoch)}
+  for i, name in ipairs(self.keys) do row[i + 1] = field(self, logs[name]) end
+  self.file:write(table.concat(row, self.separator), "\n")
+  self.file:flush()
+end
+
+function CSVLogger:on_train_end()
+  if self.file then self.file:close() end
+  self.file = nil
+end
+
+return files

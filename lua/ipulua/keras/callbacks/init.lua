@@ -1,0 +1,9 @@
+-- keras.callbacks: objects that fit, evaluate and predict tell what happens.
+
+local callbacks = {}
+
+for _, file in ipairs{"base", "monitors", "files", "tensorboard"} do
+  for name, c in pairs(require("ipulua.keras.callbacks." .. file)) do callbacks[name] = c end
+end
+
+return callbacks

@@ -1,0 +1,138 @@
+-- TensorBoard: metrics as event files. A file is a sequence of TFRecords (length, masked CRC-32C of it, data, masked
+-- CRC-32C of that), each an Event in protocol-buffer form.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local nest = require "ipulua.keras.nest"
+local Callback = require "ipulua.keras.callbacks.base".Callback
+
+-- ------------------------------------------------ records
+
+local crc_table = {}
+for i = 0, 255 do
+  local c = i
+  for _ = 1, 8 do c = (c & 1) ~= 0 and (c >> 1) ~ 0x82f63b78 or c >> 1 end
+  crc_table[i] = c
+end
+
+local function crc32c(s)
+  local c = 0xffffffff
+  for i = 1, #s do c = crc_table[(c ~ s:byte(i)) & 0xff] ~ (c >> 8) end
+  return c ~ 0xffffffff
+end
+
+local function masked(s)
+  local c = crc32c(s)
+  return ((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff
+end
+
+local function record(data)
+  local length = string.pack("<I8", #data)
+  return length .. string.pack("<I4", masked(length)) .. data .. string.pack("<I4", masked(data))
+end
+
+-- ------------------------------------------------ events
+
+local function varint(n)
+  local out = {}
+  repeat
+    local byte = n & 0x7f
+    n = n >> 7
+    out[#out + 1] = string.char(n ~= 0 and byte | 0x80 or byte)
+  until n == 0
+  return table.concat(out)
+end
+
+-- A field whose data have a length: strings and messages.
+local function bytes(number, data) return varint(number << 3 | 2) .. varint(#data) .. data end
+
+-- Event: 1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary.
+local function event(time, step, rest)
+  return varint(1 << 3 | 1) .. string.pack("<d", time) .. (step and varint(2 << 3) .. varint(step) or "") .. rest
+end
+
+-- Summary: 1 value {1 tag, 2 simple_value (float)}.
+local function scalar(tag, value)
+  return bytes(5, bytes(1, bytes(1, tag) .. varint(2 << 3 | 5) .. string.pack("<f", value)))
+end
+
+-- ------------------------------------------------ the callback
+
+local rows <const> = {
+  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0}, {"write_graph", "boolean", true},
+  {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
+  {"update_freq", {"string", "integer"}, "epoch"}, {"profile_batch", "any", 0}, {"embeddings_freq", "integer", 0},
+}
+
+---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a
+---number of steps. Of the things that it can show, scalars are written.
+---@class TensorBoard: Callback
+local TensorBoard = Callback:extend("TensorBoard")
+
+function TensorBoard:init(...)
+  for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
+  if self.update_freq == "batch" then self.update_freq = 1 end
+  if type(self.update_freq) == "string" and self.update_freq ~= "epoch" then
+    blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got " .. self.update_freq, "value")
+  end
+  self.writers, self.step, self.since_write = {}, 0, 0
+end
+
+local function make_folder(path)
+  os.execute("mkdir -p '" .. path:gsub("'", "'\\''") .. "'")
+end
+
+local serial = 0
+
+function TensorBoard:writer(kind)
+  if self.writers[kind] then return self.writers[kind] end
+  local folder = self.log_dir .. "/" .. kind
+  make_folder(folder)
+  serial = serial + 1
+  local name = string.format("%s/events.out.tfevents.%d.ipulua.%d.v2", folder, os.time(), serial)
+  local file, problem = io.open(name, "wb")
+  if not file then blame.error("TensorBoard: " .. problem, "not_found") end
+  file:write(record(event(core.epoch(), nil, bytes(3, "brain.Event:2"))))
+  self.writers[kind] = file
+  return file
+end
+
+function TensorBoard:write(kind, step, logs, prefix)
+  local file = self:writer(kind)
+  for _, name in ipairs(nest.keys(logs)) do
+    local value = logs[name]
+    if type(value) == "number" then file:write(record(event(core.epoch(), step, scalar(prefix .. name, value)))) end
+  end
+  file:flush()
+end
+
+function TensorBoard:on_train_batch_end(_, logs, info)
+  local count = info.step_last - info.step_first + 1
+  self.step = self.step + count
+  if self.update_freq == "epoch" then return end
+  self.since_write = self.since_write + count
+  if self.since_write < self.update_freq then return end
+  self.since_write = 0
+  self:write("train", self.step, logs, "batch_")
+end
+
+function TensorBoard:on_epoch_end(epoch, logs)
+  local train, validation = {}, {}
+  for name, value in pairs(logs) do
+    if name:find("^val_") then validation[name:sub(5)] = value else train[name] = value end
+  end
+  local rate = self.model.optimizer and self.model.optimizer.learning_rate
+  if rate and core.is_variable(rate) then train.learning_rate = rate:item()
+  elseif rate then train.learning_rate = self.model.optimizer:current_learning_rate():item() end
+  train.lr = nil
+  self:write("train", epoch, train, "epoch_")
+  if next(validation) then self:write("validation", epoch, validation, "epoch_") end
+end
+
+function TensorBoard:on_train_end()
+  for _, file in pairs(self.writers) do file:close() end
+  self.writers = {}
+end
+
+return {TensorBoard = TensorBoard, _crc32c = crc32c}
