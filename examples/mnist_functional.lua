@@ -3,7 +3,8 @@
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
-local batch_size, steps, epochs = 32, 500, 4
+local batch_size, epochs = 32, 4
+local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 500 -- of an epoch, and of an execution
 
 local function dataset()
   local x, y = keras.datasets.mnist.load_data()

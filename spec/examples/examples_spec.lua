@@ -56,6 +56,21 @@ describe("example", function()
     for _, loss in ipairs(numbers(lines, "training loss: (.*)")) do assert.is_true(is_finite(loss)) end
   end)
 
+  for _, name in ipairs{"mnist_functional", "mnist_sequential"} do
+    it(name, function()
+      local lines = run(name, 100)
+      local losses = numbers(lines, "^epoch %d loss (.*)")
+      assert.same({244522}, numbers(lines, "^parameters\t(%d+)"))
+      assert.equal(4, #losses)
+      for i = 2, 4 do assert.is_true(losses[i] < losses[i - 1]) end
+    end)
+  end
+
+  it("mnist", function()
+    local lines = run("mnist", 1)
+    assert.is_true(tonumber(lines[#lines]:match("^test accuracy (%d+%.%d) %%$")) > 90)
+  end)
+
   it("mnist_with_feeds and mnist_without_feeds", function()
     local with, without = run("mnist_with_feeds", 300), run("mnist_without_feeds", 300)
     assert.equal(with[1], without[1]) -- the losses are the same to the digit
