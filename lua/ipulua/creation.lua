@@ -20,7 +20,7 @@ function creation.tensor(data, options)
 end
 
 local constant_spec <const> = {
-  {"value", "any"}, {"dtype", "dtype", optional = true}, {"shape", {"list", "integer"}, optional = true},
+  {"value", "any", list = true}, {"dtype", "dtype", optional = true}, {"shape", {"list", "integer"}, optional = true},
   {"name", "string", optional = true},
 }
 
@@ -28,7 +28,9 @@ local constant_spec <const> = {
 function creation.constant(value, ...)
   local a = args.check("constant", constant_spec, value, ...)
   if not a.shape then return core.tensor(a.value, a.dtype) end
-  if type(a.value) == "number" or type(a.value) == "boolean" then return core.full(a.shape, a.value, a.dtype) end
+  local single = a.value
+  if type(single) == "table" and #single == 1 then single = single[1] end
+  if type(single) == "number" or type(single) == "boolean" then return core.full(a.shape, single, a.dtype) end
   return core.tensor(a.value, a.dtype):reshape(a.shape)
 end
 

@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
 local operation = require "ipulua.operation"
@@ -155,7 +156,7 @@ local function initial_value(given, shape, dtype)
   if given == nil then
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
-  if type(given) == "string" then given = require("ipulua.keras.initializers").get(given) end
+  if type(given) == "string" or class.is_class(given) then given = require("ipulua.keras.parts").get("initializer", given) end
   if type(given) == "number" or type(given) == "boolean" then
     return function() return core.full(shape, given, dtype) end
   end

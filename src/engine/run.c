@@ -106,7 +106,11 @@ static Status run_enqueue(Run *r, Step *s) {
   return o->put(o, s->call.in_count, s->call.in_type, s->call.in, r->error);
 }
 
-static Status interrupted(Run *r) { return fail(r->error, ERR_CANCELLED, "interrupted"); }
+/* Whoever stops takes the interruption, so that nobody acts on it a second time. */
+static Status interrupted(Run *r) {
+  interrupt_take();
+  return fail(r->error, ERR_CANCELLED, "interrupted!");
+}
 
 static Status run_repeat(Run *r, Step *s) {
   int32_t count;

@@ -1,0 +1,28 @@
+-- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on the CPU.
+
+local ipu = require "ipulua"
+
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = 1
+cfg:configure_ipu_system()
+
+local pa, pb, pc
+do
+  local _ <close> = ipu.device("cpu")
+  pa = ipu.placeholder("float32", {2}, {name = "a"})
+  pb = ipu.placeholder("float32", {2}, {name = "b"})
+  pc = ipu.placeholder("float32", {2}, {name = "c"})
+end
+
+local function basic_graph(a, b, c)
+  local o1 = a + b
+  local o2 = a + c
+  return o1 + o2
+end
+
+local result = ipu.ipu_scope("/device:IPU:0")(function() return basic_graph(pa, pb, pc) end)
+
+do
+  local sess <close> = ipu.Session()
+  print(sess:run(result, {feed_dict = {[pa] = {1, 1}, [pb] = {0, 1}, [pc] = {1, 5}}}))
+end

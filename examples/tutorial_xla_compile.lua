@@ -1,0 +1,31 @@
+-- The same additions compiled into one program: the result is a list, of one tensor here.
+
+local ipu = require "ipulua"
+
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = 1
+cfg:configure_ipu_system()
+
+local pa, pb, pc
+do
+  local _ <close> = ipu.device("cpu")
+  pa = ipu.placeholder("float32", {2}, {name = "a"})
+  pb = ipu.placeholder("float32", {2}, {name = "b"})
+  pc = ipu.placeholder("float32", {2}, {name = "c"})
+end
+
+local function basic_graph(a, b, c)
+  local o1 = a + b
+  local o2 = a + c
+  return o1 + o2
+end
+
+local out = ipu.ipu_scope("/device:IPU:0")(function()
+  return ipu.ipu_compiler.compile(basic_graph, {pa, pb, pc})
+end)
+
+do
+  local sess <close> = ipu.Session()
+  local result = sess:run(out, {feed_dict = {[pa] = {1, 1}, [pb] = {0, 1}, [pc] = {1, 5}}})
+  for _, value in ipairs(result) do print(value) end
+end

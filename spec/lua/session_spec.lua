@@ -1,0 +1,268 @@
+local ipu = require "ipulua"
+
+local function fails(f, ...)
+  local ok, message = pcall(f)
+  assert.is_false(ok)
+  for _, text in ipairs {...} do assert.is_truthy(tostring(message):find(text, 1, true), message) end
+end
+
+describe("a session", function()
+  before_each(function() ipu.reset_default_graph() end)
+
+  local function placeholders(n)
+    local list = {}
+    for i = 1, n do list[i] = ipu.placeholder("float32", {2}, {name = ("abcdef"):sub(i, i)}) end
+    return table.unpack(list)
+  end
+
+  it("computes what is fetched in the fetches' structure", function()
+    local a, b = placeholders(2)
+    local sess <close> = ipu.Session()
+    local feeds = {feed_dict = {[a] = {1, 2}, [b] = {10, 20}}}
+    assert.same({11, 22}, sess:run(a + b, feeds):totable())
+    local list = sess:run({a + b, a * b}, feeds)
+    assert.same({{11, 22}, {10, 40}}, {list[1]:totable(), list[2]:totable()})
+    local dict = sess:run({sum = a + b, inner = {a}}, feeds)
+    assert.same({11, 22}, dict.sum:totable())
+    assert.same({1, 2}, dict.inner[1]:totable())
+  end)
+
+  it("names both shapes when a feed has the wrong one", function()
+    local a = placeholders(1)
+    local sess <close> = ipu.Session()
+    fails(function() sess:run(a + 1, {feed_dict = {[a] = {1, 2, 3}}}) end, "float32[3]", "float32[2]", "session_spec.lua")
+    fails(function() sess:run(a + 1) end, "placeholder 'a'", "feed_dict")
+    fails(function() sess:run(a + 1, {feed_dict = {[a] = ipu.tensor({1, 2}, {dtype = "int32"})}}) end, "int32[2]", "cast")
+  end)
+
+  it("feeds any value of the graph", function()
+    local a = placeholders(1)
+    local twice = a * 2
+    local sess <close> = ipu.Session()
+    assert.same({11, 12}, sess:run(twice + 1, {feed_dict = {[twice] = {10, 11}}}):totable())
+  end)
+
+  it("compiles once for the same fetches and shapes", function()
+    local x = ipu.placeholder("float32", {-1, 2})
+    local y = ipu.reduce_sum(x)
+    local sess <close> = ipu.Session()
+    local before = #ipu.programs()
+    for _ = 1, 3 do sess:run(y, {feed_dict = {[x] = {{1, 2}}}}) end
+    assert.equal(before + 1, #ipu.programs())
+    assert.equal(10, sess:run(y, {feed_dict = {[x] = {{1, 2}, {3, 4}}}}):item())
+    assert.equal(before + 2, #ipu.programs())
+  end)
+
+  it("shows unknown extents as -1 and finds shapes and gradients when they are fed", function()
+    local x = ipu.placeholder("float32", {-1, 3})
+    local w = ipu.get_variable("w", {shape = {3, 2}, initializer = "ones"})
+    local y = x:matmul(w)
+    assert.same({-1, 3}, x.shape)
+    assert.same({-1, 2}, y.shape)
+    assert.same({3}, ipu.reduce_sum(x, {axis = 0}).shape)
+    local dx, dw = table.unpack(ipu.gradients(ipu.reduce_sum(y), {x, w}))
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    for rows = 1, 3 do
+      local fed = ipu.ones{rows, 3}
+      local got = sess:run({dx, dw}, {feed_dict = {[x] = fed}})
+      assert.same({rows, 3}, got[1].shape)
+      assert.equal(rows, got[2][1][1]:item())
+    end
+  end)
+
+  it("runs updates only when they are fetched", function()
+    local v = ipu.get_variable("v", {shape = {}, initializer = 1})
+    local plus, double = v:assign_add(1), v:assign(v * 2)
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    assert.equal(2, sess:run(plus):item())
+    assert.equal(4, sess:run(double):item())
+    assert.equal(4, sess:run(v):item())
+    assert.equal(4, v:item())
+    assert.equal(10, sess:run({plus, double})[2]:item()) -- in the order in which the script made them
+  end)
+
+  it("reads a variable before the updates that the script wrote later", function()
+    local v = ipu.get_variable("v", {shape = {}, initializer = 3})
+    local before = v * 10
+    local update = v:assign(7)
+    local after = v * 10
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    local got = sess:run{before, update, after}
+    assert.same({30, 7, 70}, {got[1]:item(), got[2]:item(), got[3]:item()})
+  end)
+
+  it("refuses to read a variable that has no value yet", function()
+    local v = ipu.get_variable("late", {shape = {2}})
+    local sess <close> = ipu.Session()
+    fails(function() sess:run(v) end, "'late'", "initialised")
+    assert.equal("failed_precondition", ipu.last_error().kind)
+    fails(function() sess:run(v + 1) end, "'late'")
+  end)
+
+  it("trains with every optimizer of ipu.train", function()
+    local x, t = ipu.placeholder("float32", {-1, 2}), ipu.placeholder("float32", {-1, 1})
+    local w = ipu.get_variable("w", {shape = {2, 1}, initializer = 0.5})
+    local loss = ipu.reduce_mean(ipu.square(x:matmul(w) - t))
+    local step_count = ipu.train.get_or_create_global_step()
+    local sess <close> = ipu.Session()
+    for _, opt in ipairs {
+      ipu.train.GradientDescentOptimizer(0.1), ipu.train.MomentumOptimizer(0.05, 0.5), ipu.train.AdamOptimizer(0.1),
+      ipu.train.RMSPropOptimizer(0.1), ipu.train.AdagradOptimizer(0.5),
+    } do
+      local train = opt:minimize(loss, {global_step = step_count})
+      sess:run(ipu.global_variables_initializer())
+      local feeds = {feed_dict = {[x] = {{1, 2}, {3, -1}}, [t] = {{5}, {1}}}}
+      local first = sess:run(loss, feeds):item()
+      for _ = 1, 40 do
+        local got = sess:run({loss, train}, feeds)
+        assert.is_nil(got[2])
+      end
+      assert.is_true(sess:run(loss, feeds):item() < first / 3)
+      assert.equal(40, sess:run(step_count):item())
+      assert.equal(0.5, 0.5)
+    end
+    assert.same({2, 1}, w.shape)
+  end)
+
+  it("can't be used after it was closed, or inside a traced function", function()
+    local a = placeholders(1)
+    local sess = ipu.Session()
+    fails(function() ipu.func(function() return sess:run(a) end)() end, "traced function")
+    sess:close()
+    fails(function() sess:run(a, {feed_dict = {[a] = {1, 2}}}) end, "closed")
+  end)
+
+  it("draws new random numbers at each run", function()
+    local x = ipu.placeholder("float32", {64})
+    local y = ipu.nn.dropout(x, {rate = 0.5})
+    local sess <close> = ipu.Session()
+    local feeds = {feed_dict = {[x] = ipu.ones{64}}}
+    assert.not_same(sess:run(y, feeds):totable(), sess:run(y, feeds):totable())
+  end)
+
+  it("branches and loops over what is fed", function()
+    local a = ipu.placeholder("float32", {})
+    local y = ipu.cond(ipu.greater(a, 0), function() return a * 2 end, function() return a - 1 end)
+    local z = ipu.loops.repeat_n(3, function(v) return v * 2 end, {a})
+    local sess <close> = ipu.Session()
+    assert.equal(6, sess:run(y, {feed_dict = {[a] = 3}}):item())
+    assert.equal(-4, sess:run(y, {feed_dict = {[a] = -3}}):item())
+    assert.equal(24, sess:run(z, {feed_dict = {[a] = 3}}):item())
+  end)
+
+  it("says what to do with a symbolic value that is read", function()
+    local a = placeholders(1)
+    fails(function() return (a + 1):totable() end, "sess:run")
+  end)
+end)
+
+describe("ipu_compiler.compile", function()
+  before_each(function() ipu.reset_default_graph() end)
+
+  it("gives a list, also of one tensor", function()
+    local a = ipu.placeholder("float32", {2})
+    local out = ipu.ipu_compiler.compile(function(x) return x * 2 end, {a})
+    assert.equal(1, #out)
+    local sess <close> = ipu.Session()
+    assert.same({2, 4}, sess:run(out, {feed_dict = {[a] = {1, 2}}})[1]:totable())
+  end)
+
+  it("gives an operation when nothing is returned, which runs the effects", function()
+    local v = ipu.get_variable("v", {shape = {}, initializer = 0})
+    local queue = ipu.IPUOutfeedQueue()
+    local op = ipu.ipu_compiler.compile(function()
+      ipu.loops.repeat_n(5, function()
+        v:assign_add(1)
+        queue:enqueue(v)
+      end)
+    end)
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    assert.is_nil(sess:run(op))
+    assert.equal(5, sess:run(v):item())
+    assert.same({1, 2, 3, 4, 5}, queue:dequeue():totable())
+  end)
+
+  it("wants tensors before operations, in a flat list", function()
+    local a, v = ipu.placeholder("float32", {2}), ipu.get_variable("v", {shape = {2}, initializer = 0})
+    local opt = ipu.train.GradientDescentOptimizer(0.1)
+    fails(function()
+      ipu.ipu_compiler.compile(function(x) return {opt:minimize(ipu.reduce_sum(x * v)), x} end, {a})
+    end, "tensors come first")
+    fails(function() ipu.ipu_compiler.compile(function(x) return {y = x} end, {a}) end, "flat list")
+  end)
+
+  it("wants full shapes, as many parameters as inputs, and an IPU", function()
+    local x = ipu.placeholder("float32", {-1, 2})
+    fails(function() ipu.ipu_compiler.compile(function(y) return y end, {x}) end, "float32[-1, 2]", "static")
+    local a = ipu.placeholder("float32", {2})
+    fails(function() ipu.ipu_compiler.compile(function() return a end, {a}) end, "computation", "0 parameters", "1 value")
+    fails(function()
+      ipu.device("cpu")(function() return ipu.ipu_compiler.compile(function(y) return y end, {a}) end)
+    end, "not placed on an IPU")
+  end)
+
+  it("captures what it uses from outside", function()
+    local a, b = ipu.placeholder("float32", {2}), ipu.placeholder("float32", {2})
+    local out = ipu.ipu_compiler.compile(function(x) return x + b end, {a})
+    local sess <close> = ipu.Session()
+    assert.same({4, 6}, sess:run(out, {feed_dict = {[a] = {1, 2}, [b] = {3, 4}}})[1]:totable())
+  end)
+
+  it("leaves no trace open after an error", function()
+    local a = ipu.placeholder("float32", {2})
+    fails(function() ipu.ipu_compiler.compile(function() error("mine") end) end, "mine")
+    local sess <close> = ipu.Session()
+    assert.same({2, 3}, sess:run(a + 1, {feed_dict = {[a] = {1, 2}}}):totable())
+  end)
+
+  it("trains inside, with variables made by name", function()
+    local x = ipu.placeholder("float32", {2, 2})
+    local out = ipu.ipu_compiler.compile(function(batch)
+      local _ <close> = ipu.variable_scope("net", {use_resource = true})
+      local w = ipu.get_variable("w", {shape = {2, 1}, initializer = "ones"})
+      local loss = ipu.reduce_mean(ipu.square(batch:matmul(w)))
+      return loss, ipu.train.GradientDescentOptimizer(0.05):minimize(loss)
+    end, {x})
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    local feeds, last = {feed_dict = {[x] = {{1, 2}, {3, 4}}}}, math.huge
+    for _ = 1, 3 do
+      local loss = sess:run(out, feeds)[1]:item()
+      assert.is_true(loss < last)
+      last = loss
+    end
+  end)
+end)
+
+describe("get_variable", function()
+  before_each(function() ipu.reset_default_graph() end)
+
+  it("makes a name once, and gives it again with reuse", function()
+    local function make() return ipu.get_variable("w", {shape = {2}}) end
+    local v = ipu.variable_scope("a")(make)
+    assert.equal("a/w", v.name)
+    fails(function() ipu.variable_scope("a")(make) end, "a/w", "reuse")
+    assert.equal(v, ipu.variable_scope("a", {reuse = true})(make))
+    assert.equal(v, ipu.variable_scope("a", {reuse = "auto"})(make))
+    fails(function() ipu.variable_scope("b", {reuse = true})(make) end, "b/w")
+    local nested = ipu.variable_scope("c")(function() return ipu.variable_scope("d")(make) end)
+    assert.equal("c/d/w", nested.name)
+  end)
+
+  it("refuses a variable that is no resource on an IPU", function()
+    fails(function()
+      local _ <close> = ipu.ipu_scope("/device:IPU:0")
+      ipu.get_variable("plain", {shape = {2}, use_resource = false})
+    end, "'plain'", "use_resource")
+    assert.equal("v", ipu.device("cpu")(function() return ipu.get_variable("v", {shape = {}, use_resource = false}) end).name)
+  end)
+
+  it("has its value when the function that made it was traced", function()
+    local f = ipu.func(function(x) return x + ipu.get_variable("w", {shape = {}, initializer = 5}) end)
+    assert.equal(6, f(ipu.tensor(1)):item())
+  end)
+end)
