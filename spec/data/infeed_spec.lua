@@ -73,7 +73,7 @@ describe("IPUInfeedQueue", function()
   end
 
   it("checks its depth and its life", function()
-    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "1 to 255, got 256")
+    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "greater than zero and at most 255, got 256")
     assert.equal(3, ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 0}).prefetch_depth)
     local infeed = ipu.IPUInfeedQueue(floats(3))
     raises(function() infeed:deleter() end, "not initialised")
