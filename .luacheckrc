@@ -1,4 +1,4 @@
 std = "lua54"
 self = false
-max_line_length = 130
+max_line_length = 145
 files["spec"] = {std = "lua54+busted"}

@@ -22,13 +22,6 @@ function Dataset:init(handle, template)
   self.template = template
 end
 
--- A tuple of n components.
-local function tuple_template(n)
-  local items = {}
-  for i = 1, n do items[i] = {i, {leaf = i}} end
-  return {items = items}
-end
-
 local function is_tuple(template)
   if not template.items then return false end
   for _, item in ipairs(template.items) do
@@ -110,7 +103,8 @@ local function generator_types(types, shapes)
   end
   local shape_leaves = structure.flatten(shapes, is_shape)
   if #shape_leaves ~= #leaves then
-    blame.error(string.format("from_generator: output_types has %d components, output_shapes has %d", #leaves, #shape_leaves), "value")
+    blame.error(string.format("from_generator: output_types has %d components, output_shapes has %d", #leaves, #shape_leaves),
+      "value")
   end
   for i, dtype in ipairs(leaves) do list[i] = {dtype = dtype, shape = shape_leaves[i]} end
   return list, template
@@ -160,9 +154,8 @@ function data.from_generator(...)
       if control == nil then return nil end
       values.n = nil
       local value = values
-      if not is_tuple(template) or (#values == 1 and type(values[1]) == "table" and structure.is_plain(values[1]) and #template.items > 1) then
-        value = values[1]
-      end
+      local one_table = #values == 1 and structure.is_plain(values[1])
+      if not is_tuple(template) or (one_table and #template.items > 1) then value = values[1] end
       return checked_element("from_generator", template, types, value)
     end
   end
@@ -269,8 +262,8 @@ local function trace_function(who, f, dataset)
   end
   local ok, program, template = pcall(trace_element, who, f, representative(types, 2), dataset.template)
   if not ok then
-    local reason = tostring(program)
-    blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, element by element", who, reason), "value")
+    blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, element by element", who,
+      tostring(program)), "value")
   end
   if not has_unknown(types) then return program, template end
   local other = trace_element(who, f, representative(types, 3), dataset.template)
@@ -387,7 +380,9 @@ local function dataset_function(who, f, dataset)
   local template
   local make, first = with_sample(dataset, function(leaves)
     local made = call_with(f, dataset, leaves)
-    if not class.is_a(made, Dataset) then blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type") end
+    if not class.is_a(made, Dataset) then
+      blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type")
+    end
     template = template or made.template
     return made.handle
   end)
@@ -402,7 +397,8 @@ local function dataset_function(who, f, dataset)
 end
 
 local interleave_spec <const> = {
-  {"f", "callable"}, {"cycle_length", "integer", 1}, {"block_length", "integer", 1}, {"num_parallel_calls", "integer", optional = true},
+  {"f", "callable"}, {"cycle_length", "integer", 1}, {"block_length", "integer", 1},
+  {"num_parallel_calls", "integer", optional = true},
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
@@ -490,7 +486,9 @@ end
 
 function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
 
-local window_spec <const> = {{"size", "integer"}, {"shift", "integer", 0}, {"stride", "integer", 1}, {"drop_remainder", "boolean", false}}
+local window_spec <const> = {
+  {"size", "integer"}, {"shift", "integer", 0}, {"stride", "integer", 1}, {"drop_remainder", "boolean", false},
+}
 
 ---Elements that are datasets of size neighbours.
 function Dataset:window(...)
@@ -498,7 +496,9 @@ function Dataset:window(...)
   return Dataset(self.handle:window(a.size, a.shift, a.stride, a.drop_remainder), self.template)
 end
 
-local shuffle_spec <const> = {{"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true}}
+local shuffle_spec <const> = {
+  {"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true},
+}
 
 function Dataset:shuffle(...)
   local a = args.check("shuffle", shuffle_spec, ...)

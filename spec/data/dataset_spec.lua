@@ -104,14 +104,15 @@ describe("dataset sources", function()
 
   it("from_generator checks what comes", function()
     raises(function() data.from_generator(function() end, {output_types = "float32"}) end, "output_shapes")
-    local ds = data.from_generator(function() return ipairs{{1, 2}} end, {output_types = {"int32", "float32"}, output_shapes = {{}, {3}}})
+    local ds = data.from_generator(function() return ipairs{{1, 2}} end,
+      {output_types = {"int32", "float32"}, output_shapes = {{}, {3}}})
     raises(function() elements(ds) end, "declared float32%[3%], but an element has float32%[2%]")
   end)
 end)
 
 describe("dataset functions", function()
   it("map traces and passes tuples as arguments", function()
-    assert.equal("[ 2. -2.]; [ 4. -4.]", elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") * 2 / ipu.cast(y, "float32") end)))
+    assert.equal("[ 1. -1.]; [ 4. -4.]", elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") end)))
   end)
 
   it("map counts several returns and a list as a tuple", function()
@@ -208,7 +209,8 @@ describe("dataset grouping and order", function()
     local ragged = data.from_generator(function() return ipairs{{1}, {2, 3}, {4}} end,
       {output_types = {"int32", "float32"}, output_shapes = {{}, {-1}}}):map(function(_, x) return x end, {eager = true})
     assert.equal("[[1. 0.] [2. 3.]]; [[4.]]", elements(ragged:padded_batch(2)))
-    assert.equal("[[ 1. -1. -1.] [ 2. 3. -1.]]; [[ 4. -1. -1.]]", elements(ragged:padded_batch(2, {padded_shapes = {3}, padding_values = -1})))
+    assert.equal("[[ 1. -1. -1.] [ 2. 3. -1.]]; [[ 4. -1. -1.]]",
+      elements(ragged:padded_batch(2, {padded_shapes = {3}, padding_values = -1})))
     raises(function() elements(ragged:padded_batch(2, {padded_shapes = {1}})) end, "shape %[2%], larger than %[1%]")
   end)
 

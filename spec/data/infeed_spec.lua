@@ -32,7 +32,8 @@ describe("IPUInfeedQueue", function()
   end)
 
   it("spreads tuples", function()
-    local infeed = ipu.IPUInfeedQueue(data.from_tensors(ipu.constant(1.0, {shape = {3}})):map(function(x) return {x, x + 1} end):repeat_n())
+    local ones = data.from_tensors(ipu.constant(1.0, {shape = {3}}))
+    local infeed = ipu.IPUInfeedQueue(ones:map(function(x) return {x, x + 1} end):repeat_n())
     local f = ipu.func(function()
       return ipu.loops.repeat_n(4, function(sum, a, b) return sum + a * b end, {ipu.zeros{3}}, infeed)
     end)
@@ -73,13 +74,13 @@ describe("IPUInfeedQueue", function()
   end
 
   it("checks its depth and its life", function()
-    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "greater than zero and at most 255, got 256")
+    raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "at most 255, got 256")
     assert.equal(3, ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 0}).prefetch_depth)
     local infeed = ipu.IPUInfeedQueue(floats(3))
     raises(function() infeed:deleter() end, "not initialised")
     assert.equal("not_found", ipu.last_error().kind)
     infeed:initializer()
-    raises(function() infeed:initializer() end, "initialised already")
+    raises(function() infeed:initializer() end, "only once")
     infeed:deleter()
     infeed:initializer()
   end)
@@ -108,7 +109,8 @@ describe("dataset_benchmark", function()
   local bench = ipu.dataset_benchmark
 
   it("reports epochs as JSON", function()
-    local report = ipu.json.decode(bench.dataset_benchmark(floats(100):batch(4, {drop_remainder = true}):repeat_n(), 3, 7, {print_stats = false}))
+    local ds = floats(100):batch(4, {drop_remainder = true}):repeat_n()
+    local report = ipu.json.decode(bench.dataset_benchmark(ds, 3, 7, {print_stats = false}))
     assert.equal(3, #report.epochs)
     for _, epoch in ipairs(report.epochs) do
       assert.equal(7, epoch.elements_processed)
@@ -124,13 +126,16 @@ describe("dataset_benchmark", function()
   end)
 
   for _, case in ipairs{
-    {"no epochs", function() return bench.dataset_benchmark(floats(5), 0, 5) end, "'number_of_epochs' must be at least 1, got 0", "value"},
-    {"no elements", function() return bench.dataset_benchmark(floats(5), 1, 0) end, "'elements_per_epochs' must be at least 1", "value"},
+    {"no epochs", function() return bench.dataset_benchmark(floats(5), 0, 5) end,
+      "'number_of_epochs' must be at least 1, got 0", "value"},
+    {"no elements", function() return bench.dataset_benchmark(floats(5), 1, 0) end,
+      "'elements_per_epochs' must be at least 1", "value"},
     {"no dataset", function() return bench.dataset_benchmark({}, 1, 5) end, "must be a dataset", "type"},
     {"no queue", function() return bench.infeed_benchmark(floats(5), 1, 5) end, "must be an IPUInfeedQueue", "type"},
-    {"too little data", function() return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false}) end, "ended after 5 elements", "out_of_range"},
-    {"empty components", function() return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1) end, "dimension of size 0",
-      "invalid_argument"},
+    {"too little data", function() return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false}) end,
+      "ended after 5 elements", "out_of_range"},
+    {"empty components", function() return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1) end,
+      "dimension of size 0", "invalid_argument"},
   } do
     it("refuses " .. case[1], function()
       raises(case[2], "infeed_spec%.lua:%d+: .*" .. case[3])

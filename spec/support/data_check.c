@@ -1,6 +1,6 @@
-/* Checks of src/data that Lua can't reach: every kind of dataset read in every way (by tensors, into memory, skipped,
- * saved and restored, on one thread and on several, closed in every state, with every allocation failing). Prints
- * what failed; exit status 1 if anything did. */
+/* Checks of src/data that Lua can't reach: every kind of dataset read in every way (by tensors, into memory,
+ * skipped, saved and restored, on one thread and on several, closed in every state, with every allocation
+ * failing). Prints what failed; exit status 1 if anything did. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static _Atomic int checks, failures; /* an engine's thread checks too */
 static void check_at(bool ok, const char *file, int line, const char *what, const char *detail) {
   checks++;
   if (ok) return;
-  if (failures++ < 40) fprintf(stderr, "%s:%d: %s%s%s\n", file, line, what, detail ? ": " : "", detail ? detail : "");
+  if (failures++ < 40)
+    fprintf(stderr, "%s:%d: %s%s%s\n", file, line, what, detail ? ": " : "", detail ? detail : "");
 }
 #define CHECK(condition) check_at((condition), __FILE__, __LINE__, #condition, NULL)
 #define CHECK_TEXT(got, want) check_text(got, want, __FILE__, __LINE__)
@@ -33,7 +34,8 @@ static void check_text(const char *got, const char *want, const char *file, int 
   check_at(!strcmp(got, want), file, line, "differs", detail);
 }
 
-/* ---- allocations that fail ------------------------------------------------------------------------------- */
+/* ---- allocations that fail -------------------------------------------------------------------------------
+ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -82,7 +84,8 @@ void free(void *p) {
 #pragma GCC visibility pop
 #endif
 
-/* ---- elements as text ------------------------------------------------------------------------------------ */
+/* ---- elements as text ------------------------------------------------------------------------------------
+ */
 
 enum { TEXT = 8192, MOST = 40 };
 
@@ -153,7 +156,8 @@ static Status read_into(Iterator *it, int most, Text *out, Error *e) {
   int count = dataset_component_count(d);
   void *into[8] = {NULL};
   Status s = OK;
-  for (int c = 0; c < count; c++) into[c] = aligned_alloc(64, (type_bytes(dataset_component(d, c)) + 64) / 64 * 64);
+  for (int c = 0; c < count; c++)
+    into[c] = aligned_alloc(64, (type_bytes(dataset_component(d, c)) + 64) / 64 * 64);
   for (int i = 0; i < most && s == OK; i++) {
     bool end = false;
     s = iterator_next_into(it, into, &end, e);
@@ -179,7 +183,8 @@ static void read_all(Dataset *d, const Setup *s, Text *out) {
   iterator_close(it);
 }
 
-/* ---- datasets to try ------------------------------------------------------------------------------------- */
+/* ---- datasets to try -------------------------------------------------------------------------------------
+ */
 
 static Dataset *consume(Dataset *made, Dataset *a) { return dataset_release(a), made; }
 
@@ -211,7 +216,8 @@ typedef struct Doubling {
   bool numbered;    /* the element is its number */
 } Doubling;
 
-static Status doubling_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
+static Status doubling_run(void *context, int worker, uint64_t number, const void *const *in,
+                           void *const *out, Error *e) {
   const Doubling *d = context;
   int64_t x = *(const int64_t *)in[0];
   CHECK(!d->numbered || number == (uint64_t)x);
@@ -234,7 +240,11 @@ static Dataset *mapped(Error *e, Dataset *in, int parallel, double seconds, int6
   if (!d) return dataset_release(in), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   *d = (Doubling){.type = type_scalar(F32), .seconds = seconds, .fails_at = fails_at};
   atomic_fetch_add(&contexts_alive, 1);
-  MapFunction f = {.context = d, .in_count = 1, .out_count = 1, .out_type = &d->type, .run = doubling_run,
+  MapFunction f = {.context = d,
+                   .in_count = 1,
+                   .out_count = 1,
+                   .out_type = &d->type,
+                   .run = doubling_run,
                    .release = context_release};
   return consume(dataset_map(e, "spec.lua:3", in, f, parallel), in);
 }
@@ -244,7 +254,8 @@ typedef struct Summing {
   Type out, in;
 } Summing;
 
-static Status summing_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
+static Status summing_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
+                          Error *e) {
   const Summing *s = context;
   (void)worker, (void)number, (void)e;
   int64_t sum = 0;
@@ -259,7 +270,11 @@ static Status summing_specialise(void *context, const Type *in, MapFunction *var
   if (!s) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   *s = (Summing){.out = type_scalar(I64), .in = in[0]};
   atomic_fetch_add(&contexts_alive, 1);
-  *variant = (MapFunction){.context = s, .in_count = 1, .out_count = 1, .out_type = &s->out, .run = summing_run,
+  *variant = (MapFunction){.context = s,
+                           .in_count = 1,
+                           .out_count = 1,
+                           .out_type = &s->out,
+                           .run = summing_run,
                            .release = context_release};
   return OK;
 }
@@ -269,12 +284,18 @@ static Dataset *summed(Error *e, Dataset *in, int parallel) {
   if (!s) return dataset_release(in), fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   s->out = type_scalar(I64);
   atomic_fetch_add(&contexts_alive, 1);
-  MapFunction f = {.context = s, .in_count = 1, .out_count = 1, .out_type = &s->out, .run = summing_run,
-                   .specialise = summing_specialise, .release = context_release};
+  MapFunction f = {.context = s,
+                   .in_count = 1,
+                   .out_count = 1,
+                   .out_type = &s->out,
+                   .run = summing_run,
+                   .specialise = summing_specialise,
+                   .release = context_release};
   return consume(dataset_map(e, "spec.lua:4", in, f, parallel), in);
 }
 
-static Status odd_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e) {
+static Status odd_run(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
+                      Error *e) {
   (void)context, (void)worker, (void)number, (void)e;
   *(uint8_t *)out[0] = *(const int64_t *)in[0] % 2 != 0;
   return OK;
@@ -426,7 +447,9 @@ static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block)
 static Dataset *padded(Error *e, Dataset *in, int64_t size, bool drop) {
   return in ? consume(dataset_padded_batch(e, "spec.lua:19", in, size, NULL, NULL, drop), in) : NULL;
 }
-static Dataset *unbatched(Error *e, Dataset *in) { return in ? consume(dataset_unbatch(e, "spec.lua:20", in), in) : NULL; }
+static Dataset *unbatched(Error *e, Dataset *in) {
+  return in ? consume(dataset_unbatch(e, "spec.lua:20", in), in) : NULL;
+}
 static Dataset *buffered(Error *e, Dataset *in, int64_t n) {
   return in ? consume(dataset_buffer(e, "spec.lua:21", in, n), in) : NULL;
 }
@@ -438,6 +461,7 @@ static Dataset *counted_from(Error *e, Dataset *in, int64_t start) {
 }
 
 /* name, dataset, its elements as tf.data gives them (NULL: random order), cardinality. */
+/* clang-format off */
 #define CASES(X)                                                                                              \
   X(range, dataset_range(e, NULL, 5, 0, -2), "5;3;1;.", 3)                                                     \
   X(slices, slices(e, 3), "[0 0],0;[1 0.5],1;[2 1],2;.", 3)                                                    \
@@ -506,6 +530,8 @@ static Dataset *counted_from(Error *e, Dataset *in, int64_t start) {
   X(prefetch, repeated(e, prefetched(e, numbers(e, 3), -1), 2), "0;1;2;0;1;2;.", 6)                            \
   X(prefetch_rows, batched(e, prefetched(e, shuffled(e, slices(e, 6), 3, 1), 2), 2, true), NULL, 3)
 
+/* clang-format on */
+
 #define X(name, make, want, cardinality) \
   static Dataset *make_##name(Error *e) { return make; }
 CASES(X)
@@ -530,7 +556,8 @@ static Dataset *make(const Case *c) {
   return d;
 }
 
-/* ---- every case in every way ----------------------------------------------------------------------------- */
+/* ---- every case in every way -----------------------------------------------------------------------------
+ */
 
 static void check_order(const Case *c, const Setup *s, Text *all) {
   Dataset *d = make(c);
@@ -633,8 +660,8 @@ static void check_memory(const Case *c, const Setup *s, const Text *all) {
     if (!clean || (e.status == OK && strcmp(t.text, all->text)) || (e.status != OK && !e.message[0]) ||
         (e.status != OK && e.status != ERR_OUT_OF_MEMORY)) {
       char detail[400];
-      snprintf(detail, sizeof detail, "%s, allocation %lld: %.200s, '%.100s', %lld blocks more", c->name, (long long)k,
-               e.message, t.text, (long long)(atomic_load(&blocks_alive) - before));
+      snprintf(detail, sizeof detail, "%s, allocation %lld: %.200s, '%.100s', %lld blocks more", c->name,
+               (long long)k, e.message, t.text, (long long)(atomic_load(&blocks_alive) - before));
       check_at(false, __FILE__, __LINE__, "memory", detail);
       return;
     }
@@ -669,7 +696,8 @@ static void sweep(const Setup *one, const Setup *two) {
   }
 }
 
-/* ---- shuffling ------------------------------------------------------------------------------------------- */
+/* ---- shuffling -------------------------------------------------------------------------------------------
+ */
 
 static bool is_permutation(const Text *t, int first_component_of, int n) {
   bool seen[256] = {false};
@@ -692,8 +720,8 @@ static void check_shuffles(const Setup *one) {
   read_all(d, one, &a);
   read_all(other, one, &b);
   read_all(d, one, &c);
-  CHECK_TEXT(b.text, a.text);              /* the same seed, the same order */
-  CHECK(strcmp(a.text, c.text) != 0);      /* another one on the next iteration */
+  CHECK_TEXT(b.text, a.text);         /* the same seed, the same order */
+  CHECK(strcmp(a.text, c.text) != 0); /* another one on the next iteration */
   CHECK(is_permutation(&a, 1, 30) && is_permutation(&c, 1, 30));
   dataset_release(other);
   other = shuffled(&e, slices(&e, 30), 30, 6);
@@ -744,9 +772,11 @@ static void check_uniformity(const Setup *one) {
   dataset_release(d);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------- */
+/* ---- failures --------------------------------------------------------------------------------------------
+ */
 
-static void check_message(Dataset *d, const Setup *s, const char *want, const char *source, const char *order) {
+static void check_message(Dataset *d, const Setup *s, const char *want, const char *source,
+                          const char *order) {
   Error e = {.status = OK};
   Text t = {.used = 0};
   Iterator *it = d ? open_at(&e, d, s) : NULL;
@@ -769,14 +799,17 @@ static void check_failures(const Setup *s) {
   const char *bad = "dataset stage 'map' (spec.lua:3): 2 is not liked";
   check_message(mapped(&e, numbers(&e, 4), 0, 0, 2), s, bad, "spec.lua:3", "0;2;!6;.");
   check_message(mapped(&e, numbers(&e, 4), 4, 0, 2), s, bad, "spec.lua:3", "0;2;!6;.");
-  check_message(batched(&e, mapped(&e, numbers(&e, 6), 0, 0, 2), 2, false), s, bad, "spec.lua:3", "[0 2];![6 8];[10];.");
+  check_message(batched(&e, mapped(&e, numbers(&e, 6), 0, 0, 2), 2, false), s, bad, "spec.lua:3",
+                "[0 2];![6 8];[10];.");
   check_message(prefetched(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), 2), s, bad, "spec.lua:3", "0;2;!6;.");
   check_message(cached(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), ""), s, bad, "spec.lua:3", "0;2;!6;.");
   const char *raised = "dataset stage 'from_generator' (spec.lua:6): the script raised";
   check_message(vectors(&e, 3, 2), s, raised, "spec.lua:99", "[0];![0 1 2];.");
-  check_message(batched(&e, vectors(&e, 2, 0), 2, false), s,
-                "dataset stage 'batch' (spec.lua:8): elements of different shapes can't be stacked: component 0 of "
-                "element 1 has shape [2], that of the first has [1]", "spec.lua:8", "!.");
+  check_message(
+      batched(&e, vectors(&e, 2, 0), 2, false), s,
+      "dataset stage 'batch' (spec.lua:8): elements of different shapes can't be stacked: component 0 of "
+      "element 1 has shape [2], that of the first has [1]",
+      "spec.lua:8", "!.");
   check_message(buffered(&e, mapped(&e, numbers(&e, 3), 0, 0, 1), 5), s,
                 "dataset stage 'map' (spec.lua:3): 1 is not liked", "spec.lua:3", "!!");
 }
@@ -795,15 +828,18 @@ static void check_refusals(void) {
   refused_with(batched(&e, numbers(&e, 3), INT64_MAX, false), &e,
                "batch: a batch of 9223372036854775807 elements is too large");
   refused_with(shuffled(&e, numbers(&e, 3), 0, 0), &e, "shuffle: the buffer size must be at least 1, got 0");
-  refused_with(prefetched(&e, numbers(&e, 3), -2), &e, "prefetch: the buffer size must not be negative, got -2");
+  refused_with(prefetched(&e, numbers(&e, 3), -2), &e,
+               "prefetch: the buffer size must not be negative, got -2");
   refused_with(sharded(&e, numbers(&e, 3), 2, 2), &e, "shard: the index must be between 0 and 1, got 2");
   refused_with(unbatched(&e, numbers(&e, 3)), &e, "unbatch: component 0 is a scalar: it has no rows");
   refused_with(batched(&e, windows(&e, numbers(&e, 3), 2, 0, 1, true), 2, true), &e,
                "batch: component 0 is itself a dataset (see window): flatten it with flat_map first");
-  refused_with(joined(&e, numbers(&e, 3), slices(&e, 3)), &e, "concatenate: elements of 1 and of 2 components");
+  refused_with(joined(&e, numbers(&e, 3), slices(&e, 3)), &e,
+               "concatenate: elements of 1 and of 2 components");
   refused_with(joined(&e, numbers(&e, 3), mapped(&e, numbers(&e, 3), 0, 0, -1)), &e,
                "concatenate: component 0 is int64[] in the first dataset, float32[] in the second");
-  refused_with(mapped(&e, vectors(&e, 3, 0), 0, 0, -1), &e, "map: the shape of the elements is not fully known");
+  refused_with(mapped(&e, vectors(&e, 3, 0), 0, 0, -1), &e,
+               "map: the shape of the elements is not fully known");
   refused_with(windows(&e, numbers(&e, 3), 0, 1, 1, true), &e,
                "window: size, shift and stride must be at least 1, got 0, 1 and 1");
   Type scalar = type_scalar(F32);
@@ -817,7 +853,8 @@ static void check_refusals(void) {
   CHECK(atomic_load(&contexts_alive) == 0);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files -----------------------------------------------------------------------------------------------
+ */
 
 static void check_file_cache(const Setup *s) {
   Error e = {.status = OK};
@@ -833,7 +870,8 @@ static void check_file_cache(const Setup *s) {
     read_all(d, s, &a);
     CHECK(file_exists(cache_path));
     dataset_release(d);
-    d = cached(&e, kind ? vectors(&e, 1, 1) : mapped(&e, numbers(&e, 9), 0, 0, 0), cache_path); /* never read */
+    d = cached(&e, kind ? vectors(&e, 1, 1) : mapped(&e, numbers(&e, 9), 0, 0, 0),
+               cache_path); /* never read */
     read_all(d, s, &b);
     CHECK_TEXT(b.text, a.text);
     dataset_release(d);
@@ -856,7 +894,8 @@ static void check_file_cache(const Setup *s) {
   dataset_release(d);
 }
 
-/* ---- threads --------------------------------------------------------------------------------------------- */
+/* ---- threads ---------------------------------------------------------------------------------------------
+ */
 
 /* Elements slow enough for a thread, of the given kind of upstream. */
 static Dataset *slow(Error *e, int kind) {
@@ -986,7 +1025,8 @@ static void check_engine(const Setup *two) {
   Error e = {.status = OK};
   for (int round = 0; round < 12; round++) {
     Dataset *d = round % 2 ? slow_vectors(&e, 20, 2) : vectors(&e, 20, 0);
-    if (round % 3 == 0) d = window_sums(&e, interleaved(&e, consume(dataset_range(&e, NULL, 1, 9, 1), d), 3, 2));
+    if (round % 3 == 0)
+      d = window_sums(&e, interleaved(&e, consume(dataset_range(&e, NULL, 1, 9, 1), d), 3, 2));
     Engine *x = calloc(1, sizeof *x);
     x->most = round < 6 ? 100 : 1000000;
     x->host = two->host;
@@ -1100,7 +1140,11 @@ static void check_numbers(const Setup *one, const Setup *two) {
     Doubling *c = calloc(1, sizeof *c);
     *c = (Doubling){.type = type_scalar(F32), .fails_at = -1, .numbered = true};
     atomic_fetch_add(&contexts_alive, 1);
-    MapFunction f = {.context = c, .in_count = 1, .out_count = 1, .out_type = &c->type, .run = doubling_run,
+    MapFunction f = {.context = c,
+                     .in_count = 1,
+                     .out_count = 1,
+                     .out_type = &c->type,
+                     .run = doubling_run,
                      .release = context_release};
     Dataset *in = numbers(&e, 12), *d = consume(dataset_map(&e, NULL, in, f, parallel), in);
     Iterator *it = open_at(&e, d, parallel ? two : one);
@@ -1146,15 +1190,16 @@ static void check_far_skip(const Setup *one) {
   dataset_release(d);
 }
 
-/* ---- digits and benchmarks ------------------------------------------------------------------------------- */
+/* ---- digits and benchmarks -------------------------------------------------------------------------------
+ */
 
 static void check_digits(const Setup *two) {
   enum { COUNT = 1000, BYTES = DIGITS_SIZE * DIGITS_SIZE };
   Error e = {.status = OK};
   Tensor *x[4], *y[4];
   for (int i = 0; i < 4; i++) /* one thread, two, another set, another seed */
-    CHECK(digits_draw(&e, i == 1 ? two->pool : NULL, i == 3 ? 2 : 1, i == 2 ? DIGITS_TEST : DIGITS_TRAIN, COUNT, &x[i],
-                      &y[i]) == OK);
+    CHECK(digits_draw(&e, i == 1 ? two->pool : NULL, i == 3 ? 2 : 1, i == 2 ? DIGITS_TEST : DIGITS_TRAIN,
+                      COUNT, &x[i], &y[i]) == OK);
   CHECK(!memcmp(x[0]->data, x[1]->data, COUNT * BYTES) && !memcmp(y[0]->data, y[1]->data, COUNT));
   for (int i = 2; i < 4; i++)
     CHECK(memcmp(x[0]->data, x[i]->data, COUNT * BYTES) != 0 && memcmp(y[0]->data, y[i]->data, COUNT) != 0);
@@ -1187,7 +1232,8 @@ static void check_benchmark(const Setup *one) {
   dataset_release(d);
 }
 
-/* ---- readers --------------------------------------------------------------------------------------------- */
+/* ---- readers ---------------------------------------------------------------------------------------------
+ */
 
 static void check_lines(const Setup *one) {
   static const struct {
@@ -1228,7 +1274,8 @@ static void check_failing_picture(Dataset *d, const Setup *s) {
   Error e = {.status = OK}, later = {.status = OK};
   Text t = {.used = 0};
   Iterator *it = open_at(&e, d, s);
-  CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "2.png") && strstr(e.message, "spec.lua:1"));
+  CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "2.png") &&
+        strstr(e.message, "spec.lua:1"));
   CHECK(read_tensors(it, MOST, &t, &later) == OK);
   CHECK_TEXT(t.text, "[15 35],0;![105 125],1;.");
   iterator_close(it);
@@ -1242,7 +1289,8 @@ static void check_images(const Setup *one, const Setup *two) {
   write_picture("build/pictures/b/x.png", 100);
   Error e = {.status = OK};
   ImageFolder files;
-  CHECK(image_folder_list(&e, "build/pictures", &files) == OK && files.class_count == 2 && files.file_count == 3);
+  CHECK(image_folder_list(&e, "build/pictures", &files) == OK && files.class_count == 2 &&
+        files.file_count == 3);
   Dataset *d = dataset_from_images(&e, "spec.lua:1", &files, 1, 2, 1);
   Text a, b;
   read_all(d, one, &a);

@@ -12,9 +12,9 @@ typedef struct BatchDataset {
 
 typedef struct BatchStage {
   Stage base;
-  int64_t *index;  /* [size] over rows */
-  void **row;      /* [components] where the next row goes */
-  Elements list;   /* of components whose shapes may differ */
+  int64_t *index; /* [size] over rows */
+  void **row;     /* [components] where the next row goes */
+  Elements list;  /* of components whose shapes may differ */
 } BatchStage;
 
 /* Batches up to this size are written straight to their place; larger ones grow as elements come. */
@@ -157,7 +157,8 @@ static bool fits_at_once(const Stage *s) {
   const Dataset *in = s->input->dataset;
   for (int c = 0; c < in->count; c++) {
     size_t bytes;
-    if (__builtin_mul_overflow(type_bytes(&in->type[c]), (size_t)batch_of(s)->size, &bytes) || bytes > AT_ONCE)
+    if (__builtin_mul_overflow(type_bytes(&in->type[c]), (size_t)batch_of(s)->size, &bytes) ||
+        bytes > AT_ONCE)
       return false;
   }
   return true;
@@ -183,23 +184,31 @@ static Status batch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status;
 }
 
-static const StageClass batch_class = {
-    .name = "batch", .dataset_bytes = sizeof(BatchDataset), .stage_bytes = sizeof(BatchStage), .open = batch_open,
-    .close = batch_close, .next = batch_next, .next_into = batch_next_into, .skip = batch_skip};
+static const StageClass batch_class = {.name = "batch",
+                                       .dataset_bytes = sizeof(BatchDataset),
+                                       .stage_bytes = sizeof(BatchStage),
+                                       .open = batch_open,
+                                       .close = batch_close,
+                                       .next = batch_next,
+                                       .next_into = batch_next_into,
+                                       .skip = batch_skip};
 
 static Status refuse_nested(Error *e, const char *name, const char *source, const Dataset *in) {
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])
       return source_fail(name, source, e, ERR_TYPE,
-                         "component %d is itself a dataset (see window): flatten it with flat_map first", c), ERR_TYPE;
+                         "component %d is itself a dataset (see window): flatten it with flat_map first", c),
+             ERR_TYPE;
   return OK;
 }
 
 Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder) {
   if (size < 1)
-    return source_fail("batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld", (long long)size);
+    return source_fail("batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld",
+                       (long long)size);
   if (size > MOST_ROWS)
-    return source_fail("batch", source, e, ERR_VALUE, "a batch of %lld elements is too large", (long long)size);
+    return source_fail("batch", source, e, ERR_VALUE, "a batch of %lld elements is too large",
+                       (long long)size);
   if (refuse_nested(e, "batch", source, in) != OK) return NULL;
   Dataset *d = dataset_new(e, source, &batch_class, 1, &in, in->count);
   if (!d) return NULL;
@@ -242,7 +251,8 @@ static Status next_whole(UnbatchStage *u, bool *end, Error *e) {
   if (status != OK || *end) return status;
   for (int c = 1; c < d->count; c++)
     if (u->whole[c]->type.shape[0] != u->whole[0]->type.shape[0])
-      return dataset_fail(d, e, ERR_VALUE, "the first extents differ: component 0 has %lld rows, component %d has %lld",
+      return dataset_fail(d, e, ERR_VALUE,
+                          "the first extents differ: component 0 has %lld rows, component %d has %lld",
                           (long long)u->whole[0]->type.shape[0], c, (long long)u->whole[c]->type.shape[0]);
   u->length = u->whole[0]->type.shape[0];
   return OK;
@@ -255,14 +265,18 @@ static Status unbatch_next(Stage *s, Tensor **out, bool *end, Error *e) {
     if (status != OK || *end) return status;
   }
   for (int c = 0; c < s->dataset->count; c++)
-    if (!(out[c] = tensor_row(e, u->whole[c], u->position))) return tensors_release(out, c), ERR_OUT_OF_MEMORY;
+    if (!(out[c] = tensor_row(e, u->whole[c], u->position)))
+      return tensors_release(out, c), ERR_OUT_OF_MEMORY;
   u->position++;
   return OK;
 }
 
-static const StageClass unbatch_class = {
-    .name = "unbatch", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(UnbatchStage), .open = unbatch_open,
-    .close = unbatch_close, .next = unbatch_next};
+static const StageClass unbatch_class = {.name = "unbatch",
+                                         .dataset_bytes = sizeof(Dataset),
+                                         .stage_bytes = sizeof(UnbatchStage),
+                                         .open = unbatch_open,
+                                         .close = unbatch_close,
+                                         .next = unbatch_next};
 
 Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in) {
   if (refuse_nested(e, "unbatch", source, in) != OK) return NULL;
@@ -272,13 +286,15 @@ Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in) {
       return source_fail("unbatch", source, e, ERR_VALUE, "component %d is a scalar: it has no rows", c);
     if (in->type[c].shape[0] < 0) continue;
     if (rows >= 0 && rows != in->type[c].shape[0])
-      return source_fail("unbatch", source, e, ERR_VALUE, "the first extents of the components differ: %lld and %lld",
-                         (long long)rows, (long long)in->type[c].shape[0]);
+      return source_fail("unbatch", source, e, ERR_VALUE,
+                         "the first extents of the components differ: %lld and %lld", (long long)rows,
+                         (long long)in->type[c].shape[0]);
     rows = in->type[c].shape[0];
   }
   Dataset *d = dataset_new(e, source, &unbatch_class, 1, &in, in->count);
   if (!d) return NULL;
-  d->cardinality = rows < 0 && in->cardinality >= 0 ? CARDINALITY_UNKNOWN : cardinality_scale(in->cardinality, rows);
+  d->cardinality =
+      rows < 0 && in->cardinality >= 0 ? CARDINALITY_UNKNOWN : cardinality_scale(in->cardinality, rows);
   if (rows == 0) d->cardinality = CARDINALITY_UNKNOWN;
   for (int c = 0; c < in->count; c++)
     d->type[c] = type_make(in->type[c].dtype, in->type[c].rank - 1, in->type[c].shape + 1);
@@ -330,9 +346,12 @@ static Status window_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return status;
 }
 
-static const StageClass window_class = {
-    .name = "window", .dataset_bytes = sizeof(WindowDataset), .stage_bytes = sizeof(WindowStage), .open = window_open,
-    .close = window_close, .next = window_next};
+static const StageClass window_class = {.name = "window",
+                                        .dataset_bytes = sizeof(WindowDataset),
+                                        .stage_bytes = sizeof(WindowStage),
+                                        .open = window_open,
+                                        .close = window_close,
+                                        .next = window_next};
 
 static int64_t window_count(const WindowDataset *d, int64_t n) {
   if (n < 0) return n;
@@ -340,8 +359,8 @@ static int64_t window_count(const WindowDataset *d, int64_t n) {
   return n / d->shift + (n % d->shift != 0);
 }
 
-Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size, int64_t shift, int64_t stride,
-                        bool drop_remainder) {
+Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size, int64_t shift,
+                        int64_t stride, bool drop_remainder) {
   if (!shift) shift = size;
   if (size < 1 || shift < 1 || stride < 1)
     return source_fail("window", source, e, ERR_VALUE,

@@ -15,7 +15,8 @@ static Status copy_to(Target *target, const Tensor *t, Error *e) {
   if (bytes > target->bytes) {
     free(target->data);
     target->bytes = 0;
-    if (!(target->data = malloc(bytes))) return fail(e, ERR_OUT_OF_MEMORY, "no memory to copy %zu bytes to", bytes);
+    if (!(target->data = malloc(bytes)))
+      return fail(e, ERR_OUT_OF_MEMORY, "no memory to copy %zu bytes to", bytes);
     target->bytes = bytes;
   }
   tensor_copy_out(t, target->data);
@@ -24,7 +25,8 @@ static Status copy_to(Target *target, const Tensor *t, Error *e) {
 
 static Status empty_component(int c, const Type *type, Error *e) {
   char text[TYPE_TEXT];
-  return fail(e, ERR_INVALID_ARGUMENT, "component %d of an element has a dimension of size 0: its shape is %s", c,
+  return fail(e, ERR_INVALID_ARGUMENT,
+              "component %d of an element has a dimension of size 0: its shape is %s", c,
               shape_text(type, text));
 }
 
@@ -34,7 +36,8 @@ static Status early_end(const Iterator *it, Error *e) {
 }
 
 /* Elements of known shape go straight to their place. */
-static Status feed_elements(Iterator *it, int64_t elements, void **into, Target *target, BenchmarkEpoch *out, Error *e) {
+static Status feed_elements(Iterator *it, int64_t elements, void **into, Target *target, BenchmarkEpoch *out,
+                            Error *e) {
   const Dataset *d = iterator_dataset(it);
   int64_t element_bytes = 0;
   for (int c = 0; c < dataset_component_count(d); c++) {
@@ -56,7 +59,8 @@ static Status feed_elements(Iterator *it, int64_t elements, void **into, Target 
   return s;
 }
 
-static Status take_element(Iterator *it, Tensor **t, Target *target, bool copy, BenchmarkEpoch *out, Error *e) {
+static Status take_element(Iterator *it, Tensor **t, Target *target, bool copy, BenchmarkEpoch *out,
+                           Error *e) {
   int count = dataset_component_count(iterator_dataset(it));
   bool end;
   Status s = iterator_next(it, t, &end, e);
@@ -83,7 +87,8 @@ Status benchmark_epoch(Iterator *it, int64_t elements, bool copy, BenchmarkEpoch
   Status s = t && target ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK && copy && dataset_is_static(iterator_dataset(it))) {
     void **into = calloc(count, sizeof *into);
-    s = into ? feed_elements(it, elements, into, target, out, e) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    s = into ? feed_elements(it, elements, into, target, out, e)
+             : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     free(into);
   } else {
     double begin = clock_seconds();

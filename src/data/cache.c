@@ -1,5 +1,6 @@
-/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to the dataset, so
- * that later epochs and iterators use it; only a complete pass counts. Elements of fixed shape become rows. */
+/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to the dataset,
+ * so that later epochs and iterators use it; only a complete pass counts. Elements of fixed shape become
+ * rows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ typedef struct Store {
 
 typedef struct CacheDataset {
   Dataset base;
-  char *path; /* NULL: in memory */
+  char *path;   /* NULL: in memory */
   bool at_once; /* BufferDataset: read everything at the first request */
   pthread_mutex_t mutex;
   Store *store;
@@ -81,7 +82,8 @@ static Status no_memory(const Dataset *d, Error *e, int64_t count) {
 static Status grow(Filling *f, const Dataset *d, Error *e) {
   if (f->count < f->capacity) return OK;
   int64_t capacity = f->capacity ? f->capacity * 2 : 16;
-  if (!f->column && !(f->column = calloc((size_t)d->count, sizeof *f->column))) return no_memory(d, e, f->count);
+  if (!f->column && !(f->column = calloc((size_t)d->count, sizeof *f->column)))
+    return no_memory(d, e, f->count);
   for (int c = 0; c < d->count; c++) {
     size_t bytes;
     if (!size_mul(type_bytes(&d->type[c]), (size_t)capacity, &bytes)) return no_memory(d, e, f->count);
@@ -99,10 +101,12 @@ static Status keep(CacheStage *k, Tensor *const *element, Error *e) {
   if (d->is_static) {
     Status status = grow(f, d, e);
     if (status != OK) return status;
-    for (int c = 0; c < d->count; c++) tensor_copy_out(element[c], f->column[c] + (size_t)f->count * type_bytes(&d->type[c]));
+    for (int c = 0; c < d->count; c++)
+      tensor_copy_out(element[c], f->column[c] + (size_t)f->count * type_bytes(&d->type[c]));
   } else {
     f->list.width = d->count;
-    if (f->list.count == INT32_MAX / 4 || elements_reserve(&f->list, e) != OK) return no_memory(d, e, f->count);
+    if (f->list.count == INT32_MAX / 4 || elements_reserve(&f->list, e) != OK)
+      return no_memory(d, e, f->count);
     for (int c = 0; c < d->count; c++) elements_at(&f->list, f->list.count)[c] = tensor_retain(element[c]);
     f->list.count++;
   }
@@ -146,7 +150,8 @@ static Status write_store(const CacheDataset *d, const Store *store, Error *e) {
   for (int64_t i = 0; i < entries && s == OK; i++)
     for (int c = 0; c < d->base.count && s == OK; c++) {
       entry_name(&d->base, name, i, c);
-      s = named_add(e, &named, name, store->rows ? store->rows->tensor[c] : elements_at(&store->list, (int)i)[c]);
+      s = named_add(e, &named, name,
+                    store->rows ? store->rows->tensor[c] : elements_at(&store->list, (int)i)[c]);
     }
   if (s == OK) s = safetensors_write(e, d->path, &named);
   named_clear(&named);
@@ -155,10 +160,12 @@ static Status write_store(const CacheDataset *d, const Store *store, Error *e) {
 
 static Status stale(const CacheDataset *d, Error *e, const char *what) {
   return dataset_fail(&d->base, e, ERR_VALUE,
-                      "%s was not written by this dataset: %s; remove it or name another file", d->path, what);
+                      "%s was not written by this dataset: %s; remove it or name another file", d->path,
+                      what);
 }
 
-static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c, Tensor **out, Error *e) {
+static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c, Tensor **out,
+                         Error *e) {
   char name[64], what[3 * TYPE_TEXT], want[TYPE_TEXT], got[TYPE_TEXT];
   entry_name(&d->base, name, i, c);
   if (!(*out = named_find(named, name))) {
@@ -168,7 +175,8 @@ static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64
   Type type = (*out)->type;
   if (d->base.is_static && type.rank > 0) type = type_make(type.dtype, type.rank - 1, type.shape + 1);
   if (type_matches(&d->base.type[c], &type)) return OK;
-  snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&type, got), type_text(&d->base.type[c], want));
+  snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&type, got),
+           type_text(&d->base.type[c], want));
   return stale(d, e, what);
 }
 
@@ -178,7 +186,8 @@ static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, S
   Status s = OK;
   for (int c = 0; c < d->base.count && s == OK; c++) {
     s = find_entry(d, named, 0, c, &t[c], e);
-    if (s == OK && (!t[c]->type.rank || t[c]->type.shape[0] != store->count)) s = stale(d, e, "its lengths differ");
+    if (s == OK && (!t[c]->type.rank || t[c]->type.shape[0] != store->count))
+      s = stale(d, e, "its lengths differ");
   }
   if (s == OK && !(store->rows = rows_new(e, d->base.count, t))) s = e->status;
   free(t);
@@ -220,7 +229,8 @@ static Status read_store(const CacheDataset *d, Store **out, Error *e) {
   Status s = safetensors_read(e, d->path, &named);
   if (s != OK) dataset_blame(&d->base, e, s);
   if (s == OK) s = count_in_file(d, &named, &store->count, e);
-  if (s == OK) s = d->base.is_static ? rows_from_file(d, &named, store, e) : list_from_file(d, &named, store, e);
+  if (s == OK)
+    s = d->base.is_static ? rows_from_file(d, &named, store, e) : list_from_file(d, &named, store, e);
   named_clear(&named);
   if (s == OK) *out = store;
   else store_free(store);
@@ -233,7 +243,8 @@ static Status complete(CacheStage *k, Error *e) {
   k->broken = true; /* until it has worked */
   CacheDataset *d = cache_of(&k->base);
   Filling *f = &k->filling;
-  Status s = d->base.is_static && !f->column ? grow(f, &d->base, e) : OK; /* without elements: empty columns */
+  Status s =
+      d->base.is_static && !f->column ? grow(f, &d->base, e) : OK; /* without elements: empty columns */
   Store *store = s == OK ? calloc(1, sizeof *store) : NULL;
   if (!store) return no_memory(&d->base, e, f->count);
   store->count = f->count;
@@ -326,18 +337,31 @@ static void cache_free(Dataset *d) {
   pthread_mutex_destroy(&c->mutex);
 }
 
-static const StageClass cache_class = {
-    .name = "cache", .dataset_bytes = sizeof(CacheDataset), .stage_bytes = sizeof(CacheStage), .free = cache_free,
-    .open = cache_open, .close = cache_close, .indices = cache_indices, .next = cache_next};
+static const StageClass cache_class = {.name = "cache",
+                                       .dataset_bytes = sizeof(CacheDataset),
+                                       .stage_bytes = sizeof(CacheStage),
+                                       .free = cache_free,
+                                       .open = cache_open,
+                                       .close = cache_close,
+                                       .indices = cache_indices,
+                                       .next = cache_next};
 
-static const StageClass buffer_class = {
-    .name = "BufferDataset", .dataset_bytes = sizeof(CacheDataset), .stage_bytes = sizeof(CacheStage),
-    .free = cache_free, .open = cache_open, .close = cache_close, .indices = cache_indices, .next = cache_next};
+static const StageClass buffer_class = {.name = "BufferDataset",
+                                        .dataset_bytes = sizeof(CacheDataset),
+                                        .stage_bytes = sizeof(CacheStage),
+                                        .free = cache_free,
+                                        .open = cache_open,
+                                        .close = cache_close,
+                                        .indices = cache_indices,
+                                        .next = cache_next};
 
 /* Elements that lie in memory need no copy. */
-static const StageClass cache_rows_class = {
-    .name = "cache", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(RowsStage), .open = rows_stage_open,
-    .indices = rows_stage_indices, .skip = rows_stage_skip};
+static const StageClass cache_rows_class = {.name = "cache",
+                                            .dataset_bytes = sizeof(Dataset),
+                                            .stage_bytes = sizeof(RowsStage),
+                                            .open = rows_stage_open,
+                                            .indices = rows_stage_indices,
+                                            .skip = rows_stage_skip};
 
 static CacheDataset *new_cache(Error *e, const char *source, const StageClass *class, Dataset *in) {
   CacheDataset *d = (CacheDataset *)dataset_new_like(e, source, class, in);
@@ -354,7 +378,8 @@ static bool has_nested(const Dataset *d) {
 Dataset *dataset_cache(Error *e, const char *source, Dataset *in, const char *path) {
   bool to_file = path && path[0];
   if (to_file && has_nested(in))
-    return source_fail("cache", source, e, ERR_TYPE, "windows can't be kept in a file: flatten them with flat_map first");
+    return source_fail("cache", source, e, ERR_TYPE,
+                       "windows can't be kept in a file: flatten them with flat_map first");
   if (!to_file && in->rows) {
     Dataset *d = dataset_new_like(e, source, &cache_rows_class, in);
     if (d) d->rows = in->rows;

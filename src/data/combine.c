@@ -59,9 +59,14 @@ static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return OK;
 }
 
-static const StageClass zip_class = {
-    .name = "zip", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(ZipStage), .open = zip_open,
-    .close = zip_close, .next = zip_next, .next_into = zip_next_into, .skip = zip_skip};
+static const StageClass zip_class = {.name = "zip",
+                                     .dataset_bytes = sizeof(Dataset),
+                                     .stage_bytes = sizeof(ZipStage),
+                                     .open = zip_open,
+                                     .close = zip_close,
+                                     .next = zip_next,
+                                     .next_into = zip_next_into,
+                                     .skip = zip_skip};
 
 /* The shortest; endless counts as longest, and one that may be shorter makes it unknown. */
 static int64_t zip_cardinality(int count, Dataset *const *in) {
@@ -106,7 +111,8 @@ static void go_to_second(Stage *s) {
 static Status current(Stage *s, Error *e) {
   bool second = ((ConcatenateStage *)s)->second;
   if (s->input) return OK;
-  return stage_open(e, s->scope, s->dataset->input[second], epoch_within(s->epoch, (uint64_t)second << 60), &s->input);
+  return stage_open(e, s->scope, s->dataset->input[second], epoch_within(s->epoch, (uint64_t)second << 60),
+                    &s->input);
 }
 
 static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {
@@ -142,9 +148,13 @@ static Status concatenate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) 
   }
 }
 
-static const StageClass concatenate_class = {
-    .name = "concatenate", .dataset_bytes = sizeof(Dataset), .stage_bytes = sizeof(ConcatenateStage),
-    .open = current, .next = concatenate_next, .next_into = concatenate_next_into, .skip = concatenate_skip};
+static const StageClass concatenate_class = {.name = "concatenate",
+                                             .dataset_bytes = sizeof(Dataset),
+                                             .stage_bytes = sizeof(ConcatenateStage),
+                                             .open = current,
+                                             .next = concatenate_next,
+                                             .next_into = concatenate_next_into,
+                                             .skip = concatenate_skip};
 
 /* What both types are instances of; false when there is no such type. */
 static bool join_types(const Type *a, const Type *b, Type *out) {
@@ -157,8 +167,8 @@ static bool join_types(const Type *a, const Type *b, Type *out) {
 
 Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Dataset *second) {
   if (first->count != second->count)
-    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d components", first->count,
-                       second->count);
+    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d components",
+                       first->count, second->count);
   Dataset *d = dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
   if (!d) return NULL;
   int64_t a = first->cardinality, b = second->cardinality;
@@ -167,16 +177,18 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
   for (int c = 0; c < d->count; c++) {
     char x[TYPE_TEXT], y[TYPE_TEXT];
     d->nested[c] = first->nested[c];
-    if (first->nested[c] == second->nested[c] && join_types(&first->type[c], &second->type[c], &d->type[c])) continue;
+    if (first->nested[c] == second->nested[c] && join_types(&first->type[c], &second->type[c], &d->type[c]))
+      continue;
     dataset_release(d);
-    return source_fail("concatenate", source, e, ERR_TYPE, "component %d is %s in the first dataset, %s in the second",
-                       c, type_text(&first->type[c], x), type_text(&second->type[c], y));
+    return source_fail("concatenate", source, e, ERR_TYPE,
+                       "component %d is %s in the first dataset, %s in the second", c,
+                       type_text(&first->type[c], x), type_text(&second->type[c], y));
   }
   return dataset_finish(e, d);
 }
 
-/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has ended gives its
- * place to the next. flat_map is the case of one at a time. */
+/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has ended gives
+ * its place to the next. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
   ScriptFunction function;
@@ -241,11 +253,12 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Status status = stage_check_cancelled(s, e);
   if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
-  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL, 0,
-                              &p->dataset, e);
+  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL,
+                                0, &p->dataset, e);
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
-  if (status == OK) status = stage_open(e, s->scope, p->dataset, epoch_within(s->epoch, ++i->made), &p->stage);
+  if (status == OK)
+    status = stage_open(e, s->scope, p->dataset, epoch_within(s->epoch, ++i->made), &p->stage);
   if (status != OK) close_part(s, p);
   else i->open++;
   return status;
@@ -312,15 +325,23 @@ static void interleave_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-static const StageClass interleave_class = {
-    .name = "interleave", .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage),
-    .free = interleave_free, .open = interleave_open, .close = interleave_close, .next = interleave_next,
-    .next_into = interleave_next_into};
+static const StageClass interleave_class = {.name = "interleave",
+                                            .dataset_bytes = sizeof(InterleaveDataset),
+                                            .stage_bytes = sizeof(InterleaveStage),
+                                            .free = interleave_free,
+                                            .open = interleave_open,
+                                            .close = interleave_close,
+                                            .next = interleave_next,
+                                            .next_into = interleave_next_into};
 
-static const StageClass flat_map_class = {
-    .name = "flat_map", .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage),
-    .free = interleave_free, .open = interleave_open, .close = interleave_close, .next = interleave_next,
-    .next_into = interleave_next_into};
+static const StageClass flat_map_class = {.name = "flat_map",
+                                          .dataset_bytes = sizeof(InterleaveDataset),
+                                          .stage_bytes = sizeof(InterleaveStage),
+                                          .free = interleave_free,
+                                          .open = interleave_open,
+                                          .close = interleave_close,
+                                          .next = interleave_next,
+                                          .next_into = interleave_next_into};
 
 static Dataset *new_interleave(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
                                const Type *types, ScriptFunction f, int cycle_length, int64_t block_length) {
@@ -335,8 +356,8 @@ static Dataset *new_interleave(Error *e, const char *source, const StageClass *c
   return dataset_finish(e, d);
 }
 
-Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
-                            int64_t cycle_length, int64_t block_length) {
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                            ScriptFunction f, int64_t cycle_length, int64_t block_length) {
   enum { MOST = 1 << 20 };
   if (cycle_length >= 1 && cycle_length <= MOST && block_length >= 1)
     return new_interleave(e, source, &interleave_class, in, count, types, f, (int)cycle_length, block_length);
@@ -346,6 +367,7 @@ Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count
                      (long long)cycle_length, (long long)block_length);
 }
 
-Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                          ScriptFunction f) {
   return new_interleave(e, source, &flat_map_class, in, count, types, f, 1, 1);
 }

@@ -53,8 +53,8 @@ static void dataset_free(Dataset *d) {
   free(d);
 }
 
-Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count, Dataset *const *input,
-                     int component_count) {
+Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count,
+                     Dataset *const *input, int component_count) {
   if (component_count < 1 || component_count > MAX_COMPONENTS)
     return source_fail(class->name, source, e, ERR_VALUE, "an element has 1 to %d components, got %d",
                        MAX_COMPONENTS, component_count);
@@ -169,8 +169,8 @@ Status tensors_check(const Dataset *d, Error *e, Tensor *const *t) {
     char want[TYPE_TEXT], got[TYPE_TEXT];
     if (!t[i]) return dataset_fail(d, e, ERR_INTERNAL, "component %d is missing", i);
     if (!type_matches(&d->type[i], &t[i]->type))
-      return dataset_fail(d, e, ERR_VALUE, "component %d should be %s, got %s", i, type_text(&d->type[i], want),
-                          type_text(&t[i]->type, got));
+      return dataset_fail(d, e, ERR_VALUE, "component %d should be %s, got %s", i,
+                          type_text(&d->type[i], want), type_text(&t[i]->type, got));
   }
   return OK;
 }

@@ -22,9 +22,11 @@ struct MapFunction {
   int in_count, out_count;
   const Type *out_type; /* [out_count], valid as long as context; -1 where an extent is unknown */
   /* in and out are dense, in component order. No two calls at the same time have the same worker, a number
-   * below MAP_WORKERS. number: what random numbers may depend on; counts the elements, whatever thread computes
-   * them, and goes on elsewhere in another epoch or iteration. For static input types only, or by way of specialise. */
-  Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out, Error *e);
+   * below MAP_WORKERS. number: what random numbers may depend on; counts the elements, whatever thread
+   * computes them, and goes on elsewhere in another epoch or iteration. For static input types only, or by
+   * way of specialise. */
+  Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
+                Error *e);
   /* The function for elements of these (static) types, for datasets whose elements differ in shape. Called on
    * the script's thread. NULL: the elements are static. variant gets a context of its own. */
   Status (*specialise)(void *context, const Type *in, MapFunction *variant, Error *e);
@@ -36,8 +38,8 @@ enum { MAP_WORKERS = 256 };
  * new reference) is wanted, the other NULL. */
 typedef struct ScriptFunction {
   void *context;
-  Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count, Dataset **dataset,
-                 Error *e);
+  Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
+                 Dataset **dataset, Error *e);
   void (*release)(void *context); /* on the script's thread; may be NULL */
 } ScriptFunction;
 
@@ -59,7 +61,7 @@ const Type *dataset_component(const Dataset *d, int index); /* -1 where an exten
 /* A component that is itself a dataset (what window makes): its tensors are stacked along axis 0, which the
  * component's type includes. */
 bool dataset_component_is_nested(const Dataset *d, int index);
-bool dataset_is_static(const Dataset *d);  /* all extents known, nothing nested: iterator_next_into works */
+bool dataset_is_static(const Dataset *d); /* all extents known, nothing nested: iterator_next_into works */
 int64_t dataset_cardinality(const Dataset *d);
 const char *dataset_kind(const Dataset *d);   /* "map" */
 const char *dataset_source(const Dataset *d); /* "" when unknown */
@@ -72,26 +74,29 @@ Dataset *dataset_from_slices(Error *e, const char *source, int count, Tensor *co
 Dataset *dataset_range(Error *e, const char *source, int64_t start, int64_t stop, int64_t step);
 Dataset *dataset_from_generator(Error *e, const char *source, int count, const Type *components, Generator g);
 
-/* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many as threads. */
+/* Functions. parallel: 0 or 1 one element at a time, n > 1 up to n at once, DATA_AUTOTUNE as many as threads.
+ */
 Dataset *dataset_map(Error *e, const char *source, Dataset *in, MapFunction f, int parallel);
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                          ScriptFunction f);
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate);
 Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate);
 /* f makes a dataset of each element; types are the components of all of them. */
-Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f,
-                            int64_t cycle_length, int64_t block_length);
-Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f);
+Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                            ScriptFunction f, int64_t cycle_length, int64_t block_length);
+Dataset *dataset_flat_map(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                          ScriptFunction f);
 
 /* Grouping. */
 Dataset *dataset_batch(Error *e, const char *source, Dataset *in, int64_t size, bool drop_remainder);
-/* shapes[c] has the component's rank, -1: as long as the longest; NULL: the component's own shape. values[c]: a
- * tensor of one element of the component's dtype, or NULL: zero. Either list may be NULL. */
-Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size, const Type *const *shapes,
-                              Tensor *const *values, bool drop_remainder);
+/* shapes[c] has the component's rank, -1: as long as the longest; NULL: the component's own shape. values[c]:
+ * a tensor of one element of the component's dtype, or NULL: zero. Either list may be NULL. */
+Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size,
+                              const Type *const *shapes, Tensor *const *values, bool drop_remainder);
 Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in);
 /* shift 0: size. Each component becomes a dataset (see dataset_component_is_nested). */
-Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size, int64_t shift, int64_t stride,
-                        bool drop_remainder);
+Dataset *dataset_window(Error *e, const char *source, Dataset *in, int64_t size, int64_t shift,
+                        int64_t stride, bool drop_remainder);
 
 /* Order. */
 typedef struct ShuffleOptions {
@@ -109,9 +114,10 @@ Dataset *dataset_zip(Error *e, const char *source, int count, Dataset *const *in
 Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Dataset *second);
 
 /* Keeping. */
-Dataset *dataset_cache(Error *e, const char *source, Dataset *in, const char *path); /* NULL or "": in memory */
-Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size);    /* BufferDataset */
-Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size);  /* or DATA_AUTOTUNE */
+Dataset *dataset_cache(Error *e, const char *source, Dataset *in,
+                       const char *path);                                         /* NULL or "": in memory */
+Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size); /* BufferDataset */
+Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size); /* or DATA_AUTOTUNE */
 
 /* What reading runs on. Results depend on seed alone. */
 typedef struct DataContext {
@@ -129,8 +135,9 @@ void iterator_close(Iterator *it); /* in any state; joins its threads; NULL is f
 void iterator_cancel(Iterator *it);
 bool iterator_is_busy(const Iterator *it); /* inside iterator_next: closing it now would be an error */
 const Dataset *iterator_dataset(const Iterator *it);
-/* The next element: a new reference for each component. After the end it stays at the end. After a failure the
- * next call goes on behind the element that failed. Tensors may share memory with the dataset: read only. */
+/* The next element: a new reference for each component. After the end it stays at the end. After a failure
+ * the next call goes on behind the element that failed. Tensors may share memory with the dataset: read only.
+ */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);
@@ -141,7 +148,7 @@ int64_t iterator_position(const Iterator *it); /* elements read or skipped so fa
 /* A place to come back to: an int64 vector of a few numbers. position: elements that really were used, for
  * callers that read ahead; -1: iterator_position. */
 Tensor *iterator_save(Error *e, const Iterator *it, int64_t position);
-/* An iterator of an equal dataset at that place: shuffles repeat their order; generators and host functions are
- * called again for what is skipped. */
+/* An iterator of an equal dataset at that place: shuffles repeat their order; generators and host functions
+ * are called again for what is skipped. */
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved);
 #endif

@@ -39,7 +39,8 @@ Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int st
       char a[TYPE_TEXT], b[TYPE_TEXT];
       dataset_fail(d, e, ERR_VALUE,
                    "elements of different shapes can't be stacked: component %d of element %d has shape %s, "
-                   "that of the first has %s", c, i, shape_text(&t->type, b), shape_text(first, a));
+                   "that of the first has %s",
+                   c, i, shape_text(&t->type, b), shape_text(first, a));
       tensor_release(out);
       return NULL;
     }
@@ -48,10 +49,13 @@ Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int st
   return out;
 }
 
-Status type_stacked(Error *e, const char *what, const char *source, int64_t extent, const Type *type, Type *out) {
+Status type_stacked(Error *e, const char *what, const char *source, int64_t extent, const Type *type,
+                    Type *out) {
   if (type->rank >= MAX_RANK)
-    return source_fail(what, source, e, ERR_VALUE, "a component of rank %d would become one of rank %d; %d is the most",
-                       type->rank, type->rank + 1, MAX_RANK), ERR_VALUE;
+    return source_fail(what, source, e, ERR_VALUE,
+                       "a component of rank %d would become one of rank %d; %d is the most", type->rank,
+                       type->rank + 1, MAX_RANK),
+           ERR_VALUE;
   out->dtype = type->dtype;
   out->rank = type->rank + 1;
   out->shape[0] = extent;

@@ -25,11 +25,13 @@ void function_clear(Function *f) {
 Status function_check(const Function *f, Error *e, const char *name, const char *source, const Dataset *in) {
   if (f->function.in_count != in->count)
     return source_fail(name, source, e, ERR_VALUE, "the function takes %d components, an element has %d",
-                       f->function.in_count, in->count), ERR_VALUE;
+                       f->function.in_count, in->count),
+           ERR_VALUE;
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])
       return source_fail(name, source, e, ERR_TYPE,
-                         "component %d is itself a dataset (see window): flatten it with flat_map first", c), ERR_TYPE;
+                         "component %d is itself a dataset (see window): flatten it with flat_map first", c),
+             ERR_TYPE;
   if (!in->is_static && !f->function.specialise)
     return source_fail(name, source, e, ERR_VALUE, "the shape of the elements is not fully known"), ERR_VALUE;
   return OK;
@@ -56,7 +58,8 @@ static const MapFunction *find_variant(Function *f, Tensor *const *in) {
   pthread_mutex_lock(&f->mutex);
   for (int i = 0; i < f->count && !found; i++) {
     bool same = true;
-    for (int c = 0; c < f->function.in_count && same; c++) same = type_equal(&f->variant[i]->in[c], &in[c]->type);
+    for (int c = 0; c < f->function.in_count && same; c++)
+      same = type_equal(&f->variant[i]->in[c], &in[c]->type);
     if (same) found = &f->variant[i]->function;
   }
   pthread_mutex_unlock(&f->mutex);
@@ -110,7 +113,8 @@ static Status specialise(HostRequest *request, Error *e) {
   Status status = f->function.specialise(f->function.context, r->in, &v->function, e);
   bool known = status == OK;
   for (int c = 0; status == OK && c < v->function.out_count; c++)
-    if (!type_is_static(&v->function.out_type[c])) status = fail(e, ERR_INTERNAL, "a result's shape is unknown");
+    if (!type_is_static(&v->function.out_type[c]))
+      status = fail(e, ERR_INTERNAL, "a result's shape is unknown");
   if (status == OK && !add_variant(f, v)) status = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (status == OK) return r->made = &v->function, OK;
   if (known && v->function.release) v->function.release(v->function.context);
@@ -164,8 +168,8 @@ static void call_free(HostRequest *request) {
   free(r);
 }
 
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
-                          Dataset **dataset, Error *e) {
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out,
+                            int out_count, Dataset **dataset, Error *e) {
   CallRequest *r = calloc(1, sizeof *r + (size_t)(in_count + out_count) * sizeof *r->tensor);
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   dataset_request_init(&r->base, s, call, call_free);

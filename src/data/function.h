@@ -1,5 +1,5 @@
-/* Functions that a dataset carries: traced programs, with a variant for each shape of element, and functions that
- * only the script's thread may call. */
+/* Functions that a dataset carries: traced programs, with a variant for each shape of element, and functions
+ * that only the script's thread may call. */
 #ifndef IPULUA_DATA_FUNCTION_H
 #define IPULUA_DATA_FUNCTION_H
 #include <pthread.h>
@@ -30,6 +30,6 @@ int function_take_worker(Function *f);
 void function_return_worker(Function *f, int worker);
 
 /* Call f on the script's thread, whichever thread this is. Of s's dataset, which the call keeps alive. */
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out, int out_count,
-                          Dataset **dataset, Error *e);
+Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count, Tensor **out,
+                            int out_count, Dataset **dataset, Error *e);
 #endif

@@ -8,8 +8,8 @@ typedef struct GeneratorDataset {
   Generator generator;
 } GeneratorDataset;
 
-/* What one reading of the generator is. Counted, because a request in progress may outlive the stage; it holds
- * the dataset, and so the generator's context. */
+/* What one reading of the generator is. Counted, because a request in progress may outlive the stage; it
+ * holds the dataset, and so the generator's context. */
 typedef struct Reading {
   _Atomic int references;
   HostDeferred deferred;
@@ -103,11 +103,16 @@ static void generator_free(Dataset *d) {
   if (g->release) g->release(g->context);
 }
 
-static const StageClass generator_class = {
-    .name = "from_generator", .dataset_bytes = sizeof(GeneratorDataset), .stage_bytes = sizeof(GeneratorStage),
-    .free = generator_free, .open = generator_open, .close = generator_close, .next = generator_next};
+static const StageClass generator_class = {.name = "from_generator",
+                                           .dataset_bytes = sizeof(GeneratorDataset),
+                                           .stage_bytes = sizeof(GeneratorStage),
+                                           .free = generator_free,
+                                           .open = generator_open,
+                                           .close = generator_close,
+                                           .next = generator_next};
 
-Dataset *dataset_from_generator(Error *e, const char *source, int count, const Type *components, Generator g) {
+Dataset *dataset_from_generator(Error *e, const char *source, int count, const Type *components,
+                                Generator g) {
   Dataset *d = dataset_new(e, source, &generator_class, 0, NULL, count);
   if (!d) {
     if (g.release) g.release(g.context);

@@ -29,7 +29,8 @@ HostCalls *host_calls_new(void) {
 
 bool host_calls_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
 
-void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *), void (*release)(HostRequest *)) {
+void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
+                       void (*release)(HostRequest *)) {
   r->run = run, r->free = release, r->next = NULL;
   error_clear(&r->error);
   atomic_init(&r->references, 1);

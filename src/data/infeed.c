@@ -29,7 +29,9 @@ static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
   Status s = iterator_next_into(q->iterator, into, &end, e);
   if (s != OK) return s;
   if (end)
-    return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset gave %lld elements and the program asks for another; repeat_n() it, or run fewer steps",
+    return fail(e, ERR_OUT_OF_RANGE,
+                "end of data: the dataset gave %lld elements and the program asks for another; repeat_n() "
+                "it, or run fewer steps",
                 (long long)q->taken);
   q->taken++;
   return OK;
@@ -45,7 +47,10 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) 
     return NULL;
   }
   for (int i = 0; i < count; i++) q->type[i] = *dataset_component(d, i);
-  q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy}, .count = count, .type = q->type, .next = next};
+  q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy},
+                   .count = count,
+                   .type = q->type,
+                   .next = next};
   q->dataset = dataset_retain(d);
   q->ahead = dataset_prefetch(e, dataset_source(d), d, depth);
   q->context = *context;
@@ -55,11 +60,15 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) 
 }
 
 Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
-  if (q->iterator) return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised; delete it before it gets another dataset");
+  if (q->iterator)
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "this infeed queue is initialised; delete it before it gets another dataset");
   int count = dataset_component_count(d);
   bool fits = count == q->feed.count;
   for (int i = 0; fits && i < count; i++) fits = type_equal(dataset_component(d, i), &q->type[i]);
-  if (!fits) return fail(e, ERR_INVALID_ARGUMENT, "the dataset's elements differ from those that this infeed queue was made for");
+  if (!fits)
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "the dataset's elements differ from those that this infeed queue was made for");
   Dataset *ahead = dataset_prefetch(e, dataset_source(d), d, depth);
   if (!ahead) return e->status;
   dataset_release(q->ahead);
@@ -75,7 +84,8 @@ int64_t infeed_position(const Infeed *q) { return q->taken; }
 void infeed_set_context(Infeed *q, const DataContext *context) { q->context = *context; }
 
 Status infeed_open(Infeed *q, Error *e) {
-  if (q->iterator) return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised already; delete it first");
+  if (q->iterator)
+    return fail(e, ERR_FAILED_PRECONDITION, "this infeed queue is initialised already; delete it first");
   q->taken = 0;
   q->iterator = iterator_open(e, q->ahead, &q->context);
   return q->iterator ? OK : e->status;
@@ -83,7 +93,8 @@ Status infeed_open(Infeed *q, Error *e) {
 
 Status infeed_close(Infeed *q, Error *e) {
   if (!q->iterator) return fail(e, ERR_NOT_FOUND, "this infeed queue was not initialised");
-  if (iterator_is_busy(q->iterator)) return fail(e, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
+  if (iterator_is_busy(q->iterator))
+    return fail(e, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
   iterator_close(q->iterator);
   q->iterator = NULL;
   return OK;

@@ -53,7 +53,9 @@ static Iterator *open_at(Error *e, Dataset *d, const DataContext *context, const
   return NULL;
 }
 
-Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context) { return open_at(e, d, context, NULL); }
+Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context) {
+  return open_at(e, d, context, NULL);
+}
 
 void iterator_close(Iterator *it) {
   if (!it) return;
@@ -129,7 +131,8 @@ Tensor *iterator_save(Error *e, const Iterator *it, int64_t position) {
   return t;
 }
 
-static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const int64_t *word, int64_t shuffles) {
+static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const int64_t *word,
+                          int64_t shuffles) {
   if (saved->type.dtype != I64 || saved->type.rank != 1 || saved->type.shape[0] < SAVED_FIXED ||
       !tensor_is_dense(saved))
     return dataset_fail(d, e, ERR_VALUE, "what was saved is not the place of an iterator");
@@ -138,7 +141,8 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
                         (long long)word[SAVED_VERSION], VERSION);
   if (word[SAVED_SHUFFLES] != shuffles || saved->type.shape[0] != SAVED_FIXED + shuffles ||
       word[SAVED_POSITION] < 0)
-    return dataset_fail(d, e, ERR_VALUE, "the place was saved from another dataset: it has %lld shuffles, this has %lld",
+    return dataset_fail(d, e, ERR_VALUE,
+                        "the place was saved from another dataset: it has %lld shuffles, this has %lld",
                         (long long)word[SAVED_SHUFFLES], (long long)shuffles);
   return OK;
 }

@@ -1,5 +1,6 @@
-/* map and filter. A traced function's program reads the element where the stage below wrote it and writes where
- * the stage above wants it. With parallel calls a group of elements is read ahead and computed side by side. */
+/* map and filter. A traced function's program reads the element where the stage below wrote it and writes
+ * where the stage above wants it. With parallel calls a group of elements is read ahead and computed side by
+ * side. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +19,9 @@ typedef struct Item {
   Tensor **in, **out;   /* [components]; in is empty when the scratch memory is used */
   const void **in_data; /* dense */
   void **out_data;
-  char *scratch;        /* for static inputs: all components */
+  char *scratch; /* for static inputs: all components */
   const MapFunction *function;
-  uint64_t number;      /* of the element */
+  uint64_t number; /* of the element */
   Status status;
   Error error;
 } Item;
@@ -30,10 +31,10 @@ typedef struct MapStage {
   int worker_count, *worker; /* a number for each member of the pool, or one */
   int item_count;            /* 1, or the size of a group */
   Item *item;
-  uint64_t fetched;          /* elements of the input so far */
-  int first, ready;          /* of the group: those not yet handed out */
-  bool drained;              /* the input ended behind the group */
-  Status late;               /* the input failed behind the group */
+  uint64_t fetched; /* elements of the input so far */
+  int first, ready; /* of the group: those not yet handed out */
+  bool drained;     /* the input ended behind the group */
+  Status late;      /* the input failed behind the group */
   Error late_error;
   void **into; /* [input components] */
 } MapStage;
@@ -59,7 +60,8 @@ static Status item_open(const Stage *s, Item *item, Error *e) {
   item->in_data = calloc(n, sizeof *item->in_data);
   item->out = calloc(m, sizeof *item->out);
   item->out_data = calloc(m, sizeof *item->out_data);
-  if (!item->in || !item->in_data || !item->out || !item->out_data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (!item->in || !item->in_data || !item->out || !item->out_data)
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (!uses_scratch(s)) return OK;
   for (int c = 0; c < in->count; c++) bytes += aligned(type_bytes(&in->type[c]));
   if (!(item->scratch = aligned_alloc(ALIGNMENT, bytes ? bytes : ALIGNMENT)))
@@ -234,7 +236,8 @@ static Status map_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   }
   Item *item = next_item(m, end, &status, e);
   if (!item) return status;
-  for (int c = 0; c < s->dataset->count; c++) memcpy(out[c], item->out_data[c], type_bytes(&s->dataset->type[c]));
+  for (int c = 0; c < s->dataset->count; c++)
+    memcpy(out[c], item->out_data[c], type_bytes(&s->dataset->type[c]));
   tensors_release(item->out, s->dataset->count);
   return OK;
 }
@@ -242,7 +245,8 @@ static Status map_next_into(Stage *s, void *const *out, bool *end, Error *e) {
 /* What is left out needn't be computed. */
 static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   MapStage *m = (MapStage *)s;
-  for (; *skipped < n && m->first < m->ready; ++*skipped) tensors_release(m->item[m->first++].out, s->dataset->count);
+  for (; *skipped < n && m->first < m->ready; ++*skipped)
+    tensors_release(m->item[m->first++].out, s->dataset->count);
   if (*skipped == n) return OK;
   if (m->late != OK || m->drained) {
     bool end;
@@ -259,12 +263,18 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
 
 static void map_free(Dataset *d) { function_clear(&((MapDataset *)d)->function); }
 
-static const StageClass map_class = {
-    .name = "map", .dataset_bytes = sizeof(MapDataset), .stage_bytes = sizeof(MapStage), .free = map_free,
-    .open = map_open, .close = map_close, .next = map_next, .next_into = map_next_into, .skip = map_skip};
+static const StageClass map_class = {.name = "map",
+                                     .dataset_bytes = sizeof(MapDataset),
+                                     .stage_bytes = sizeof(MapStage),
+                                     .free = map_free,
+                                     .open = map_open,
+                                     .close = map_close,
+                                     .next = map_next,
+                                     .next_into = map_next_into,
+                                     .skip = map_skip};
 
-static Dataset *new_with_function(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
-                                  MapFunction f) {
+static Dataset *new_with_function(Error *e, const char *source, const StageClass *class, Dataset *in,
+                                  int count, MapFunction f) {
   MapDataset *d = (MapDataset *)dataset_new(e, source, class, 1, &in, count);
   if (!d) {
     if (f.release) f.release(f.context);
@@ -302,8 +312,8 @@ static Status filter_open(Stage *s, Error *e) {
   f->item.in_data = calloc(n, sizeof *f->item.in_data);
   if (!f->item.in || !f->item.in_data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if ((f->worker = function_take_worker(function_of(s))) < 0)
-    return dataset_fail(s->dataset, e, ERR_FAILED_PRECONDITION, "more than %d readers of one dataset at the same time",
-                        MAP_WORKERS);
+    return dataset_fail(s->dataset, e, ERR_FAILED_PRECONDITION,
+                        "more than %d readers of one dataset at the same time", MAP_WORKERS);
   return stage_open_input(s, e);
 }
 
@@ -336,15 +346,20 @@ static Status filter_next(Stage *s, Tensor **out, bool *end, Error *e) {
   }
 }
 
-static const StageClass filter_class = {
-    .name = "filter", .dataset_bytes = sizeof(MapDataset), .stage_bytes = sizeof(FilterStage), .free = map_free,
-    .open = filter_open, .close = filter_close, .next = filter_next};
+static const StageClass filter_class = {.name = "filter",
+                                        .dataset_bytes = sizeof(MapDataset),
+                                        .stage_bytes = sizeof(FilterStage),
+                                        .free = map_free,
+                                        .open = filter_open,
+                                        .close = filter_close,
+                                        .next = filter_next};
 
 static Status check_predicate(Error *e, const char *source, const Type *type, int count) {
   char text[TYPE_TEXT];
   if (count == 1 && type->dtype == BOOL && type->rank == 0) return OK;
   return source_fail("filter", source, e, ERR_TYPE, "the function must return one bool[], it returns %s",
-                     count == 1 ? type_text(type, text) : "several values"), ERR_TYPE;
+                     count == 1 ? type_text(type, text) : "several values"),
+         ERR_TYPE;
 }
 
 static void copy_components(Dataset *to, const Dataset *from) {
@@ -355,7 +370,8 @@ static void copy_components(Dataset *to, const Dataset *from) {
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate) {
   Dataset *d = new_with_function(e, source, &filter_class, in, in->count, predicate);
   if (!d) return NULL;
-  if (check_predicate(e, source, predicate.out_type, predicate.out_count) != OK) return dataset_release(d), NULL;
+  if (check_predicate(e, source, predicate.out_type, predicate.out_count) != OK)
+    return dataset_release(d), NULL;
   d->cardinality = CARDINALITY_UNKNOWN;
   copy_components(d, in);
   return dataset_finish(e, d);
@@ -385,8 +401,8 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   int in_count = s->input->dataset->count;
   Status status = stage_next(s->input, in, end, e);
   if (status != OK || *end) return status;
-  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out, s->dataset->count,
-                              NULL, e);
+  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out,
+                                s->dataset->count, NULL, e);
   tensors_release(in, in_count);
   if (status != OK) return status;
   status = tensors_check(s->dataset, e, out);
@@ -401,7 +417,8 @@ static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
     Status status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, in, end, e);
     if (status != OK || *end) return status;
-    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
+    status =
+        script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count, &answer, 1, NULL, e);
     bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
     tensor_release(answer);
     answer = NULL;
@@ -417,13 +434,21 @@ static void host_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-static const StageClass map_host_class = {
-    .name = "map", .dataset_bytes = sizeof(HostDataset), .stage_bytes = sizeof(HostStage), .free = host_free,
-    .open = host_open, .close = host_close, .next = map_host_next};
+static const StageClass map_host_class = {.name = "map",
+                                          .dataset_bytes = sizeof(HostDataset),
+                                          .stage_bytes = sizeof(HostStage),
+                                          .free = host_free,
+                                          .open = host_open,
+                                          .close = host_close,
+                                          .next = map_host_next};
 
-static const StageClass filter_host_class = {
-    .name = "filter", .dataset_bytes = sizeof(HostDataset), .stage_bytes = sizeof(HostStage), .free = host_free,
-    .open = host_open, .close = host_close, .next = filter_host_next};
+static const StageClass filter_host_class = {.name = "filter",
+                                             .dataset_bytes = sizeof(HostDataset),
+                                             .stage_bytes = sizeof(HostStage),
+                                             .free = host_free,
+                                             .open = host_open,
+                                             .close = host_close,
+                                             .next = filter_host_next};
 
 static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in, int count,
                               ScriptFunction f) {
@@ -433,7 +458,8 @@ static Dataset *new_with_host(Error *e, const char *source, const StageClass *cl
   return d;
 }
 
-Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types, ScriptFunction f) {
+Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, const Type *types,
+                          ScriptFunction f) {
   Dataset *d = new_with_host(e, source, &map_host_class, in, count, f);
   if (!d) return NULL;
   d->cardinality = in->cardinality;

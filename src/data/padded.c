@@ -8,8 +8,8 @@ typedef struct PaddedDataset {
   Dataset base;
   int64_t size;
   bool drop_remainder;
-  Type *shape;     /* [components] -1: the longest of the batch */
-  Tensor **value;  /* [components] NULL: zero */
+  Type *shape;    /* [components] -1: the longest of the batch */
+  Tensor **value; /* [components] NULL: zero */
 } PaddedDataset;
 
 typedef struct PaddedStage {
@@ -37,8 +37,8 @@ static Status common_shape(const PaddedDataset *d, const Elements *l, int c, Typ
       const Type *t = &elements_at(l, i)[c]->type;
       char got[TYPE_TEXT], want[TYPE_TEXT];
       if (t->shape[a] > out->shape[a])
-        return dataset_fail(&d->base, e, ERR_VALUE, "component %d of an element has shape %s, larger than %s", c,
-                            shape_text(t, got), shape_text(out, want));
+        return dataset_fail(&d->base, e, ERR_VALUE, "component %d of an element has shape %s, larger than %s",
+                            c, shape_text(t, got), shape_text(out, want));
     }
   }
   return OK;
@@ -75,7 +75,8 @@ static Tensor *pad_component(const PaddedDataset *d, const Elements *l, int c, E
   for (int i = 0; i < l->count; i++) {
     Tensor *packed = tensor_dense(e, elements_at(l, i)[c]);
     if (!packed) return tensor_release(out), NULL;
-    if (type_count(&packed->type)) copy_corner(out->data + (size_t)i * bytes, &each, packed->data, &packed->type, 0);
+    if (type_count(&packed->type))
+      copy_corner(out->data + (size_t)i * bytes, &each, packed->data, &packed->type, 0);
     tensor_release(packed);
   }
   return out;
@@ -112,11 +113,16 @@ static void padded_free(Dataset *d) {
   free(p->shape);
 }
 
-static const StageClass padded_class = {
-    .name = "padded_batch", .dataset_bytes = sizeof(PaddedDataset), .stage_bytes = sizeof(PaddedStage),
-    .free = padded_free, .open = padded_open, .close = padded_close, .next = padded_next};
+static const StageClass padded_class = {.name = "padded_batch",
+                                        .dataset_bytes = sizeof(PaddedDataset),
+                                        .stage_bytes = sizeof(PaddedStage),
+                                        .free = padded_free,
+                                        .open = padded_open,
+                                        .close = padded_close,
+                                        .next = padded_next};
 
-static Status set_shape(Error *e, const char *source, const Dataset *in, int c, const Type *wanted, Type *shape) {
+static Status set_shape(Error *e, const char *source, const Dataset *in, int c, const Type *wanted,
+                        Type *shape) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   *shape = in->type[c];
   if (!wanted) return OK;
@@ -124,8 +130,10 @@ static Status set_shape(Error *e, const char *source, const Dataset *in, int c, 
   for (int i = 0; fits && i < wanted->rank; i++)
     fits = wanted->shape[i] < 0 || shape->shape[i] < 0 || wanted->shape[i] >= shape->shape[i];
   if (!fits)
-    return source_fail("padded_batch", source, e, ERR_VALUE, "component %d is %s; it can't be filled up to %s", c,
-                       type_text(&in->type[c], a), shape_text(wanted, b)), ERR_VALUE;
+    return source_fail("padded_batch", source, e, ERR_VALUE,
+                       "component %d is %s; it can't be filled up to %s", c, type_text(&in->type[c], a),
+                       shape_text(wanted, b)),
+           ERR_VALUE;
   for (int i = 0; i < wanted->rank; i++) shape->shape[i] = wanted->shape[i] < 0 ? -1 : wanted->shape[i];
   /* "As long as the longest" of components of one length is that length. */
   for (int i = 0; i < wanted->rank; i++)
@@ -133,19 +141,22 @@ static Status set_shape(Error *e, const char *source, const Dataset *in, int c, 
   return OK;
 }
 
-static Status set_value(Error *e, const char *source, const Dataset *in, int c, Tensor *wanted, Tensor **value) {
+static Status set_value(Error *e, const char *source, const Dataset *in, int c, Tensor *wanted,
+                        Tensor **value) {
   char text[TYPE_TEXT];
   *value = NULL;
   if (!wanted) return OK;
   if (type_count(&wanted->type) != 1 || wanted->type.dtype != in->type[c].dtype)
-    return source_fail("padded_batch", source, e, ERR_TYPE, "the padding value of component %d must be one %s, got %s",
-                       c, dtype_name(in->type[c].dtype), type_text(&wanted->type, text)), ERR_TYPE;
+    return source_fail("padded_batch", source, e, ERR_TYPE,
+                       "the padding value of component %d must be one %s, got %s", c,
+                       dtype_name(in->type[c].dtype), type_text(&wanted->type, text)),
+           ERR_TYPE;
   *value = tensor_retain(wanted);
   return OK;
 }
 
-Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size, const Type *const *shapes,
-                              Tensor *const *values, bool drop_remainder) {
+Dataset *dataset_padded_batch(Error *e, const char *source, Dataset *in, int64_t size,
+                              const Type *const *shapes, Tensor *const *values, bool drop_remainder) {
   if (size < 1)
     return source_fail("padded_batch", source, e, ERR_VALUE, "the batch size must be at least 1, got %lld",
                        (long long)size);

@@ -1,7 +1,7 @@
-/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of microseconds
- * when one of them sleeps, more than most elements, and the thread's core is missing where elements are used: so
- * elements are first made inline and timed, and a thread is started only when that pays. Row numbers are never
- * worth one. Elements, failures and the end travel through one ring, in order. */
+/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of
+ * microseconds when one of them sleeps, more than most elements, and the thread's core is missing where
+ * elements are used: so elements are first made inline and timed, and a thread is started only when that
+ * pays. Row numbers are never worth one. Elements, failures and the end travel through one ring, in order. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct Slot {
 
 typedef struct PrefetchStage {
   Stage base;
-  Scope scope; /* of what is read ahead */
+  Scope scope;              /* of what is read ahead */
   int timed;                /* elements in a row */
   double fastest, briefest; /* of them: seconds to make one, seconds between two (to use one) */
   double left;              /* when the last one was handed out */
@@ -54,7 +54,8 @@ static Status prefetch_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, 
 
 static bool has_room(void *context) {
   PrefetchStage *p = context;
-  return atomic_load(&p->written) - atomic_load(&p->read) < (uint64_t)p->depth || scope_is_cancelled(&p->scope);
+  return atomic_load(&p->written) - atomic_load(&p->read) < (uint64_t)p->depth ||
+         scope_is_cancelled(&p->scope);
 }
 
 static bool has_element(void *context) {
@@ -130,8 +131,9 @@ static void start_thread(PrefetchStage *p) {
   return_thread(t);
 }
 
-/* Inline an element and its use follow each other; side by side the slower one counts, and what uses elements has
- * one core less. It is taken to be perfectly parallel, so a thread is started only when it surely pays. */
+/* Inline an element and its use follow each other; side by side the slower one counts, and what uses elements
+ * has one core less. It is taken to be perfectly parallel, so a thread is started only when it surely pays.
+ */
 static bool pays(const PrefetchStage *p) {
   int team = pool_size(p->scope.tree->pool);
   double slowed = team > 1 ? p->briefest * team / (team - 1) : p->briefest;
@@ -246,10 +248,15 @@ static void prefetch_close(Stage *s) {
   free_slots(p);
 }
 
-static const StageClass prefetch_class = {
-    .name = "prefetch", .dataset_bytes = sizeof(PrefetchDataset), .stage_bytes = sizeof(PrefetchStage),
-    .open = prefetch_open, .close = prefetch_close, .indices = prefetch_indices, .next = prefetch_next,
-    .next_into = prefetch_next_into, .skip = prefetch_skip};
+static const StageClass prefetch_class = {.name = "prefetch",
+                                          .dataset_bytes = sizeof(PrefetchDataset),
+                                          .stage_bytes = sizeof(PrefetchStage),
+                                          .open = prefetch_open,
+                                          .close = prefetch_close,
+                                          .indices = prefetch_indices,
+                                          .next = prefetch_next,
+                                          .next_into = prefetch_next_into,
+                                          .skip = prefetch_skip};
 
 Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size) {
   if (size < 0 && size != DATA_AUTOTUNE)

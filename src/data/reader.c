@@ -12,7 +12,8 @@
 #include "data/stage.h"
 #include "tensor/image.h"
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------------------
+ */
 
 Tensor *text_read_bytes(Error *e, const char *path) {
   void *data;
@@ -92,8 +93,11 @@ static Status lines_next(Stage *s, Tensor **out, bool *end, Error *e) {
 
 static void lines_free(Dataset *d) { tensor_release(((LinesDataset *)d)->text); }
 
-static const StageClass lines_class = {.name = "from_text", .dataset_bytes = sizeof(LinesDataset),
-                                       .stage_bytes = sizeof(LinesStage), .free = lines_free, .next = lines_next};
+static const StageClass lines_class = {.name = "from_text",
+                                       .dataset_bytes = sizeof(LinesDataset),
+                                       .stage_bytes = sizeof(LinesStage),
+                                       .free = lines_free,
+                                       .next = lines_next};
 
 Dataset *dataset_from_lines(Error *e, const char *source, const char *path) {
   Tensor *text = text_read_bytes(e, path);
@@ -108,13 +112,15 @@ Dataset *dataset_from_lines(Error *e, const char *source, const char *path) {
   return dataset_finish(e, d);
 }
 
-/* ---- pictures -------------------------------------------------------------------------------------------- */
+/* ---- pictures --------------------------------------------------------------------------------------------
+ */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bool is_image(const char *name) {
   const char *dot = strrchr(name, '.');
-  return dot && name[0] != '.' && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
+  return dot && name[0] != '.' &&
+         (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
 static char *join(const char *folder, const char *name) {
@@ -149,7 +155,8 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
     if (!whole) s = ERR_OUT_OF_MEMORY;
     if (!wanted) continue;
     char *copy = strdup(entry->d_name);
-    if (!copy || !array_reserve(names, &capacity, *count + 1, sizeof **names)) free(copy), s = ERR_OUT_OF_MEMORY;
+    if (!copy || !array_reserve(names, &capacity, *count + 1, sizeof **names))
+      free(copy), s = ERR_OUT_OF_MEMORY;
     else (*names)[(*count)++] = copy;
   }
   closedir(dir);
@@ -165,7 +172,8 @@ static Status add_class(Error *e, ImageFolder *f, const char *path, int label, i
   char **names = NULL;
   int count = 0;
   char *folder = join(path, f->class_name[label]);
-  Status s = folder ? list_names(e, folder, false, &names, &count) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s =
+      folder ? list_names(e, folder, false, &names, &count) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK && count) {
     int before = *capacity;
     char *file = NULL;
@@ -189,7 +197,8 @@ Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
   Status s = list_names(e, path, true, &out->class_name, &out->class_count);
   for (int i = 0; i < out->class_count && s == OK; i++) s = add_class(e, out, path, i, &capacity);
   if (s == OK && !out->file_count)
-    s = fail(e, ERR_NOT_FOUND, "%s has no folders with .png or .jpg pictures in them (a folder is a class)", path);
+    s = fail(e, ERR_NOT_FOUND, "%s has no folders with .png or .jpg pictures in them (a folder is a class)",
+             path);
   if (s != OK) image_folder_clear(out);
   return s;
 }
@@ -201,7 +210,8 @@ void image_folder_clear(ImageFolder *f) {
   *f = (ImageFolder){.class_count = 0};
 }
 
-/* A coordinate of the result in the source (pixels are squares: half-pixel centres), and its neighbours' weights. */
+/* A coordinate of the result in the source (pixels are squares: half-pixel centres), and its neighbours'
+ * weights. */
 typedef struct Sample {
   int64_t low, high;
   float share; /* of high */
@@ -235,8 +245,8 @@ Tensor *image_resized(Error *e, const Tensor *image, int64_t height, int64_t wid
   for (int64_t y = 0; out && y < height; y++) {
     Sample s = sample_at(y, height, h);
     const uint8_t *from = (const uint8_t *)image->data;
-    resize_row((uint8_t *)out->data + y * width * channels, from + s.low * w * channels, from + s.high * w * channels,
-               s.share, width, w, channels);
+    resize_row((uint8_t *)out->data + y * width * channels, from + s.low * w * channels,
+               from + s.high * w * channels, s.share, width, w, channels);
   }
   return out;
 }
@@ -280,8 +290,7 @@ static Tensor *read_picture(Error *e, const ImagesDataset *d, const char *path) 
   if (!d->height) return image;
   if (image->type.shape[0] < 1 || image->type.shape[1] < 1)
     resized = NULL, fail(e, ERR_VALUE, "%s is empty", path);
-  else
-    resized = image_resized(e, image, d->height, d->width);
+  else resized = image_resized(e, image, d->height, d->width);
   tensor_release(image);
   return resized;
 }
@@ -338,21 +347,25 @@ static Status images_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
 
 static void images_free(Dataset *d) { image_folder_clear(&((ImagesDataset *)d)->files); }
 
-static const StageClass images_class = {
-    .name = "from_image_folder", .dataset_bytes = sizeof(ImagesDataset), .stage_bytes = sizeof(ImagesStage),
-    .free = images_free, .open = images_open, .close = images_close, .next = images_next, .skip = images_skip};
+static const StageClass images_class = {.name = "from_image_folder",
+                                        .dataset_bytes = sizeof(ImagesDataset),
+                                        .stage_bytes = sizeof(ImagesStage),
+                                        .free = images_free,
+                                        .open = images_open,
+                                        .close = images_close,
+                                        .next = images_next,
+                                        .skip = images_skip};
 
 Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height, int64_t width,
                              int channels) {
   Dataset *d = NULL;
   bool sized = height > 0 && width > 0;
   if (!sized && (height || width))
-    source_fail("from_image_folder", source, e, ERR_VALUE, "the image size must be positive, got [%lld, %lld]",
-                (long long)height, (long long)width);
+    source_fail("from_image_folder", source, e, ERR_VALUE,
+                "the image size must be positive, got [%lld, %lld]", (long long)height, (long long)width);
   else if (channels < 1 || channels > 4)
     source_fail("from_image_folder", source, e, ERR_VALUE, "pictures have 1 to 4 channels, got %d", channels);
-  else
-    d = dataset_new(e, source, &images_class, 0, NULL, 2);
+  else d = dataset_new(e, source, &images_class, 0, NULL, 2);
   if (!d) return image_folder_clear(files), NULL;
   ImagesDataset *i = (ImagesDataset *)d;
   i->files = *files, i->height = height, i->width = width, i->channels = channels;

@@ -35,7 +35,8 @@ void rows_free(Rows *r) {
 }
 
 /* The rows are in random order: ask for the beginning of a later one while this one is copied. */
-static void gather(char *restrict out, const char *restrict base, size_t bytes, const int64_t *index, int64_t n) {
+static void gather(char *restrict out, const char *restrict base, size_t bytes, const int64_t *index,
+                   int64_t n) {
   enum { AHEAD = 3, LINES = 4 };
   for (int64_t i = 0; i < n; i++) {
     if (i + AHEAD < n) {

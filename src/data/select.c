@@ -15,8 +15,8 @@ typedef struct CountStage {
 
 static const CountDataset *counts(const Stage *s) { return (const CountDataset *)s->dataset; }
 
-static Dataset *new_counting(Error *e, const char *source, const StageClass *class, Dataset *in, int64_t count,
-                             int64_t index) {
+static Dataset *new_counting(Error *e, const char *source, const StageClass *class, Dataset *in,
+                             int64_t count, int64_t index) {
   Dataset *d = dataset_new_like(e, source, class, in);
   if (!d) return NULL;
   ((CountDataset *)d)->count = count;
@@ -64,9 +64,14 @@ static Status take_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status;
 }
 
-static const StageClass take_class = {
-    .name = "take", .dataset_bytes = sizeof(CountDataset), .stage_bytes = sizeof(CountStage), .open = open_over_rows,
-    .indices = take_indices, .next = take_next, .next_into = take_next_into, .skip = take_skip};
+static const StageClass take_class = {.name = "take",
+                                      .dataset_bytes = sizeof(CountDataset),
+                                      .stage_bytes = sizeof(CountStage),
+                                      .open = open_over_rows,
+                                      .indices = take_indices,
+                                      .next = take_next,
+                                      .next_into = take_next_into,
+                                      .skip = take_skip};
 
 Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) {
   if (count < 0) count = INT64_MAX;
@@ -107,9 +112,14 @@ static Status skip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status == OK ? stage_skip(s->input, n, skipped, e) : status;
 }
 
-static const StageClass skip_class = {
-    .name = "skip", .dataset_bytes = sizeof(CountDataset), .stage_bytes = sizeof(CountStage), .open = open_over_rows,
-    .indices = skip_indices, .next = skip_next, .next_into = skip_next_into, .skip = skip_skip};
+static const StageClass skip_class = {.name = "skip",
+                                      .dataset_bytes = sizeof(CountDataset),
+                                      .stage_bytes = sizeof(CountStage),
+                                      .open = open_over_rows,
+                                      .indices = skip_indices,
+                                      .next = skip_next,
+                                      .next_into = skip_next_into,
+                                      .skip = skip_skip};
 
 Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count) {
   if (count < 0) return dataset_take(e, source, in, 0); /* nothing is left, even of an endless dataset */
@@ -148,13 +158,18 @@ static Status shard_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   return status == OK ? stage_next_into(s->input, out, end, e) : status;
 }
 
-static const StageClass shard_class = {
-    .name = "shard", .dataset_bytes = sizeof(CountDataset), .stage_bytes = sizeof(CountStage),
-    .open = open_over_rows, .indices = shard_indices, .next = shard_next, .next_into = shard_next_into};
+static const StageClass shard_class = {.name = "shard",
+                                       .dataset_bytes = sizeof(CountDataset),
+                                       .stage_bytes = sizeof(CountStage),
+                                       .open = open_over_rows,
+                                       .indices = shard_indices,
+                                       .next = shard_next,
+                                       .next_into = shard_next_into};
 
 Dataset *dataset_shard(Error *e, const char *source, Dataset *in, int64_t count, int64_t index) {
-  if (count < 1) return source_fail("shard", source, e, ERR_VALUE, "the number of shards must be at least 1, got %lld",
-                                    (long long)count);
+  if (count < 1)
+    return source_fail("shard", source, e, ERR_VALUE, "the number of shards must be at least 1, got %lld",
+                       (long long)count);
   if (index < 0 || index >= count)
     return source_fail("shard", source, e, ERR_VALUE, "the index must be between 0 and %lld, got %lld",
                        (long long)(count - 1), (long long)index);
@@ -170,7 +185,8 @@ static Status reopen(Stage *s, Error *e) {
   stage_close(s->input);
   s->input = NULL;
   r->any = false;
-  return stage_open(e, s->scope, s->dataset->input[0], epoch_within(s->epoch, (uint64_t)r->position), &s->input);
+  return stage_open(e, s->scope, s->dataset->input[0], epoch_within(s->epoch, (uint64_t)r->position),
+                    &s->input);
 }
 
 /* An epoch has ended. An empty one is the last: its successors would be empty too. */
@@ -252,10 +268,14 @@ static Status repeat_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status;
 }
 
-static const StageClass repeat_class = {
-    .name = "repeat_n", .dataset_bytes = sizeof(CountDataset), .stage_bytes = sizeof(CountStage),
-    .open = repeat_open, .indices = repeat_indices, .next = repeat_next, .next_into = repeat_next_into,
-    .skip = repeat_skip};
+static const StageClass repeat_class = {.name = "repeat_n",
+                                        .dataset_bytes = sizeof(CountDataset),
+                                        .stage_bytes = sizeof(CountStage),
+                                        .open = repeat_open,
+                                        .indices = repeat_indices,
+                                        .next = repeat_next,
+                                        .next_into = repeat_next_into,
+                                        .skip = repeat_skip};
 
 Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count) {
   Dataset *d = new_counting(e, source, &repeat_class, in, count < 0 ? -1 : count, 0);
@@ -290,9 +310,13 @@ static Status enumerate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status;
 }
 
-static const StageClass enumerate_class = {
-    .name = "enumerate", .dataset_bytes = sizeof(CountDataset), .stage_bytes = sizeof(CountStage),
-    .open = stage_open_input, .next = enumerate_next, .next_into = enumerate_next_into, .skip = enumerate_skip};
+static const StageClass enumerate_class = {.name = "enumerate",
+                                           .dataset_bytes = sizeof(CountDataset),
+                                           .stage_bytes = sizeof(CountStage),
+                                           .open = stage_open_input,
+                                           .next = enumerate_next,
+                                           .next_into = enumerate_next_into,
+                                           .skip = enumerate_skip};
 
 Dataset *dataset_enumerate(Error *e, const char *source, Dataset *in, int64_t start) {
   Dataset *d = dataset_new(e, source, &enumerate_class, 1, &in, in->count + 1);

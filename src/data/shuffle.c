@@ -1,6 +1,7 @@
-/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element. Over rows the buffer
- * holds row numbers, and nothing is copied before somebody gathers. The order is a function of the seed, of which
- * iterator of the dataset this is and of the epoch in it; draw number i uses number i of the random stream. */
+/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element. Over rows the
+ * buffer holds row numbers, and nothing is copied before somebody gathers. The order is a function of the
+ * seed, of which iterator of the dataset this is and of the epoch in it; draw number i uses number i of the
+ * random stream. */
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -45,7 +46,8 @@ static int limit(const Stage *s) {
 }
 
 static Status out_of_memory(const Stage *s, Error *e, int count) {
-  return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for a buffer of more than %d elements", count);
+  return dataset_fail(s->dataset, e, ERR_OUT_OF_MEMORY, "no memory for a buffer of more than %d elements",
+                      count);
 }
 
 static int draw(ShuffleStage *f) { return (int)rng_below(&f->key, f->draws++, (uint64_t)f->count); }
@@ -93,7 +95,9 @@ static Status shuffle_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, E
   return status;
 }
 
-static Tensor **element(ShuffleStage *f, int k) { return f->element + (size_t)k * (size_t)f->base.dataset->count; }
+static Tensor **element(ShuffleStage *f, int k) {
+  return f->element + (size_t)k * (size_t)f->base.dataset->count;
+}
 
 static Status fill_elements(ShuffleStage *f, Error *e) {
   int most = limit(&f->base);
@@ -131,9 +135,13 @@ static void shuffle_close(Stage *s) {
   free(f->row);
 }
 
-static const StageClass shuffle_class = {
-    .name = "shuffle", .dataset_bytes = sizeof(ShuffleDataset), .stage_bytes = sizeof(ShuffleStage),
-    .open = shuffle_open, .close = shuffle_close, .indices = shuffle_indices, .next = shuffle_next};
+static const StageClass shuffle_class = {.name = "shuffle",
+                                         .dataset_bytes = sizeof(ShuffleDataset),
+                                         .stage_bytes = sizeof(ShuffleStage),
+                                         .open = shuffle_open,
+                                         .close = shuffle_close,
+                                         .indices = shuffle_indices,
+                                         .next = shuffle_next};
 
 bool dataset_is_shuffle(const Dataset *d) { return d->class == &shuffle_class; }
 

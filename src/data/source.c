@@ -31,9 +31,11 @@ static Status tensors_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
-static const StageClass tensors_class = {
-    .name = "from_tensors", .dataset_bytes = sizeof(TensorsDataset), .stage_bytes = sizeof(TensorsStage),
-    .free = tensors_free, .next = tensors_next};
+static const StageClass tensors_class = {.name = "from_tensors",
+                                         .dataset_bytes = sizeof(TensorsDataset),
+                                         .stage_bytes = sizeof(TensorsStage),
+                                         .free = tensors_free,
+                                         .next = tensors_next};
 
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components) {
   Dataset *d = dataset_new(e, source, &tensors_class, 0, NULL, count);
@@ -81,20 +83,26 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return OK;
 }
 
-static const StageClass slices_class = {
-    .name = "from_tensor_slices", .dataset_bytes = sizeof(RowsDataset), .stage_bytes = sizeof(RowsStage),
-    .free = slices_free, .open = rows_stage_open, .indices = rows_stage_indices, .skip = rows_stage_skip};
+static const StageClass slices_class = {.name = "from_tensor_slices",
+                                        .dataset_bytes = sizeof(RowsDataset),
+                                        .stage_bytes = sizeof(RowsStage),
+                                        .free = slices_free,
+                                        .open = rows_stage_open,
+                                        .indices = rows_stage_indices,
+                                        .skip = rows_stage_skip};
 
 static Status check_slices(Error *e, const char *source, int count, Tensor *const *t) {
   for (int c = 0; c < count; c++) {
     char first[TYPE_TEXT], this[TYPE_TEXT];
     if (!t[c]->type.rank)
       return source_fail("from_tensor_slices", source, e, ERR_VALUE,
-                         "component %d has no dimension to slice: its shape is []", c), ERR_VALUE;
+                         "component %d has no dimension to slice: its shape is []", c),
+             ERR_VALUE;
     if (t[c]->type.shape[0] != t[0]->type.shape[0])
       return source_fail("from_tensor_slices", source, e, ERR_VALUE,
                          "the first extents differ: component 0 has shape %s, component %d has %s",
-                         shape_text(&t[0]->type, first), c, shape_text(&t[c]->type, this)), ERR_VALUE;
+                         shape_text(&t[0]->type, first), c, shape_text(&t[c]->type, this)),
+             ERR_VALUE;
   }
   return OK;
 }
@@ -121,9 +129,13 @@ Dataset *dataset_from_slices(Error *e, const char *source, int count, Tensor *co
   return rows_dataset(e, source, &slices_class, 0, NULL, rows_new(e, count, components));
 }
 
-static const StageClass zip_rows_class = {
-    .name = "zip", .dataset_bytes = sizeof(RowsDataset), .stage_bytes = sizeof(RowsStage), .free = slices_free,
-    .open = rows_stage_open, .indices = rows_stage_indices, .skip = rows_stage_skip};
+static const StageClass zip_rows_class = {.name = "zip",
+                                          .dataset_bytes = sizeof(RowsDataset),
+                                          .stage_bytes = sizeof(RowsStage),
+                                          .free = slices_free,
+                                          .open = rows_stage_open,
+                                          .indices = rows_stage_indices,
+                                          .skip = rows_stage_skip};
 
 Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in) {
   int components = 0, n = 0;
@@ -173,9 +185,12 @@ static Status range_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return OK;
 }
 
-static const StageClass range_class = {
-    .name = "range", .dataset_bytes = sizeof(RangeDataset), .stage_bytes = sizeof(RowsStage), .next = range_next,
-    .next_into = range_next_into, .skip = range_skip};
+static const StageClass range_class = {.name = "range",
+                                       .dataset_bytes = sizeof(RangeDataset),
+                                       .stage_bytes = sizeof(RowsStage),
+                                       .next = range_next,
+                                       .next_into = range_next_into,
+                                       .skip = range_skip};
 
 Dataset *dataset_range(Error *e, const char *source, int64_t start, int64_t stop, int64_t step) {
   if (!step) return source_fail("range", source, e, ERR_VALUE, "step is 0");

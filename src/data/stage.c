@@ -72,7 +72,8 @@ Status stage_next(Stage *s, Tensor **out, bool *end, Error *e) {
 static Status next_copied(Stage *s, void *const *out, bool *end, Error *e) {
   int count = s->dataset->count;
   Tensor *few[8] = {NULL}, **t = few;
-  if (count > 8 && !(t = calloc((size_t)count, sizeof *t))) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  if (count > 8 && !(t = calloc((size_t)count, sizeof *t)))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status status = s->class->next(s, t, end, e);
   if (status == OK && !*end) {
     for (int c = 0; c < count; c++) tensor_copy_out(t[c], out[c]);

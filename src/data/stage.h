@@ -1,5 +1,5 @@
-/* The inside of datasets and iterators, for the files of this folder. A dataset is a tree of Datasets; reading
- * it is a tree of Stages, each asked for elements by the one above. */
+/* The inside of datasets and iterators, for the files of this folder. A dataset is a tree of Datasets;
+ * reading it is a tree of Stages, each asked for elements by the one above. */
 #ifndef IPULUA_DATA_STAGE_H
 #define IPULUA_DATA_STAGE_H
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ typedef struct StageClass StageClass;
 typedef struct Rows {
   int64_t length;
   int count;
-  Tensor **tensor;  /* [count] dense, [length, ...], retained */
+  Tensor **tensor;   /* [count] dense, [length, ...], retained */
   size_t *row_bytes; /* [count] */
 } Rows;
 
@@ -22,15 +22,15 @@ struct Dataset {
   _Atomic int references;
   const StageClass *class;
   char *source;
-  int depth;     /* of the chain: bounded, as chains are walked recursively */
-  int count;     /* components */
-  Type *type;    /* [count] */
-  bool *nested;  /* [count] */
+  int depth;    /* of the chain: bounded, as chains are walked recursively */
+  int count;    /* components */
+  Type *type;   /* [count] */
+  bool *nested; /* [count] */
   bool is_static;
   int64_t cardinality;
   int input_count;
   Dataset **input;
-  const Rows *rows; /* elements 0 … length-1, when they lie in memory for good */
+  const Rows *rows;            /* elements 0 … length-1, when they lie in memory for good */
   _Atomic uint64_t iterations; /* iterators that were opened */
   HostDeferred deferred;
 };
@@ -38,7 +38,7 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
-  void (*free)(Dataset *d);          /* what the larger struct holds; may be NULL, as all below but open, next */
+  void (*free)(Dataset *d); /* what the larger struct holds; may be NULL, as all below but open, next */
   Status (*open)(Stage *s, Error *e);
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
   Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
@@ -85,9 +85,10 @@ struct Stage {
 };
 
 /* Datasets. A new one has cardinality, components and rows still to be set; inputs are retained. */
-Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count, Dataset *const *input,
-                     int component_count);
-Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class, Dataset *in); /* in's elements */
+Dataset *dataset_new(Error *e, const char *source, const StageClass *class, int input_count,
+                     Dataset *const *input, int component_count);
+Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class,
+                          Dataset *in); /* in's elements */
 /* After the components are set. NULL (and d released) when a type is impossible. */
 Dataset *dataset_finish(Error *e, Dataset *d);
 /* Fails with the stage's name and line. */
@@ -104,7 +105,7 @@ int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
 /* Stages. */
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
-void stage_close(Stage *s); /* NULL is fine */
+void stage_close(Stage *s);                  /* NULL is fine */
 Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
 Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
@@ -137,7 +138,7 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
 Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in);
 
 /* Elements as lists of tensors. */
-void tensors_release(Tensor **t, int count); /* and sets them to NULL */
+void tensors_release(Tensor **t, int count);                        /* and sets them to NULL */
 Status tensors_check(const Dataset *d, Error *e, Tensor *const *t); /* do they match d's components? */
 bool type_matches(const Type *spec, const Type *t);                 /* -1 matches any extent */
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
@@ -448,7 +449,8 @@ static int set_threads(lua_State *L) {
 static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
   s->engine->random_count = 0;
   s->stream = 0;
   bind_restart_counters(s);
@@ -459,7 +461,8 @@ static int set_seed(lua_State *L) {
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
-  s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
   bind_restart_counters(s);
   return 0;
 }
@@ -510,6 +513,7 @@ static int set_placement(lua_State *L) {
   } else if (small) {
     lua_pushinteger(L, *small);
     *small = (int8_t)value;
+    if (small == &p->stochastic_rounding) bind_state(L)->engine->eager_rounding = *small;
   } else {
     return luaL_error(L, "no placement field '%s'", field);
   }
@@ -558,6 +562,19 @@ static int set_name_prefix(lua_State *L) {
   return 0;
 }
 
+/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
+static int hold_interrupts(lua_State *L) {
+  if (lua_toboolean(L, 1)) interrupt_hold();
+  else interrupt_unhold();
+  return 0;
+}
+
+/* Was Ctrl-C pressed? Asking takes it. */
+static int take_interrupt(lua_State *L) {
+  lua_pushboolean(L, interrupt_pending() != INTERRUPT_NONE && interrupt_take() != INTERRUPT_NONE);
+  return 1;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -571,7 +588,7 @@ void bind_open_trace(lua_State *L) {
       {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
-      {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
+      {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
   static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

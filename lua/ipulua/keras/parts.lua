@@ -154,7 +154,7 @@ function parts.declare(name, base, rows, more)
 end
 
 ---Reads a declared class' arguments into the object.
-function parts.read(self, c, ...)
+function parts.read(_, c, ...)
   local given = args.check(c.__name, c.argument_rows, ...)
   local kinds = c.argument_kinds
   for _, row in ipairs(c.argument_rows) do

@@ -1,6 +1,5 @@
 -- Recurrent cells: one step of a recurrent layer. cell(x, states) gives the output and a list of new states.
 
-local activations = require "ipulua.keras.activations"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"

@@ -176,9 +176,16 @@ local function run_steps(self, o)
     local named = o.take and {} or as_table(logs)
     if o.bar then o.bar:update(done, o.take and {} or logs) end
     fit.call_batch_end(self, o, first, done, named)
+    if core.take_interrupt() then return logs, true end
     if self.stop_training and prefix == "train" then break end
   end
   return logs, false
+end
+
+-- While it lives, Ctrl-C leaves Lua code alone: the steps ask for it.
+local function hold_interrupts()
+  core.hold_interrupts(true)
+  return setmetatable({}, {__close = function() core.hold_interrupts(false) end})
 end
 
 -- Once for an execution; with asynchronous callbacks once for each step, with that step's values.
@@ -379,6 +386,7 @@ function methods:fit(...)
   o.entry = program_for(self, "train", feed, per_execution, wants_logs)
   say_steps(self, feed, o, a.verbose)
   self.stop_training = false
+  local _ <close> = hold_interrupts()
   o.callbacks:on_train_begin({})
   local logs, interrupted = {}, false
   for epoch = a.initial_epoch, a.epochs - 1 do

@@ -1,0 +1,43 @@
+-- A Sequential model on one IPU. It ends in a softmax and the loss is told that it gets logits: the logits behind the softmax are
+-- used, and a warning says so.
+local ipu = require "ipulua"
+local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+
+local batch_size, steps, epochs = 32, 500, 4
+
+local function dataset()
+  local x, y = keras.datasets.mnist.load_data()
+  return data.from_tensor_slices{x, y}
+    :shuffle(10000)
+    :batch(batch_size, {drop_remainder = true})
+    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32") end)
+    :prefetch(16)
+    :repeat_n()
+end
+
+local function create_model()
+  return keras.Sequential{
+    layers.Flatten(),
+    layers.Dense{256, activation = "relu"}, layers.Dense{128, activation = "relu"},
+    layers.Dense{64, activation = "relu"}, layers.Dense{32, activation = "relu"},
+    layers.Dense{10, activation = "softmax"},
+    name = "single_ipu",
+  }
+end
+
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = 1
+cfg:configure_ipu_system()
+
+local strategy = ipu.IPUStrategy()
+local _ <close> = strategy:scope()
+local model = create_model()
+model:compile{
+  loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+  optimizer = keras.optimizers.SGD{learning_rate = 0.01, momentum = 0.9},
+  steps_per_execution = steps,
+}
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+local history = model:fit(dataset(), {epochs = epochs, steps_per_epoch = steps})
+print("parameters", model:count_params())
+for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end
