@@ -332,6 +332,7 @@ local function is_constructor(compiled, t)
   if first.whole then return false end
   if not first.takes_tables then return true end
   if next(t) == nil then return not first.required end
+  if t[first.name] ~= nil then return true end -- it names the first argument
   if args.is_list(t) then
     -- a list for a first argument that takes one: read it as that argument if the element does not fit there
     return not (first.takes_tables and not args.is_plain(t[1]))

@@ -188,6 +188,8 @@ function groups.loss(case)
   return check(case, function() return {loss(inputs[1], inputs[2], weighted and inputs[3] or nil)} end, inputs)
 end
 
+groups.op = groups.loss -- constraints are listed there
+
 function groups.metric(case)
   local options = split_loss_arguments(case)
   local metric = find(ipu.keras.metrics, case.name, true)(options)

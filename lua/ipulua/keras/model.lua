@@ -138,7 +138,8 @@ end
 -- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended, the dtype cast.
 local function fit_input(self, x, wanted)
   if not core.is_tensor(x) and not core.is_variable(x) then return x end
-  local rank, wanted_rank = #x.shape, #wanted.shape
+  local given = x.shape
+  local rank, wanted_rank = #given, #wanted.shape
   if rank == wanted_rank + 1 and x.shape[rank] == 1 then
     x = ipu.squeeze(x, {axis = -1})
   elseif rank == wanted_rank - 1 and wanted.shape[wanted_rank] == 1 then
@@ -150,7 +151,7 @@ local function fit_input(self, x, wanted)
   end
   if not fits then
     blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s", self.name, wanted.layer.name,
-      shapes.text(wanted.shape), shapes.text(x.shape)), "value")
+      shapes.text(wanted.shape), shapes.text(given)), "value")
   end
   if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
   return x

@@ -60,17 +60,22 @@ local function check_path(who, path)
   end
 end
 
+-- Tensors by path, and the paths in the order of the weights.
 local function tensors_of(model)
-  local list = {}
-  for _, entry in ipairs(saving.paths(model)) do list[entry.path] = entry.variable:read_value() end
-  return list
+  local list, order = {}, {}
+  for i, entry in ipairs(saving.paths(model)) do
+    list[entry.path] = entry.variable:read_value()
+    order[i] = entry.path
+  end
+  return list, order
 end
 
 ---@param model Model
 ---@param path string
 function saving.save_weights(model, path)
   check_path("save_weights", path)
-  core.save(path, tensors_of(model))
+  local tensors, order = tensors_of(model)
+  core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
 end
 
 -- Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
@@ -93,7 +98,18 @@ local function assign(who, entries, tensors, prefix)
   return expected
 end
 
--- Files whose names differ but whose weights agree in number and order of shapes are not guessed at: an error tells.
+-- Names that were given automatically differ when a model is made twice. Where the file knows the order of its
+-- weights and has as many as the model, they are taken in that order, under the model's names.
+local function in_order(entries, tensors, metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  local missing = false
+  for _, entry in ipairs(entries) do missing = missing or tensors[entry.path] == nil end
+  if not missing or not order or #order ~= #entries then return tensors end
+  local renamed = {}
+  for i, entry in ipairs(entries) do renamed[entry.path] = tensors[order[i]] end
+  return renamed
+end
+
 local function check_left(who, tensors, expected)
   local left = {}
   for name in pairs(tensors) do
@@ -113,7 +129,7 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
   check_path("load_weights", a.path)
-  local tensors = core.load(a.path)
+  local tensors, metadata = core.load(a.path)
   local entries = saving.paths(model)
   if #entries == 0 then
     blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
@@ -128,6 +144,7 @@ function saving.load_weights(model, ...)
     assign("load_weights", known, tensors, "")
     return
   end
+  tensors = in_order(entries, tensors, metadata)
   local expected = assign("load_weights", entries, tensors, "")
   check_left("load_weights", tensors, expected)
 end

@@ -176,7 +176,7 @@ function TerminateOnNaN:on_train_batch_end(batch, logs)
   local loss = logs.loss
   if type(loss) ~= "number" or loss == loss and math.abs(loss) ~= math.huge then return end
   if self.raise_error then blame.error(string.format("batch %d: the loss is %s", batch, tostring(loss)), "runtime") end
-  io.stderr:write(string.format("Batch %d: Invalid loss, terminating training\n", batch))
+  log.warn("batch %d: the loss is %s; training ends", batch, tostring(loss))
   self.model.stop_training = true
 end
 

@@ -1,0 +1,280 @@
+-- Training: what fit, evaluate and predict accept, report and refuse.
+
+local ipu = require "ipulua"
+local log = require "ipulua.log"
+
+local keras, data = ipu.keras, ipu.data
+local layers = keras.layers
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+-- y = w x + b, one weight and one bias, beginning at 0.
+local function line(options)
+  local model = keras.Sequential{layers.Dense{1, kernel_initializer = "zeros", input_shape = {1}}}
+  options = options or {}
+  options.loss = options.loss or "mse"
+  options.optimizer = options.optimizer or keras.optimizers.SGD{learning_rate = 0.1}
+  model:compile(options)
+  return model
+end
+
+local x = ipu.tensor{{0}, {1}, {2}, {3}}
+local y = ipu.tensor{{1}, {3}, {5}, {7}}
+
+local function quiet(options)
+  options.verbose = 0
+  return options
+end
+
+-- One step of plain gradient descent by hand: w, b and the loss before.
+local function by_hand(w, b, xs, ys, rate)
+  local loss, dw, db = 0, 0, 0
+  for i = 1, #xs do
+    local e = w * xs[i] + b - ys[i]
+    loss, dw, db = loss + e * e / #xs, dw + 2 * e * xs[i] / #xs, db + 2 * e / #xs
+  end
+  return w - rate * dw, b - rate * db, loss
+end
+
+describe("fit", function()
+  local former
+  setup(function() former = log.set_writer(function() end) end)
+  teardown(function() log.set_writer(former) end)
+
+  it("takes the steps that gradient descent takes", function()
+    local model = line()
+    local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 3, shuffle = false})
+    local w, b = 0, 0
+    for epoch = 1, 3 do
+      local first, second
+      w, b, first = by_hand(w, b, {0, 1}, {1, 3}, 0.1)
+      w, b, second = by_hand(w, b, {2, 3}, {5, 7}, 0.1)
+      assert.is_near((first + second) / 2, history.history.loss[epoch], 1e-5)
+    end
+    assert.is_near(w, model.weights[1]:item(), 1e-5)
+    assert.is_near(b, model.weights[2]:item(), 1e-5)
+    assert.are.same({0, 1, 2}, history.epoch)
+    assert.are.equal(2, history.params.steps)
+  end)
+
+  it("gives the same numbers for any number of steps in an execution", function()
+    local losses = {}
+    for i, count in ipairs{1, 2, 4} do
+      local model = line{steps_per_execution = count}
+      losses[i] = model:fit(quiet{x = x, y = y, batch_size = 1, epochs = 2, shuffle = false}).history.loss
+    end
+    assert.are.same(losses[1], losses[2])
+    assert.are.same(losses[1], losses[3])
+  end)
+
+  it("accumulates gradients: the mean over 2 batches is a step on both", function()
+    local model, whole = line{steps_per_execution = 2}, line()
+    model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
+      gradient_accumulation_reduction_method = "mean"}
+    model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 3, shuffle = false})
+    whole:fit(quiet{x = x, y = y, batch_size = 4, epochs = 3, shuffle = false})
+    assert.is_near(whole.weights[1]:item(), model.weights[1]:item(), 1e-5)
+    assert.are.equal(3, model.optimizer.iterations:item())
+  end)
+
+  it("compiles its program once for several calls", function()
+    local model = line()
+    model:fit(quiet{x = x, y = y, batch_size = 2})
+    local count = 0
+    for _ in pairs(model._programs) do count = count + 1 end
+    model:fit(quiet{x = x, y = y, batch_size = 2})
+    for _ in pairs(model._programs) do count = count - 1 end
+    assert.are.equal(0, count)
+  end)
+
+  it("sees a learning rate that was set between calls", function()
+    local model = line()
+    model:fit(quiet{x = x, y = y, batch_size = 4})
+    local before = model.weights[1]:item()
+    model.optimizer.learning_rate = 0
+    model:fit(quiet{x = x, y = y, batch_size = 4})
+    assert.are.equal(before, model.weights[1]:item())
+  end)
+
+  it("weighs samples and classes", function()
+    local one, other = line(), line()
+    one:fit(quiet{x = x, y = y, batch_size = 4, sample_weight = {1, 1, 0, 0}})
+    other:fit(quiet{x = x, y = y, batch_size = 4, sample_weight = {{1}, {1}, {0}, {0}}})
+    local w = by_hand(0, 0, {0, 1}, {1, 3}, 0.1)
+    assert.is_near(w / 2, one.weights[1]:item(), 1e-6)
+    assert.is_near(w / 2, other.weights[1]:item(), 1e-6)
+    local labels = ipu.tensor({0, 1, 1, 1}, {dtype = "int32"})
+    local a = line{loss = "binary_crossentropy"}
+    assert.has_no.errors(function()
+      a:fit(quiet{x = x, y = labels, batch_size = 4, class_weight = {[0] = 3, [1] = 1}})
+    end)
+    local incomplete = quiet{x = x, y = labels, batch_size = 4, class_weight = {[1] = 1}}
+    assert.matches("must hold all classes", message_of(a.fit, a, incomplete))
+  end)
+
+  it("evaluates validation data at the ends of epochs", function()
+    local model = line()
+    local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 2, validation_data = {x, y}, shuffle = false})
+    assert.are.equal(2, #history.history.val_loss)
+    assert.is_near(model:evaluate(quiet{x = x, y = y, batch_size = 2}), history.history.val_loss[2], 1e-6)
+    local split = line():fit(quiet{x = x, y = y, batch_size = 1, validation_split = 0.25})
+    assert.is_near(1, #split.history.val_loss, 0)
+  end)
+
+  it("stops when a callback says so, and tells callbacks what happens", function()
+    local Recorder = keras.callbacks.Callback:extend("Recorder")
+    local seen = {}
+    function Recorder:on_train_begin() seen[#seen + 1] = "begin" end -- luacheck: ignore 212
+    function Recorder:on_train_batch_end(batch, _, info)
+      seen[#seen + 1] = string.format("%d %d-%d %d", batch, info.step_first, info.step_last, info.samples)
+      self.model.stop_training = true
+    end
+    function Recorder:on_epoch_end(epoch) seen[#seen + 1] = "epoch " .. epoch end -- luacheck: ignore 212
+    local model = line{steps_per_execution = 2}
+    model:fit(quiet{x = x, y = y, batch_size = 1, epochs = 3, callbacks = {Recorder()}})
+    assert.are.same({"begin", "1 0-1 2", "epoch 0"}, seen)
+  end)
+
+  it("trains a model with its own train_step", function()
+    local Own = keras.Model:extend("Own")
+    function Own:init()
+      keras.Model.init(self)
+      self.dense = layers.Dense{1, kernel_initializer = "zeros"}
+    end
+    function Own:call(inputs) return self.dense(inputs) end
+    function Own:train_step(inputs, labels)
+      local tape = ipu.GradientTape()
+      local loss = tape(function() return ipu.reduce_mean(ipu.square(self(inputs, {training = true}) - labels)) end)
+      self.optimizer:apply_gradients(tape:gradient(loss, self.trainable_variables), self.trainable_variables)
+      return {own_loss = loss}
+    end
+    local model = Own()
+    model:compile{optimizer = keras.optimizers.SGD{0.1}}
+    local history = model:fit(quiet{x = x, y = y, batch_size = 4, epochs = 2})
+    local w, b, first = by_hand(0, 0, {0, 1, 2, 3}, {1, 3, 5, 7}, 0.1)
+    local _, _, second = by_hand(w, b, {0, 1, 2, 3}, {1, 3, 5, 7}, 0.1)
+    assert.is_near(first, history.history.own_loss[1], 1e-5)
+    assert.is_near(second, history.history.own_loss[2], 1e-5)
+  end)
+
+  it("trains several outputs with losses and weights by name", function()
+    local input = keras.Input{shape = {1}}
+    local model = keras.Model{inputs = input, outputs = {
+      layers.Dense{1, name = "up", kernel_initializer = "zeros"}(input),
+      layers.Dense{1, name = "down", kernel_initializer = "ones"}(input),
+    }}
+    model:compile{loss = {up = "mse", down = "mae"}, loss_weights = {up = 1, down = 0.5}, optimizer = "sgd",
+      metrics = {down = {"mse"}}}
+    local result = model:evaluate(quiet{x = x, y = {y, y}, batch_size = 4, return_dict = true})
+    assert.is_near(21, result.up_loss, 1e-5)
+    assert.is_near(2.5, result.down_loss, 1e-5)
+    assert.is_near(21 + 1.25, result.loss, 1e-5)
+    assert.is_near(7.5, result.down_mse, 1e-5)
+    assert.are.same({"loss", "up_loss", "down_loss", "down_mse"}, model.metrics_names)
+  end)
+end)
+
+describe("fit refuses", function()
+  local former
+  setup(function() former = log.set_writer(function() end) end)
+  teardown(function() log.set_writer(former) end)
+
+  local endless = data.from_tensor_slices{x, y}:batch(2, {drop_remainder = true}):repeat_n()
+
+  for name, case in pairs{
+    ["a model that isn't compiled"] = {"must be compiled first",
+      function() return keras.Sequential{layers.Dense(1)}, {x = x, y = y} end},
+    ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch", {x = x, y = y, batch_size = 3}},
+    ["an endless dataset without steps"] = {"endless.*steps_per_epoch", {x = endless}},
+    ["a generator"] = {"from_generator", {x = function() end}},
+    ["labels beside a dataset"] = {"'y' must not be given", {x = endless, y = y, steps_per_epoch = 1}},
+    ["an open shape"] = {"drop_remainder", {x = data.from_tensor_slices{x, y}:batch(3)}},
+    ["steps that don't divide"] = {"steps_per_execution, 3, must be a divisor of the number of steps, 4",
+      function() return line{steps_per_execution = 3}, {x = x, y = y, batch_size = 1} end},
+    ["more steps than there are data"] = {"2 epochs of 2 steps need 4 batches, but the dataset has 3",
+      {x = data.from_tensor_slices{x, y}:take(3):batch(1, {drop_remainder = true}), steps_per_epoch = 2, epochs = 2}},
+    ["tensors of different lengths"] = {"different numbers of samples: 4 and 3", {x = x, y = {{1}, {2}, {3}}}},
+    ["an unknown argument"] = {"fit has no argument 'epoch'; did you mean 'epochs'", {x = x, y = y, epoch = 2}},
+    ["run_eagerly"] = {"run_eagerly", function() return line{run_eagerly = true}, {x = x, y = y} end},
+    ["a prediction of another shape than the labels"] = {"have different shapes, %[4, 2%] and %[4, 1%]",
+      {x = x, y = {{1, 2}, {1, 2}, {1, 2}, {1, 2}}, batch_size = 4}},
+    ["accumulation that doesn't divide"] = {"multiple of the gradient accumulation steps", function()
+      local model = line{steps_per_execution = 4}
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 3}
+      return model, {x = x, y = y, batch_size = 1}
+    end},
+  } do
+    it(name, function()
+      local model, options = nil, case[2]
+      if type(options) == "function" then model, options = options() end
+      model = model or line()
+      assert.matches(case[1], message_of(model.fit, model, quiet(options)))
+    end)
+  end
+end)
+
+describe("evaluate and predict", function()
+  local former
+  setup(function() former = log.set_writer(function() end) end)
+  teardown(function() log.set_writer(former) end)
+
+  it("evaluate gives a number, a list, or a table", function()
+    local model = line()
+    assert.is_near(21, model:evaluate(quiet{x = x, y = y, batch_size = 2}), 1e-5)
+    model = line{metrics = {"mae"}}
+    local list = model:evaluate(quiet{x = x, y = y, batch_size = 2})
+    assert.is_near(21, list[1], 1e-5)
+    assert.is_near(4, list[2], 1e-5)
+    assert.is_near(4, model:evaluate(quiet{x = x, y = y, batch_size = 2, return_dict = true}).mae, 1e-5)
+  end)
+
+  it("predict keeps the order of the data", function()
+    local model = line{steps_per_execution = 2}
+    model:set_weights{{{2}}, {1}}
+    assert.are.same({{1}, {3}, {5}, {7}}, model:predict{x = x, batch_size = 1}:totable())
+    local dataset = data.from_tensor_slices{x, y}:batch(2, {drop_remainder = true})
+    assert.are.same({{1}, {3}, {5}, {7}}, model:predict(dataset):totable())
+    assert.are.same({{1}, {3}}, model:predict(dataset, {steps = 1}):totable())
+  end)
+
+  it("handles one batch at a time", function()
+    local model = line()
+    assert.is_near(21, model:train_on_batch(x, y), 1e-5)
+    local w, b = by_hand(0, 0, {0, 1, 2, 3}, {1, 3, 5, 7}, 0.1)
+    assert.is_near(w, model.weights[1]:item(), 1e-5)
+    local _, _, loss = by_hand(w, b, {0, 1, 2, 3}, {1, 3, 5, 7}, 0)
+    assert.is_near(loss, model:test_on_batch(x, y, {return_dict = true}).loss, 1e-5)
+    assert.is_near(3 * w + b, model:predict_on_batch(x)[4]:item(), 1e-5)
+  end)
+end)
+
+describe("accuracy", function()
+  it("means what labels and output call for", function()
+    local inputs = ipu.tensor{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {1, 0, 0}}
+    local function accuracy(loss, labels, units)
+      local identity = keras.initializers.Identity()
+      local model = keras.Sequential{layers.Dense{units or 3, kernel_initializer = identity, use_bias = false}}
+      if units == 1 then model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", use_bias = false}} end
+      model:compile{loss = loss, metrics = {"accuracy"}}
+      return model:evaluate{x = inputs, y = labels, batch_size = 4, verbose = 0, return_dict = true}.accuracy
+    end
+    assert.are.equal(0.75, accuracy("sparse_categorical_crossentropy", ipu.tensor({0, 1, 2, 1}, {dtype = "int32"})))
+    assert.are.equal(0.75, accuracy("categorical_crossentropy", ipu.tensor{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 1, 0}}))
+    assert.are.equal(0.5, accuracy("binary_crossentropy", ipu.tensor{1, 0, 1, 0}, 1))
+  end)
+end)
+
+describe("a softmax output", function()
+  it("is trained by its logits, without overflow", function()
+    local model = keras.Sequential{layers.Dense{2, activation = "softmax", use_bias = false}}
+    model:compile{loss = "sparse_categorical_crossentropy", optimizer = "sgd"}
+    model:build{-1, 1}
+    model:set_weights{{{200, -200}}}
+    local loss = model:test_on_batch(ipu.tensor{{1}}, ipu.tensor({1}, {dtype = "int32"}))
+    assert.is_near(400, loss, 1e-3)
+  end)
+end)

@@ -1,0 +1,153 @@
+-- The options of training on IPUs and the assignment of layers to pipeline stages.
+
+local ipu = require "ipulua"
+
+local keras = ipu.keras
+local layers = keras.layers
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local function stack(count)
+  local list = {}
+  for i = 1, count do list[i] = layers.Dense{2, name = "layer" .. i, input_shape = i == 1 and {2} or nil} end
+  return keras.Sequential{layers = list}
+end
+
+describe("set_pipelining_options", function()
+  it("merges options over calls", function()
+    local model = stack(2)
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, schedule = "interleaved"}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
+    assert.are.equal("Interleaved", model._options.pipelining.pipeline_schedule)
+    assert.are.equal(8, model._options.pipelining.gradient_accumulation_steps_per_replica)
+  end)
+
+  for words, options in pairs{
+    ["must be a positive integer, got integer %(%-1%)"] = {gradient_accumulation_steps_per_replica = -1},
+    ["'device_mapping' must be a list of integers"] = {device_mapping = {0.5, 1}},
+    ["gradient_accumulation_steps_per_replica"] = {gradient_accumulation_count = 4},
+    ["'repeat_count' is set by the model"] = {repeat_count = 2},
+    ["can't be used with Keras models"] = {batch_serialization_iterations = 2},
+    ["did you mean 'pipeline_schedule'"] = {pipeline_shedule = "Grouped"},
+    ["choose one of Grouped, Interleaved"] = {pipeline_schedule = "Sideways"},
+  } do
+    it("refuses, with words: " .. words, function()
+      local model = stack(2)
+      assert.matches(words, message_of(model.set_pipelining_options, model, options))
+    end)
+  end
+
+  it("of gradient accumulation refuses what the model sets itself", function()
+    local model = stack(1)
+    assert.matches("'opt' is set by the model", message_of(model.set_gradient_accumulation_options, model, {opt = 1}))
+    assert.matches("must be a boolean", message_of(model.set_asynchronous_callbacks, model, 1))
+  end)
+end)
+
+describe("a Sequential model's stages", function()
+  it("are set, read and reset", function()
+    local model = stack(3)
+    assert.is_false(model:is_pipelined())
+    assert.is_nil(model:get_pipeline_stage_assignment()[1].pipeline_stage)
+    model:set_pipeline_stage_assignment{0, 0, 1}
+    local list = model:get_pipeline_stage_assignment()
+    assert.are.equal(1, list[3].pipeline_stage)
+    assert.are.equal("layer3", list[3].layer.name)
+    list[2].pipeline_stage = 1
+    model:set_pipeline_stage_assignment(list)
+    assert.are.equal(1, model:get_pipeline_stage_assignment()[2].pipeline_stage)
+    model:reset_pipeline_stage_assignment()
+    assert.is_false(model:is_pipelined())
+  end)
+
+  for words, stages in pairs{
+    ["has 3 layers, but 2 stages"] = {0, 1}, ["must start at 0, got 1"] = {1, 1, 2},
+    ["not all in increasing order"] = {0, 1, 0}, ["must be integers"] = {0.5, 0.5, 1.5},
+  } do
+    it("refuse, with words: " .. words, function()
+      local model = stack(3)
+      assert.matches(words, message_of(model.set_pipeline_stage_assignment, model, stages))
+    end)
+  end
+
+  it("are forgotten when a layer is added", function()
+    local model = stack(2)
+    model:set_pipeline_stage_assignment{0, 1}
+    model:add(layers.Dense(2))
+    assert.is_false(model:is_pipelined())
+  end)
+
+  it("print as a table", function()
+    local model = keras.Sequential{layers.Flatten{name = "flatten"}, layers.Dense{2, name = "dense"}, name = "mlp"}
+    local lines = {}
+    model:print_pipeline_stage_assignment_summary{line_length = 65, print_fn = function(l) lines[#lines + 1] = l end}
+    assert.are.equal('Model: "mlp"', lines[1])
+    assert.are.equal("Layer (type)                    Pipeline Stage                   ", lines[3])
+    assert.are.equal("flatten (Flatten)               None                             ", lines[5])
+  end)
+end)
+
+describe("PipelineStage", function()
+  local strategy = ipu.IPUStrategy()
+
+  it("gives layers made or called in it their stage; the call's wins", function()
+    local _ <close> = strategy:scope()
+    local x = keras.Input{shape = {2}}
+    local first, second
+    do
+      local _ <close> = keras.PipelineStage(0)
+      first = layers.Dense(2)
+      second = layers.Dense(2)
+    end
+    local y = first(x)
+    do
+      local _ <close> = keras.PipelineStage(1)
+      y = second(y)
+    end
+    local model = keras.Model{inputs = x, outputs = y}
+    local list = model:get_pipeline_stage_assignment()
+    assert.are.same({0, 1}, {list[1].pipeline_stage, list[2].pipeline_stage})
+    assert.is_true(model:is_pipelined())
+  end)
+
+  it("refuses negative stages, nesting, and no strategy", function()
+    assert.matches("only inside an IPUStrategy", message_of(keras.PipelineStage, 0))
+    local _ <close> = strategy:scope()
+    assert.matches("not negative", message_of(keras.PipelineStage, -1))
+    local _ <close> = keras.PipelineStage(0)
+    assert.matches("must not be nested", message_of(keras.PipelineStage, 1))
+  end)
+
+  it("wants all layers or none", function()
+    local _ <close> = strategy:scope()
+    local x = keras.Input{shape = {2}}
+    local y
+    do
+      local _ <close> = keras.PipelineStage(0)
+      y = layers.Dense{2, name = "inside"}(x)
+    end
+    local model = keras.Model{inputs = x, outputs = layers.Dense{2, name = "outside"}(y)}
+    assert.matches("'inside' .* 'outside'", message_of(model.is_pipelined, model))
+  end)
+end)
+
+describe("a functional model's stages", function()
+  it("must not go backwards, nor leave one empty", function()
+    local x = keras.Input{shape = {2}}
+    local model = keras.Model{inputs = x, outputs = layers.Dense{2, name = "b"}(layers.Dense{2, name = "a"}(x))}
+    local list = model:get_pipeline_stage_assignment()
+    list[1].pipeline_stage, list[2].pipeline_stage = 1, 0
+    assert.matches("layer 'b' is in stage 0, but takes the output of layer 'a' in stage 1",
+      message_of(model.set_pipeline_stage_assignment, model, list))
+    list[1].pipeline_stage, list[2].pipeline_stage = 0, 2
+    model:set_pipeline_stage_assignment(list)
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 1}
+    model:compile{loss = "mse", optimizer = "sgd"}
+    assert.matches("stage 1 has no layers",
+      message_of(model.fit, model, {x = ipu.ones{2, 2}, y = ipu.ones{2, 2}, batch_size = 2}))
+  end)
+end)

@@ -1,0 +1,89 @@
+-- Weights and models in files.
+
+local ipu = require "ipulua"
+
+local keras = ipu.keras
+local layers = keras.layers
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+local function difference(a, b)
+  return ipu.reduce_max(ipu.abs(a - b)):item()
+end
+
+describe("saving", function()
+  local path
+  before_each(function() path = os.tmpname() .. ".safetensors" end)
+  after_each(function() os.remove(path) end)
+
+  local x = ipu.tensor{{1, 2}, {3, 4}, {5, 6}, {7, 8}}
+  local y = ipu.tensor({0, 1, 0, 1}, {dtype = "int32"})
+
+  local function trained()
+    local a = keras.Input{shape = {2}, name = "a"}
+    local hidden = layers.BatchNormalization()(layers.Dense{4, activation = "tanh", name = "hidden"}(a) * 2)
+    local model = keras.Model{inputs = a, outputs = layers.Dense{2, name = "out"}(hidden), name = "saved"}
+    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, optimizer = keras.optimizers.Adam{0.05},
+      metrics = {"accuracy"}, steps_per_execution = 2}
+    model:fit{x = x, y = y, batch_size = 2, epochs = 2, verbose = 0, shuffle = false}
+    return model
+  end
+
+  it("restores a whole model, which goes on training as if nothing had happened", function()
+    local model = trained()
+    model:save(path)
+    local copy = keras.models.load_model(path)
+    assert.are.equal("saved", copy.name)
+    assert.are.equal(0, difference(model(x), copy(x)))
+    assert.are.equal(2, copy.steps_per_execution)
+    assert.are.equal(4, copy.optimizer.iterations:item())
+    for _, each in ipairs{model, copy} do each:fit{x = x, y = y, batch_size = 2, verbose = 0, shuffle = false} end
+    assert.are.equal(0, difference(model(x), copy(x)))
+  end)
+
+  it("restores options and stage assignments", function()
+    local model = keras.Sequential{layers.Dense{2, input_shape = {2}}, layers.Dense(2)}
+    model:set_pipeline_stage_assignment{0, 1}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, pipeline_schedule = "interleaved"}
+    model:save(path)
+    local copy = keras.models.load_model(path)
+    assert.is_true(copy:is_pipelined())
+    assert.are.equal(1, copy:get_pipeline_stage_assignment()[2].pipeline_stage)
+    assert.are.equal("Interleaved", copy._options.pipelining.pipeline_schedule)
+  end)
+
+  it("writes weights by name and refuses those that don't fit", function()
+    local model = trained()
+    model:save_weights(path)
+    local other = trained()
+    other:load_weights(path)
+    assert.are.equal(0, difference(model(x), other(x)))
+    local names = ipu.load and ipu.load(path) or require "ipulua.core".load(path)
+    assert.is_not_nil(names["hidden/kernel"])
+    local wide = keras.Sequential{layers.Dense{5, name = "hidden", input_shape = {2}}}
+    assert.matches("weight 'hidden/kernel' has the shape %[2, 4%] in the file, %[2, 5%] in the model",
+      message_of(wide.load_weights, wide, path))
+    assert.matches("holds no model, only tensors", message_of(keras.models.load_model, path))
+  end)
+
+  it("rebuilds own classes that are handed in", function()
+    local Twice = layers.Layer:extend("Twice")
+    function Twice:call(inputs) return inputs * 2 end -- luacheck: ignore 212
+    local model = keras.Sequential{Twice{input_shape = {2}}, layers.Dense(1)}
+    model:save(path)
+    local copy = keras.models.load_model(path, {custom_objects = {Twice = Twice}})
+    assert.are.equal(0, difference(model(x), copy(x)))
+    assert.matches("unknown layer 'Twice'", message_of(keras.models.load_model, path))
+  end)
+
+  it("describes the architecture as JSON", function()
+    local model = trained()
+    local copy = keras.models.model_from_json(model:to_json())
+    assert.are.equal(model:count_params(), copy:count_params())
+    assert.are.equal(model:to_json(), copy:to_json())
+  end)
+end)
