@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local terminal = require "ipulua.terminal"
 
 local options = core.options()
 
@@ -20,6 +21,9 @@ local function number(name, least)
   end
   return n
 end
+
+local is_terminal, columns = core.terminal()
+terminal.set{is_terminal = is_terminal, columns = columns}
 
 local threads = options.threads or number("IPULUA_THREADS", 1)
 if threads then core.set_threads(threads) end

@@ -54,10 +54,19 @@ end
 
 -- ------------------------------------------------ programs
 
+-- Without the counters of random ops, which no script has made.
+local function own_variables(names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if name ~= "random_step" then list[#list + 1] = name end
+  end
+  return list
+end
+
 local function described(entry)
   local d = entry.program:describe()
   return {
-    name = entry.name, executions = d.executions, variables = d.variables, replicas = d.replicas or 1, shards = d.shards or 1,
+    name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1, shards = d.shards or 1,
     stage_ipus = d.stage_ipus or {}, stash_depth = d.stash_depth or {}, time_steps = d.time_steps,
   }
 end
@@ -98,7 +107,7 @@ function watching.trace(entry)
 end
 
 function watching.compile(entry)
-  local names = entry.program:describe().variables
+  local names = own_variables(entry.program:describe().variables)
   if not watching.begun then add("COMPILE_BEGIN", entry) end
   add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(names)})
   watching.begun = nil
@@ -109,7 +118,7 @@ function watching.execute(entry)
   if not resident[entry] then
     resident[entry] = true
     add("LOAD_ENGINE", entry)
-    moved = entry.program:describe().variables
+    moved = own_variables(entry.program:describe().variables)
   end
   if #moved > 0 then add("HOST_TO_DEVICE_TRANSFER", entry, {tensors = moved}) end
   add("EXECUTE", entry)

@@ -10,7 +10,7 @@ package.path = root .. "?.lua;" .. package.path
 local function files(folder)
   local list = {}
   local quoted = "'" .. folder:gsub("'", "'\\''") .. "'"
-  local pipe <close> = assert(io.popen("find " .. quoted .. " -name '*.jsonl' | LC_ALL=C sort"))
+  local pipe <close> = assert(io.popen("find " .. quoted .. " -maxdepth 1 -name '*.jsonl' | LC_ALL=C sort"))
   for path in pipe:lines() do list[#list + 1] = path end
   return list
 end

@@ -37,6 +37,8 @@ static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *i
 
 static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, void **out_data, const Type **out_type, Error *e) {
   Node *n = &x->node;
+  Numerics numerics = g->numerics;
+  if (g->eager_rounding >= 0) numerics.stochastic_rounding = g->eager_rounding;
   for (int i = 0; i < n->in_count; i++) {
     x->dense[i] = tensor_dense(e, in[i]);
     if (!x->dense[i]) return e->status;
@@ -51,7 +53,7 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   }
   Call c = {.in = x->in_data, .out = out_data, .in_type = x->in_type, .out_type = out_type};
   c.node = n, c.attr = n->attr, c.in_count = n->in_count, c.out_count = n->out_count;
-  c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &g->numerics, c.error = e, c.source = n->source;
+  c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &numerics, c.error = e, c.source = n->source;
   c.rng = (RngKey){.seed = g->seed, .step = (uint64_t)g->random_count};
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch && posix_memalign(&c.scratch, 64, scratch)) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);

@@ -25,7 +25,8 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
   }
   g->threads = threads ? threads : core_count();
   g->kernels = kernels_select();
-  g->seed = seed;
+  g->seed = g->rounding_seed = seed;
+  g->eager_rounding = -1;
   return g;
 }
 

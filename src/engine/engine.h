@@ -11,6 +11,9 @@ typedef struct Engine {
   const Kernels *kernels;
   Numerics numerics;
   uint64_t seed;
+  uint64_t rounding_seed; /* of stochastic rounding in programs */
+  int64_t rounding_epoch; /* grows when it is set */
+  int8_t eager_rounding;  /* a scope's word on eager ops; -1: as configured */
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 

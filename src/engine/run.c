@@ -39,8 +39,35 @@ static Status check_events(Run *r, const Step *s, int events) {
   return fail_at(r->error, s->node->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, s->node->op->name);
 }
 
+/* Each execution of a step rounds by other numbers; a new seed begins again (reset_rounding). */
+static void next_rounding(const Run *r, const Numerics *n, RngKey *key) {
+  if (!n || !n->stochastic_rounding) return;
+  key->seed = r->engine->rounding_seed;
+  key->step++;
+}
+
+static void reset_rounding(Block *b) {
+  for (int i = 0; i < b->count; i++) {
+    Step *s = &b->step[i];
+    if (s->kind == STEP_OP) s->call.rng.step = 0;
+    else if (s->kind == STEP_CHAIN) s->chain->rng.step = 0;
+    else if (s->kind == STEP_GEMM && s->gemm->epilogue) s->gemm->epilogue->rng.step = 0;
+    else if (s->kind >= STEP_REPEAT && s->kind <= STEP_CALL) {
+      reset_rounding(s->control.body);
+      if (s->control.other) reset_rounding(s->control.other);
+    }
+  }
+}
+
+static void begin_rounding(const Engine *g, Program *p) {
+  if (p->rounding_epoch == g->rounding_epoch) return;
+  p->rounding_epoch = g->rounding_epoch;
+  reset_rounding(&p->main);
+}
+
 static Status run_chain_step(Run *r, Step *s) {
   Chain *c = s->chain;
+  next_rounding(r, c->numerics, &c->rng);
   if (!s->parallel || !r->pool) {
     int events = chain_run(c, 0, c->count);
     return events ? check_events(r, s, events) : OK;
@@ -79,6 +106,7 @@ static void run_epilogue(void *context, void *block, int64_t block_row, int64_t 
 
 static Status run_gemm_step(Run *r, Step *s) {
   GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm};
+  if (s->gemm->epilogue) next_rounding(r, s->gemm->epilogue->numerics, &s->gemm->epilogue->rng);
   s->gemm->gemm.context = &w;
   s->gemm->gemm.epilogue = s->gemm->epilogue ? run_epilogue : NULL;
   Pool *pool = s->parallel ? r->pool : NULL;
@@ -90,6 +118,7 @@ static Status run_gemm_step(Run *r, Step *s) {
 static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
+  next_rounding(r, s->call.numerics, &s->call.rng);
   return op_eval(s->node->op, &s->call);
 }
 
@@ -186,6 +215,7 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *ar
   for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) bind_pointer(p, p->argument_count + p->variable_count + i, results[i]);
   Run r = {g, p, pool, e};
+  begin_rounding(g, p);
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;
@@ -202,6 +232,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   }
   for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, arguments[i]->data);
   Run r = {g, p, engine_pool(g), e};
+  begin_rounding(g, p);
   if (s == OK) s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;

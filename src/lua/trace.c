@@ -449,7 +449,8 @@ static int set_threads(lua_State *L) {
 static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
   s->engine->random_count = 0;
   s->stream = 0;
   bind_restart_counters(s);
@@ -460,7 +461,8 @@ static int set_seed(lua_State *L) {
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
-  s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
   bind_restart_counters(s);
   return 0;
 }
@@ -511,6 +513,7 @@ static int set_placement(lua_State *L) {
   } else if (small) {
     lua_pushinteger(L, *small);
     *small = (int8_t)value;
+    if (small == &p->stochastic_rounding) bind_state(L)->engine->eager_rounding = *small;
   } else {
     return luaL_error(L, "no placement field '%s'", field);
   }

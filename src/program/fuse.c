@@ -162,7 +162,12 @@ static bool merge_members(Group *to, const Group *from) {
   return true;
 }
 
+static int8_t rounding(const Region *r, const Group *g) {
+  return r->graph->node[g->count ? g->member[0] : g->gemm]->place.stochastic_rounding;
+}
+
 static bool try_merge(const Region *r, Group *g, const Group *other) {
+  if (rounding(r, g) != rounding(r, other)) return false;
   Group trial = *g;
   if (!merge_members(&trial, other) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
       count_slots(r, &trial) > GROUP_SLOTS)

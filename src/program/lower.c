@@ -97,6 +97,17 @@ static void emit_copy(Lower *l, Block *b, int from, int to, size_t bytes, const 
 
 /* ---- ops ---- */
 
+/* What a scope said of a node's rounding wins over the configuration. */
+static const Numerics *node_numerics(Lower *l, const Node *n) {
+  const Numerics *common = &l->p->numerics;
+  int8_t stochastic = n->place.stochastic_rounding;
+  if (stochastic < 0 || stochastic == common->stochastic_rounding) return common;
+  Numerics *own = arena_copy(l->p->arena, common, sizeof *common);
+  if (!own) return common;
+  own->stochastic_rounding = stochastic;
+  return own;
+}
+
 static void *call_arrays(Lower *l, Call *c, const Node *n) {
   size_t in = (size_t)n->in_count, out = (size_t)n->out_count;
   void **pointers = arena_alloc(l->p->arena, (in + out + 1) * sizeof *pointers);
@@ -111,7 +122,8 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->in_count = n->in_count;
   c->out_count = n->out_count;
   c->kernels = l->p->kernels;
-  c->numerics = &l->p->numerics;
+  c->numerics = node_numerics(l, n);
+  c->rng.stream = (uint32_t)n->id;
   c->source = n->source;
   for (size_t i = 0; i < in; i++) types[i] = &n->in[i]->type;
   for (size_t i = 0; i < out; i++) types[in + i] = &n->out[i].type;
@@ -214,9 +226,11 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
     int in[3];
     for (int k = 0; k < n->in_count; k++) in[k] = operand_slot(&b, value_operand(n, k));
     b.slot_of_member[m] = member_slot(&b, m);
+    int first = chain->step_count;
     chain_step(chain, kernel, n->in_count, in, b.slot_of_member[m], p);
+    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->id;
   }
-  chain->numerics = &l->p->numerics;
+  chain->numerics = node_numerics(l, r->graph->node[g->member[0]]);
   chain_finish(chain, g->gemm >= 0);
   return chain;
 }

@@ -100,6 +100,7 @@ typedef struct Program {
   const Kernels *kernels;
   Numerics numerics;
   int64_t executions;
+  int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
 } Program;
