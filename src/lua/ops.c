@@ -367,7 +367,7 @@ static void count_deferred(lua_State *L, Variable *v) {
 }
 
 /* Random ops count how often they have run: eagerly in the engine, in a traced function in a variable made for the purpose. A
- * seed given by the caller fixes the numbers instead. */
+ * seed given by the caller fixes the numbers of an eager call, and the sequence of numbers that a traced op draws. */
 static void add_counter(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
@@ -377,7 +377,8 @@ static void add_counter(lua_State *L, Arguments *a) {
   luaL_checkstack(L, 8, NULL);
   bool deferred = false;
   for (int i = 0; i < a->operand_count; i++) deferred = deferred || (!s->trace && bind_is_deferred(L, a->operand[i]));
-  if (((!s->trace || s->trace->taped) && !deferred) || fixed) {
+  bool traced = s->trace && !s->trace->taped;
+  if ((!traced && !deferred) || (fixed && !traced)) {
     LuaTensor *u = bind_new_tensor(L);
     u->tensor = tensor_new(&e, &type);
     bind_check(L, &e);
@@ -386,16 +387,18 @@ static void add_counter(lua_State *L, Arguments *a) {
     a->operand[a->operand_count++] = lua_gettop(L);
     return;
   }
-  a->attr[seed] = attr_int(0); /* the counter speaks for the seed, so that compiled programs can be seeded anew */
-  a->attr[stream] = attr_int(++s->stream);
+  if (!fixed) { /* the counter speaks for the seed, so that compiled programs can be seeded anew */
+    a->attr[seed] = attr_int(0);
+    a->attr[stream] = attr_int(++s->stream);
+  }
   bind_push_variable(L, NULL);
   Variable **v = lua_touserdata(L, -1);
   *v = variable_new(&e, "random_step", &type, false);
   bind_check(L, &e);
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
-  dtype_set_integer(I64, (*v)->value->data, 0, bind_counter_start(s->device_seed));
-  remember_counter(L, *v);
+  dtype_set_integer(I64, (*v)->value->data, 0, fixed ? 0 : bind_counter_start(s->device_seed));
+  if (!fixed) remember_counter(L, *v);
   int variable = lua_gettop(L);
   if (deferred) {
     count_deferred(L, *v);
