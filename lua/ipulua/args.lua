@@ -160,6 +160,7 @@ local function compile_row(row)
     compiled.enumeration = enumeration
     if type(t) == "string" then
       compiled.takes_tables = compiled.takes_tables or takes_tables[t]
+      compiled.takes_lists = compiled.takes_lists or t == "list" or t == "any"
       compiled.takes_names = compiled.takes_names or takes_names[t]
     end
   end
@@ -325,6 +326,15 @@ local function holds_names(compiled, position, t)
   return not (row and row.takes_names) or names_known(compiled, t)
 end
 
+-- Whether a value passes one of a row's tests, tables aside.
+local function fits(row, value)
+  if type(value) == "table" then return false end
+  for _, test in ipairs(row.tests) do
+    if test(value) then return true end
+  end
+  return false
+end
+
 -- A single plain table is a constructor, unless its only sensible reading is as the first argument.
 local function is_constructor(compiled, t)
   local first = compiled.rows[1]
@@ -334,6 +344,8 @@ local function is_constructor(compiled, t)
   if next(t) == nil then return not first.required end
   if t[first.name] ~= nil then return true end -- it names the first argument
   if args.is_list(t) then
+    -- what fits the first argument by itself stands for it; several only where that argument can't be a list
+    if (#t == 1 or not first.takes_lists) and fits(first, t[1]) then return true end
     -- a list for a first argument that takes one: read it as that argument if the element does not fit there
     return not (first.takes_tables and not args.is_plain(t[1]))
   end

@@ -1,1 +1,272 @@
-return {}
+-- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local resize = require "ipulua.keras.resize"
+
+local layers = {}
+
+local function declare(name, rows, base)
+  local c = Layer.declare(name, rows, base)
+  layers[name] = c
+  c.input_spec = {ndim = 4}
+  return c
+end
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+
+local seed_row <const> = {"seed", "integer", optional = true}
+local height_row <const>, width_row <const> = {"height", "integer", check = positive}, {"width", "integer", check = positive}
+
+local function as_float(layer, x)
+  return x.dtype:find("float") and x or ipu.cast(x, layer.compute_dtype)
+end
+
+-- ------------------------------------------------ values
+
+---x · scale + offset.
+---@class Rescaling: Layer
+local Rescaling = declare("Rescaling", {{"scale", {"number", "list"}}, {"offset", {"number", "list"}, 0}})
+Rescaling.input_spec = {}
+local function factor(value, dtype) return type(value) == "number" and value or core.tensor(value, dtype) end
+function Rescaling:call(x)
+  x = as_float(self, x)
+  return x * factor(self.scale, x.dtype) + factor(self.offset, x.dtype)
+end
+
+-- ------------------------------------------------ sizes
+
+local function window(x, top, left, height, width)
+  return ipu.slice(x, {0, top, left, 0}, {x.shape[1], height, width, x.shape[4]})
+end
+
+---Images in another size.
+---@class Resizing: Layer
+local Resizing = declare("Resizing", {height_row, width_row,
+  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}}, {"crop_to_aspect_ratio", "boolean", false}})
+
+local function to_size(x, height, width, interpolation)
+  return resize[interpolation or "bilinear"](x, height, width)
+end
+
+-- The largest window in the middle with the proportions of the target.
+local function crop_to_aspect(x, height, width)
+  local h, w = x.shape[2], x.shape[3]
+  local crop_height = math.min(h, math.max(1, math.floor(w * height / width)))
+  local crop_width = math.min(w, math.max(1, math.floor(h * width / height)))
+  return window(x, (h - crop_height) // 2, (w - crop_width) // 2, crop_height, crop_width)
+end
+
+function Resizing:call(x)
+  x = as_float(self, x)
+  if self.crop_to_aspect_ratio then x = crop_to_aspect(x, self.height, self.width) end
+  return to_size(x, self.height, self.width, self.interpolation)
+end
+
+---The middle of images; smaller ones are enlarged.
+---@class CenterCrop: Layer
+local CenterCrop = declare("CenterCrop", {height_row, width_row})
+
+local function center_crop(x, height, width)
+  local h, w = x.shape[2], x.shape[3]
+  if h < height or w < width then return to_size(crop_to_aspect(x, height, width), height, width) end
+  return window(x, (h - height) // 2, (w - width) // 2, height, width)
+end
+
+function CenterCrop:call(x) return center_crop(as_float(self, x), self.height, self.width) end
+
+-- A whole random number from 0 to most, an int32 scalar.
+local function random_integer(most, seed)
+  local u = ipu.random.uniform({1}, {seed = seed})
+  return ipu.minimum(ipu.cast(ipu.floor(u * (most + 1)), "int32"), most)
+end
+
+---In training a window at a random place, the same for a batch; else the middle.
+---@class RandomCrop: Layer
+local RandomCrop = declare("RandomCrop", {height_row, width_row, seed_row})
+
+function RandomCrop:call(x, options)
+  x = as_float(self, x)
+  local h, w = x.shape[2], x.shape[3]
+  if not options.training or h < self.height or w < self.width then return center_crop(x, self.height, self.width) end
+  local seed = self.seed
+  local rows = ipu.arange(self.height) + random_integer(h - self.height, seed)
+  local columns = ipu.arange(self.width) + random_integer(w - self.width, seed and seed + 1)
+  return ipu.gather(ipu.gather(x, rows, {axis = 1}), columns, {axis = 2})
+end
+
+-- ------------------------------------------------ flips
+
+---In training each image is mirrored or not.
+---@class RandomFlip: Layer
+local RandomFlip = declare("RandomFlip", {
+  {"mode", "string", "horizontal_and_vertical", choices = {"horizontal", "vertical", "horizontal_and_vertical"}}, seed_row,
+})
+
+local function flip(x, axis, seed)
+  local chosen = ipu.less(ipu.random.uniform({x.shape[1], 1, 1, 1}, {seed = seed}), 0.5)
+  return ipu.where(chosen, ipu.reverse(x, axis), x)
+end
+
+function RandomFlip:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  local seed = self.seed
+  if self.mode ~= "vertical" then x = flip(x, 2, seed) end
+  if self.mode ~= "horizontal" then x = flip(x, 1, seed and seed + 1) end
+  return x
+end
+
+-- ------------------------------------------------ moving, turning, zooming
+
+-- Where positions outside 0 … extent - 1 are read.
+local outside = {
+  nearest = function(p, extent) return ipu.clip_by_value(p, 0, extent - 1) end,
+  -- abcd → dcba|abcd|dcba
+  reflect = function(p, extent)
+    local period = 2 * extent
+    p = p - ipu.floor((p + 0.5) / period) * period
+    return ipu.clip_by_value(ipu.where(ipu.greater(p, extent - 0.5), period - 1 - p, p), 0, extent - 1)
+  end,
+  wrap = function(p, extent) return ipu.clip_by_value(p - ipu.floor((p + 0.5) / extent) * extent, 0, extent - 1) end,
+}
+
+-- The pixels at whole positions y, x: [batch, n] each, in the images' rows and columns.
+local function pixels(images, y, x, fill_mode, fill_value)
+  local batch, height, width, channels = table.unpack(images.shape)
+  local inside
+  if fill_mode == "constant" then
+    inside = ipu.logical_and(
+      ipu.logical_and(ipu.greater_equal(y, 0), ipu.less_equal(y, height - 1)),
+      ipu.logical_and(ipu.greater_equal(x, 0), ipu.less_equal(x, width - 1)))
+    y, x = ipu.clip_by_value(y, 0, height - 1), ipu.clip_by_value(x, 0, width - 1)
+  else
+    y, x = outside[fill_mode](y, height), outside[fill_mode](x, width)
+  end
+  local first = ipu.reshape(ipu.arange(batch) * (height * width), {batch, 1})
+  local index = first + ipu.cast(y, "int32") * width + ipu.cast(x, "int32")
+  local values = ipu.gather(ipu.reshape(images, {batch * height * width, channels}), index)
+  if not inside then return values end
+  return ipu.where(ipu.expand_dims(inside, -1), values, fill_value)
+end
+
+-- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row); m: lists of
+-- [batch, 1] tensors or numbers.
+local function transform(layer, images, m)
+  local batch, height, width, channels = table.unpack(images.shape)
+  local rows, columns = {}, {}
+  for i = 0, height - 1 do
+    for j = 0, width - 1 do
+      rows[#rows + 1], columns[#columns + 1] = i, j
+    end
+  end
+  local i, j = core.tensor({rows}, "float32"), core.tensor({columns}, "float32")
+  local x, y = j * m[1] + i * m[2] + m[3], j * m[4] + i * m[5] + m[6]
+  local n = height * width
+  x, y = ipu.broadcast_to(x, {batch, n}), ipu.broadcast_to(y, {batch, n})
+  local function read(at_y, at_x) return pixels(images, at_y, at_x, layer.fill_mode, layer.fill_value) end
+  local result
+  if layer.interpolation == "nearest" then
+    result = read(ipu.floor(y + 0.5), ipu.floor(x + 0.5))
+  else
+    local y0, x0 = ipu.floor(y), ipu.floor(x)
+    local dy, dx = ipu.expand_dims(y - y0, -1), ipu.expand_dims(x - x0, -1)
+    dy, dx = ipu.cast(dy, images.dtype), ipu.cast(dx, images.dtype)
+    local upper = read(y0, x0) * (1 - dx) + read(y0, x0 + 1) * dx
+    local lower = read(y0 + 1, x0) * (1 - dx) + read(y0 + 1, x0 + 1) * dx
+    result = upper * (1 - dy) + lower * dy
+  end
+  return ipu.reshape(result, {batch, height, width, channels})
+end
+
+local fill_rows <const> = {
+  {"fill_mode", "string", "reflect", choices = {"reflect", "wrap", "constant", "nearest"}},
+  {"interpolation", "string", "bilinear", choices = {"bilinear", "nearest"}}, seed_row, {"fill_value", "number", 0},
+}
+
+-- A range from a number (both signs) or a pair.
+local function range_of(layer, name, value)
+  if value == nil then return nil end
+  local low, high
+  if type(value) == "number" then low, high = -value, value else low, high = value[1], value[2] end
+  if type(low) ~= "number" or type(high) ~= "number" or low > high then
+    blame.error(string.format("%s: '%s' must be a number, or a pair of a lower and an upper bound", layer.__name, name), "value")
+  end
+  return {low, high}
+end
+
+local function draw(range, batch, seed)
+  return ipu.random.uniform({batch, 1}, {minval = range[1], maxval = range[2], seed = seed})
+end
+
+local function rows_of(...)
+  local rows = {...}
+  return table.move(fill_rows, 1, #fill_rows, #rows + 1, rows)
+end
+
+---In training images are moved by a random share of their height and width.
+---@class RandomTranslation: Layer
+local RandomTranslation = declare("RandomTranslation", rows_of({"height_factor", {"number", "list"}},
+  {"width_factor", {"number", "list"}}))
+function RandomTranslation:setup()
+  rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
+  rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
+end
+function RandomTranslation:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  x = as_float(self, x)
+  local batch, seed = x.shape[1], self.seed
+  local down = draw(self.heights, batch, seed) * x.shape[2]
+  local right = draw(self.widths, batch, seed and seed + 1) * x.shape[3]
+  return transform(self, x, {1, 0, -right, 0, 1, -down})
+end
+
+---In training images are turned by a random share of a full turn.
+---@class RandomRotation: Layer
+local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "list"}}))
+function RandomRotation:setup() rawset(self, "turns", range_of(self, "factor", self.factor)) end
+function RandomRotation:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  x = as_float(self, x)
+  local angle = draw(self.turns, x.shape[1], self.seed) * (2 * math.pi)
+  local c, s = ipu.cos(angle), ipu.sin(angle)
+  local cx, cy = (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2 -- the middle stays where it is
+  return transform(self, x, {c, -s, cx - (c * cx - s * cy), s, c, cy - (s * cx + c * cy)})
+end
+
+---In training images are enlarged (negative factors) or made smaller, by a random share.
+---@class RandomZoom: Layer
+local RandomZoom = declare("RandomZoom", rows_of({"height_factor", {"number", "list"}},
+  {"width_factor", {"number", "list"}, optional = true}))
+function RandomZoom:setup()
+  rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
+  rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
+end
+function RandomZoom:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  x = as_float(self, x)
+  local batch, seed = x.shape[1], self.seed
+  local zoom_y = draw(self.heights, batch, seed) + 1
+  local zoom_x = self.widths and draw(self.widths, batch, seed and seed + 1) + 1 or zoom_y
+  local cx, cy = (x.shape[3] - 1) / 2, (x.shape[2] - 1) / 2
+  return transform(self, x, {zoom_x, 0, cx - zoom_x * cx, 0, zoom_y, cy - zoom_y * cy})
+end
+
+-- ------------------------------------------------ light
+
+---In training the distance of values from their mean is scaled by a random factor around 1.
+---@class RandomContrast: Layer
+local RandomContrast = declare("RandomContrast", {{"factor", {"number", "list"}}, seed_row})
+function RandomContrast:setup() rawset(self, "range", range_of(self, "factor", self.factor)) end
+function RandomContrast:call(x, options)
+  if not options.training then return ipu.identity(x) end
+  x = as_float(self, x)
+  local mean = ipu.reduce_mean(x, {axis = {1, 2}, keepdims = true})
+  local scale = ipu.random.uniform({}, {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
+  return (x - mean) * ipu.cast(scale, x.dtype) + mean
+end
+
+return layers

@@ -10,6 +10,7 @@ local rules = require "ipulua.keras.optimizers.rules"
 local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.schedules"}
 
 for name, c in pairs(rules) do optimizers[name] = c end
+for name, c in pairs(require "ipulua.keras.optimizers.wrappers") do optimizers[name] = c end
 
 ---An optimizer from a name, a config or an optimizer.
 ---@param optimizer any

@@ -1,0 +1,54 @@
+-- Image layers.
+
+local ipu = require "ipulua"
+
+local layers = ipu.keras.layers
+
+local function image(rows)
+  local t = ipu.tensor(rows)
+  return ipu.reshape(t, {1, t.shape[1], t.shape[2], 1})
+end
+
+local function rows_of(t) return ipu.reshape(t, {t.shape[2], t.shape[3]}):totable() end
+
+local three = image{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}
+
+describe("image layers", function()
+  it("change size", function()
+    assert.are.same({{0, 0.25, 0.75, 1}, {0.5, 0.75, 1.25, 1.5}, {1.5, 1.75, 2.25, 2.5}, {2, 2.25, 2.75, 3}},
+      rows_of(layers.Resizing(4, 4)(image{{0, 1}, {2, 3}})))
+    assert.are.same({{0, 0, 1, 1}, {0, 0, 1, 1}, {2, 2, 3, 3}, {2, 2, 3, 3}},
+      rows_of(layers.Resizing(4, 4, {interpolation = "nearest"})(image{{0, 1}, {2, 3}})))
+    assert.are.same({{4}}, rows_of(layers.CenterCrop(1, 1)(three)))
+  end)
+
+  it("do nothing random outside of training", function()
+    for _, layer in ipairs{layers.RandomFlip(), layers.RandomRotation(0.5), layers.RandomZoom(0.5), layers.RandomContrast(0.5),
+      layers.RandomTranslation(0.5, 0.5)} do
+      assert.are.same(rows_of(three), rows_of(layer(three)))
+    end
+  end)
+
+  local function trained(layer) return rows_of(layer(three, {training = true})) end
+
+  it("turn counter-clockwise", function()
+    assert.are.same({{2, 5, 8}, {1, 4, 7}, {0, 3, 6}}, trained(layers.RandomRotation{{0.25, 0.25}, interpolation = "nearest"}))
+  end)
+
+  it("move, filling in what they uncover", function()
+    local function moved(mode)
+      return trained(layers.RandomTranslation({0, 0}, {1 / 3, 1 / 3}, {fill_mode = mode, interpolation = "nearest", fill_value = 9}))[1]
+    end
+    assert.are.same({9, 0, 1}, moved("constant"))
+    assert.are.same({0, 0, 1}, moved("nearest"))
+    assert.are.same({0, 0, 1}, moved("reflect"))
+    assert.are.same({2, 0, 1}, moved("wrap"))
+  end)
+
+  it("crop at random places within the image", function()
+    local layer = layers.RandomCrop{2, 2, seed = 4}
+    local crop = trained(layer)
+    assert.are.equal(crop[1][1] + 4, crop[2][2])
+    assert.are.equal(crop[1][1] + 1, crop[1][2])
+  end)
+end)

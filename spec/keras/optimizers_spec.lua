@@ -1,0 +1,139 @@
+-- Optimizers beyond their update rules, which the conformance cases check.
+
+local ipu = require "ipulua"
+
+local keras = ipu.keras
+local optimizers = keras.optimizers
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  return message
+end
+
+describe("an optimizer", function()
+  it("is made by position, by name and by a string", function()
+    for _, opt in ipairs{optimizers.SGD(0.5), optimizers.SGD{0.5}, optimizers.SGD{learning_rate = 0.5},
+      optimizers.SGD{0.5, momentum = 0.9}} do
+      assert.are.equal(0.5, opt.learning_rate:item())
+    end
+    assert.are.equal("Adam", optimizers.get("adam").__name)
+    assert.matches("unknown optimizer 'adm'", message_of(optimizers.get, "adm"))
+  end)
+
+  it("takes another learning rate at any time", function()
+    local opt, v = optimizers.SGD(1), ipu.Variable(10)
+    opt:apply_gradients({ipu.tensor(1)}, {v})
+    opt.learning_rate = 2
+    opt:apply_gradients{{ipu.tensor(1), v}}
+    assert.are.equal(7, v:item())
+    assert.are.equal(2, opt.iterations:item())
+  end)
+
+  it("applies constraints after the update", function()
+    local v = ipu.Variable(1)
+    v.constraint = keras.constraints.NonNeg()
+    optimizers.SGD(1):apply_gradients({ipu.tensor(5)}, {v})
+    assert.are.equal(0, math.abs(v:item()))
+  end)
+
+  it("refuses gradients of another dtype, and no gradients", function()
+    local v = ipu.Variable(ipu.tensor(1, {dtype = "float16"}), {name = "half"})
+    assert.matches("gradient of variable 'half.*' is float32, the variable is float16; cast it",
+      message_of(function() optimizers.SGD(1):apply_gradients({ipu.tensor(1)}, {v}) end))
+    assert.matches("no gradients are provided for any variable: half",
+      message_of(function() optimizers.SGD(1):apply_gradients({}, {v}) end))
+  end)
+
+  it("averages variables with use_ema", function()
+    local opt = optimizers.SGD{1, use_ema = true, ema_momentum = 0.5}
+    local v = ipu.Variable(8)
+    opt:apply_gradients({ipu.tensor(2)}, {v}) -- 6; the average begins there
+    opt:apply_gradients({ipu.tensor(2)}, {v}) -- 4; average 5
+    opt:finalize_variable_values{v}
+    assert.are.equal(5, v:item())
+  end)
+
+  it("lowers weights by weight_decay times the learning rate", function()
+    local v = ipu.Variable(10)
+    optimizers.SGD{0.5, weight_decay = 0.1}:apply_gradients({ipu.tensor(0)}, {v})
+    assert.are.equal(9.5, v:item())
+  end)
+
+  it("Lion moves by the sign", function()
+    local v = ipu.Variable(ipu.tensor{1, 1})
+    optimizers.Lion{0.1}:apply_gradients({ipu.tensor{5, -0.001}}, {v})
+    assert.is_near(0.9, v:totable()[1], 1e-6)
+    assert.is_near(1.1, v:totable()[2], 1e-6)
+  end)
+
+  it("comes back from its config, schedules included", function()
+    local opt = optimizers.Adam{optimizers.schedules.CosineDecay{0.1, 100, alpha = 0.5}, beta_1 = 0.8}
+    local copy = optimizers.Adam:from_config(ipu.json.decode(ipu.json.encode(opt:get_config())))
+    assert.are.equal(0.8, copy.beta_1)
+    assert.is_near(0.1 * 0.5, copy.learning_rate(100):item(), 1e-7)
+  end)
+end)
+
+describe("optimizer wrappers", function()
+  it("map gradients", function()
+    local v = ipu.Variable(3)
+    local opt = optimizers.MapGradientOptimizer(optimizers.SGD(1), function(g, w) return g + w * 0.01 end)
+    opt:apply_gradients({ipu.tensor(1)}, {v})
+    assert.is_near(3 - 1.03, v:item(), 1e-6)
+  end)
+
+  it("accumulate over calls", function()
+    local v = ipu.Variable(10)
+    local opt = optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 3, {reduction_method = "mean"})
+    for i = 1, 3 do
+      assert.are.equal(10, v:item())
+      opt:apply_gradients({ipu.tensor(i)}, {v})
+    end
+    assert.is_near(8, v:item(), 1e-6)
+    assert.are.equal(1, opt.iterations:item())
+    assert.matches("'num_mini_batches' must be a positive number", message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
+  end)
+end)
+
+describe("ALSOptimizer", function()
+  local function half(x) return ipu.tensor(x, {dtype = "float16"}) end
+
+  -- Applications until the factor changes.
+  local function changes(opt, gradient, count)
+    local v = ipu.Variable(half(1))
+    local seen, last = {}, opt.loss_scaling_factor:item()
+    for i = 1, count do
+      opt:apply_gradients({half(gradient)}, {v})
+      local factor = opt.loss_scaling_factor:item()
+      if factor ~= last then seen[#seen + 1] = i .. ":" .. factor end
+      last = factor
+    end
+    return table.concat(seen, " ")
+  end
+
+  it("reconsiders its factor at applications 9, 18 … with frequency 8", function()
+    assert.are.equal("9:2.0 18:4.0", changes(optimizers.ALSOptimizer(optimizers.SGD(0)), 1, 20))
+  end)
+
+  it("halves the factor when too many elements lie at the edge or beyond, and keeps it above 1", function()
+    local opt = optimizers.ALSOptimizer(optimizers.SGD(0), {update_frequency = 1, initial_loss_scaling_factor = 4})
+    assert.are.equal("1:2.0 2:1.0", changes(opt, 8192, 5))
+  end)
+
+  it("divides gradients by the factor", function()
+    local v = ipu.Variable(1)
+    local opt = optimizers.ALSOptimizer(optimizers.SGD(1), {initial_loss_scaling_factor = 8})
+    assert.are.equal(16, opt:scale_loss(ipu.tensor(2)):item())
+    opt:apply_gradients({ipu.tensor(4)}, {v})
+    assert.are.equal(0.5, v:item())
+  end)
+
+  it("checks its arguments and keeps statistics read-only", function()
+    assert.matches("must be a power of two, got 3", message_of(optimizers.ALSOptimizer, optimizers.SGD(1), {increase_factor = 3}))
+    local opt = optimizers.ALSOptimizer(optimizers.SGD(1))
+    assert.matches("'histogram' is read%-only", message_of(function() opt.histogram = 1 end))
+    assert.matches("must be an ALSOptimizer", message_of(optimizers.ALSGradientAccumulationOptimizer, optimizers.SGD(1), 2))
+    assert.are.equal(0.5, opt.decrease_factor)
+  end)
+end)
