@@ -170,4 +170,124 @@ function datasets.cifar100.load_data(...)
   return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
 end
 
+-- ------------------------------------------------ text
+
+local function read_text(path)
+  local bytes = core.read_bytes(path) -- unpacks .gz
+  if bytes.size == 0 then return "" end
+  local file = io.open(path, "rb")
+  local text = file and file:read("a") or ""
+  if file then file:close() end
+  if #text == bytes.size then return text end
+  local list, parts = bytes:totable(), {}
+  for i = 1, #list, 4096 do
+    local chunk = {}
+    for k = i, math.min(i + 4095, #list) do chunk[#chunk + 1] = math.tointeger(list[k]) end
+    parts[#parts + 1] = string.char(table.unpack(chunk))
+  end
+  return table.concat(parts)
+end
+
+datasets.text = {}
+
+local text_rows <const> = {
+  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1},
+}
+
+---A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.
+---@param ... any path (of the file or its folder), name, validation_split
+---@return userdata train, userdata validation, Vocabulary vocabulary
+function datasets.text.load_data(...)
+  local a = args.check("load_data", text_rows, ...)
+  local found
+  if a.path and core.file_exists(a.path) and a.path:find("%.[%w]+$") then found = {a.path} end
+  found = found or find("text", a.path, {a.name})
+  if not found then missing("text", a.path, {a.name}) end
+  local text = read_text(found[1])
+  local vocabulary = require "ipulua.keras.utils".vocabulary(text)
+  local numbers = vocabulary:encode(text)
+  local count = math.floor(numbers.size * (1 - a.validation_split))
+  return ipu.slice(numbers, {0}, {count}), ipu.slice(numbers, {count}, {numbers.size - count}), vocabulary
+end
+
+datasets.imdb = {}
+
+local imdb_rows <const> = {
+  {"path", "string", optional = true}, {"num_words", "integer", optional = true}, {"skip_top", "integer", 0},
+  {"maxlen", "integer", 80}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
+}
+
+-- The words of a review, in small letters, without punctuation and line breaks' marks.
+local function words_of(text)
+  local list = {}
+  for word in text:gsub("<br />", " "):lower():gmatch("[%w']+") do list[#list + 1] = word end
+  return list
+end
+
+local function read_reviews(folder)
+  local reviews = {}
+  for label, name in pairs{[0] = "neg", [1] = "pos"} do
+    local quoted = "'" .. (folder .. "/" .. name):gsub("'", "'\\''") .. "'"
+    local pipe <close> = assert(io.popen("ls " .. quoted))
+    for file in pipe:lines() do
+      if file:find("%.txt$") then
+        reviews[#reviews + 1] = {label = label, words = words_of(read_text(folder .. "/" .. name .. "/" .. file))}
+      end
+    end
+  end
+  return reviews
+end
+
+-- Numbers of words, the most frequent first.
+local function rank_words(reviews)
+  local counts, list, rank = {}, {}, {}
+  for _, review in ipairs(reviews) do
+    for _, word in ipairs(review.words) do counts[word] = (counts[word] or 0) + 1 end
+  end
+  for word in pairs(counts) do list[#list + 1] = word end
+  table.sort(list, function(p, q)
+    if counts[p] ~= counts[q] then return counts[p] > counts[q] end
+    return p < q
+  end)
+  for i, word in ipairs(list) do rank[word] = i end
+  return rank
+end
+
+local function as_numbers(reviews, rank, a)
+  local rows, labels = {}, {}
+  for i, review in ipairs(reviews) do
+    local numbers = {a.start_char}
+    for _, word in ipairs(review.words) do
+      local n = rank[word] and rank[word] + a.index_from - 1 or a.oov_char
+      local kept = n >= a.skip_top and (not a.num_words or n < a.num_words)
+      numbers[#numbers + 1] = kept and n or a.oov_char
+    end
+    local row = {}
+    for k = 1, a.maxlen do row[k] = numbers[#numbers - a.maxlen + k] or 0 end -- the end of a review counts
+    rows[i], labels[i] = row, review.label
+  end
+  return core.tensor(rows, "int32"), core.tensor(labels, "int32")
+end
+
+---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good), from the
+---folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos, test/neg with a text file each.
+---@param ... any path, num_words, skip_top, maxlen, start_char, oov_char, index_from
+---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
+function datasets.imdb.load_data(...)
+  local a = args.check("load_data", imdb_rows, ...)
+  local root
+  for _, name in ipairs{"imdb", "aclImdb"} do
+    for _, folder in ipairs(folders(name, a.path)) do
+      local pipe <close> = assert(io.popen("ls '" .. (folder .. "/train/pos"):gsub("'", "'\\''") .. "' 2>/dev/null"))
+      if not root and pipe:read("l") then root = folder end
+    end
+  end
+  if not root then missing("imdb", a.path, {"train/pos/*.txt", "train/neg/*.txt", "test/pos/*.txt", "test/neg/*.txt"}) end
+  local train, test = read_reviews(root .. "/train"), read_reviews(root .. "/test")
+  local rank = rank_words(train)
+  local x_train, y_train = as_numbers(train, rank, a)
+  local x_test, y_test = as_numbers(test, rank, a)
+  return x_train, y_train, x_test, y_test
+end
+
 return datasets

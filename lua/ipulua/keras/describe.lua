@@ -45,6 +45,8 @@ local function output_shape(model, layer)
   return #shapes == 1 and shapes[1] or shapes
 end
 
+describe.output_shape = output_shape
+
 ---@param model Model
 ---@return table as summary.lines takes it
 function describe.model(model)

@@ -43,4 +43,183 @@ function utils.reset_names()
   names.reset()
 end
 
+-- ------------------------------------------------ pictures
+
+local plot_rows <const> = {
+  {"model", "table"}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false}, {"show_dtype", "boolean", false},
+  {"show_layer_names", "boolean", true}, {"rankdir", "string", "TB", choices = {"TB", "LR"}},
+}
+
+local function quote(s)
+  return '"' .. s:gsub('[\\"]', "\\%0") .. '"'
+end
+
+local function label_of(model, layer, a)
+  local class_name = getmetatable(layer).__name
+  local parts = {a.show_layer_names and layer.name .. ": " .. class_name or class_name}
+  if a.show_dtype then parts[#parts + 1] = layer.dtype end
+  if a.show_shapes then
+    local row = require "ipulua.keras.describe".output_shape(model, layer)
+    parts[#parts + 1] = require "ipulua.keras.summary".show_shape(row)
+  end
+  return table.concat(parts, "\\n")
+end
+
+---The graph of a model's layers in DOT.
+---@param model Model
+---@param a table
+---@return string
+local function dot_text(model, a)
+  local graph = require "ipulua.keras.graph"
+  local lines = {"digraph " .. quote(model.name) .. " {", "  rankdir=" .. a.rankdir .. ";", "  node [shape=box];"}
+  local layers = model:sublayers()
+  for i, layer in ipairs(layers) do
+    lines[#lines + 1] = string.format("  l%d [label=%s];", i, quote(label_of(model, layer, a)):gsub("\\\\n", "\\n"))
+  end
+  local place = {}
+  for i, layer in ipairs(layers) do place[layer] = i end
+  local drawn = {}
+  for _, node in ipairs(model._graph and model._graph.nodes or {}) do
+    for _, operand in ipairs(graph.operands(node)) do
+      local from, to = place[operand.layer], place[node.layer]
+      local edge = from and to and string.format("  l%d -> l%d;", from, to)
+      if edge and not drawn[edge] then
+        drawn[edge] = true
+        lines[#lines + 1] = edge
+      end
+    end
+  end
+  if not model._graph then
+    for i = 2, #layers do lines[#lines + 1] = string.format("  l%d -> l%d;", i - 1, i) end
+  end
+  lines[#lines + 1] = "}"
+  return table.concat(lines, "\n") .. "\n"
+end
+
+---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
+---@param ... any model, to_file, show_shapes, show_dtype, show_layer_names, rankdir
+---@return string
+function utils.plot_model(...)
+  local a = args.check("plot_model", plot_rows, ...)
+  local text = dot_text(a.model, a)
+  local ending = a.to_file:match("%.(%w+)$")
+  local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
+  core.replace_file(dot_path, text)
+  if ending == "dot" then return text end
+  local function shell(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
+  local ok = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending or "png", shell(a.to_file), shell(dot_path)))
+  if not ok then
+    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s'; '%s' was written instead", a.to_file, dot_path),
+      "not_found")
+  end
+  os.remove(dot_path)
+  return text
+end
+
+-- ------------------------------------------------ text
+
+---@class Vocabulary: Class
+---@field size integer
+---@field characters string[] in the order of their numbers
+local Vocabulary = require "ipulua.class".new("Vocabulary")
+utils.Vocabulary = Vocabulary
+
+function Vocabulary:init(characters)
+  self.characters, self.number = characters, {}
+  for i, c in ipairs(characters) do self.number[c] = i - 1 end
+  self.size = #characters
+end
+
+-- UTF-8 characters; bytes where the text is something else.
+local function characters_of(text)
+  return text:gmatch(utf8.len(text) and utf8.charpattern or ".")
+end
+
+---Numbers (from 0) of a text's characters, an int32 tensor.
+---@param text string
+---@return userdata
+function Vocabulary:encode(text)
+  local list = {}
+  for c in characters_of(text) do
+    local n = self.number[c]
+    if not n then blame.error(string.format("Vocabulary.encode: the character '%s' is unknown", c), "value") end
+    list[#list + 1] = n
+  end
+  return core.tensor(list, "int32")
+end
+
+---The text of numbers.
+---@param numbers userdata|integer[]
+---@return string
+function Vocabulary:decode(numbers)
+  if type(numbers) == "userdata" then numbers = numbers:reshape{-1}:totable() end
+  local list = {}
+  for i, n in ipairs(numbers) do list[i] = self.characters[math.tointeger(n) + 1] or "?" end
+  return table.concat(list)
+end
+
+---The characters of a text, sorted.
+---@param text string
+---@return Vocabulary
+function utils.vocabulary(text)
+  local seen, list = {}, {}
+  for c in characters_of(text) do
+    if not seen[c] then
+      seen[c] = true
+      list[#list + 1] = c
+    end
+  end
+  table.sort(list)
+  return Vocabulary(list)
+end
+
+local generate_rows <const> = {
+  {"model", "table"}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200}, {"temperature", "number", 1},
+  {"window", "integer", optional = true},
+}
+
+-- A number drawn with the probabilities of softmax(logits / temperature); the greatest for temperature 0.
+local function sample(logits, temperature)
+  local best, greatest = 1, -math.huge
+  for i, x in ipairs(logits) do
+    if x > greatest then best, greatest = i, x end
+  end
+  if temperature <= 0 then return best - 1 end
+  local weights, sum = {}, 0
+  for i, x in ipairs(logits) do
+    weights[i] = math.exp((x - greatest) / temperature)
+    sum = sum + weights[i]
+  end
+  local at = math.random() * sum
+  for i, w in ipairs(weights) do
+    at = at - w
+    if at <= 0 then return i - 1 end
+  end
+  return best - 1
+end
+
+---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The
+---model sees the last `window` characters (by default as many as its input is long, else 64).
+---@param ... any model, vocabulary, prompt, length, temperature, window
+---@return string prompt and continuation
+function utils.generate_text(...)
+  local a = args.check("generate_text", generate_rows, ...)
+  local numbers = a.vocabulary:encode(a.prompt):totable()
+  if #numbers == 0 then blame.error("generate_text: the prompt is empty", "value") end
+  local model = a.model
+  local extent = model._graph and model._graph.inputs[1].shape[2] or -1
+  local window = a.window or (extent > 0 and extent or 64)
+  for _ = 1, a.length do
+    local first = math.max(1, #numbers - window + 1)
+    local seen = table.move(numbers, first, #numbers, 1, {})
+    local used = #seen
+    while extent > 0 and #seen < window do seen[#seen + 1] = 0 end -- what follows doesn't matter to a causal model
+    local logits = model:predict_on_batch(core.tensor({seen}, "int32"))
+    local shape = logits.shape
+    if #shape == 3 then logits = ipu.slice(logits, {0, math.min(used, shape[2]) - 1, 0}, {1, 1, shape[3]}) end
+    numbers[#numbers + 1] = sample(logits:reshape{-1}:totable(), a.temperature)
+  end
+  return a.vocabulary:decode(numbers)
+end
+
 return utils

@@ -157,6 +157,16 @@ end
 
 -- ------------------------------------------------ running
 
+-- The running values as they stand, read one by one.
+local function current_logs(self)
+  local logs = {}
+  for i, metric in ipairs(self.metrics) do
+    local ok, value = pcall(metric.result, metric)
+    logs[i] = {metric.name, ok and compiled.read(value) or nil}
+  end
+  return logs
+end
+
 -- Runs executions of an epoch. Options: entry, steps, per_execution, event prefix, callbacks, bar, updates.
 -- Returns the last logs, and whether it was interrupted.
 local function run_steps(self, o)
@@ -167,7 +177,7 @@ local function run_steps(self, o)
     list["on_" .. prefix .. "_batch_begin"](list, done, {})
     local ok, result, more = pcall(o.entry.program.run)
     if not ok then
-      if is_cancelled(result) then return logs, true end
+      if is_cancelled(result) then return o.take and logs or current_logs(self), true end
       error(result, 0)
     end
     local first = done
