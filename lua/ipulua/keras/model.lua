@@ -59,6 +59,7 @@ function Model:init_graph(g)
   rawset(self, "_graph", g)
   rawset(self, "built", true)
   rawset(self, "_keys", nil)
+  if not rawget(self, "_stack") then require "ipulua.keras.pipelining".stages(self) end -- some layers in a stage, some in none?
 end
 
 -- ------------------------------------------------ structure

@@ -86,7 +86,8 @@ local accumulation_known <const> = {
   "replicated_optimizer_state_sharding", "name",
 }
 local accumulation_refusals <const> = {
-  opt = "is set by the model", num_mini_batches = "is set by the model; use 'gradient_accumulation_steps_per_replica'",
+  opt = "is set automatically by the model",
+  num_mini_batches = "is set automatically by the model; use 'gradient_accumulation_steps_per_replica'",
   experimental_normalize_gradients = "was removed; use 'gradient_accumulation_reduction_method'",
   reduction_method = "is called 'gradient_accumulation_reduction_method' here",
 }
@@ -118,8 +119,8 @@ local pipelining_known <const> = {
   "replicated_optimizer_state_sharding", "gradient_accumulation_dtype", "gradient_accumulation_for_captured_grads", "name",
   "optimizer_function_options",
 }
-local automatic <const> = "is set by the model"
-local incompatible <const> = "can't be used with Keras models"
+local automatic <const> = "is set automatically by the model"
+local incompatible <const> = "is not compatible with Keras models"
 local pipelining_refusals <const> = {
   gradient_accumulation_count = "is set by 'gradient_accumulation_steps_per_replica'",
   reduction_method = "is called 'gradient_accumulation_reduction_method' here",
@@ -252,8 +253,8 @@ local function scoped_stages(self)
     if entry.stage then with = entry else without = without or entry end
   end
   if with and without then
-    blame.error(string.format("model '%s': layer '%s' was made or called in a PipelineStage scope, but layer '%s' was not; "
-      .. "either all layers have a stage or none", self.name, with.layer.name, without.layer.name), "value")
+    blame.error(string.format("model '%s': layer '%s' has a pipeline stage, but layer '%s' has none: either all layers are made "
+      .. "or called in PipelineStage scopes, or none is", self.name, with.layer.name, without.layer.name), "value")
   end
   if not with then return nil end
   local list = {}
@@ -350,17 +351,17 @@ end
 
 -- No stage may be empty.
 local function check_contiguous(self, stages)
-  local used, highest = {}, 0
+  local used, highest, missing = {}, 0, {}
   for _, stage in ipairs(stages) do
     used[stage] = true
     highest = math.max(highest, stage)
   end
   for stage = 0, highest do
-    if not used[stage] then
-      blame.error(string.format("model '%s': pipeline stage %d has no layers; stages must be contiguous from 0 to %d", self.name,
-        stage, highest), "value")
-    end
+    if not used[stage] then missing[#missing + 1] = stage end
   end
+  if #missing == 0 then return end
+  blame.error(string.format("model '%s': its highest pipeline stage is %d, but no layers are in stages [%s]", self.name, highest,
+    table.concat(missing, ", ")), "runtime")
 end
 
 local function functional_stages(self, list)

@@ -286,8 +286,8 @@ end
 local function check_accumulation(self, per_execution, accumulation)
   if per_execution % accumulation ~= 0 then
     blame.error(string.format("fit: steps_per_execution, %d, must be a multiple of the gradient accumulation steps, %d "
-      .. "(model '%s')",
-      per_execution, accumulation, self.name), "runtime")
+      .. "(%s model '%s')",
+      per_execution, accumulation, self:is_pipelined() and "pipelined" or "unpipelined", self.name), "runtime")
   end
 end
 
