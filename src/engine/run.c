@@ -115,11 +115,30 @@ static Status run_gemm_step(Run *r, Step *s) {
   return w.events ? check_events(r, s, w.events) : OK;
 }
 
+static bool holds_nan(const Type *type, const void *data) {
+  if (!dtype_is_float(type->dtype)) return false;
+  for (int64_t i = 0, n = type_count(type); i < n; i++) {
+    double x = dtype_get(type->dtype, data, i);
+    if (x != x) return true;
+  }
+  return false;
+}
+
+/* An op outside of chains traps when it makes a NaN of operands that hold none. */
+static bool made_nan(const Call *c) {
+  bool found = false;
+  for (int i = 0; i < c->out_count; i++) found = found || holds_nan(c->out_type[i], c->out[i]);
+  for (int i = 0; i < c->in_count && found; i++) found = !holds_nan(c->in_type[i], c->in[i]);
+  return found;
+}
+
 static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
   next_rounding(r, s->call.numerics, &s->call.rng);
-  return op_eval(s->node->op, &s->call);
+  Status status = op_eval(s->node->op, &s->call);
+  bool traps = status == OK && s->call.numerics->trap_invalid;
+  return traps && made_nan(&s->call) ? check_events(r, s, EVENT_INVALID) : status;
 }
 
 static Status run_dequeue(Run *r, Step *s) {
