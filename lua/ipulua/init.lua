@@ -64,11 +64,19 @@ local function find(name)
   return require("ipulua.enums")[name]
 end
 
+-- "nn.relu" for relu: an op that stands in a module.
+local function in_module(name)
+  for _, module in ipairs{"nn", "random"} do
+    if ipu[module][name] then return module .. "." .. name end
+  end
+  return nil
+end
+
 setmetatable(ipu, {
   __index = function(t, name)
     local value = find(name)
     if value == nil then
-      local near = type(name) == "string" and require("ipulua.nearest").find(name, ipu.__names())
+      local near = type(name) == "string" and (in_module(name) or require("ipulua.nearest").find(name, ipu.__names()))
       blame.error(string.format("ipu has no '%s'%s", tostring(name), near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     rawset(t, name, value)
