@@ -2,7 +2,7 @@
 CC ?= gcc
 BUILD ?= build
 PREFIX ?= /usr/local
-CFLAGS ?= -O3 -g
+CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
 LAYERS := base tensor kernels target graph ops transform program machine engine data
@@ -22,9 +22,12 @@ ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated
 LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
 # One text of kernels, three instruction sets.
-KERNEL_ISA_base :=
+KERNEL_ISA_base := -O2
 KERNEL_ISA_avx2 := -mavx2 -mfma -mf16c
 KERNEL_ISA_avx512 := -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c -mprefer-vector-width=512
+# Vectorised by hand: more optimisation costs half the build's time and gains nothing.
+KERNEL_FILE_matmul := -O2
+KERNEL_FILE_panel := -O2
 ISAS := base avx2 avx512
 ifneq ($(shell uname -m),x86_64)
 ISAS := base
@@ -55,7 +58,7 @@ $(BUILD)/cli/%.o: src/cli/%.c
 define kernel_rule
 $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) -fno-trapping-math $$(KERNEL_ISA_$(1)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	$$(CC) $$(ALL_CFLAGS) -fno-trapping-math $$(KERNEL_ISA_$(1)) $$(KERNEL_FILE_$$(*F)) -DKERNEL_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call kernel_rule,$(isa))))
 
