@@ -75,6 +75,21 @@ local function load_npz(name, path)
   return nil
 end
 
+-- An IDX file begins with its magic number (the type, and how many extents), then the extents: the offsets that messages name.
+local function check_pair(images_path, images, labels_path, labels)
+  for _, file in ipairs{{images_path, images, 3, "images (magic 0x00000803)"}, {labels_path, labels, 1, "labels (magic 0x00000801)"}} do
+    local at, t, rank, what = table.unpack(file)
+    if t.dtype ~= "uint8" or t.rank ~= rank then
+      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file holds %s of %d extents", at, what,
+        t.dtype, t.rank), "value")
+    end
+  end
+  if images.shape[1] ~= labels.shape[1] then
+    blame.error(string.format("%s: %d labels at byte offset 4, but %s has %d images: the files do not belong together", labels_path,
+      labels.shape[1], images_path, images.shape[1]), "value")
+  end
+end
+
 local function load_idx(name, path)
   local found = find(name, path, idx_files)
   if not found then
@@ -83,6 +98,7 @@ local function load_idx(name, path)
   end
   local tensors = {}
   for i, at in ipairs(found) do tensors[i] = core.read_idx(at) end
+  for i = 1, #found, 2 do check_pair(found[i], tensors[i], found[i + 1], tensors[i + 1]) end
   return tensors
 end
 
