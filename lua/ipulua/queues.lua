@@ -102,7 +102,13 @@ function IPUOutfeedQueue:iter(job)
   end
 end
 
-function IPUOutfeedQueue:deleter() self.queue:clear() end
+---Forgets what has not been dequeued.
+---@return Operation
+function IPUOutfeedQueue:deleter()
+  core.settle()
+  self.queue:clear()
+  return operation.new("outfeed deleter")
+end
 
 queues.IPUOutfeedQueue = IPUOutfeedQueue
 return queues
