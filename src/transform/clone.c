@@ -55,9 +55,11 @@ static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
   return *slot != NULL;
 }
 
-static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
+/* live: by node; NULL: all */
+static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map, const bool *live) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
+    if (live && !live[n->id]) continue;
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
@@ -77,16 +79,30 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
   return to->error.status == OK;
 }
 
-Graph *graph_copy(const Graph *g) {
+static Graph *copy_graph(const Graph *g, const bool *live) {
   Graph *to = graph_new();
   Arena *scratch = arena_new();
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
-  bool ok = to && scratch && map && copy_into(to, g, scratch, map);
+  bool ok = to && scratch && map && copy_into(to, g, scratch, map, live);
   free(map);
   arena_free(scratch);
   if (ok) return to;
   graph_free(to);
   return NULL;
+}
+
+Graph *graph_copy(const Graph *g) { return copy_graph(g, NULL); }
+
+Graph *graph_copy_live(const Graph *g) {
+  bool *live = calloc((size_t)g->next_id + 1, sizeof *live);
+  if (!live) return NULL;
+  for (int i = 0; i < g->input_count; i++) live[g->input[i]->node->id] = true;
+  for (int i = 0; i < g->output_count; i++) live[g->output[i]->node->id] = true;
+  for (int i = g->node_count - 1; i >= 0; i--)
+    for (int k = 0; live[g->node[i]->id] && k < g->node[i]->in_count; k++) live[g->node[i]->in[k]->node->id] = true;
+  Graph *to = copy_graph(g, live);
+  free(live);
+  return to;
 }
 
 /* ---- what a session fetches ---- */
