@@ -509,7 +509,7 @@ static void emit_node(Lower *l, Region *r, Node *n, Block *b) {
     emit_op(l, r, n, STEP_DEQUEUE, b);
   } else if (node_is_enqueue(n)) {
     emit_op(l, r, n, STEP_ENQUEUE, b);
-  } else if (node_is_gemm(n)) {
+  } else if (node_is_gemm(n) && !l->p->numerics.check_finite) {
     emit_gemm(l, r, n, NULL, b);
   } else {
     emit_op(l, r, n, STEP_OP, b);
@@ -521,7 +521,7 @@ static Status lower_region(Lower *l, const Graph *g, const int *inputs, const in
   Arena *scratch = arena_new();
   Region r;
   bool *direct = scratch ? arena_alloc(scratch, (size_t)g->output_count + 1) : NULL;
-  if (!direct || !region_analyse(&r, g, l->p->kernels, scratch)) {
+  if (!direct || !region_analyse(&r, g, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
     arena_free(scratch);
     return no_memory(l);
   }

@@ -20,14 +20,16 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
   }
 }
 
-/* Nodes whose outputs their builders set (loops, queues) keep the types that they have. */
+/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
+ * traced with must stay. */
 static Node *copy_node(Graph *to, const Node *n, Value *const *in) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name)};
+  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
+                      arena_string(to->arena, n->attributes)};
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
-  for (int i = 0; i < n->in_count; i++) {
+  for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
     char traced[TYPE_TEXT], given[TYPE_TEXT];
     if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
     fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT, "%s: compiled with %s, but given %s: unknown extents can't reach it",
