@@ -829,6 +829,8 @@ static int open_infeed_explicitly(lua_State *L) {
 
 static int close_infeed(lua_State *L) {
   Error e = {0};
+  if (bind_job_uses(L, (Object *)check_infeed(L)))
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
   infeed_close(check_infeed(L), &e);
   bind_check(L, &e);
   return 0;
