@@ -114,13 +114,18 @@ end
 
 local function run(entry, leaves) return results_of(entry, func.execute(entry, passed_arguments(entry, leaves))) end
 
+---Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting for it gives.
+---@return Job
+function func.start(entry, arguments, finish)
+  begin(entry)
+  return jobs.Job(core.start_job(entry.program, arguments), finish)
+end
+
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
-  begin(entry)
-  local handle = core.start_job(entry.program, passed_arguments(entry, leaves))
-  return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)
+  return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
 ---The compiled form for these arguments, traced now if need be.

@@ -96,7 +96,8 @@ local function described(record)
   local entry = record.entry[1]
   local d = entry and entry.program:describe() or record.facts
   return {
-    name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables), replicas = d.replicas or 1, shards = d.shards or 1,
+    name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
+    replicas = d.replicas or 1, shards = d.shards or 1,
     stage_ipus = d.stage_ipus or {}, stash_depth = d.stash_depth or {}, time_steps = d.time_steps,
   }
 end
