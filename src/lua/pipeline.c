@@ -125,7 +125,7 @@ static int stashes(lua_State *L) {
   lua_createtable(L, p->stages, 0);
   for (int s = 0; s < p->stages; s++) {
     Error e = {0};
-    int copies = p->training ? plan_copies(&e, p, plan_program(p, s, false), plan_program(p, s, true)) : 1;
+    int copies = p->training ? plan_copies(&e, p, plan_program(p, s, false), plan_program(p, s, true), false) : 1;
     bind_check(L, &e);
     lua_pushinteger(L, copies - 1);
     lua_rawseti(L, -2, s + 1);
