@@ -198,6 +198,25 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
   for (int b = first; b < shared; b++) lower_touch(l, b, l->position);
 }
 
+/* The passes of p->g's nodes in scratch; with recomputation p->g becomes another graph, which the program keeps. NULL after a
+ * failure. */
+static int *find_passes(Pipeline *p, Arena *scratch) {
+  Lower *l = p->l;
+  bool again = p->plan->training && p->plan->recomputation != RECOMPUTE_NONE;
+  for (;;) {
+    int *pass = arena_alloc(scratch, (size_t)(p->g->node_count + 1) * sizeof *pass);
+    if (!pass) lower_no_memory(l);
+    if (!pass || assign_passes(l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) != OK) return NULL;
+    if (!again) return pass;
+    again = false;
+    Graph *g = recompute_forward(p->g, p->plan, pass);
+    if (g) graph_adopt(l->p->graph, g);
+    else lower_no_memory(l);
+    if (!g) return NULL;
+    p->g = g;
+  }
+}
+
 PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin) {
   if (l->error->status != OK) return NULL;
   if (l->pass) {
@@ -206,13 +225,12 @@ PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, 
   }
   Arena *scratch = arena_new();
   Pipeline p = {.l = l, .plan = plan, .g = control_body(n), .inputs = inputs, .targets = targets, .begin = begin};
-  int *pass = scratch ? arena_alloc(scratch, (size_t)(p.g->node_count + 1) * sizeof *pass) : NULL;
-  if (!pass || !prepare(&p, scratch)) {
-    lower_no_memory(l);
-  } else if (assign_passes(l->error, scratch, p.g, plan, inputs, targets, pass) == OK) {
-    if (!region_analyse(&p.r, p.g, pass, l->p->kernels, scratch)) lower_no_memory(l);
-    else lower_passes(&p, scratch);
+  int *pass = scratch ? find_passes(&p, scratch) : NULL;
+  if (pass && prepare(&p, scratch) && region_analyse(&p.r, p.g, pass, l->p->kernels, scratch)) {
+    lower_passes(&p, scratch);
     if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p.step;
+  } else {
+    lower_no_memory(l); /* if nothing else was wrong */
   }
   arena_free(scratch);
   return l->error->status == OK ? p.step : NULL;
