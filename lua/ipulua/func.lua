@@ -181,6 +181,11 @@ function func.reset()
   compiled = {}
 end
 
+---Compile them anew when they are called next: what they are compiled for has changed.
+function func.recompile()
+  for _, entry in ipairs(compiled) do entry.stale = true end
+end
+
 ---f(event, entry) is called with "compile" and "execute".
 function func.listen(f) listeners[#listeners + 1] = f end
 

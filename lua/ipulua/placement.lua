@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local json = require "ipulua.json"
 local scope = require "ipulua.scope"
 local tracing = require "ipulua.tracing"
 
@@ -140,10 +141,12 @@ local attribute_spec <const> = {
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)
   local former = attributes[a.attribute_name]
-  attributes[a.attribute_name] = a.attribute_value
-  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()
-    attributes[a.attribute_name] = a.restore_to or former
-  end)
+  local function set_attribute(value)
+    attributes[a.attribute_name] = value
+    core.set_attributes(next(attributes) and json.encode(attributes) or "")
+  end
+  set_attribute(a.attribute_value)
+  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function() set_attribute(a.restore_to or former) end)
 end
 
 ---The attributes of what is traced now.

@@ -29,6 +29,7 @@ typedef struct State {
   char where[300]; /* the script's line, of the last call to bind_where */
   Scope scope;     /* what new nodes inherit */
   char *prefix;    /* of their names; NULL: none */
+  char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
   Variable **counter;   /* of the random ops in programs; retained */
@@ -102,6 +103,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
 
 #define PROGRAM_NAME "ipulua.Program"
 Program *bind_check_program(lua_State *L, int index);
+int bind_program_nodes(lua_State *L); /* (program) → list of tables (listing.c) */
 /* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].
  * Pushes what owns it (two values). */
 Tensor **bind_arguments(lua_State *L, int index, const Program *p);

@@ -19,6 +19,7 @@ Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *co
 Node *clone_node(Graph *to, const Node *n, Value *const *in);
 /* A region, or any other graph, node by node. NULL when memory is out. */
 Graph *graph_copy(const Graph *g);
+Graph *graph_copy_live(const Graph *g); /* without what no output needs */
 /* v's type with -1 for each extent that depends on what is fed. */
 Type clone_declared_type(const Trace *from, Value *v);
 #endif
