@@ -12,7 +12,7 @@ static int free_state(lua_State *L) {
   if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   free(s->prefix);
-  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i]);
+  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i].variable);
   free(s->counter);
   free(s->library);
   s->host = NULL;
