@@ -76,8 +76,10 @@ void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists *
 const Placeholder *trace_find_placeholder(const Trace *t, const Value *v);
 
 /* End a region and put its control node into the enclosing trace. results are values of the region's trace; out receives
- * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent. */
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out);
+ * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent; plan makes a loop a
+ * pipeline (program/timetable.h), NULL: it is none. */
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
+                        Value **out);
 Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
                        Value *const *results, Value **out);
 Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,

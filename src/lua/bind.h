@@ -125,6 +125,9 @@ TraceRef *bind_graph(lua_State *L); /* made at first use */
 /* A symbolic tensor of the graph, or a variable that sessions read. */
 bool bind_is_deferred(lua_State *L, int index);
 
+/* ---- pipelines (pipeline.c) ---- */
+Object *bind_opt_plan(lua_State *L, int index); /* NULL: none is there */
+
 /* ---- ops (ops.c) ---- */
 void bind_open_ops(lua_State *L);     /* pushes a table name → function */
 /* Apply an op to values at the given stack indices; pushes the visible results and returns their number. */
@@ -143,5 +146,6 @@ void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
+void bind_open_pipeline(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
 #endif

@@ -17,5 +17,6 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_queue(L);
   bind_open_dataset(L);
   bind_open_files(L);
+  bind_open_pipeline(L);
   return 1;
 }

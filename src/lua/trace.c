@@ -154,11 +154,12 @@ static int push_values(lua_State *L, Value **v, int count, TraceRef *r) {
   return 1;
 }
 
-/* (count, carried, results) of the current region → final values */
+/* (count, carried, results, plan of a pipeline) of the current region → final values */
 static int end_repeat(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *region = current(L), *outer = region->below;
   int carried_count, result_count;
+  Object *plan = bind_opt_plan(L, 4);
   Value **results = values_of(L, 3, &result_count, "loop body");
   s->trace = outer; /* the operands belong to the enclosing trace */
   Value *count = bind_value(L, 1, "repeat_n");
@@ -167,7 +168,7 @@ static int end_repeat(lua_State *L) {
   if (carried_count != result_count) return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
   Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
   bind_mark_line(L, outer->trace->graph);
-  trace_end_repeat(pop(s), count, carried, carried_count, results, out);
+  trace_end_repeat(pop(s), count, carried, carried_count, results, plan, out);
   check_graph(L, outer->trace->graph);
   return push_values(L, out, carried_count, outer);
 }

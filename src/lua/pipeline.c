@@ -1,0 +1,177 @@
+/* Plans of pipelines and their timetables, for Lua. Stages, places, IPUs and micro-batches count from 0. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "lua/object.h"
+#include "program/timetable.h"
+
+#define PLAN_NAME "ipulua.PipelinePlan"
+enum { MOST_STAGES = 4096, MOST_ENTRIES = 1 << 24 };
+
+Object *bind_opt_plan(lua_State *L, int index) {
+  return lua_isnoneornil(L, index) ? NULL : bind_check_object(L, index, PLAN_NAME);
+}
+
+static PipelinePlan *check(lua_State *L) { return (PipelinePlan *)bind_check_object(L, 1, PLAN_NAME); }
+
+static int integer_at(lua_State *L, int list, int i, const char *what) {
+  lua_geti(L, list, i);
+  int good;
+  lua_Integer v = lua_tointegerx(L, -1, &good);
+  if (!good || v < 0 || v > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
+  lua_pop(L, 1);
+  return (int)v;
+}
+
+/* The list t[name] of non-negative integers as a userdata, which is pushed. */
+static int *integers(lua_State *L, const char *name, int *count) {
+  lua_getfield(L, 1, name);
+  luaL_argcheck(L, lua_istable(L, -1), 1, name);
+  int n = (int)luaL_len(L, -1), list = lua_gettop(L);
+  if (n < 1 || n > MOST_STAGES) bind_fail(L, ERR_VALUE, "pipeline: %d stages", n);
+  int *v = lua_newuserdatauv(L, (size_t)n * sizeof *v, 0);
+  for (int i = 0; i < n; i++) v[i] = integer_at(L, list, i + 1, name);
+  *count = n;
+  return v;
+}
+
+static bool flag(lua_State *L, const char *name) {
+  lua_getfield(L, 1, name);
+  bool on = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return on;
+}
+
+static Schedule check_schedule(lua_State *L) {
+  lua_getfield(L, 1, "schedule");
+  const char *name = luaL_checkstring(L, -1);
+  for (int s = 0; s < SCHEDULE_COUNT; s++)
+    if (!strcmp(name, schedule_name((Schedule)s))) {
+      lua_pop(L, 1);
+      return (Schedule)s;
+    }
+  bind_fail(L, ERR_VALUE, "pipeline: there is no schedule '%s'", name);
+  return SCHEDULE_GROUPED;
+}
+
+/* {{{program, micro}, …} for each IPU} */
+static void set_order(lua_State *L, PipelinePlan *p) {
+  lua_getfield(L, 1, "order");
+  luaL_argcheck(L, lua_istable(L, -1), 1, "order");
+  int lists = lua_gettop(L);
+  lua_Integer total = 0;
+  int *begin = lua_newuserdatauv(L, ((size_t)p->ipus + 1) * sizeof *begin, 0);
+  begin[0] = 0;
+  for (int d = 0; d < p->ipus; d++) {
+    if (lua_geti(L, lists, d + 1) == LUA_TTABLE) total += luaL_len(L, -1);
+    if (total > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MOST_ENTRIES);
+    begin[d + 1] = (int)total;
+    lua_pop(L, 1);
+  }
+  Slot *order = lua_newuserdatauv(L, ((size_t)total + 1) * sizeof *order, 0);
+  for (int d = 0; d < p->ipus; d++) {
+    lua_geti(L, lists, d + 1);
+    int list = lua_gettop(L);
+    for (int i = begin[d]; i < begin[d + 1]; i++) {
+      if (lua_geti(L, list, i - begin[d] + 1) != LUA_TTABLE)
+        bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair", i - begin[d] + 1, d);
+      order[i] = (Slot){integer_at(L, -1, 1, "a schedule's entry"), integer_at(L, -1, 2, "a schedule's entry")};
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  Error e = {0};
+  pipeline_plan_set_order(&e, p, order, begin);
+  bind_check(L, &e);
+}
+
+/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation = "none" | "stage" | "interleaved", order, offload_…} */
+static int new_plan(lua_State *L) {
+  static const char *const modes[] = {"none", "stage", "interleaved", NULL};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  int stages, ipus;
+  const int *place_of = integers(L, "place_of", &stages), *ipu_of = integers(L, "ipu_of", &ipus);
+  if (stages != ipus) return luaL_error(L, "%d places for %d stages", stages, ipus);
+  Schedule schedule = check_schedule(L);
+  lua_getfield(L, 1, "recomputation");
+  int mode = luaL_checkoption(L, -1, "none", modes);
+  bind_push_object(L, NULL, PLAN_NAME);
+  Object **held = lua_touserdata(L, -1);
+  Error e = {0};
+  PipelinePlan *p = pipeline_plan_new(&e, schedule, flag(L, "training"), stages, place_of, ipu_of);
+  *held = (Object *)p;
+  bind_check(L, &e);
+  p->recomputation = (Recomputation)mode;
+  p->offload_activations = flag(L, "offload_activations");
+  p->offload_accumulators = flag(L, "offload_accumulators");
+  p->offload_weights = flag(L, "offload_weights");
+  p->offload_update_variables = flag(L, "offload_update_variables");
+  int plan = lua_gettop(L);
+  if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
+  lua_settop(L, plan);
+  return 1;
+}
+
+/* plan → what a count of micro-batches must be a multiple of */
+static int overlap(lua_State *L) {
+  lua_pushinteger(L, plan_overlap(check(L)));
+  return 1;
+}
+
+/* plan → for each stage, the copies of its activations that wait for its backward pass (0 in inference) */
+static int stashes(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_createtable(L, p->stages, 0);
+  for (int s = 0; s < p->stages; s++) {
+    Error e = {0};
+    int copies = p->training ? plan_copies(&e, p, plan_program(p, s, false), plan_program(p, s, true), false) : 1;
+    bind_check(L, &e);
+    lua_pushinteger(L, copies - 1);
+    lua_rawseti(L, -2, s + 1);
+  }
+  return 1;
+}
+
+/* An entry for each of the program's stages. */
+static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int at) {
+  for (int s = 0; s < p->stages; s++) {
+    if (p->place_of[s] != plan_place_of_program(p, x.program)) continue;
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, p->ipu_of[s]);
+    lua_setfield(L, -2, "ipu");
+    lua_pushinteger(L, s);
+    lua_setfield(L, -2, "stage");
+    lua_pushboolean(L, x.program >= p->places);
+    lua_setfield(L, -2, "backward");
+    lua_pushinteger(L, x.micro);
+    lua_setfield(L, -2, "micro");
+    lua_rawseti(L, -2, ++at);
+  }
+  return at;
+}
+
+/* (plan, micro-batches) → a list of rows, each a list of {ipu, stage, backward, micro} in the order in which an IPU runs them */
+static int timetable(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_Integer micros = luaL_checkinteger(L, 2);
+  Error e = {0};
+  if (micros > MOST_ENTRIES) fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MOST_ENTRIES);
+  Timetable *t = e.status == OK ? timetable_new(&e, p, micros < 0 ? 0 : (int)micros) : NULL;
+  bind_check(L, &e);
+  lua_createtable(L, t->rows, 0);
+  for (int r = 0; r < t->rows; r++) {
+    lua_newtable(L);
+    for (int i = t->row_begin[r], at = 0; i < t->row_begin[r + 1]; i++) at = push_entry(L, p, t->entry[i], at);
+    lua_rawseti(L, -2, r + 1);
+  }
+  timetable_free(t);
+  return 1;
+}
+
+void bind_open_pipeline(lua_State *L) {
+  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  bind_object_type(L, PLAN_NAME, methods);
+}
