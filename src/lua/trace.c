@@ -465,27 +465,6 @@ static int set_threads(lua_State *L) {
   return 0;
 }
 
-static int set_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  s->engine->random_count = 0;
-  s->stream = 0;
-  bind_restart_counters(s);
-  return 0;
-}
-
-/* The seed of what programs draw, alone. */
-static int set_device_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  bind_restart_counters(s);
-  return 0;
-}
-
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
@@ -616,8 +595,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
-      {"set_synthetic", set_synthetic},
+      {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
