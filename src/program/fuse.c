@@ -225,7 +225,7 @@ bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch)
   for (size_t i = 0; i < n; i++) {
     const Node *node = g->node[i];
     Elementwise kernel;
-    double p[4];
+    double p[4] = {0};
     if (!r->live[i] || !node_is_fusible(node) || type_count(&node->out[0].type) == 0) continue;
     node->op->strip(node, &kernel, p);
     if (chain_can(k, kernel, node->in[node->in_count == 3 ? 1 : 0]->type.dtype)) group_node(r, node);
