@@ -45,7 +45,7 @@ local public = {
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
-  get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
+  timetable = {"timetable", "timetable"}, get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
   OptimizerFunctionOutput = {"pipeline", "OptimizerFunctionOutput"},
   PipelineStageOptions = {"pipeline", "PipelineStageOptions"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},

@@ -182,6 +182,7 @@ local function read(...)
     offload_gradient_accumulation_buffers = a.offload_gradient_accumulation_buffers,
     offload_weight_update_variables = a.offload_weight_update_variables,
   })
+  a.ipu_of = function(stage) return a.facts.ipu_of[stage + 1] end
   return a
 end
 
@@ -227,7 +228,7 @@ local function run_stage(a, place, stage, f, given)
   local role = string.format("function of stage %d", place - 1)
   given = spread_for(f, given)
   loops.check_parameters(f, given.n, role)
-  local _ <close> = placement.in_stage(stage, a.facts.ipu_of[stage + 1], false)
+  local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
   local _ <close> = partials_scope(a, place)
   local first = core.trace_uses()
   local results, list = table.pack(f(table.unpack(given, 1, given.n))), {n = 0}
@@ -237,20 +238,10 @@ local function run_stage(a, place, stage, f, given)
       list[list.n] = map_leaves(results[i])
     end
   end
-  local used, captured = core.trace_uses(first)
+  local captured = loop.note_uses(who, first, a.stage_of, a.ipu_of)
   if captured then
     blame.error(string.format("pipeline: stage %d captures a tensor from outside%s; pass it in by 'inputs' or the infeed, and on "
       .. "from stage to stage", place - 1, captured ~= "" and " (at " .. captured .. ")" or ""), "value")
-  end
-  for _, each in ipairs(used) do
-    local identity, name = each[1], each[2]
-    local former = a.stage_of[identity]
-    local ipus = a.facts.ipu_of
-    if former and ipus[former + 1] ~= ipus[stage + 1] then
-      blame.error(string.format("pipeline: the variable '%s' is used by stages on IPU %d and IPU %d; stages that share a variable "
-        .. "must be on the same IPU: set device_mapping", name, ipus[former + 1], ipus[stage + 1]), "not_implemented")
-    end
-    a.stage_of[identity] = former or stage
   end
   return list
 end
@@ -270,7 +261,7 @@ end
 
 -- Inputs and infeed element, in the first stage.
 local function first_arguments(a)
-  local _ <close> = placement.in_stage(0, a.facts.ipu_of[1], false)
+  local _ <close> = placement.in_stage(0, a.ipu_of(0), false)
   local given = {n = #a.tensors}
   for i, x in ipairs(a.tensors) do given[i] = core.ops.identity(x) end
   if not a.infeed_queue then return given end
@@ -298,10 +289,10 @@ end
 
 local function trace_gradients(a, results)
   local stage = a.last_stage
-  local _ <close> = placement.in_stage(stage, a.facts.ipu_of[stage + 1], false)
+  local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
   loops.check_parameters(a.optimizer_function, results.n, "optimizer function")
   local output = check_optimizer_output(a.optimizer_function(table.unpack(results, 1, results.n)))
-  local _ <close> = placement.in_stage(stage, a.facts.ipu_of[stage + 1], true)
+  local _ <close> = placement.in_stage(stage, a.ipu_of(stage), true)
   local given = output:gradients()
   for _, pair in ipairs(given) do pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage end
   return output, given
@@ -323,7 +314,7 @@ local function trace_micro_batch(a)
   end
   local feed = outputs.choose(who, a, results, output and output.loss)
   do
-    local _ <close> = placement.in_stage(a.last_stage, a.facts.ipu_of[stage], false)
+    local _ <close> = placement.in_stage(a.last_stage, a.ipu_of(a.last_stage), false)
     work.sums = outputs.enqueue(a, feed)
   end
   if output or #work.sums > 0 then
@@ -365,23 +356,13 @@ local function input_tensors(inputs)
   return list
 end
 
----@param facts PipelineFacts
-function pipeline.note(who_asks, facts)
-  local all = tracing.facts()
-  if all.pipeline then
-    blame.error(who_asks .. ": there is a pipeline in this program already; a program can hold one", "value")
-  end
-  plans.check_device(who_asks, facts.shards, placement.ordinal())
-  all.pipeline = facts
-end
-
 local function trace(a)
-  pipeline.note(who, a.facts)
+  loop.note(who, a.facts)
   local count = check_run_time_count(a)
   local serial = a.batch_serialization_iterations
   loop.trace_repeated({
     who = who, count = count * serial, plan = a.facts.plan, reduction = a.reduction, dtype = a.gradient_accumulation_dtype,
-    sum_dtype = a.accumulate_outfeed_dtype, ipu_of = function(stage) return a.facts.ipu_of[stage + 1] end,
+    sum_dtype = a.accumulate_outfeed_dtype, ipu_of = a.ipu_of,
     last_stage = #a.facts.ipu_of - 1, trace = function() return trace_micro_batch(a) end,
   }, a.repeat_count)
   check_count(a, a.facts) -- last: what is wrong in a stage shows first

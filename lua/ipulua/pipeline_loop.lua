@@ -6,6 +6,7 @@ local accumulation = require "ipulua.accumulation"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
+local plans = require "ipulua.pipeline_plan"
 local tracing = require "ipulua.tracing"
 
 local loop = {}
@@ -43,18 +44,48 @@ end
 
 function Carried:give(result) self.result[#self.result + 1] = result end
 
+---Notes which stage reads which variable, of the nodes from the first on. Two IPUs can't share one.
+---@param first integer
+---@param stage_of table<userdata, integer> by identity; filled
+---@param ipu_of fun(stage: integer): integer
+---@return string? captured the script's line where a tensor from outside of the loop is used
+function loop.note_uses(who, first, stage_of, ipu_of)
+  local used, captured = core.trace_uses(first)
+  for _, each in ipairs(used) do
+    local identity, name, stage = table.unpack(each)
+    local former = stage_of[identity] or stage
+    if former >= 0 and stage >= 0 and ipu_of(former) ~= ipu_of(stage) then
+      blame.error(string.format("%s: the variable '%s' is used by stages on IPU %d and IPU %d; stages that share a variable must be "
+        .. "on the same IPU: set device_mapping", who, name, ipu_of(former), ipu_of(stage)), "not_implemented")
+    end
+    stage_of[identity] = former
+  end
+  return captured
+end
+
+---Notes the pipeline of the program being traced, which can have one.
+---@param facts PipelineFacts
+function loop.note(who, facts)
+  local all = tracing.facts()
+  if all.pipeline then
+    blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
+  end
+  plans.check_device(who, facts.shards, placement.ordinal())
+  all.pipeline = facts
+end
+
 -- The accumulators of gradients, and of values that are summed over the run.
 local function accumulate(o, work, iteration, carried)
   for _, pair in ipairs(work.gradients) do
     local g, v, stage = pair[1], pair[2], pair.stage
     if g then
-      local _ <close> = placement.in_stage(stage, o.ipu_of(stage), true)
+      local _ <close> = stage and placement.in_stage(stage, o.ipu_of(stage), true) or nil
       local argument = carried:add(v.shape, accumulation.dtype(o.who, o.dtype, v))
       carried:give(accumulation.add(argument, g, o.reduction or "SUM", o.count, iteration))
     end
   end
   for _, x in ipairs(work.sums or {}) do
-    local _ <close> = placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false)
+    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
     local argument = carried:add(x.shape, accumulation.dtype(o.who, o.sum_dtype, x))
     carried:give(accumulation.sum(argument, x))
   end
@@ -81,9 +112,9 @@ end
 ---@class PipelineLoop
 ---@field who string for messages
 ---@field count integer|userdata micro-batches
----@field plan userdata?
----@field ipu_of fun(stage: integer): integer
----@field last_stage integer
+---@field plan userdata? nil: nothing but accumulation; then there are no stages
+---@field ipu_of (fun(stage: integer): integer)?
+---@field last_stage integer?
 ---@field reduction string?
 ---@field dtype any of the accumulators: nil, a dtype, a function of the variable
 ---@field sum_dtype any the same, of what is summed

@@ -273,8 +273,9 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   return NULL;
 }
 
-/* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name} of variables, and
- * the script's line of a node that takes a captured value (nil: none does). Without an argument: how many nodes there are. */
+/* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
+ * of variables, and the script's line of a node that takes a captured value (nil: none does). Without an argument: how many
+ * nodes there are. */
 static int uses(lua_State *L) {
   const Trace *t = current(L)->trace;
   if (lua_isnoneornil(L, 1)) {
@@ -292,11 +293,13 @@ static int uses(lua_State *L) {
         line = node->source ? node->source : "";
         continue;
       }
-      lua_createtable(L, 2, 0);
+      lua_createtable(L, 3, 0);
       lua_pushlightuserdata(L, x->variable);
       lua_rawseti(L, -2, 1);
       lua_pushstring(L, x->variable->name);
       lua_rawseti(L, -2, 2);
+      lua_pushinteger(L, node->place.stage);
+      lua_rawseti(L, -2, 3);
       lua_rawseti(L, -2, ++n);
     }
   }

@@ -376,7 +376,7 @@ int plan_copies(Error *e, const PipelinePlan *p, int made, int used) {
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
-  bool same = places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to);
+  bool same = from == to || (places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to));
   int there = 0, most = 0;
   for (int r = 0; r < t->rows; r++) {
     int gone = 0;
