@@ -272,11 +272,8 @@ function plans.stage_ipus(facts)
 end
 
 ---For each stage, the copies of its activations that wait for its backward pass.
-function plans.stash_depth(facts)
-  local by_stage, list = facts.plan:stashes(), {}
-  for s, place in ipairs(facts.place_of) do list[place + 1] = math.max(list[place + 1] or 0, by_stage[s]) end
-  return list
-end
+---@return integer[]
+function plans.stash_depth(facts) return facts.plan:stashes() end
 
 ---How many time steps a run takes; nil where the count is known only at run time.
 ---@return integer?

@@ -120,16 +120,29 @@ static int overlap(lua_State *L) {
   return 1;
 }
 
-/* plan → for each stage, the copies of its activations that wait for its backward pass (0 in inference) */
+/* The plan with one stage at each place: concurrent stages count as one. */
+static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
+  int *v = lua_newuserdatauv(L, (size_t)(2 * p->places) * sizeof *v, 0);
+  for (int s = p->stages - 1; s >= 0; s--) v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
+  bind_push_object(L, NULL, PLAN_NAME);
+  Object **held = lua_touserdata(L, -1);
+  Error e = {0};
+  *held = (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->places, v, v + p->places);
+  bind_check(L, &e);
+  return (PipelinePlan *)*held;
+}
+
+/* plan → for each place, the copies of its activations that wait for its backward pass (0 in inference) */
 static int stashes(lua_State *L) {
-  PipelinePlan *p = check(L);
-  lua_createtable(L, p->stages, 0);
-  for (int s = 0; s < p->stages; s++) {
+  const PipelinePlan *p = check(L);
+  if (p->stages != p->places && p->schedule != SCHEDULE_CUSTOM) p = push_places(L, p);
+  lua_createtable(L, p->places, 0);
+  for (int k = 0; k < p->places; k++) {
     Error e = {0};
-    int copies = p->training ? plan_copies(&e, p, plan_program(p, s, false), plan_program(p, s, true)) : 1;
+    int copies = p->training ? plan_copies(&e, p, k, 2 * p->places - 1 - k, false) : 1;
     bind_check(L, &e);
     lua_pushinteger(L, copies - 1);
-    lua_rawseti(L, -2, s + 1);
+    lua_rawseti(L, -2, k + 1);
   }
   return 1;
 }

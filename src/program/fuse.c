@@ -188,7 +188,7 @@ static void group_node(Region *r, const Node *n) {
   for (int k = 0; k < n->in_count; k++) {
     Value *v = value_operand(n, k), *root = value_root(v);
     int id = root->node->id, other = region_group(r, id);
-    if (contains(&g, id) || !shape_equal(&v->type, &g.shape)) continue;
+    if (contains(&g, id) || !shape_equal(&v->type, &g.shape) || (r->pass && r->pass[id] != r->pass[n->id])) continue;
     if (other >= 0 && shape_equal(&r->group[other].shape, &g.shape)) {
       if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other])) joined[joined_count++] = other;
     } else if (other < 0 && g.gemm < 0 && product_fits(r, root->node, &g)) {
@@ -203,9 +203,9 @@ static void group_node(Region *r, const Node *n) {
   if (g.gemm >= 0) r->group_of[g.gemm] = index;
 }
 
-bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch) {
+bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, Arena *scratch) {
   size_t n = (size_t)g->node_count;
-  *r = (Region){.graph = g, .kernels = k, .arena = scratch};
+  *r = (Region){.graph = g, .pass = pass, .kernels = k, .arena = scratch};
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);

@@ -21,7 +21,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
 }
 
 /* Nodes whose outputs their builders set (loops, queues) keep the types that they have. */
-static Node *copy_node(Graph *to, const Node *n, Value *const *in) {
+Node *clone_node(Graph *to, const Node *n, Value *const *in) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs);
   to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name)};
@@ -66,7 +66,7 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
     } else if (node_is_constant(n)) {
       out = graph_constant(to, n->attr[0].tensor);
     } else {
-      Node *made = copy_node(to, n, in);
+      Node *made = clone_node(to, n, in);
       out = made ? made->out : NULL;
     }
     if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
@@ -99,7 +99,7 @@ static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value **
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in);
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
-    Node *made = node_is_constant(n) ? NULL : copy_node(g, n, in);
+    Node *made = node_is_constant(n) ? NULL : clone_node(g, n, in);
     Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
     if (!out && n->out_count) return false;
     if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
@@ -241,7 +241,7 @@ static void copy_plain(Clone *c, const Node *n) {
     set_copy(c, &n->out[0], graph_constant(g, n->attr[0].tensor));
     return;
   }
-  Node *made = copy_node(g, n, in);
+  Node *made = clone_node(g, n, in);
   for (int k = 0; made && k < n->out_count && k < made->out_count; k++)
     if (!is_fed(c, &n->out[k])) set_copy(c, &n->out[k], &made->out[k]);
 }
