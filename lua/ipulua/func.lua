@@ -65,8 +65,10 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
+  local facts = tracing.take_facts()
   return {
-    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
+    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
+    result_count = result_count,
   }
 end
 

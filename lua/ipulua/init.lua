@@ -47,6 +47,10 @@ local public = {
   host_callback = {"effects", "host_callback"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
+  pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
+  timetable = {"timetable", "timetable"}, get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
+  OptimizerFunctionOutput = {"pipeline", "OptimizerFunctionOutput"},
+  PipelineStageOptions = {"pipeline", "PipelineStageOptions"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 

@@ -226,7 +226,7 @@ bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k
   for (size_t i = 0; fuse && i < n; i++) {
     const Node *node = g->node[i];
     Elementwise kernel;
-    double p[4];
+    double p[4] = {0};
     if (!r->live[i] || !node_is_fusible(node) || type_count(&node->out[0].type) == 0) continue;
     node->op->strip(node, &kernel, p);
     if (chain_can(k, kernel, node->in[node->in_count == 3 ? 1 : 0]->type.dtype)) group_node(r, node);

@@ -107,6 +107,60 @@ Graph *graph_copy_live(const Graph *g) {
   return to;
 }
 
+/* ---- a region in place ---- */
+
+static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value ***map) {
+  Graph *g = to->graph;
+  for (int i = 0; i < region->graph->node_count; i++) {
+    const Node *n = region->graph->node[i];
+    if (node_is_input(n)) continue;
+    Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in);
+    if (!in) return false;
+    for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
+    Node *made = node_is_constant(n) ? NULL : clone_node(g, n, in);
+    Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
+    if (!out && n->out_count) return false;
+    if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
+  }
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (x->variable && x->current != x->inner) trace_assign(to, x->variable, copied(map, x->current));
+  }
+  return g->error.status == OK;
+}
+
+static bool set_input(Arena *a, Value ***map, const Value *input, Value *given) {
+  Value **slot = arena_alloc(a, sizeof *slot);
+  if (!slot) return false;
+  *slot = given;
+  map[input->node->id] = slot;
+  return given != NULL;
+}
+
+static bool map_inputs(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to, Arena *scratch, Value ***map) {
+  for (int i = 0; i < region->argument_count; i++)
+    if (!set_input(scratch, map, region->graph->input[i], arguments[i])) return false;
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (!set_input(scratch, map, x->inner, x->variable ? trace_read(to, x->variable) : *captured++)) return false;
+  }
+  return true;
+}
+
+Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to) {
+  Graph *g = to->graph;
+  Scope scope = g->scope;
+  Arena *scratch = arena_new();
+  Value ***map = calloc((size_t)region->graph->next_id + 1, sizeof *map);
+  if (region->graph->error.status != OK && g->error.status == OK) g->error = region->graph->error;
+  bool ok = scratch && map && map_inputs(region, arguments, captured, to, scratch, map) && copy_region(region, to, scratch, map);
+  free(map);
+  arena_free(scratch);
+  g->scope = scope;
+  if (!ok && g->error.status == OK) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  return g->error.status;
+}
+
 /* ---- what a session fetches ---- */
 
 typedef struct Clone {
