@@ -42,6 +42,7 @@ local public = {
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"},
+  estimate = {"estimate", "estimate"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},

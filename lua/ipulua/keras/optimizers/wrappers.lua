@@ -157,9 +157,8 @@ local function accumulator_of(self, v)
   if not found then
     local dtype = self.settings.dtype
     if type(dtype) == "function" then dtype = dtype(v) end
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype or v.dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    found = variables.make(self.name .. "/" .. v.name, dtype or v.dtype, v.shape, false,
+      function() return core.full(v.shape, 0, dtype or v.dtype) end)
     self.accumulators[id] = found
   end
   return found
