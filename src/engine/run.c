@@ -224,6 +224,7 @@ Status run_block(Run *r, Block *b) {
 /* ---- binding ---- */
 
 static void bind_pointer(Program *p, int index, void *data) {
+  if (p->outline) return;
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
   b->bound = data;
@@ -231,6 +232,7 @@ static void bind_pointer(Program *p, int index, void *data) {
 }
 
 static Status bind_variables(Program *p, Error *e) {
+  if (p->outline) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run", p->name);
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)

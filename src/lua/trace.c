@@ -351,7 +351,7 @@ static int free_root(lua_State *L) {
   return 0;
 }
 
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name) {
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
   State *s = bind_state(L);
   Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
   *held = t;
@@ -362,7 +362,9 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
-  *p = program_compile(&e, t, count, written, written_count, s->engine->kernels, &s->engine->numerics, s->engine->threads, name);
+  const Engine *g = s->engine;
+  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
   trace_free(t);
   *held = NULL;
   bind_check(L, &e);
@@ -370,14 +372,14 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   lua_pop(L, 1);
 }
 
-/* (results, name) End the current root trace → program */
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = current(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = values_of(L, 1, &count, "result");
-  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2));
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
   return 1;
 }
 
