@@ -66,8 +66,10 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
+  local facts = tracing.take_facts()
   return {
-    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
+    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
+    result_count = result_count,
   }
 end
 
@@ -82,7 +84,8 @@ local func = {Function = Function}
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
   entry.device = placement.ordinal()
-  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), entry = setmetatable({entry}, weak)}
+  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), pipeline = entry.pipeline,
+    entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
   notify("compile", entry)
   return entry
@@ -146,6 +149,22 @@ function Function:concrete(...)
     self.programs[key] = entry
   end
   return entry, leaves
+end
+
+local function restore_estimating(former)
+  return setmetatable({}, {__close = function() core.set_estimating(former) end})
+end
+
+---The traced form for these arguments, which can be priced but not run; it is not remembered.
+function Function:outline(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  local _ <close> = restore_estimating(core.set_estimating(true))
+  local traced = trace(self, leaves, template, count)
+  traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
+  return traced
 end
 
 local deepest <const> = 100 -- calls of itself, which only end when a number or a table says so

@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local devices = require "ipulua.devices"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
+local plans = require "ipulua.pipeline_plan"
 
 local system = {}
 
@@ -93,12 +94,13 @@ local function own_variables(names)
 end
 
 local function described(record)
-  local entry = record.entry[1]
+  local entry, pipeline = record.entry[1], record.pipeline
   local d = entry and entry.program:describe() or record.facts
   return {
     name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
-    replicas = d.replicas or 1, shards = d.shards or 1,
-    stage_ipus = d.stage_ipus or {}, stash_depth = d.stash_depth or {}, time_steps = d.time_steps,
+    replicas = d.replicas or 1, shards = d.shards or pipeline and pipeline.shards or 1,
+    stage_ipus = pipeline and plans.stage_ipus(pipeline) or {}, stash_depth = pipeline and plans.stash_depth(pipeline) or {},
+    time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
 

@@ -14,10 +14,32 @@ function tracing.is_active() return core.trace_depth() > 0 end
 ---@return integer?
 function tracing.root() return roots[#roots] end
 
+local facts = {} -- by serial number: what is noted of the program being traced
+
+---Notes of the function being traced, to be read when it ends.
+---@return table
+function tracing.facts()
+  local root = tracing.root() or 0
+  facts[root] = facts[root] or {}
+  return facts[root]
+end
+
+---The notes of a function that is about to end, once.
+---@return table
+function tracing.take_facts()
+  local root = tracing.root() or 0
+  local noted = facts[root] or {}
+  facts[root] = nil
+  return noted
+end
+
 local guard_meta = {__close = function(self, err)
   if err ~= nil then
     core.trace_give_up(self.depth)
-    while #roots > self.roots do table.remove(roots) end
+    while #roots > self.roots do
+      facts[roots[#roots]] = nil
+      table.remove(roots)
+    end
   end
 end}
 
@@ -36,9 +58,10 @@ function tracing.begin_root()
   core.trace_begin(false)
 end
 
-function tracing.end_root(results, name)
+---runs: the program will run even where programs are only priced (functions of datasets).
+function tracing.end_root(results, name, runs)
   if core.trace_depth() == 0 then error("no trace is open") end
-  local program = core.trace_end(results, name)
+  local program = core.trace_end(results, name, runs)
   table.remove(roots)
   return program
 end

@@ -82,11 +82,11 @@ local function observing(at, opt, o)
       local g, v = pair[1], pair[2]
       found[i] = g
       if o.grad_add_var then g = g + at.variables[o.grad_add_var] end
-      if g.dtype ~= v.dtype then g = ipu.cast(g, v.dtype) end
-      changed[i] = {g, v}
+      if g.dtype == v.dtype then changed[#changed + 1] = {g, v}
+      else v:assign(ipu.cast(ipu.cast(v, g.dtype) - g * o.lr, v.dtype)) end -- plain descent, in the gradient's dtype
     end
     if o.enqueue_gradients then at:outfeed(o.enqueue_gradients):enqueue(found) end
-    return opt:apply_gradients(changed, options)
+    if #changed > 0 then return opt:apply_gradients(changed, options) end
   end
   return Observer(0.0)
 end
@@ -497,6 +497,7 @@ function steps.assign(at, step)
 end
 
 local constructors = {}
+runner.constructors = constructors
 
 for _, name in ipairs {"GradientAccumulationOptimizerV2", "GradientAccumulationOptimizer"} do
   constructors[name] = function(a)
@@ -620,6 +621,8 @@ local function make_variables(case)
   end
   return list
 end
+
+require "spec.support.system_pipeline"(runner)
 
 ---@param case table a decoded case of kind "program"
 ---@return boolean ok

@@ -174,7 +174,7 @@ bool node_outputs(Arena *a, Node *n, int count) {
 
 static bool append(Graph *g, Node *n) {
   if (!array_reserve(&g->node, &g->node_capacity, g->node_count + 1, sizeof *g->node)) return false;
-  n->id = g->next_id++;
+  n->id = n->stream = g->next_id++;
   g->node[g->node_count++] = n;
   return true;
 }

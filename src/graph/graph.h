@@ -25,6 +25,7 @@ enum { DEVICE_HOST = -1 };
 struct Node {
   const OpDef *op;
   int id; /* position in its graph's node list when made; grows */
+  int stream; /* of its random numbers: its id, or that of the node that it repeats */
   int in_count, out_count;
   Value **in;
   Value *out;       /* [out_count] */

@@ -166,6 +166,9 @@ static void replace_infinities(float *x, int64_t n) {
     if (isinf(x[i])) x[i] = NAN;
 }
 
+/* Accumulators add as IEEE has it: beyond the range of float16 lies infinity. */
+static bool accumulates(const ChainStep *s) { return s->kernel == EW_ADD && s->p[0] != 0; }
+
 static bool divides(Elementwise k) { return k == EW_DIV || k == EW_RECIPROCAL || k == EW_RSQRT; }
 
 /* A step whose operands or result are float16 or bfloat16: widen, compute, round once. */
@@ -193,7 +196,9 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     if (divides(s->kernel)) replace_infinities(result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
-    narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
+    const void *from[1] = {result};
+    if (accumulates(s) && !(c->numerics && c->numerics->stochastic_rounding)) c->kernels->cast[F32][F16](from, 0, w->data[s->out], n, NULL);
+    else narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
   } else {
     const void *from[1] = {result};
     c->kernels->cast[F32][BF16](from, 0, w->data[s->out], n, NULL);

@@ -13,7 +13,7 @@ static int free_state(lua_State *L) {
   trace_ref_release(s->graph);
   free(s->prefix);
   free(s->attributes);
-  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i]);
+  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i].variable);
   free(s->counter);
   free(s->library);
   s->host = NULL;

@@ -863,7 +863,9 @@ static int save_infeed(lua_State *L) {
 
 static int restore_infeed(lua_State *L) {
   LuaTensor *t = bind_check_tensor(L, 2, "saved");
+  DataContext context = context_of(L);
   Error e = {0};
+  infeed_set_context(check_infeed(L), &context);
   infeed_restore(check_infeed(L), t->tensor, &e);
   bind_check(L, &e);
   return 0;

@@ -22,7 +22,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
 
 /* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
  * traced with must stay. */
-static Node *copy_node(Graph *to, const Node *n, Value *const *in) {
+Node *clone_node(Graph *to, const Node *n, Value *const *in) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs);
   to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
@@ -70,7 +70,7 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map, c
     } else if (node_is_constant(n)) {
       out = graph_constant(to, n->attr[0].tensor);
     } else {
-      Node *made = copy_node(to, n, in);
+      Node *made = clone_node(to, n, in);
       out = made ? made->out : NULL;
     }
     if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
@@ -105,6 +105,60 @@ Graph *graph_copy_live(const Graph *g) {
   Graph *to = copy_graph(g, live);
   free(live);
   return to;
+}
+
+/* ---- a region in place ---- */
+
+static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value ***map) {
+  Graph *g = to->graph;
+  for (int i = 0; i < region->graph->node_count; i++) {
+    const Node *n = region->graph->node[i];
+    if (node_is_input(n)) continue;
+    Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in);
+    if (!in) return false;
+    for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
+    Node *made = node_is_constant(n) ? NULL : clone_node(g, n, in);
+    Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
+    if (!out && n->out_count) return false;
+    if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
+  }
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (x->variable && x->current != x->inner) trace_assign(to, x->variable, copied(map, x->current));
+  }
+  return g->error.status == OK;
+}
+
+static bool set_input(Arena *a, Value ***map, const Value *input, Value *given) {
+  Value **slot = arena_alloc(a, sizeof *slot);
+  if (!slot) return false;
+  *slot = given;
+  map[input->node->id] = slot;
+  return given != NULL;
+}
+
+static bool map_inputs(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to, Arena *scratch, Value ***map) {
+  for (int i = 0; i < region->argument_count; i++)
+    if (!set_input(scratch, map, region->graph->input[i], arguments[i])) return false;
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (!set_input(scratch, map, x->inner, x->variable ? trace_read(to, x->variable) : *captured++)) return false;
+  }
+  return true;
+}
+
+Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to) {
+  Graph *g = to->graph;
+  Scope scope = g->scope;
+  Arena *scratch = arena_new();
+  Value ***map = calloc((size_t)region->graph->next_id + 1, sizeof *map);
+  if (region->graph->error.status != OK && g->error.status == OK) g->error = region->graph->error;
+  bool ok = scratch && map && map_inputs(region, arguments, captured, to, scratch, map) && copy_region(region, to, scratch, map);
+  free(map);
+  arena_free(scratch);
+  g->scope = scope;
+  if (!ok && g->error.status == OK) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  return g->error.status;
 }
 
 /* ---- what a session fetches ---- */
@@ -205,7 +259,7 @@ static void copy_plain(Clone *c, const Node *n) {
     set_copy(c, &n->out[0], graph_constant(g, n->attr[0].tensor));
     return;
   }
-  Node *made = copy_node(g, n, in);
+  Node *made = clone_node(g, n, in);
   for (int k = 0; made && k < n->out_count && k < made->out_count; k++)
     if (!is_fed(c, &n->out[k])) set_copy(c, &n->out[k], &made->out[k]);
 }
