@@ -17,9 +17,7 @@ LuaTensor *bind_new_tensor(lua_State *L) {
 void bind_push_tensor(lua_State *L, Tensor *t) {
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = t;
-  /* the collector sees 40 bytes; tell it of the rest */
-  size_t kilobytes = t ? type_bytes(&t->type) / 1024 : 0;
-  if (kilobytes) lua_gc(L, LUA_GCSTEP, kilobytes > 1 << 20 ? 1 << 20 : (int)kilobytes);
+  bind_tell_collector(L, t ? type_bytes(&t->type) : 0);
 }
 
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace) {

@@ -370,6 +370,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
