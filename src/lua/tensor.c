@@ -40,7 +40,7 @@ bool bind_type_at(lua_State *L, int index, Type *out) {
   if (t && t->tensor) *out = t->tensor->type;
   else if (t && t->trace && t->trace->trace) *out = t->value->type;
   else if (v) *out = v->type;
-  else if (t) bind_fail(L, ERR_VALUE, "a symbolic tensor is used after the function that made it was traced; return it from there");
+  else if (t) bind_fail(L, ERR_VALUE, "%s", bind_stale_words(t));
   else return false;
   return true;
 }
