@@ -127,6 +127,12 @@ function placement.in_stage(stage, ipu, backward)
     backward = core.set_placement("backward", backward and 1 or 0)}, stage_meta)
 end
 
+---New nodes belong to another stage, until the innermost in_stage is closed.
+function placement.move_to_stage(stage, ipu)
+  core.set_placement("stage", stage)
+  core.set_placement("shard", ipu)
+end
+
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
@@ -144,15 +150,6 @@ function placement.partials_type(...)
     blame.error("partials_type must be float16 or float32, got " .. a.override_type, "value")
   end
   return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
-end
-
----To be closed: nodes made until then belong to a pipeline stage (nil: to the one before).
----@param stage integer?
-function placement.in_stage(stage)
-  local undo = stage and set("stage", stage)
-  return setmetatable({}, {__close = function()
-    if undo then undo() end
-  end})
 end
 
 local attributes = {} -- of the frontend_attribute scopes that are open

@@ -14,6 +14,7 @@ local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local pipelining = require "ipulua.keras.pipelining"
 local progress = require "ipulua.keras.progress"
+local staging = require "ipulua.keras.staging"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
 
@@ -101,6 +102,11 @@ end
 local function ensure_built(self, dataset)
   local unbuilt = not self._graph and not rawget(self, "output_types")
   if unbuilt then self:build_with(input_specs(dataset)) end
+end
+
+-- A model of one's own says what is pipelined when it is called.
+local function build_own(self, dataset)
+  if not rawget(self, "_stack") then ensure_built(self, dataset) end
 end
 
 -- What a program depends on, as text.
@@ -392,12 +398,14 @@ function methods:fit(...)
   split_validation(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight})
+  build_own(self, feed.dataset)
   check_devices(self)
   local replicas = replicas_of(self)
   local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
+  staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local o = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
@@ -410,7 +418,8 @@ function methods:fit(...)
   local history = callbacks.History()
   o.callbacks:add(history, self, params)
   self.history = history
-  local wants_logs = self._options.asynchronous and o.callbacks:listens("on_train_batch_end")
+  local wants_logs = self._options.asynchronous and not self._options.pipelining.accumulate_outfeed
+    and o.callbacks:listens("on_train_batch_end")
   o.entry = program_for(self, "train", feed, per_execution, wants_logs)
   say_steps(self, feed, o, a.verbose)
   self.stop_training = false
@@ -455,9 +464,11 @@ end
 -- What is common to evaluate and predict.
 local function begin(self, who, prefix, mode, a, take)
   local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+  build_own(self, feed.dataset)
   check_devices(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
     steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
+  staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
     replicas = replicas_of(self), take = take}
