@@ -301,13 +301,12 @@ local function check_accumulation(self, per_execution, accumulation)
   end
 end
 
-local function check_enough(feed, o)
+local function check_enough(who, feed, o)
   if feed.batches < 0 or o.recreates then return end
   local needed = o.epochs * o.steps * o.replicas
   if needed > feed.batches then
-    blame.error(string.format("fit: %d epochs of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
-      .. "fewer steps",
-      o.epochs, o.steps, needed, feed.batches), "value")
+    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps", who, o.epochs, o.epochs == 1 and "" or "s", o.steps, needed, feed.batches), "value")
   end
 end
 
@@ -403,7 +402,7 @@ function methods:fit(...)
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
   }
-  check_enough(feed, o)
+  check_enough("fit", feed, o)
   ensure_built(self, feed.dataset)
   local params = {verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = count}
   o.callbacks = callbacks.CallbackList(a.callbacks, self, params)
@@ -460,7 +459,8 @@ local function begin(self, who, prefix, mode, a, take)
     steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
-    replicas = replicas_of(self), take = take}
+    replicas = replicas_of(self), take = take, epochs = 1}
+  check_enough(who, feed, o)
   o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and self._options.asynchronous and o.callbacks:listens("on_test_batch_end")
   o.entry = program_for(self, mode, feed, per_execution, wants_logs)
