@@ -213,10 +213,10 @@ function Layer:add_weight(...)
         "value")
     end
   end
-  local value = tracing.outside(initial_value, a.initializer, dtype, shape)
   local prefix = table.concat(context.path, "/")
   if context.path[#context.path] ~= self.name then prefix = prefix == "" and self.name or prefix .. "/" .. self.name end
-  local v = variables.Variable{value, name = prefix .. "/" .. a.name, trainable = a.trainable}
+  local v = variables.make(prefix .. "/" .. a.name, dtype, shape, a.trainable,
+    function() return initial_value(a.initializer, dtype, shape) end)
   v.weight_name = a.name
   v.constraint = parts.get("constraint", a.constraint)
   v.regularizer = parts.get("regularizer", a.regularizer)

@@ -350,6 +350,20 @@ local function deserialize_compiled(kind, value, custom_objects)
   return out
 end
 
+---Compiles a model as a description says: parts are names or {class_name =, config =}.
+---@param model Model
+---@param t table what compile takes
+---@param custom_objects table?
+function saving.compile(model, t, custom_objects)
+  local given = {}
+  for name, value in pairs(t) do given[name] = value end
+  given.optimizer = parts.get("optimizer", t.optimizer or "rmsprop", {custom_objects = custom_objects})
+  given.loss = deserialize_compiled("loss", t.loss, custom_objects)
+  given.metrics = deserialize_compiled("metric", t.metrics, custom_objects)
+  given.weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, custom_objects)
+  model:compile(given)
+end
+
 -- Options whose values are data; callbacks and the like are left out.
 local function plain_options(value)
   if type(value) == "function" or type(value) == "userdata" then return nil end
@@ -413,14 +427,7 @@ function saving.load_model(...)
     for key, value in pairs(json.decode(metadata.options)) do model._options[key] = value end
   end
   if a.compile and metadata.training then
-    local t = json.decode(metadata.training)
-    model:compile{
-      optimizer = parts.get("optimizer", t.optimizer, {custom_objects = a.custom_objects}),
-      loss = deserialize_compiled("loss", t.loss, a.custom_objects),
-      metrics = deserialize_compiled("metric", t.metrics, a.custom_objects),
-      weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, a.custom_objects), loss_weights = t.loss_weights,
-      steps_per_execution = t.steps_per_execution,
-    }
+    saving.compile(model, json.decode(metadata.training), a.custom_objects)
     saving.restore_optimizer("load_model", model.optimizer, entries, tensors)
   end
   return model

@@ -1,5 +1,6 @@
 -- Optimizers around optimizers: a map over gradients, accumulation over calls, replicas, automatic loss scaling.
 
+local accumulation = require "ipulua.accumulation"
 local args = require "ipulua.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.blame"
@@ -8,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
@@ -166,11 +166,8 @@ local function accumulator_of(self, v)
   local id = core.variable_identity(v)
   local found = self.accumulators[id]
   if not found then
-    local dtype = self.settings.dtype
-    if type(dtype) == "function" then dtype = dtype(v) end
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype or v.dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
     self.accumulators[id] = found
   end
   return found
@@ -197,11 +194,11 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   local given = as_pairs(grads, vars)
   if count == 1 then return self.opt:apply_gradients(given) end
   local sums, list = {}, {}
+  local n = self.counter:read_value()
   for _, pair in ipairs(given) do
     if pair[1] then
       local sum = accumulator_of(self, pair[2])
-      local g = ipu.cast(pair[1], sum.dtype)
-      sum:assign_add(method == "SUM" and g or g / count)
+      sum:assign(accumulation.add(sum:read_value(), pair[1], method, count, n))
       sums[#sums + 1], list[#list + 1] = sum, pair[2]
     end
   end

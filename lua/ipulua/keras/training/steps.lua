@@ -101,7 +101,7 @@ local function accumulate(model, infeed, count, method, dtype)
   local zeros = {}
   for i, v in ipairs(list) do
     local wide = type(dtype) == "function" and dtype(v) or dtype or v.dtype
-    zeros[i] = core.full(v.shape, 0, wide)
+    zeros[i] = #v.shape > 0 and ipu.broadcast_to(core.tensor(0, wide), v.shape) or core.tensor(0, wide)
   end
   local reached = {}
   local sums = table.pack(ipu.loops.repeat_n(count, function(...)
@@ -162,6 +162,7 @@ end
 ---@field run fun(): table logs, a list of {name, value}
 ---@field prepare fun() traces it now
 ---@field start fun(): Job, fun(): table begins to run it; the function waits and gives the logs
+---@field func Function what is run
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
 local function make_program(model, kind, count, trace_steps)
@@ -184,7 +185,7 @@ local function make_program(model, kind, count, trace_steps)
     return logs
   end
   return {
-    count = count,
+    count = count, func = f,
     prepare = function() f:concrete() end,
     run = function() return named(f()) end,
     start = function()
@@ -262,7 +263,7 @@ function steps.predict_program(model, infeed, count)
     end, {}, infeed)
   end, {name = model.name .. ".predict"})
   return {
-    count = count,
+    count = count, func = f,
     run = function()
       f()
       local joined = {}
