@@ -17,6 +17,12 @@ Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *co
                      Value **result);
 /* A region, or any other graph, node by node. NULL when memory is out. */
 Graph *graph_copy(const Graph *g);
+/* One node, with operands of the types that it has. */
+Node *graph_copy_node(Graph *to, const Node *n, Value *const *in);
+/* What g's outputs need, appended to `to`, where inputs[i] stands for g's input i; needed (NULL: all) says which outputs. Effects
+ * stay behind, and a value that comes of one (an element of a queue) is refused: it can't be had a second time. Those nodes are
+ * of the backward pass when to->scope is. */
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs);
 /* v's type with -1 for each extent that depends on what is fed. */
 Type clone_declared_type(const Trace *from, Value *v);
 #endif
