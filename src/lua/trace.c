@@ -4,6 +4,7 @@
 
 #include "base/interrupt.h"
 #include "lua/bind.h"
+#include "lua/tape.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
@@ -421,10 +422,12 @@ static int run(lua_State *L) {
   bind_settle(L, NULL);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
+  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
+  if (taped) tape_end_call(L, p, taped);
   return 1;
 }
 
