@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -658,7 +659,10 @@ function IPUInfeedQueue:init(...)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself.
 function IPUInfeedQueue:initializer()

@@ -7,7 +7,7 @@ local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
-local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -50,6 +50,7 @@ local function trace(self, leaves, template, count)
   local _ <close> = tracing.guard()
   local _ <close> = variables.initialise_at_end()
   tracing.begin_root()
+  local _ <close> = replication.begin()
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
@@ -65,7 +66,9 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
+  local traced = replication.traced()
   return {
+    traced = traced,
     program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
   }
 end
@@ -78,7 +81,7 @@ local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  entry.device = placement.ordinal()
+  entry.device, entry.replicas = replication.settle(entry.program, entry.traced)
   compiled[#compiled + 1] = entry
   notify("compile", entry)
   return entry

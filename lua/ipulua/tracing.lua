@@ -6,6 +6,11 @@ local tracing = {}
 
 local serial, roots = 0, {} -- roots: serial numbers of the open root traces, innermost last
 
+local function changed() end
+
+---f() is called when another root trace has become the innermost one.
+function tracing.on_change(f) changed = f end
+
 ---@return boolean
 function tracing.is_active() return core.trace_depth() > 0 end
 
@@ -17,6 +22,7 @@ local guard_meta = {__close = function(self, err)
   if err ~= nil then
     core.trace_give_up(self.depth)
     while #roots > self.roots do table.remove(roots) end
+    changed()
   end
 end}
 
@@ -28,6 +34,7 @@ end
 function tracing.begin_root()
   serial = serial + 1
   roots[#roots + 1] = serial
+  changed()
   core.trace_begin(false)
 end
 
@@ -35,6 +42,7 @@ function tracing.end_root(results, name)
   if core.trace_depth() == 0 then error("no trace is open") end
   local program = core.trace_end(results, name)
   table.remove(roots)
+  changed()
   return program
 end
 
@@ -42,17 +50,20 @@ end
 function tracing.give_up_root()
   core.trace_give_up(core.trace_depth() - 1)
   table.remove(roots)
+  changed()
 end
 
 local left_meta = {__close = function(self)
   core.graph_leave(self.token)
   table.remove(roots)
+  changed()
 end}
 
 ---To be closed: until then the graph of sessions is what is traced, as a program of its own.
 function tracing.enter_graph()
   serial = serial + 1
   roots[#roots + 1] = serial
+  changed()
   if core.trace_depth() > 0 then return setmetatable({token = core.trace_current()}, left_meta) end
   return setmetatable({token = core.graph_enter()}, left_meta)
 end

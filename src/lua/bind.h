@@ -31,6 +31,8 @@ typedef struct State {
   char *prefix;    /* of their names; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
+  bool identical_replicas; /* which then draw the same */
+  int replicas;         /* that the program being traced will have */
   Variable **counter;   /* of the random ops in programs; retained */
   int counter_count, counter_capacity;
   HostCalls *host; /* requests of other threads for this state's own */

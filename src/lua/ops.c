@@ -10,6 +10,8 @@
 #include "ops/ops.h"
 
 enum { MAX_OPERANDS = 64, MAX_LIST = 64 };
+/* Replicas draw other numbers: their counters begin so far apart that they never meet. */
+#define REPLICA_COUNTER_STEP ((int64_t)1 << 40)
 
 /* ---- applying ---- */
 
@@ -75,7 +77,7 @@ static int apply_eager(lua_State *L, const OpDef *op, const int *index, int coun
 
 int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  bool symbolic = (op->traits & RANDOM) && s->trace && !s->trace->taped;
+  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace && !s->trace->taped;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
   return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
 }
@@ -331,6 +333,7 @@ int64_t bind_counter_start(uint64_t seed) {
 void bind_restart_counters(State *s) {
   int64_t start = bind_counter_start(s->device_seed);
   for (int i = 0; i < s->counter_count; i++) {
+    s->counter[i]->replica_step = s->identical_replicas ? 0 : REPLICA_COUNTER_STEP;
     Error e = {0};
     void *data = variable_writable(&e, s->counter[i]);
     if (data) dtype_set_integer(I64, data, 0, start);
@@ -399,6 +402,7 @@ static void add_counter(lua_State *L, Arguments *a) {
   bind_check(L, &e);
   dtype_set_integer(I64, (*v)->value->data, 0, fixed ? 0 : bind_counter_start(s->device_seed));
   if (!fixed) remember_counter(L, *v);
+  (*v)->replica_step = fixed || s->identical_replicas ? 0 : REPLICA_COUNTER_STEP;
   int variable = lua_gettop(L);
   if (deferred) {
     count_deferred(L, *v);
@@ -413,6 +417,15 @@ static void add_counter(lua_State *L, Arguments *a) {
   lua_pushvalue(L, variable);
   lua_pushinteger(L, 1);
   lua_call(L, 2, 0);
+}
+
+/* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
+static void add_factor(lua_State *L, Arguments *a) {
+  const State *s = bind_state(L);
+  if (!s->trace || s->trace->taped) return;
+  for (int i = 0; i < op_attr_count(a->op); i++)
+    if (!strcmp(a->op->attrs[i].name, "replication_factor") && a->attr[i].kind == ATTR_NONE)
+      a->attr[i] = attr_int(s->replicas > 1 ? s->replicas : 1);
 }
 
 /* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
@@ -454,6 +467,7 @@ static int call_op(lua_State *L) {
   for (int i = 0; i < op_attr_count(op); i++)
     if (a.attr[i].kind == ATTR_NONE && !op->attrs[i].fallback) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
   if (op->traits & RANDOM) add_counter(L, &a);
+  if (op->traits & PER_REPLICA) add_factor(L, &a);
   return bind_apply(L, op, a.operand, a.operand_count, a.attr);
 }
 

@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
+#include "program/replicas.h"
 #include "transform/autodiff.h"
 
 enum { MOST_LISTED = 4096 };
@@ -349,9 +350,47 @@ static int run(lua_State *L) {
   return 1;
 }
 
+/* (program, replicas) */
+static int replicate(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_Integer replicas = luaL_checkinteger(L, 2);
+  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  Error e = {0};
+  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* What collectives of the program being traced take for the number of replicas. */
+static int set_replicas(lua_State *L) {
+  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+static void list_queues(lua_State *L, const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
+    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
+}
+
+/* Identities of the queues that a program reads and fills. */
+static int queues(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  list_queues(L, p->graph);
+  return 1;
+}
+
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
@@ -451,6 +490,7 @@ static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
   s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->identical_replicas = false;
   s->engine->rounding_epoch++;
   s->engine->random_count = 0;
   s->stream = 0;
@@ -458,11 +498,12 @@ static int set_seed(lua_State *L) {
   return 0;
 }
 
-/* The seed of what programs draw, alone. */
+/* The seed of what programs draw, alone: (seed, whether replicas draw the same) */
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
   s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->identical_replicas = lua_toboolean(L, 2);
   s->engine->rounding_epoch++;
   bind_restart_counters(s);
   return 0;
@@ -587,10 +628,10 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
       {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
-      {"set_placement", set_placement}, {"where", where},
+      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

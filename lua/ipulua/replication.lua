@@ -1,0 +1,121 @@
+-- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it; what a traced function is told
+-- about it comes from the shards that it has used so far.
+
+local blame = require "ipulua.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local devices = require "ipulua.devices"
+local placement = require "ipulua.placement"
+local tracing = require "ipulua.tracing"
+
+local replication = {}
+
+local open = {} -- of root traces, innermost last: {root, ipus, shards}
+
+local function innermost()
+  while #open > 0 and open[#open].left do table.remove(open) end
+  local state = open[#open]
+  return state and state.root == tracing.root() and state or nil
+end
+
+---How many replicas the program being traced has, as far as is known; 1 outside of traces.
+---@return integer
+function replication.count()
+  local state = innermost()
+  if not state or state.alone then return 1 end
+  return math.max(state.ipus // state.shards, 1)
+end
+
+-- Collectives whose shapes depend on the number of replicas ask the core.
+local function tell()
+  core.set_replicas(replication.count())
+end
+
+local left_meta = {__close = function(self)
+  self.state.left = true
+  tell()
+end}
+
+---To be closed: what is traced until then becomes a program of its own, which may have replicas.
+function replication.begin()
+  local state = {root = tracing.root(), ipus = 1, shards = 1}
+  if not placement.on_host() then
+    state.ipus, state.shards = config.device(placement.ordinal()).ipus, devices.shard_count(placement.shard())
+  end
+  open[#open + 1] = state
+  tell()
+  return setmetatable({state = state}, left_meta)
+end
+
+---The program being traced uses that many IPUs at least for each of its replicas.
+---@param count integer
+function replication.need_ipus(count)
+  local state = innermost()
+  if not state then return end
+  state.shards = math.max(state.shards, devices.shard_count(count - 1))
+  tell()
+end
+
+---The program being traced has one replica, whatever its device holds.
+function replication.alone()
+  local state = innermost()
+  if not state then return end
+  state.alone = true
+  tell()
+end
+
+placement.on_shard(function(index) replication.need_ipus(index + 1) end)
+tracing.on_change(tell)
+
+---What settle must know of the program being traced: {shards, alone}.
+---@return table?
+function replication.traced() return innermost() end
+
+-- ------------------------------------------------ queues
+
+local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
+
+---A queue that hears how many replicas its programs have: queue:set_replicas(n).
+function replication.remember(queue, handle) queues[handle:identity()] = queue end
+
+---An infeed deals its elements to the same number of replicas in all programs.
+function replication.check_infeed(infeed, replicas)
+  if infeed.replicas and infeed.replicas ~= replicas then
+    blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different replication factors: it feeds "
+      .. "%d replica%s, and the program has %d", infeed.replicas, infeed.replicas == 1 and "" or "s", replicas), "failed_precondition")
+  end
+  infeed.replicas = replicas
+end
+
+config.on_reset(function()
+  for _, queue in pairs(queues) do queue.replicas = nil end
+end)
+
+-- ------------------------------------------------ programs
+
+---The device that a program runs on, given where it was asked for.
+local function device_of(described)
+  if described.device < 0 or placement.on_host() then return nil end
+  if placement.device() then return placement.ordinal() end
+  return described.device
+end
+
+---Gives a compiled program its replicas, and tells its queues; the device's ordinal and the replicas.
+---@param traced table? of replication.traced
+---@return integer, integer
+function replication.settle(program, traced)
+  local described = program:describe()
+  local ordinal = device_of(described)
+  local replicas = 1
+  if ordinal then
+    replicas = devices.replica_count(config.device(ordinal).ipus, math.max(described.shards, traced and traced.shards or 1))
+  end
+  if traced and traced.alone then replicas = 1 end
+  for _, identity in ipairs(program:queues()) do
+    if queues[identity] then queues[identity]:set_replicas(replicas) end
+  end
+  program:replicate(replicas)
+  return ordinal or 0, replicas
+end
+
+return replication
