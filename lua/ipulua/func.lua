@@ -45,12 +45,8 @@ local function any_symbolic(leaves)
   return false
 end
 
--- Call f with symbolic arguments; give the program, the template of its results, and which leaves are run-time arguments.
-local function trace(self, leaves, template, count)
-  local _ <close> = tracing.guard()
-  local _ <close> = variables.initialise_at_end()
-  tracing.begin_root()
-  local _ <close> = replication.begin()
+-- Call f with symbolic arguments: symbolic results, their template, and which leaves are run-time arguments.
+local function call_symbolic(self, leaves, template, count)
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
@@ -66,11 +62,28 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
-  local traced = replication.traced()
-  return {
-    traced = traced,
-    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
-  }
+  return outputs, {results = result_template, passed = passed, result_count = result_count}
+end
+
+-- former: what a trace that has to be made again found out about replicas.
+local function trace(self, leaves, template, count, former)
+  local _ <close> = tracing.guard()
+  local found
+  do
+    local _ <close> = variables.initialise_at_end()
+    tracing.begin_root()
+    local _ <close> = replication.begin(former)
+    local outputs, traced = call_symbolic(self, leaves, template, count)
+    found = replication.traced()
+    if former or not replication.misled() then
+      traced.replication = found
+      traced.program = tracing.end_root(outputs, self.name)
+      return traced
+    end
+    variables.undo_pending()
+    tracing.give_up_root()
+  end
+  return trace(self, leaves, template, count, found)
 end
 
 local function notify(event, ...)
@@ -81,7 +94,7 @@ local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  entry.device, entry.replicas = replication.settle(entry.program, entry.traced)
+  entry.device, entry.replicas = replication.settle(entry.program, entry.replication)
   compiled[#compiled + 1] = entry
   notify("compile", entry)
   return entry

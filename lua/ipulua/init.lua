@@ -43,7 +43,7 @@ local public = {
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 
@@ -106,6 +106,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

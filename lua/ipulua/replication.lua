@@ -12,37 +12,55 @@ local replication = {}
 
 local open = {} -- of root traces, innermost last: {root, ipus, shards}
 
+-- The state of the program being traced.
 local function innermost()
   while #open > 0 and open[#open].left do table.remove(open) end
   local state = open[#open]
   return state and state.root == tracing.root() and state or nil
 end
 
----How many replicas the program being traced has, as far as is known; 1 outside of traces.
----@return integer
-function replication.count()
-  local state = innermost()
+local function state_replicas(state)
   if not state or state.alone then return 1 end
   return math.max(state.ipus // state.shards, 1)
 end
 
--- Collectives whose shapes depend on the number of replicas ask the core.
-local function tell()
-  core.set_replicas(replication.count())
+---How many replicas the program being traced has, as far as is known; 1 outside of traces.
+---@return integer
+function replication.count()
+  local state = innermost()
+  local count = state_replicas(state)
+  if state then state.asked = state.asked or count end
+  return count
 end
+
+---Whether the program has another number of replicas than was said while it was traced.
+---@return boolean
+function replication.misled()
+  local state = innermost()
+  if not state then return false end
+  local asked = core.replicas_asked() -- by collectives
+  return asked > 0 and asked ~= state_replicas(state) or state.asked ~= nil and state.asked ~= state_replicas(state)
+end
+
+-- Collectives whose shapes depend on the number of replicas ask the core.
+local function tell() core.set_replicas(state_replicas(innermost())) end
 
 local left_meta = {__close = function(self)
   self.state.left = true
   tell()
 end}
 
----To be closed: what is traced until then becomes a program of its own, which may have replicas.
-function replication.begin()
+---To be closed: what is traced until then becomes a program of its own, which may have replicas. former: what an earlier
+---trace of the same function found out.
+---@param former table?
+function replication.begin(former)
   local state = {root = tracing.root(), ipus = 1, shards = 1}
   if not placement.on_host() then
     state.ipus, state.shards = config.device(placement.ordinal()).ipus, devices.shard_count(placement.shard())
   end
+  if former then state.shards = former.shards end
   open[#open + 1] = state
+  core.replicas_asked() -- forget what other programs asked
   tell()
   return setmetatable({state = state}, left_meta)
 end

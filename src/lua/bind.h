@@ -32,7 +32,8 @@ typedef struct State {
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
   bool identical_replicas; /* which then draw the same */
-  int replicas;         /* that the program being traced will have */
+  int replicas;         /* that the program being traced will have, as far as is known */
+  int replicas_asked;   /* what the first collective whose shape depends on it was told */
   Variable **counter;   /* of the random ops in programs; retained */
   int counter_count, counter_capacity;
   HostCalls *host; /* requests of other threads for this state's own */

@@ -421,11 +421,14 @@ static void add_counter(lua_State *L, Arguments *a) {
 
 /* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
 static void add_factor(lua_State *L, Arguments *a) {
-  const State *s = bind_state(L);
+  State *s = bind_state(L);
   if (!s->trace || s->trace->taped) return;
-  for (int i = 0; i < op_attr_count(a->op); i++)
-    if (!strcmp(a->op->attrs[i].name, "replication_factor") && a->attr[i].kind == ATTR_NONE)
-      a->attr[i] = attr_int(s->replicas > 1 ? s->replicas : 1);
+  int replicas = s->replicas > 1 ? s->replicas : 1;
+  for (int i = 0; i < op_attr_count(a->op); i++) {
+    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;
+    a->attr[i] = attr_int(replicas);
+    if (!s->replicas_asked) s->replicas_asked = replicas;
+  }
 }
 
 /* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments

@@ -367,6 +367,13 @@ static int set_replicas(lua_State *L) {
   return 0;
 }
 
+/* How many a collective was told, since the last call; 0: none asked. */
+static int replicas_asked(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->replicas_asked);
+  bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
 static void list_queues(lua_State *L, const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
@@ -628,7 +635,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"gradients", gradients},     {"set_threads", set_threads},
       {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
-      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"where", where},
+      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
   static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
