@@ -77,6 +77,7 @@ local function trace(self, leaves, template, count, former)
     found = replication.traced()
     if former or not replication.misled() then
       traced.replication = found
+      traced.pipeline = tracing.take_facts().pipeline
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end
@@ -94,16 +95,22 @@ local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  entry.device, entry.replicas = replication.settle(entry.program, entry.replication)
+  replication.settle(entry)
   compiled[#compiled + 1] = entry
   notify("compile", entry)
   return entry
 end
 
+-- What stands between a compiled program and its run.
+local function make_ready(entry)
+  if not entry.replicas then replication.refuse(entry) end
+  config.attached_device(entry.device)
+end
+
 ---Runs a registered program on a list of tensors.
 ---@return userdata[]
 function func.execute(entry, arguments)
-  config.attached_device(entry.device)
+  make_ready(entry)
   notify("execute", entry)
   return entry.program:run(arguments)
 end
@@ -125,7 +132,7 @@ local function run(entry, leaves) return results_of(entry, func.execute(entry, p
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
-  config.attached_device(entry.device)
+  make_ready(entry)
   notify("execute", entry)
   local handle = core.start_job(entry.program, passed_arguments(entry, leaves))
   return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)
@@ -195,6 +202,11 @@ function func.compiled() return compiled end
 function func.reset()
   for _, entry in ipairs(compiled) do entry.stale = true end
   compiled = {}
+end
+
+---Compile them anew when they are called next: what they are compiled for has changed.
+function func.recompile()
+  for _, entry in ipairs(compiled) do entry.stale = true end
 end
 
 ---f(event, entry) is called with "compile" and "execute".

@@ -118,22 +118,27 @@ local function device_of(described)
   return described.device
 end
 
----Gives a compiled program its replicas, and tells its queues; the device's ordinal and the replicas.
----@param traced table? of replication.traced
----@return integer, integer
-function replication.settle(program, traced)
+---Gives a registered program its device and replicas, and tells its queues. A program that a configured device can't hold
+---gets none; where nothing is configured, it runs once.
+---@param entry table
+function replication.settle(entry)
+  local program, traced = entry.program, entry.replication
   local described = program:describe()
   local ordinal = device_of(described)
-  local replicas = 1
-  if ordinal then
-    replicas = devices.replica_count(config.device(ordinal).ipus, math.max(described.shards, traced and traced.shards or 1))
+  local shards = math.max(described.shards, traced and traced.shards or 1)
+  entry.device, entry.shards, entry.replicas = ordinal or 0, shards, 1
+  if ordinal and not (traced and traced.alone) then
+    local ipus = config.device(ordinal).ipus
+    entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured() and 1 or nil
   end
-  if traced and traced.alone then replicas = 1 end
+  if not entry.replicas then return end
   for _, identity in ipairs(program:queues()) do
-    if queues[identity] then queues[identity]:set_replicas(replicas) end
+    if queues[identity] then queues[identity]:set_replicas(entry.replicas) end
   end
-  program:replicate(replicas)
-  return ordinal or 0, replicas
+  program:replicate(entry.replicas)
 end
+
+---Raises why a program has no replicas.
+function replication.refuse(entry) devices.replica_count(config.device(entry.device).ipus, entry.shards) end
 
 return replication

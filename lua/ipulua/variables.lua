@@ -94,10 +94,10 @@ local function initialise(items)
 end
 
 local pending_meta = {__close = function(self, err)
-  local list = pending
+  local made = pending
   pending = self.former
-  if err == nil and not pending then initialise(list) end
-  if pending then table.move(list, 1, #list, #pending + 1, pending) end
+  if err == nil and not pending then initialise(made) end
+  if pending then table.move(made, 1, #made, #pending + 1, pending) end
 end}
 
 ---To be closed when a trace ends: variables that it made by name get their values then.
@@ -126,6 +126,11 @@ function variables.global_variables_initializer()
   local items = table.move(initialisers, 1, #initialisers, 1, {})
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
+
+local move_spec <const> = {{"graph", "any", optional = true}}
+
+---Initialisers run on the host anyway; kept because scripts say it.
+function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
 
 -- Scopes: {prefix, reuse, use_resource}; the innermost is last.
 local scopes = {}

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/run.h"
+#include "engine/hunt.h"
+#include "engine/pipeline.h"
 #include "program/replicas.h"
 
 typedef struct Team {
@@ -62,6 +63,7 @@ static Status enqueue(Team *t, const Phase *p) {
   const Call *first = &p->step[0]->call;
   for (int r = 0; r < t->replication->count; r++)
     for (int i = 0; i < first->in_count; i++) t->value[r * first->in_count + i] = p->step[r]->call.in[i];
+  if (t->run[0].engine->synthetic.outfeed) return OK;
   Outlet *o = (Outlet *)first->attr[0].object;
   return o->put(o, t->replication->count, first->in_count, first->in_type, t->value, t->error);
 }
@@ -74,7 +76,10 @@ static Status meet(Team *t, const Phase *p) {
     run_next_rounding(&t->run[r], c->numerics, &c->rng);
     t->call[r] = c;
   }
-  return p->step[0]->node->op->meet(t->call, t->replication->count);
+  Status s = p->step[0]->node->op->meet(t->call, t->replication->count);
+  for (int r = 0; r < t->replication->count && s == OK; r++)
+    if (t->call[r]->numerics->check_finite) s = hunt_results(&(Hunt){0}, t->call[r], t->error);
+  return s;
 }
 
 static Status run_meeting(Team *t, const Phase *p) {
@@ -117,7 +122,7 @@ static Status run_repeat(Team *t, const Phase *p) {
   for (int32_t i = 0; i < count && s == OK; i++) {
     for (int r = 0; r < t->replication->count; r++) memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
     s = run_phases(t, &p->body);
-    if (s == OK && run_check_stop(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
   }
   return s;
 }
@@ -131,7 +136,32 @@ static Status run_while(Team *t, const Phase *p) {
     if (s == OK) s = common_test(t, p, &more);
     if (s != OK || !more) return s;
     s = run_phases(t, &p->body);
-    if (s == OK && run_check_stop(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+  }
+  return s;
+}
+
+/* The passes of a row in the order in which an IPU runs them, each by all replicas: those of one row don't see each other. */
+static Status run_row(Team *t, const Phase *p, const TimetableEntry *entry, int count) {
+  const PipelineStep *first = p->step[0]->pipeline;
+  Status s = OK;
+  for (int half = 0; half < 2; half++) /* data first */
+    for (int i = 0; i < count; i++)
+      for (int q = first->first[entry[i].program]; q < first->first[entry[i].program + 1] && s == OK; q++) {
+        for (int r = 0; r < t->replication->count; r++) pipeline_point(&p->step[r]->pipeline->pass[q], entry[i].micro);
+        s = run_phases(t, &p->pass[2 * q + half]);
+      }
+  return s;
+}
+
+static Status run_pipelined(Team *t, const Phase *p) {
+  int32_t micros = 0;
+  Status s = common_number(t, p, CELL_TEST, "the number of micro-batches", &micros);
+  if (s == OK && pipeline_find_timetable(&t->run[0], p->step[0], micros) != OK) s = first_failure(t);
+  const Timetable *table = p->step[0]->pipeline->timetable;
+  for (int i = 0; s == OK && i < table->rows; i++) {
+    s = run_row(t, p, table->entry + table->row_begin[i], table->row_begin[i + 1] - table->row_begin[i]);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
   }
   return s;
 }
@@ -141,6 +171,7 @@ static Status run_control(Team *t, const Phase *p) {
   switch (p->step[0]->kind) {
     case STEP_REPEAT: return run_repeat(t, p);
     case STEP_WHILE: return run_while(t, p);
+    case STEP_PIPELINE: return run_pipelined(t, p);
     case STEP_COND:
       if (common_test(t, p, &test) != OK) return t->error->status;
       return run_phases(t, test ? &p->body : &p->other);

@@ -6,16 +6,16 @@
 typedef struct Run {
   Engine *engine;
   Program *program;
-  Pool *pool;
+  Pool *pool; /* NULL: what runs has one thread */
   Error *error;
   _Atomic bool *stop; /* loops end after the iteration that they are in */
 } Run;
 
 Status run_steps(Run *r, Step *s, int count);
+static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
 Status run_dequeue(Run *r, Step *s);
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
-/* Whether loops must end: fills the error. */
-Status run_check_stop(Run *r);
+Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 
 /* What an argument, variable or result is for this run. */
 void program_bind(Program *p, int index, void *data);

@@ -49,8 +49,12 @@ Graph *trace_take_graph(Trace *t) {
 }
 
 Value *trace_argument(Trace *t, const Type *type, const char *name) {
-  Value *v = graph_input(t->graph, type, name);
-  if (v) t->argument_count++;
+  Graph *g = t->graph;
+  Value *v = graph_input(g, type, name);
+  if (!v) return NULL;
+  int at = t->argument_count++;
+  memmove(&g->input[at + 1], &g->input[at], (size_t)(g->input_count - 1 - at) * sizeof *g->input);
+  g->input[at] = v;
   return v;
 }
 
@@ -85,8 +89,9 @@ Value *trace_import(Trace *t, Value *v) {
 static Extra *find_variable(Trace *t, Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (t->extra[i].variable == v) return &t->extra[i];
-  Value *outer = t->parent ? trace_read(t->parent, v) : NULL;
-  if (t->parent && !outer) return NULL;
+  Trace *around = t->follows ? t->parent->parent : t->parent;
+  Value *outer = around ? trace_read(around, v) : NULL;
+  if (around && !outer) return NULL;
   return new_extra(t, outer, v, &v->type);
 }
 

@@ -46,6 +46,7 @@ struct Trace {
   Extra *extra;
   int extra_count, extra_capacity;
   bool deferred, has_unknown;
+  bool follows; /* comes after its parent, a loop's body: its variables are those of the parent's parent */
   Effect *effect;
   int effect_count, effect_capacity;
   Derivation *derivation;
@@ -57,7 +58,7 @@ struct Trace {
 Trace *trace_new(Trace *parent); /* NULL when memory is out */
 void trace_free(Trace *t);       /* with its graph, unless taken */
 Graph *trace_take_graph(Trace *t);
-/* Arguments come before anything else. */
+/* The graph's inputs begin with the arguments, whenever they are made. */
 Value *trace_argument(Trace *t, const Type *type, const char *name);
 /* v as seen from t: itself, or captured from an enclosing trace. NULL with the graph's error set when it is from none. */
 Value *trace_import(Trace *t, Value *v);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/control.h"
 #include "lua/bind.h"
 #include "lua/object.h"
 #include "program/timetable.h"
@@ -119,16 +120,29 @@ static int overlap(lua_State *L) {
   return 1;
 }
 
-/* plan → for each stage, the copies of its activations that wait for its backward pass (0 in inference) */
+/* The plan with one stage at each place: concurrent stages count as one. */
+static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
+  int *v = lua_newuserdatauv(L, (size_t)(2 * p->places) * sizeof *v, 0);
+  for (int s = p->stages - 1; s >= 0; s--) v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
+  bind_push_object(L, NULL, PLAN_NAME);
+  Object **held = lua_touserdata(L, -1);
+  Error e = {0};
+  *held = (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->places, v, v + p->places);
+  bind_check(L, &e);
+  return (PipelinePlan *)*held;
+}
+
+/* plan → for each place, the copies of its activations that wait for its backward pass (0 in inference) */
 static int stashes(lua_State *L) {
-  PipelinePlan *p = check(L);
-  lua_createtable(L, p->stages, 0);
-  for (int s = 0; s < p->stages; s++) {
+  const PipelinePlan *p = check(L);
+  if (p->stages != p->places && p->schedule != SCHEDULE_CUSTOM) p = push_places(L, p);
+  lua_createtable(L, p->places, 0);
+  for (int k = 0; k < p->places; k++) {
     Error e = {0};
-    int copies = p->training ? plan_copies(&e, p, plan_program(p, s, false), plan_program(p, s, true)) : 1;
+    int copies = p->training ? plan_copies(&e, p, k, 2 * p->places - 1 - k, false) : 1;
     bind_check(L, &e);
     lua_pushinteger(L, copies - 1);
-    lua_rawseti(L, -2, s + 1);
+    lua_rawseti(L, -2, k + 1);
   }
   return 1;
 }
@@ -169,8 +183,82 @@ static int timetable(lua_State *L) {
   return 1;
 }
 
+/* ---- what the stages of a program hold ---- */
+
+typedef struct StageMeasure {
+  int forward_ops, backward_ops;
+  size_t weight_bytes, stash_bytes;
+} StageMeasure;
+
+static const Node *find_pipeline(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->op->traits & CONTROL && control_plan(n)) return n;
+    for (int k = 0; k < op_attr_count(n->op); k++) {
+      const Node *inner = n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph ? find_pipeline(n->attr[k].graph) : NULL;
+      if (inner) return inner;
+    }
+  }
+  return NULL;
+}
+
+/* Whose bytes v is. */
+static const Value *storage(const Value *v) {
+  while (v->node->op->traits & VIEW && v->index == 0) v = v->node->in[0];
+  return v;
+}
+
+/* seen has a flag for each output of each node: what a backward node uses of a stage is stashed once, and a weight counts in the
+ * first stage that reads it. Inputs that have names are variables. */
+static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages, bool *seen) {
+  v = storage(v);
+  const Node *from = v->node;
+  bool *mark = &seen[from->id * MAX_OUTPUTS + (v->index < MAX_OUTPUTS ? v->index : 0)];
+  if (*mark || node_is_constant(from)) return;
+  bool weight = node_is_input(from) && from->name && v->type.rank > 0;
+  int owner = weight ? n->place.stage : from->place.stage;
+  if (owner < 0 || owner >= stages || (!weight && (node_is_input(from) || !n->place.backward || from->place.backward))) return;
+  *mark = true;
+  if (weight) stage[owner].weight_bytes += type_bytes(&v->type);
+  else stage[owner].stash_bytes += type_bytes(&v->type);
+}
+
+static bool measure(const Graph *g, StageMeasure *stage, int stages) {
+  bool *seen = calloc((size_t)g->next_id + 1, MAX_OUTPUTS * sizeof *seen);
+  for (int i = 0; seen && i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n)) continue;
+    if (!(n->op->traits & VIEW)) ++*(n->place.backward ? &stage[n->place.stage].backward_ops : &stage[n->place.stage].forward_ops);
+    for (int k = 0; k < n->in_count; k++) measure_use(n, n->in[k], stage, stages, seen);
+  }
+  bool good = seen != NULL;
+  free(seen);
+  return good;
+}
+
+/* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one micro-batch; nothing without a pipeline */
+static int stages_of(lua_State *L) {
+  const Program *p = bind_check_program(L, 1);
+  const Node *loop = find_pipeline(p->graph);
+  if (!loop) return 0;
+  int count = ((const PipelinePlan *)control_plan(loop))->stages;
+  StageMeasure *stage = lua_newuserdatauv(L, (size_t)count * sizeof *stage, 0);
+  memset(stage, 0, (size_t)count * sizeof *stage);
+  if (!measure(control_body(loop), stage, count)) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  lua_createtable(L, count, 0);
+  for (int s = 0; s < count; s++) {
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, stage[s].forward_ops), lua_setfield(L, -2, "forward_ops");
+    lua_pushinteger(L, stage[s].backward_ops), lua_setfield(L, -2, "backward_ops");
+    lua_pushinteger(L, (lua_Integer)stage[s].weight_bytes), lua_setfield(L, -2, "weight_bytes");
+    lua_pushinteger(L, (lua_Integer)stage[s].stash_bytes), lua_setfield(L, -2, "stash_bytes");
+    lua_rawseti(L, -2, s + 1);
+  }
+  return 1;
+}
+
 void bind_open_pipeline(lua_State *L) {
-  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_object_type(L, PLAN_NAME, methods);

@@ -74,9 +74,16 @@ bool program_diverges(const Program *p) {
 
 static bool block_meets(const Block *b);
 
-static bool is_control(const Step *s) { return s->kind >= STEP_REPEAT; }
+static bool is_control(const Step *s) { return s->kind >= STEP_REPEAT && s->kind <= STEP_CALL; }
+
+static bool pipeline_meets(const PipelineStep *p) {
+  for (int i = 0; i < p->pass_count; i++)
+    if (block_meets(&p->pass[i].dequeues) || block_meets(&p->pass[i].body)) return true;
+  return false;
+}
 
 static bool step_meets(const Step *s) {
+  if (s->kind == STEP_PIPELINE) return pipeline_meets(s->pipeline);
   if (is_control(s)) return block_meets(s->control.body) || (s->control.other && block_meets(s->control.other));
   return s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE || (s->kind == STEP_OP && s->node->op->meet);
 }
@@ -94,6 +101,10 @@ static double step_work(const Step *s) {
   if (s->kind == STEP_CHAIN) return (double)s->chain->count * s->chain->step_count;
   if (s->kind == STEP_GEMM) return (double)s->gemm->gemm.m * (double)s->gemm->gemm.n * (double)s->gemm->gemm.k / 8;
   if (s->kind == STEP_COPY) return (double)s->copy_bytes / 8;
+  if (s->kind == STEP_PIPELINE) {
+    for (int i = 0; i < s->pipeline->pass_count; i++) work += block_work(&s->pipeline->pass[i].body);
+    return work * LOOP_GUESS;
+  }
   if (is_control(s)) {
     work = block_work(s->control.body) + (s->control.other ? block_work(s->control.other) : 0);
     return s->kind <= STEP_WHILE ? work * LOOP_GUESS : work;
@@ -143,6 +154,22 @@ static Status build_inside(Builder *b, const Phase *p, bool other, Phases *list)
   return build(b, inside, list);
 }
 
+static Status build_passes(Builder *b, Phase *p) {
+  int passes = p->step[0]->pipeline->pass_count, count = b->replication->count;
+  p->pass = arena_alloc(b->program->arena, 2 * (size_t)passes * sizeof *p->pass);
+  Block **block = arena_alloc(b->program->arena, (size_t)count * sizeof *block);
+  if (!p->pass || !block) return no_memory(b);
+  Status s = OK;
+  for (int i = 0; i < 2 * passes && s == OK; i++) {
+    for (int r = 0; r < count; r++) {
+      Pass *pass = &p->step[r]->pipeline->pass[i / 2];
+      block[r] = i % 2 ? &pass->body : &pass->dequeues;
+    }
+    s = build(b, block, &p->pass[i]);
+  }
+  return s;
+}
+
 static bool same_steps(const Builder *b, Block *const *block) {
   for (int r = 1; r < b->replication->count; r++) {
     if (block[r]->count != block[0]->count) return false;
@@ -167,14 +194,17 @@ static Status build(Builder *b, Block *const *block, Phases *list) {
       continue;
     }
     local = NULL;
-    Phase *p = new_phase(b, list, is_control(s) ? PHASE_CONTROL : PHASE_MEETING, block, i);
+    bool control = is_control(s) || s->kind == STEP_PIPELINE;
+    Phase *p = new_phase(b, list, control ? PHASE_CONTROL : PHASE_MEETING, block, i);
     if (!p) return no_memory(b);
     if (s->kind == STEP_ENQUEUE && s->call.in_count > b->replication->most_values)
       b->replication->most_values = s->call.in_count;
     if (p->kind == PHASE_MEETING) continue;
     Phase made = *p; /* the list may move while its inside is built */
-    Status status = build_inside(b, &made, false, &made.body);
-    if (status == OK) status = build_inside(b, &made, true, &made.other);
+    Status status = OK;
+    if (s->kind == STEP_PIPELINE) status = build_passes(b, &made);
+    else status = build_inside(b, &made, false, &made.body);
+    if (status == OK && s->kind != STEP_PIPELINE) status = build_inside(b, &made, true, &made.other);
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }

@@ -22,6 +22,7 @@ struct Phase {
   bool heavy;   /* LOCAL: worth a hand-off to other threads */
   Step **step;  /* [replicas]: the first one in each instance */
   Phases body, other;
+  Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
 };
 
 /* What replicas are made of, from the first run in which they may differ. */

@@ -369,14 +369,14 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const Slot *order, con
 /* ---- stashes ---- */
 
 /* Sweep through time: a copy is there from the moment of `made` to that of `used`. */
-int plan_copies(Error *e, const PipelinePlan *p, int made, int used) {
+int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
   if (made == used) return 1;
   int overlap = plan_overlap(p);
   int enough = p->schedule == SCHEDULE_CUSTOM ? p->micros : (4 * plan_programs(p) + overlap - 1) / overlap * overlap;
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
-  bool same = places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to);
+  bool same = !at_row_start && places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to);
   int there = 0, most = 0;
   for (int r = 0; r < t->rows; r++) {
     int gone = 0;
