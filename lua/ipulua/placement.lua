@@ -27,6 +27,10 @@ function placement.ordinal()
   return 0
 end
 
+---The shard of the scope that is open, 0 outside.
+---@return integer
+function placement.shard() return state.shard or 0 end
+
 -- "/device:IPU:0", "IPU:0", "/device:CPU:0", "cpu:0", "cpu"
 local function parse(name)
   local plain = name:lower():gsub("^/", ""):gsub("^device:", "")
@@ -80,11 +84,21 @@ local function check_shard(index)
   return index
 end
 
+local function shard_used() end
+
+---f(index) is called when a scope of that shard is entered.
+function placement.on_shard(f) shard_used = f end
+
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
 function placement.ipu_shard(index)
   local list = type(index) == "table" and index or {index}
-  for i = 1, math.max(#list, 1) do check_shard(list[i]) end
-  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", set("shard", list[1]))
+  for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
+  local former, undo = state.shard, set("shard", list[1])
+  state.shard = list[1]
+  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", function()
+    state.shard = former
+    undo()
+  end)
 end
 
 local jit_spec <const> = {{"ipu_scope", "integer"}}

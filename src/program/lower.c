@@ -5,6 +5,7 @@
 
 #include "graph/control.h"
 #include "program/lower.h"
+#include "program/replicas.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
@@ -112,6 +113,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->attr = n->attr;
   c->in_count = n->in_count;
   c->out_count = n->out_count;
+  c->replica = l->p->replica;
   c->kernels = l->p->kernels;
   c->numerics = node_numerics(l, n);
   c->rng.stream = (uint32_t)n->stream;
@@ -670,6 +672,7 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
     return NULL;
   }
   p->kernels = kernels;
+  p->replicas = 1;
   if (numerics) p->numerics = *numerics;
   p->name = arena_string(p->arena, name ? name : "program");
   p->graph = graph;
@@ -706,10 +709,13 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
   return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
-Program *program_copy(Error *e, const Program *from, int threads) {
+Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }
+
+Program *program_instance(Error *e, const Program *from, int threads, int replica) {
   Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
   if (!p) return NULL;
   p->borrows_graph = true;
+  p->replica = replica;
   Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
   Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
   for (int i = 0; i < p->variable_count; i++) {
@@ -723,6 +729,7 @@ Program *program_copy(Error *e, const Program *from, int threads) {
 
 void program_free(Program *p) {
   if (!p) return;
+  replication_free(p->replication);
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
   free(p->pipeline);

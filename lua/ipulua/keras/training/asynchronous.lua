@@ -26,12 +26,17 @@ function asynchronous.run(model, o, first)
   local from = first
   for element in o.entry.outfeed:iter(job) do
     local last = from + accumulation - 1
-    local logs = {}
-    for i, metric in ipairs(metrics) do logs[metric.name] = compiled.read(element["m" .. i]) end
     updates = updates and updates + 1
-    list[begin_event](list, from, {})
-    list[end_event](list, last, logs, {step_first = from, step_last = last, updates = updates,
-      samples = accumulation * o.batch_size * o.replicas})
+    for replica = 1, o.replicas do
+      local logs = {}
+      for i, metric in ipairs(metrics) do
+        local value = element["m" .. i]
+        logs[metric.name] = compiled.read(o.replicas > 1 and value[replica] or value)
+      end
+      list[begin_event](list, from, {})
+      list[end_event](list, last, logs, {step_first = from, step_last = last, updates = updates,
+        samples = accumulation * o.batch_size * o.replicas})
+    end
     from = last + 1
   end
   return results()
