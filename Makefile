@@ -132,6 +132,13 @@ $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/mo
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
+# The workloads of examples/bench; PEERS=1: in turn with the peers that are installed. More in docs/performance.md.
+PEERS ?=
+ROUNDS ?= $(if $(PEERS),3,1)
+.PHONY: bench
+bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
+
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
 OUT ?= $(BUILD)/validate.jsonl
