@@ -104,6 +104,8 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
+---Bounds all that computes, dataset workers included.
+---@param n integer 0: the CPU's cores
 function ipu.set_num_threads(n) core.set_threads(n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
