@@ -14,6 +14,7 @@ local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local pipelining = require "ipulua.keras.pipelining"
 local progress = require "ipulua.keras.progress"
+local staging = require "ipulua.keras.staging"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
 
@@ -103,6 +104,11 @@ local function ensure_built(self, dataset)
   if unbuilt then self:build_with(input_specs(dataset)) end
 end
 
+-- A model of one's own says what is pipelined when it is called.
+local function build_own(self, dataset)
+  if not rawget(self, "_stack") then ensure_built(self, dataset) end
+end
+
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-"}
@@ -171,7 +177,7 @@ end
 -- Returns the last logs, and whether it was interrupted.
 local function run_steps(self, o)
   local logs = {}
-  local done = 0
+  local done = o.done or 0
   local list, prefix = o.callbacks, o.prefix
   while done < o.steps do
     list["on_" .. prefix .. "_batch_begin"](list, done, {})
@@ -338,10 +344,12 @@ local function check_devices(self)
   end
 end
 
--- One epoch; returns its logs in order, and whether it was interrupted.
-local function run_epoch(self, o, epoch, a)
+-- One epoch; returns its logs in order, and whether it was interrupted. resume: steps of it were made before.
+local function run_epoch(self, o, epoch, a, resume)
   self:reset_metrics()
   o.callbacks:on_epoch_begin(epoch, {})
+  o.done = resume and resume.step or 0
+  if o.done > 0 then resume.apply() end
   write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
   local bar = new_bar(a.verbose, o.steps, epoch + 1, a.epochs)
   if o.recreates and o.started then fit.rewind(o.entry) end
@@ -366,6 +374,18 @@ local function run_epoch(self, o, epoch, a)
   return named, interrupted
 end
 
+-- What BackupAndRestore found, applied where an epoch begins with it.
+local function begin_resumed(self, o)
+  local resume = self._resume
+  if not resume then return nil end
+  o.entry.program.prepare()
+  if resume.step == 0 then
+    resume.apply()
+    o.started = true
+  end
+  return resume
+end
+
 ---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
 ---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
 ---validation_batch_size, validation_freq. Returns a History.
@@ -378,12 +398,14 @@ function methods:fit(...)
   split_validation(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight})
+  build_own(self, feed.dataset)
   check_devices(self)
   local replicas = replicas_of(self)
   local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
+  staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local o = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
@@ -396,17 +418,25 @@ function methods:fit(...)
   local history = callbacks.History()
   o.callbacks:add(history, self, params)
   self.history = history
-  local wants_logs = self._options.asynchronous and o.callbacks:listens("on_train_batch_end")
+  local wants_logs = self._options.asynchronous and not self._options.pipelining.accumulate_outfeed
+    and o.callbacks:listens("on_train_batch_end")
   o.entry = program_for(self, "train", feed, per_execution, wants_logs)
   say_steps(self, feed, o, a.verbose)
   self.stop_training = false
   local _ <close> = hold_interrupts()
+  rawset(self, "_run", o)
+  rawset(self, "_resume", nil)
+  rawset(self, "_interrupted", false)
   o.callbacks:on_train_begin({})
   local logs, interrupted = {}, false
-  for epoch = a.initial_epoch, a.epochs - 1 do
-    logs, interrupted = run_epoch(self, o, epoch, a)
+  local resume = begin_resumed(self, o)
+  for epoch = resume and resume.epoch or a.initial_epoch, a.epochs - 1 do
+    if self.stop_training then break end
+    logs, interrupted = run_epoch(self, o, epoch, a, resume)
+    resume = nil
+    rawset(self, "_interrupted", interrupted)
     o.callbacks:on_epoch_end(epoch, logs)
-    if self.stop_training or interrupted then break end
+    if interrupted then break end
   end
   if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
   fit.rewind(o.entry)
@@ -434,9 +464,11 @@ end
 -- What is common to evaluate and predict.
 local function begin(self, who, prefix, mode, a, take)
   local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+  build_own(self, feed.dataset)
   check_devices(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
     steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
+  staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
     replicas = replicas_of(self), take = take}
