@@ -9,6 +9,7 @@ local creation = require "ipulua.creation"
 local nearest = require "ipulua.nearest"
 local operation = require "ipulua.operation"
 local queues = require "ipulua.queues"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -692,7 +693,10 @@ function IPUInfeedQueue:init(...)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation

@@ -132,10 +132,10 @@ describe("ipu.range", function()
 
   it("refuses to be left, and values of its body after it", function()
     raises("runtime", "can't be left by break or return", ipu.func(function()
-      for _ in ipu.range(3) do break end
+      for _ in ipu.range(3) do break end -- luacheck: ignore 512
     end))
     raises("runtime", "can't be left by break or return", ipu.func(function()
-      for i in ipu.range(3) do return i end
+      for i in ipu.range(3) do return i end -- luacheck: ignore 512
     end))
     local f = ipu.func(function(x)
       local y
