@@ -65,8 +65,10 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
+  local facts = tracing.take_facts()
   return {
-    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
+    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
+    result_count = result_count,
   }
 end
 
@@ -195,6 +197,11 @@ function func.compiled() return compiled end
 function func.reset()
   for _, entry in ipairs(compiled) do entry.stale = true end
   compiled = {}
+end
+
+---Compile them anew when they are called next: what they are compiled for has changed.
+function func.recompile()
+  for _, entry in ipairs(compiled) do entry.stale = true end
 end
 
 ---f(event, entry) is called with "compile" and "execute".

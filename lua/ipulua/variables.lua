@@ -125,6 +125,11 @@ function variables.global_variables_initializer()
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
 
+local move_spec <const> = {{"graph", "any", optional = true}}
+
+---Initialisers run on the host anyway; kept because scripts say it.
+function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
+
 -- Scopes: {prefix, reuse, use_resource}; the innermost is last.
 local scopes = {}
 

@@ -9,12 +9,14 @@
 #define IPULUA_GRAPH_CONTROL_H
 #include "graph/graph.h"
 
-enum { CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN }; /* attributes: body | yes, cond | no, count, list */
+/* attributes: body | yes, cond | no, count, list, plan of a pipelined repeat */
+enum { CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN, CONTROL_PLAN };
 
 extern const OpDef control_repeat, control_while, control_cond, control_call;
 
 static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }
 static inline const Graph *control_other(const Node *n) { return n->attr[CONTROL_OTHER].graph; }
+static inline Object *control_plan(const Node *n) { return n->attr[CONTROL_PLAN].kind == ATTR_OBJECT ? n->attr[CONTROL_PLAN].object : NULL; }
 static inline int control_explicit(const Node *n) { return (int)n->attr[CONTROL_EXPLICIT].i; }
 static inline int control_written_count(const Node *n) { return n->attr[CONTROL_WRITTEN].ints.n; }
 static inline int control_written(const Node *n, int i) { return (int)n->attr[CONTROL_WRITTEN].ints.v[i]; }

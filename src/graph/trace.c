@@ -11,6 +11,7 @@
         {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                 \
         {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                  \
         {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                \
+        {.name = "plan", .kind = ATTR_OBJECT, .fallback = "nil"},                 \
   }
 const OpDef control_repeat = {.name = "repeat", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
 const OpDef control_while = {.name = "while", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
@@ -48,8 +49,12 @@ Graph *trace_take_graph(Trace *t) {
 }
 
 Value *trace_argument(Trace *t, const Type *type, const char *name) {
-  Value *v = graph_input(t->graph, type, name);
-  if (v) t->argument_count++;
+  Graph *g = t->graph;
+  Value *v = graph_input(g, type, name);
+  if (!v) return NULL;
+  int at = t->argument_count++;
+  memmove(&g->input[at + 1], &g->input[at], (size_t)(g->input_count - 1 - at) * sizeof *g->input);
+  g->input[at] = v;
   return v;
 }
 
@@ -84,8 +89,9 @@ Value *trace_import(Trace *t, Value *v) {
 static Extra *find_variable(Trace *t, Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (t->extra[i].variable == v) return &t->extra[i];
-  Value *outer = t->parent ? trace_read(t->parent, v) : NULL;
-  if (t->parent && !outer) return NULL;
+  Trace *around = t->follows ? t->parent->parent : t->parent;
+  Value *outer = around ? trace_read(around, v) : NULL;
+  if (around && !outer) return NULL;
   return new_extra(t, outer, v, &v->type);
 }
 
@@ -211,7 +217,7 @@ static void give_outputs(Region *r, const int64_t *written, int written_count) {
 
 /* The node of a control op in the parent, for one or two regions with equal extras. */
 static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *lead, int lead_count, int explicit_count,
-                          Value **out) {
+                          Object *plan, Value **out) {
   Trace *parent = a->trace->parent;
   Graph *g = parent->graph;
   int n = a->trace->extra_count, written_count = 0;
@@ -233,7 +239,8 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_GRAPH, .graph = first->trace->graph},
                            {.kind = ATTR_GRAPH, .graph = second ? second->trace->graph : NULL},
                            attr_int(explicit_count),
-                           attr_ints(written, written_count)};
+                           attr_ints(written, written_count),
+                           {.kind = plan ? ATTR_OBJECT : ATTR_NONE, .object = plan}};
   Node *node = graph_node(g, op, in, lead_count + n, attrs);
   if (!node) return g->error.status;
   graph_adopt(g, trace_take_graph(first->trace));
@@ -247,13 +254,24 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   return g->error.status;
 }
 
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out) {
-  Value *lead[1 + 64];
-  lead[0] = count;
-  if (carried_count > 64) return fail(&body->parent->graph->error, ERR_VALUE, "repeat: more than 64 carried values");
-  for (int i = 0; i < carried_count; i++) lead[1 + i] = carried[i];
+/* A loop's own inputs: its count or limit, then what it carries. NULL: memory is out. */
+static Value **loop_lead(Graph *g, Value *first, Value *const *carried, int count) {
+  Value **lead = arena_alloc(g->arena, (size_t)(1 + count) * sizeof *lead);
+  if (!lead) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing a loop");
+    return NULL;
+  }
+  lead[0] = first;
+  for (int i = 0; i < count; i++) lead[1 + i] = carried[i];
+  return lead;
+}
+
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
+                        Value **out) {
+  Graph *g = body->parent->graph;
+  Value **lead = loop_lead(g, count, carried, carried_count);
   Region r = {body, results, carried_count};
-  Status s = end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, out);
+  Status s = lead ? end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, plan, out) : g->error.status;
   trace_free(body);
   return s;
 }
@@ -261,15 +279,13 @@ Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int ca
 Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
                        Value *const *results, Value **out) {
   Graph *g = body->parent->graph;
-  Value *lead[1 + 64];
-  lead[0] = limit;
-  for (int i = 0; i < carried_count && i < 64; i++) lead[1 + i] = carried[i];
+  Value **lead = loop_lead(g, limit, carried, carried_count);
   Region c = {cond, &test, 1}, b = {body, results, carried_count};
-  Status s = carried_count > 64 ? fail(&g->error, ERR_VALUE, "while_loop: more than 64 carried values") : OK;
+  Status s = lead ? OK : g->error.status;
   if (s == OK && !(share_extras(cond, body) && share_extras(body, cond))) s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(cond, body);
-    s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, out);
+    s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, NULL, out);
   }
   trace_free(cond);
   trace_free(body);
@@ -283,7 +299,7 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
   Status s = share_extras(yes, no) && share_extras(no, yes) ? OK : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(yes, no);
-    s = end_regions(&control_cond, &a, &b, &test, 1, count, out);
+    s = end_regions(&control_cond, &a, &b, &test, 1, count, NULL, out);
   }
   trace_free(yes);
   trace_free(no);
@@ -292,7 +308,7 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
 
 Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out) {
   Region r = {body, results, count};
-  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, out);
+  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, NULL, out);
   trace_free(body);
   return s;
 }

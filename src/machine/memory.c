@@ -31,10 +31,11 @@ static double tiles_of(const Price *p) { return (double)p->machine.pod.target.ti
 
 /* ---- stashes ---- */
 
-static int stash_depth(const Price *p, int stage) {
-  int behind = p->stage_count - 1 - stage;
-  if (p->machine.schedule == SCHEDULE_SEQUENTIAL) return 0;
-  return p->machine.schedule == SCHEDULE_INTERLEAVED ? behind : 2 * behind;
+/* Copies that wait, beside the one in use. */
+static int stash_depth(const PipelinePlan *plan, int stage) {
+  Error e = {0};
+  int copies = plan->training ? plan_copies(&e, plan, plan_program(plan, stage, false), plan_program(plan, stage, true), false) : 1;
+  return copies > 1 ? copies - 1 : 0;
 }
 
 /* Does the backward stage need h of the forward one, kept since then? */
@@ -43,24 +44,24 @@ static bool is_stashed(const Price *p, const Held *h, const Row *block, int begi
   const Row *made = &p->row[h->first], *read = &p->row[h->last];
   if (made->backward || made->stage < 0) return false;
   bool enters = made->kind == ROW_LINK || made->kind == ROW_HOST_IN;
-  return p->machine.recompute ? enters : read->backward;
+  return price_recomputes(p, block->plan) && price_stage_recomputes(block->plan, made->stage) ? enters : read->backward;
 }
 
 static bool add_stashes(Price *p) {
-  if (p->slot_row < 0) return true;
-  Row block = p->row[p->slot_row];
+  if (p->beat_row < 0) return true;
+  Row block = p->row[p->beat_row];
   double *bytes = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof *bytes);
   if (!bytes) return false;
   for (int i = 0; i < p->held_count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->slot_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
+    if (is_stashed(p, &p->held[i], &block, p->beat_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
-    int depth = stash_depth(p, s);
+    int depth = stash_depth(block.plan, s);
     p->stage[s].stash_depth = depth;
     p->stage[s].stash_bytes = depth * bytes[s];
     if (!(p->stage[s].stash_bytes > 0)) continue;
     if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
     p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = p->stage[s].stash_bytes, .ipu = price_ipu_of_stage(p, s),
-                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations};
+                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations || block.plan->offload_activations};
   }
   return true;
 }

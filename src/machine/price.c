@@ -5,13 +5,6 @@
 
 #include "machine/rows.h"
 
-const char *schedule_name(Schedule s) {
-#define X(id, name) [SCHEDULE_##id] = name,
-  static const char *const names[] = {SCHEDULES(X)};
-#undef X
-  return names[s];
-}
-
 const char *row_kind_name(RowKind k) {
 #define X(id, name) [ROW_##id] = name,
   static const char *const names[] = {ROW_KINDS(X)};
@@ -54,7 +47,9 @@ static bool make_lists(Price *p) {
 Price *price_program(Error *e, const Program *program, const Machine *m) {
   Price *p = new_price(program, m);
   Status s = p ? walk_program(e, p, program) : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
-  if (s == OK && (!make_lists(p) || !price_time(p) || !price_memory(p)))
+  if (s == OK && !make_lists(p)) s = ERR_OUT_OF_MEMORY;
+  if (s == OK) s = price_time(e, p);
+  if ((s == OK && !price_memory(p)) || s == ERR_OUT_OF_MEMORY)
     s = fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
   p = s == OK ? p : (price_free(p), NULL);
   return p;
@@ -62,6 +57,9 @@ Price *price_program(Error *e, const Program *program, const Machine *m) {
 
 void price_free(Price *p) {
   if (!p) return;
+  for (int i = 0; i < p->row_count; i++)
+    if (p->row[i].plan) object_release(&p->row[i].plan->object);
+  if (p->plan) object_release(&p->plan->object);
   arena_free(p->arena);
   free(p);
 }

@@ -11,16 +11,10 @@
 
 enum { MACHINE_STAGES = 256 };
 
-#define SCHEDULES(X) X(GROUPED, "Grouped") X(INTERLEAVED, "Interleaved") X(SEQUENTIAL, "Sequential")
-#define X(id, name) SCHEDULE_##id,
-typedef enum Schedule { SCHEDULES(X) SCHEDULE_COUNT } Schedule;
-#undef X
-const char *schedule_name(Schedule s);
-
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;
+  Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
   bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
   bool offload_state;      /* optimizer state lies in streaming memory between updates */
@@ -77,6 +71,7 @@ typedef struct Row {
   bool backward;
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
+  PipelinePlan *plan; /* PIPELINE */
   const Cost *cost;  /* of one execution; NULL for blocks */
   double bytes;      /* moved over links, to or from the host */
   double elapsed;    /* PIPELINE: cycles of one run */
@@ -117,11 +112,11 @@ typedef struct StagePrice {
 } StagePrice;
 
 /* One entry of a pipeline's time line: work of one stage on one micro-batch. */
-typedef struct Slot {
+typedef struct Beat {
   int step, ipu, stage, micro_batch;
   bool backward;
   double begin, cycles; /* within one run of the pipeline */
-} Slot;
+} Beat;
 
 typedef struct Price {
   Arena *arena;
@@ -136,9 +131,11 @@ typedef struct Price {
   IpuPrice *ipu; /* [shards] */
   StagePrice *stage;
   int stage_count;
-  Slot *slot; /* of the first pipeline */
-  int slot_count, slot_capacity;
-  int slot_row;        /* that pipeline's row */
+  PipelinePlan *plan; /* of the first pipeline; NULL: there is none */
+  bool trains;        /* that pipeline has backward stages */
+  Beat *beat;
+  int beat_count, beat_capacity;
+  int beat_row;        /* that pipeline's row */
   int time_steps;
   double step_cycles_most; /* the longest time step */
   double cycles[PHASE_COUNT], total, seconds;

@@ -209,9 +209,9 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
 
 static void put_timetable(FILE *f, const Price *p) {
   fprintf(f, "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
-          "\"backward\",\"begin\",\"cycles\"],\"slots\":[", p->slot_row, p->time_steps, schedule_name(p->machine.schedule));
-  for (int i = 0; i < p->slot_count; i++) {
-    const Slot *s = &p->slot[i];
+          "\"backward\",\"begin\",\"cycles\"],\"slots\":[", p->beat_row, p->time_steps, p->plan ? schedule_name(p->plan->schedule) : "");
+  for (int i = 0; i < p->beat_count; i++) {
+    const Beat *s = &p->beat[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage, s->micro_batch, s->backward, s->begin, s->cycles);
   }
   fputs("]}", f);
@@ -264,7 +264,7 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
     return room;
   }
   if (e->slot < 0) return row_name(&p->row[e->row]);
-  const Slot *s = &p->slot[e->slot];
+  const Beat *s = &p->beat[e->slot];
   snprintf(room, size, "%c%d stage %d", s->backward ? 'B' : 'F', s->micro_batch, s->stage);
   return room;
 }

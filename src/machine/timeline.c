@@ -27,8 +27,8 @@ static double walk_loop(Timeline *t, const Price *p, int i, double at, bool draw
 }
 
 static double walk_pipeline(Timeline *t, const Price *p, int i, double at, bool draws) {
-  for (int k = 0; draws && i == p->slot_row && k < p->slot_count; k++) {
-    const Slot *s = &p->slot[k];
+  for (int k = 0; draws && i == p->beat_row && k < p->beat_count; k++) {
+    const Beat *s = &p->beat[k];
     add(t, (Event){.begin = at + s->begin, .cycles = s->cycles, .row = i, .ipu = s->ipu, .slot = k});
   }
   return p->row[i].elapsed;

@@ -288,14 +288,22 @@ static int held_operand(Walk *w, Inside *in, Value *v) {
   return held < 0 && constant ? local(w, in, v, ipu_of(w, home_of(in->homes, v)), NULL) : held;
 }
 
+/* Its own, or the program's where its body has stages. */
+static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
+  if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+  return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
+}
+
 static void walk_loop(Walk *w, Inside *in, Node *n) {
   bool repeat = n->op == &control_repeat;
   int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
   int *inputs = new_list(w, inputs_count), *targets = new_list(w, n->out_count), *outputs = new_list(w, n->out_count);
   if (!inputs || !targets || !outputs) return;
   int64_t count = known_count(w, in, n->in[0]);
-  Row *r = add_row(w, region_has_stages(control_body(n)) ? ROW_PIPELINE : ROW_LOOP, n, 0);
+  PipelinePlan *plan = plan_of_loop(w, n);
+  Row *r = add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, n, 0);
   if (!r) return;
+  if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
   int at = w->price->row_count - 1, parent = w->parent;
   double times = w->times;
   r->repeats = count >= 0 ? (double)count : 1;
@@ -393,7 +401,7 @@ static void walk_region(Walk *w, Inside *in, const int *inputs, const int *targe
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
   in->homes = place_find(&w->placer, g);
-  if (!scratch || !in->homes || !region_analyse(&in->region, g, w->program->kernels, scratch)) {
+  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch)) {
     w->failed = true;
     arena_free(scratch);
     return;
@@ -455,6 +463,48 @@ static void walk_root(Walk *w) {
   walk_transfer(w, ROW_HOST_OUT, out_bytes);
 }
 
+static PipelinePlan *find_plan(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!(n->op->traits & CONTROL)) continue;
+    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+    for (int k = 0; k < 2; k++) {
+      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
+      PipelinePlan *found = inside ? find_plan(inside) : NULL;
+      if (found) return found;
+    }
+  }
+  return NULL;
+}
+
+static bool has_backward(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->place.backward && n->place.stage >= 0) return true;
+    for (int k = 0; (n->op->traits & CONTROL) && k < 2; k++)
+      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph)) return true;
+  }
+  return false;
+}
+
+/* The program's own plan; where stages have none, one as the machine says. */
+static Status choose_plan(Walk *w) {
+  Price *p = w->price;
+  int stages = w->placer.most_stage + 1, place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
+  if (stages > MACHINE_STAGES)
+    return fail(w->error, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
+  PipelinePlan *found = find_plan(w->program->graph);
+  p->stage_count = found && found->stages > stages ? found->stages : stages;
+  if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
+  if (found || !stages) return OK;
+  for (int s = 0; s < stages; s++) {
+    place_of[s] = s;
+    ipu_of[s] = s < p->machine.mapping_count ? p->machine.mapping[s] : s;
+  }
+  p->plan = pipeline_plan_new(w->error, p->machine.schedule, has_backward(w->program->graph), stages, place_of, ipu_of);
+  return p->plan ? OK : w->error->status;
+}
+
 static int shard_count(int most) {
   int count = 1;
   while (count < most + 1) count *= 2;
@@ -464,9 +514,6 @@ static int shard_count(int most) {
 static Status size_machine(Walk *w) {
   Price *p = w->price;
   int most = w->placer.most_shard;
-  p->stage_count = w->placer.most_stage + 1;
-  if (p->stage_count > MACHINE_STAGES)
-    return fail(w->error, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, p->stage_count, MACHINE_STAGES);
   for (int s = 0; s < p->stage_count; s++) {
     int ipu = price_ipu_of_stage(p, s);
     if (ipu > most) most = ipu;
@@ -486,7 +533,8 @@ Status walk_program(Error *e, Price *p, const Program *program) {
   w.failed = !w.costs.by_key;
   if (!w.failed) place_program(&w.placer, program->graph);
   w.failed = w.failed || w.placer.failed;
-  Status s = w.failed ? OK : size_machine(&w);
+  Status s = w.failed ? OK : choose_plan(&w);
+  if (s == OK && !w.failed) s = size_machine(&w);
   if (s == OK && !w.failed) walk_root(&w);
   map_free(w.costs.by_key);
   if (w.failed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);

@@ -15,8 +15,14 @@ typedef struct Fed {
  * failure is in to->graph->error. */
 Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *const *fetched, int fetched_count, Trace *to,
                      Value **result);
+/* The same op, place, name and line on other operands, of the same types. NULL with to's error set. */
+Node *clone_node(Graph *to, const Node *n, Value *const *in);
 /* A region, or any other graph, node by node. NULL when memory is out. */
 Graph *graph_copy(const Graph *g);
+Graph *graph_copy_live(const Graph *g); /* without what no output needs */
+/* Put the nodes of a region into the trace `to`, as if they had been traced there: in place of its arguments stand the given
+ * values, in place of captured ones (region->extra without variables, in order) those of captured. Variables are `to`'s. */
+Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to);
 /* v's type with -1 for each extent that depends on what is fed. */
 Type clone_declared_type(const Trace *from, Value *v);
 #endif

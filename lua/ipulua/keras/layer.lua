@@ -224,6 +224,10 @@ function Layer:add_weight(...)
   return v
 end
 
+---Variables that are no weights but last from batch to batch: what a resumed training wants back.
+---@return userdata[]
+function Layer:state_variables() return {} end -- luacheck: ignore 212
+
 local function in_fields(self, visit)
   local seen = {}
   local function walk(value)
