@@ -68,6 +68,7 @@ function machine.options(given, ordinal)
     matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
+    no_outlining = not config.get("optimizations.enable_graph_outlining"),
     recompute = config.get("allow_recompute"),
   }
 end

@@ -1,4 +1,5 @@
 /* Prices of programs: core.price(program, options) and what it tells. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->offload_state = flag(L, index, "offload_state", false);
   m->offload_activations = flag(L, index, "offload_activations", false);
   m->shard_state = flag(L, index, "shard_state", false);
+  m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_partials = flag(L, index, "half_partials", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
@@ -170,6 +172,7 @@ static void push_memory(lua_State *L, const Price *p, int first, int last) {
   for (int k = 0; k < BYTES_COUNT; k++) {
     double bytes = 0;
     for (int i = first; i <= last; i++) bytes += p->ipu[i].bytes[k];
+    bytes = floor(bytes + 0.5);
     set_count(L, price_category_name((PriceCategory)k), bytes);
     total += bytes;
   }

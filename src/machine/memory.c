@@ -2,6 +2,7 @@
  * are spread evenly (128 bytes to a tile at least, each tensor beginning where the last one ended), as PopLibs maps them. */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "machine/rows.h"
@@ -130,15 +131,31 @@ static void spread(Spread *s, double bytes) {
   spread_over(s, bytes, used < s->tiles ? (int)used : s->tiles);
 }
 
+/* Has an equal operation of that IPU been outlined? Costs of equal operations are one object. */
+static bool is_repeated(Map *seen, const Cost *c) {
+  enum { WORTH_STEPS = 3 }; /* of fewer steps a call would take as much code */
+  if (c->step_count < WORTH_STEPS) return false;
+  char key[32];
+  snprintf(key, sizeof key, "%p", (const void *)c);
+  if (map_has(seen, key)) return true;
+  map_set(seen, key, (void *)(uintptr_t)c);
+  return false;
+}
+
 static void add_code(Price *p, IpuPrice *x, int ipu) {
   const Target *t = &p->machine.pod.target;
   double rows = 0, tiles = tiles_of(p);
+  Map *seen = p->machine.no_outlining ? NULL : map_new();
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     if (row_is_block(r->kind)) rows++;
     if (r->ipu != ipu || !r->cost) continue;
     const Cost *c = r->cost;
     x->vertices |= c->vertices;
+    if (seen && r->kind == ROW_OP && is_repeated(seen, c)) {
+      rows += 2; /* copies to and from the function's arguments, a call */
+      continue;
+    }
     x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * tiles;
     x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * tiles;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
@@ -146,6 +163,7 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
     if (r->bytes > 0 && (host || r->kind == ROW_LINK))
       x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += r->bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(r->bytes / PACKET_BYTES));
   }
+  map_free(seen);
   if (!t->code) return;
   x->bytes[BYTES_CONTROL_CODE] += rows * step_code_bytes * tiles;
   x->bytes[BYTES_VERTEX_CODE] = (cost_code_bytes(x->vertices) + RUNTIME_BYTES) * tiles;

@@ -101,7 +101,7 @@ local function accumulate(model, infeed, count, method, dtype)
   local zeros = {}
   for i, v in ipairs(list) do
     local wide = type(dtype) == "function" and dtype(v) or dtype or v.dtype
-    zeros[i] = #v.shape > 0 and ipu.broadcast_to(core.tensor(0, wide), v.shape) or core.tensor(0, wide)
+    zeros[i] = ipu.cast(ipu.zeros_like(v), wide) -- made by the program: constants would take as much memory as the weights
   end
   local reached = {}
   local sums = table.pack(ipu.loops.repeat_n(count, function(...)
