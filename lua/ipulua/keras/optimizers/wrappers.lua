@@ -9,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
