@@ -44,6 +44,7 @@ local public = {
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
   disable_check_numerics = {"system", "disable_check_numerics"},
   estimate = {"estimate", "estimate"},
+  ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
@@ -114,6 +115,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+require "ipulua.report"
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

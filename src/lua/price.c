@@ -254,6 +254,38 @@ static int summary(lua_State *L) {
   return 1;
 }
 
+static int fits(lua_State *L) {
+  lua_pushboolean(L, check_price(L)->fits);
+  return 1;
+}
+
+enum { MOST_PRETENDED = 1 << 20 };
+
+/* Outfeeds get zeros for each element that a run would have put there. */
+static int pretend(lua_State *L) {
+  const Price *p = check_price(L);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MAX_OUTPUTS * 8) continue;
+    const Type *types[MAX_OUTPUTS * 8];
+    const void *data[MAX_OUTPUTS * 8];
+    size_t most = 1;
+    for (int k = 0; k < r->node->in_count; k++) {
+      types[k] = &r->node->in[k]->type;
+      most = type_bytes(types[k]) > most ? type_bytes(types[k]) : most;
+    }
+    void *zeros = lua_newuserdatauv(L, most, 0);
+    memset(zeros, 0, most);
+    for (int k = 0; k < r->node->in_count; k++) data[k] = zeros;
+    Outlet *o = (Outlet *)r->node->attr[0].object;
+    Error e = {0};
+    for (double n = 0; n < r->times && n < MOST_PRETENDED && e.status == OK; n++) o->put(o, r->node->in_count, types, data, &e);
+    lua_pop(L, 1);
+    bind_check(L, &e);
+  }
+  return 0;
+}
+
 /* Text of one of profile.h's writers. */
 static int push_text(lua_State *L, char *text) {
   if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory while writing a profile");
@@ -283,7 +315,7 @@ static int is_estimating(lua_State *L) {
 
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"summary", summary}, {"json", json}, {"trace", trace}, {"text", text},
+  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
                                      {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, PRICE_NAME);

@@ -12,7 +12,10 @@ const char *row_kind_name(RowKind k) {
   return names[k];
 }
 
-const char *row_name(const Row *r) { return r->kind == ROW_OP ? r->node->op->name : row_kind_name(r->kind); }
+const char *row_name(const Row *r) {
+  if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
+  return r->kind == ROW_OP ? r->node->op->name : row_kind_name(r->kind);
+}
 
 const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
 

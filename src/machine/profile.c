@@ -143,7 +143,7 @@ static void put_stages(FILE *f, const Price *p) {
 
 static void put_steps(FILE *f, const Price *p, Strings *s) {
   fputs("\"step_columns\":[\"kind\",\"name\",\"source\",\"parent\",\"ipu\",\"stage\",\"backward\",\"times\",\"repeats\",\"compute\","
-        "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\"],\"steps\":[", f);
+        "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\",\"temporary\",\"layer\"],\"steps\":[", f);
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "", string_number(s, row_kind_name(r->kind)), string_number(s, row_name(r)),
@@ -154,7 +154,8 @@ static void put_steps(FILE *f, const Price *p, Strings *s) {
     fputc(',', f), put_number(f, r->cost && r->kind == ROW_OP ? r->cost->moved_bytes : r->bytes);
     fputc(',', f), put_number(f, r->cost ? r->cost->tiles : 0);
     fputc(',', f), put_number(f, r->cost ? r->cost->flops : 0);
-    fputc(']', f);
+    fputc(',', f), put_number(f, r->cost ? round(r->cost->temporary_total) : 0);
+    fprintf(f, ",%d]", string_number(s, r->node && r->node->name && !row_is_block(r->kind) ? r->node->name : ""));
   }
   fputc(']', f);
 }
