@@ -78,9 +78,16 @@ static double tile_bytes(const Price *p, const Held *h) {
   return shared ? h->bytes / p->replicas : h->bytes;
 }
 
-static bool is_live(const Price *p, const Held *h, int row) {
-  (void)p;
-  return is_always(h) || (h->first <= row && row <= h->last);
+/* Rows at which it is on the tiles; what comes from streaming memory is there while it is used. */
+static void live_range(const Held *h, int *first, int *last) {
+  *first = h->offloaded ? h->used_first : h->first;
+  *last = h->offloaded ? h->used_last : h->last;
+}
+
+static bool is_live(const Held *h, int row) {
+  int first, last;
+  live_range(h, &first, &last);
+  return is_always(h) || (first >= 0 && first <= row && row <= last);
 }
 
 /* The row at which an IPU holds most, temporaries included. */
@@ -90,8 +97,10 @@ static bool find_peak(Price *p, int ipu) {
   if (!change) return false;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
-    if (h->ipu != ipu || is_always(h) || h->first > h->last) continue;
-    int first = h->first < p->row_count ? h->first : p->row_count, last = h->last < p->row_count ? h->last : p->row_count;
+    int first, last;
+    live_range(h, &first, &last);
+    if (h->ipu != ipu || is_always(h) || first > last || first < 0) continue;
+    first = first < p->row_count ? first : p->row_count, last = last < p->row_count ? last : p->row_count;
     change[first] += tile_bytes(p, h);
     change[last + 1] -= tile_bytes(p, h);
   }
@@ -208,7 +217,7 @@ static bool fill_tiles(Price *p, int ipu) {
     const Held *h = &p->held[i];
     if (h->ipu != ipu) continue;
     if (h->offloaded) x->streaming += tile_bytes(p, h) > 0 ? tile_bytes(p, h) : h->bytes;
-    if (!is_live(p, h, x->peak)) continue;
+    if (!is_live(h, x->peak)) continue;
     x->bytes[h->offloaded ? BYTES_VALUE : h->category] += tile_bytes(p, h);
     spread(&s, tile_bytes(p, h));
   }

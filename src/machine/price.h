@@ -84,6 +84,7 @@ typedef struct Held {
   const Variable *variable; /* NULL: none */
   double bytes;
   int ipu, first, last;     /* rows; always live: 0 … the last row */
+  int used_first, used_last; /* rows of ops that read or write it; -1: none */
   int alias;                /* whose bytes these are; -1: its own */
   bool written;             /* a variable that the program changes */
   double writes;            /* how often in a run */

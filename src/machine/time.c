@@ -1,9 +1,9 @@
-/* Cycles: what moves data gets its price, then everything is added up. IPUs of one replica take turns unless a pipeline keeps
- * them all busy; whoever waits, waits in sync. */
+/* Cycles: what moves data gets its price, pipelines their time tables, then everything is added up. Who waits, waits in sync. */
 #include <math.h>
 #include <string.h>
 
 #include "machine/rows.h"
+#include "machine/timeline.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
@@ -254,7 +254,6 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   bool good = true;
   for (int row = 0; row < table->rows && good; row++) good = run_row(&t, table, row);
   p->row[block].elapsed = t.elapsed;
-  p->total += t.block->times * t.elapsed;
   charge_ipus(&t, table->rows);
   timetable_free(table);
   return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
@@ -262,21 +261,9 @@ static Status time_pipeline(Error *e, Price *p, int block) {
 
 /* ---- all of it ---- */
 
-/* IPUs that do the same at once (their own collectives, their own state): the slowest counts. */
-static bool side_by_side(const Row *r) { return r->kind == ROW_COLLECTIVE || r->kind == ROW_STREAMING; }
-
 static void charge(Price *p, const Row *r) {
-  double cycles = r->times * row_cycles(r);
   IpuPrice *ipu = &p->ipu[r->ipu < p->shards ? r->ipu : 0];
   for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += r->times * r->cost->cycles[k];
-  if (!side_by_side(r)) p->total += cycles;
-}
-
-static double slowest(const Price *p, RowKind kind) {
-  double most = 0;
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == kind) most = fmax(most, p->row[i].times * row_cycles(&p->row[i]));
-  return most;
 }
 
 static void add_totals(Price *p) {
@@ -310,7 +297,7 @@ Status price_time(Error *e, Price *p) {
     if (r->cost) charge(p, r);
     i++;
   }
-  p->total += slowest(p, ROW_COLLECTIVE) + slowest(p, ROW_STREAMING);
+  p->total = timeline_cycles(p);
   add_totals(p);
   return OK;
 }

@@ -53,7 +53,7 @@ static int add_held(Walk *w, PriceCategory category, const Node *n, double bytes
     return -1;
   }
   p->held[p->held_count] = (Held){.category = category, .node = n, .bytes = bytes, .ipu = ipu, .first = p->row_count,
-                                  .last = p->row_count, .alias = -1};
+                                  .last = p->row_count, .used_first = -1, .used_last = -1, .alias = -1};
   return p->held_count++;
 }
 
@@ -62,6 +62,15 @@ static void touch(Walk *w, int held, int row) {
   Held *h = &w->price->held[held];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
+}
+
+/* The same, by an op. */
+static void use(Walk *w, int held, int row) {
+  touch(w, held, row);
+  if (held < 0) return;
+  Held *h = &w->price->held[held];
+  if (h->used_first < 0) h->used_first = row;
+  h->used_last = row;
 }
 
 static int ipu_of(const Walk *w, const Home *h) {
@@ -101,7 +110,10 @@ static int local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
     touch(w, held, w->price->row_count - 1);
   }
   int copy = add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
-  if (copy >= 0) w->price->held[copy].alias = held, w->price->held[copy].variable = from.variable;
+  if (copy < 0) return copy;
+  w->price->held[copy].alias = held;
+  w->price->held[copy].variable = from.variable;
+  if (!constant) touch(w, copy, w->price->row_count - 1); /* from the link on */
   return copy;
 }
 
@@ -133,7 +145,7 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
     if (*slot < 0) *slot = reusable(w, in, n, i);
     if (*slot >= 0 && w->price->held[*slot].category == BYTES_VARIABLE) w->price->held[*slot].writes = w->times;
     if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    touch(w, *slot, row);
+    use(w, *slot, row);
   }
 }
 
@@ -170,7 +182,7 @@ static void walk_op(Walk *w, Inside *in, Node *n) {
   r->cost = c;
   note_price(w, n, c);
   int at = w->price->row_count - 1;
-  for (int i = 0; i < count; i++) touch(w, operands[i], at);
+  for (int i = 0; i < count; i++) use(w, operands[i], at);
   hold_outputs(w, in, n, ipu, at);
 }
 
