@@ -80,6 +80,7 @@ local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
+  require "ipulua.report" -- listens; nobody needs it before there is a program
   entry.device = placement.ordinal()
   compiled[#compiled + 1] = entry
   notify("compile", entry)

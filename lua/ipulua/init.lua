@@ -115,7 +115,6 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
-require "ipulua.report"
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 
