@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local json = require "ipulua.json"
 local scope = require "ipulua.scope"
 local tracing = require "ipulua.tracing"
 
@@ -151,6 +152,15 @@ function placement.partials_type(...)
   return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
 end
 
+---To be closed: nodes made until then belong to a pipeline stage (nil: to the one before).
+---@param stage integer?
+function placement.in_stage(stage)
+  local undo = stage and set("stage", stage)
+  return setmetatable({}, {__close = function()
+    if undo then undo() end
+  end})
+end
+
 local attributes = {} -- of the frontend_attribute scopes that are open
 
 local attribute_spec <const> = {
@@ -161,10 +171,12 @@ local attribute_spec <const> = {
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)
   local former = attributes[a.attribute_name]
-  attributes[a.attribute_name] = a.attribute_value
-  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()
-    attributes[a.attribute_name] = a.restore_to or former
-  end)
+  local function set_attribute(value)
+    attributes[a.attribute_name] = value
+    core.set_attributes(next(attributes) and json.encode(attributes) or "")
+  end
+  set_attribute(a.attribute_value)
+  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function() set_attribute(a.restore_to or former) end)
 end
 
 ---The attributes of what is traced now.

@@ -1,5 +1,4 @@
--- The conformance cases of loops, queues, gradient accumulation and pipelines, one spec each. A queue that is never initialised is no error
--- here: its first use does that.
+-- The conformance cases of loops, queues, gradient accumulation and pipelines, one spec each.
 
 local jsonl = require "spec.support.jsonl"
 local log = require "ipulua.log"

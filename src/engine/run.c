@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "engine/hunt.h"
 #include "engine/pipeline.h"
 
 
@@ -130,20 +131,35 @@ static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
   next_rounding(r, s->call.numerics, &s->call.rng);
+  Hunt hunt;
+  bool hunting = s->call.numerics->check_finite;
+  if (hunting) hunt_operands(&hunt, &s->call);
   Status status = op_eval(s->node->op, &s->call);
+  if (hunting && status == OK) status = hunt_results(&hunt, &s->call, r->error);
   bool traps = status == OK && s->call.numerics->trap_invalid;
   return traps && made_nan(&s->call) ? check_events(r, s, EVENT_INVALID) : status;
 }
 
+static Status make_up(Run *r, Step *s) {
+  Synthetic *synthetic = &r->engine->synthetic;
+  for (int i = 0; i < s->call.out_count; i++)
+    synthetic_fill(synthetic, r->engine->seed, i, s->call.out_type[i], s->call.out[i]);
+  synthetic->elements++;
+  return OK;
+}
+
 static Status run_dequeue(Run *r, Step *s) {
+  if (r->engine->synthetic.infeed) return make_up(r, s);
   Feed *f = (Feed *)s->node->attr[0].object;
   Status status = f->next(f, r->pool, s->call.out, r->error);
+  if (status == OK && s->call.numerics->check_finite) status = hunt_results(&(Hunt){0}, &s->call, r->error);
   if (status != OK && s->node->source && !r->error->source[0])
     strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
   return status;
 }
 
 static Status run_enqueue(Run *r, Step *s) {
+  if (r->engine->synthetic.outfeed) return OK;
   Outlet *o = (Outlet *)s->node->attr[0].object;
   return o->put(o, s->call.in_count, s->call.in_type, s->call.in, r->error);
 }
@@ -208,6 +224,7 @@ Status run_block(Run *r, Block *b) {
 /* ---- binding ---- */
 
 static void bind_pointer(Program *p, int index, void *data) {
+  if (p->outline) return;
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
   b->bound = data;
@@ -215,6 +232,7 @@ static void bind_pointer(Program *p, int index, void *data) {
 }
 
 static Status bind_variables(Program *p, Error *e) {
+  if (p->outline) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run", p->name);
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)

@@ -158,6 +158,7 @@ static Node *new_node(Graph *g, const OpDef *op, Value *const *in, int in_count)
   n->place = g->scope.place;
   n->source = g->scope.source;
   n->name = g->scope.prefix;
+  n->attributes = g->scope.attributes;
   return n;
 }
 

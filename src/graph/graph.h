@@ -33,6 +33,7 @@ struct Node {
   Arena *arena;     /* where infer may put lists; the graph's, or a call's */
   const char *name; /* scope/op; unique only when the user made it so */
   const char *source; /* "train.lua:12" */
+  const char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   Placement place;
 };
 
@@ -41,6 +42,7 @@ typedef struct Scope {
   Placement place;
   const char *source; /* the script's line, set by the binding before each op */
   const char *prefix; /* name scope */
+  const char *attributes;
 } Scope;
 
 struct Graph {

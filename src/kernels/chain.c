@@ -153,6 +153,13 @@ static int find_events(const ChainStep *s, const float *const *in, const unsigne
   return events;
 }
 
+/* A NaN or an infinity is no integer. */
+static int find_lost(Dtype from, const void *data, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (!isfinite(dtype_get(from, data, i))) return EVENT_INVALID;
+  return 0;
+}
+
 /* On the machine a float16 division by zero gives NaN. */
 static void replace_infinities(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i++)
@@ -214,6 +221,8 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       narrow_f16(in[0], w->data[s->out], n, c->numerics, &key, (uint64_t)index);
     } else {
       c->kernels->cast[from][to](in, single, w->data[s->out], n, NULL);
+      bool loses = dtype_is_float(from) && !dtype_is_float(to) && to != BOOL;
+      if (loses && c->numerics && c->numerics->trap_invalid) w->events |= find_lost(from, in[0], single ? 1 : n);
     }
   } else if (is_narrow(from) || is_narrow(to)) {
     run_narrow(w, s, n, index);

@@ -30,15 +30,18 @@ void trace_ref_release(TraceRef *r) {
   if (r && --r->references == 0) free(r);
 }
 
+/* A text in the graph's memory; the same one again shares it. */
+static void keep_text(Graph *g, const char **slot, const char *text) {
+  if (!text || !*text) *slot = NULL;
+  else if (!*slot || strcmp(*slot, text)) *slot = arena_string(g->arena, text);
+}
+
 void bind_mark_line(lua_State *L, Graph *g) {
   State *s = bind_state(L);
-  const char *where = bind_where(L);
   g->scope.place = s->scope.place;
-  if (!s->prefix || !*s->prefix) g->scope.prefix = NULL;
-  else if (!g->scope.prefix || strcmp(g->scope.prefix, s->prefix)) g->scope.prefix = arena_string(g->arena, s->prefix);
-  /* the same line again shares its text */
-  if (!where) g->scope.source = NULL;
-  else if (!g->scope.source || strcmp(g->scope.source, where)) g->scope.source = arena_string(g->arena, where);
+  keep_text(g, &g->scope.prefix, s->prefix);
+  keep_text(g, &g->scope.attributes, s->attributes);
+  keep_text(g, &g->scope.source, bind_where(L));
 }
 
 static void check_graph(lua_State *L, Graph *g) {
@@ -356,7 +359,7 @@ static int free_root(lua_State *L) {
   return 0;
 }
 
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name) {
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
   State *s = bind_state(L);
   Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
   *held = t;
@@ -367,7 +370,9 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
-  *p = program_compile(&e, t, count, written, written_count, s->engine->kernels, &s->engine->numerics, s->engine->threads, name);
+  const Engine *g = s->engine;
+  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
   trace_free(t);
   *held = NULL;
   bind_check(L, &e);
@@ -375,14 +380,14 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   lua_pop(L, 1);
 }
 
-/* (results, name) End the current root trace → program */
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = current(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = values_of(L, 1, &count, "result");
-  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2));
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
   return 1;
 }
 
@@ -448,13 +453,28 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+static void push_type(lua_State *L, const Type *type) {
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, dtype_name(type->dtype)), lua_setfield(L, -2, "dtype");
+  bind_push_shape(L, type), lua_setfield(L, -2, "shape");
+}
+
 static int result_types(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_createtable(L, p->result_count, 0);
   for (int i = 0; i < p->result_count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(p->result_type[i].dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &p->result_type[i]), lua_setfield(L, -2, "shape");
+    push_type(L, &p->result_type[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* In the order of describe's variables. */
+static int variable_types(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_createtable(L, p->variable_count, 0);
+  for (int i = 0; i < p->variable_count; i++) {
+    push_type(L, &p->variable[i]->type);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -529,27 +549,6 @@ static int set_threads(lua_State *L) {
   return 0;
 }
 
-static int set_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  s->engine->random_count = 0;
-  s->stream = 0;
-  bind_restart_counters(s);
-  return 0;
-}
-
-/* The seed of what programs draw, alone. */
-static int set_device_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  bind_restart_counters(s);
-  return 0;
-}
-
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
@@ -573,12 +572,22 @@ static int set_numerics(lua_State *L) {
     bool *flag;
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
                {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
-               {"stable_statistics", &n->stable_statistics}};
+               {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
     lua_pop(L, 1);
   }
+  return 0;
+}
+
+/* (infeed, outfeed, "uniform" | "normal" | number): what queues hold when no data crosses */
+static int set_synthetic(lua_State *L) {
+  Synthetic *s = &bind_state(L)->engine->synthetic;
+  const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2),
+                   .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
+                   .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
   return 0;
 }
 
@@ -639,14 +648,16 @@ static int read_variables(lua_State *L) {
   return 1;
 }
 
-static int set_name_prefix(lua_State *L) {
-  State *s = bind_state(L);
-  char *prefix = strdup(luaL_checkstring(L, 1));
-  if (!prefix) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  free(s->prefix);
-  s->prefix = prefix;
+static int set_text(lua_State *L, char **slot) {
+  char *text = strdup(luaL_checkstring(L, 1));
+  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  free(*slot);
+  *slot = text;
   return 0;
 }
+
+static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
+static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
 
 /* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
 static int hold_interrupts(lua_State *L) {
@@ -672,11 +683,13 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses}, {"trace_value", symbolic},
       {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
+      {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
+      {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+                                            {"variable_types", variable_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

@@ -70,7 +70,8 @@ static void mark_live(Region *r) {
     const Node *n = g->node[i];
     if (n->op->traits & STATEFUL) r->live[i] = true;
     if (!r->live[i]) continue;
-    for (int k = 0; k < n->in_count; k++) r->live[value_root(value_operand(n, k))->node->id] = true;
+    bool alone = !r->fuse || type_count(&n->out[0].type) == 0; /* reads what a chain would look through */
+    for (int k = 0; k < n->in_count; k++) r->live[value_root(alone ? n->in[k] : value_operand(n, k))->node->id] = true;
   }
 }
 
@@ -203,9 +204,9 @@ static void group_node(Region *r, const Node *n) {
   if (g.gemm >= 0) r->group_of[g.gemm] = index;
 }
 
-bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, Arena *scratch) {
+bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch) {
   size_t n = (size_t)g->node_count;
-  *r = (Region){.graph = g, .pass = pass, .kernels = k, .arena = scratch};
+  *r = (Region){.graph = g, .pass = pass, .kernels = k, .fuse = fuse, .arena = scratch};
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
@@ -222,7 +223,7 @@ bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k
   r->buffer = arena_alloc(scratch, (size_t)(values + 1) * sizeof *r->buffer);
   if (!r->buffer) return false;
   for (int i = 0; i < values; i++) r->buffer[i] = -1;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; fuse && i < n; i++) {
     const Node *node = g->node[i];
     Elementwise kernel;
     double p[4] = {0};

@@ -513,7 +513,7 @@ void lower_node(Lower *l, Region *r, Node *n, Block *b) {
     emit_op(l, r, n, STEP_DEQUEUE, b);
   } else if (node_is_enqueue(n)) {
     emit_op(l, r, n, STEP_ENQUEUE, b);
-  } else if (node_is_gemm(n)) {
+  } else if (node_is_gemm(n) && !l->p->numerics.check_finite) {
     emit_gemm(l, r, n, NULL, b);
   } else {
     emit_op(l, r, n, STEP_OP, b);
@@ -525,7 +525,7 @@ Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targ
   Arena *scratch = arena_new();
   Region r;
   bool *direct = scratch ? arena_alloc(scratch, (size_t)g->output_count + 1) : NULL;
-  if (!direct || !region_analyse(&r, g, NULL, l->p->kernels, scratch)) {
+  if (!direct || !region_analyse(&r, g, NULL, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
     arena_free(scratch);
     return lower_no_memory(l);
   }
@@ -674,8 +674,9 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
-Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+/* threads 0: an outline. */
+static Program *compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                        const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
   if (root->graph->error.status != OK) {
     if (e->status == OK) *e = root->graph->error;
     return NULL;
@@ -683,13 +684,24 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
   Program *p = new_program(e, name, kernels, numerics, NULL);
   if (!p) return NULL;
   p->graph = trace_take_graph(root);
-  Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
+  p->outline = threads < 1;
+  Lower l = {.error = e, .p = p, .threads = threads};
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
-  if (s == OK && lower_program(&l) == OK) return p;
+  if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
   return NULL;
+}
+
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, threads < 1 ? 1 : threads, name);
+}
+
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
 Program *program_copy(Error *e, const Program *from, int threads) {

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/control.h"
 #include "ops/ops.h"
+#include "transform/branch.h"
 
 /* Per node: does it depend on an x, and the gradients collected for its outputs. */
 typedef struct Entry {
@@ -45,10 +47,20 @@ static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   }
 }
 
+static bool is_branch(const Node *n) { return n->op == &control_cond || n->op == &control_call; }
+
+static void differentiate_branch(Pass *p, const Node *n, Value *const *dy, Value **dx) {
+  bool *wanted = arena_alloc(p->graph->arena, (size_t)n->in_count * sizeof *wanted);
+  for (int i = 0; wanted && i < n->in_count; i++)
+    wanted[i] = entry_of(p, n->in[i])->depends && dtype_is_float(n->in[i]->type.dtype);
+  if (wanted) branch_grad(p->graph, n, dy, wanted, dx);
+}
+
 static void differentiate(Pass *p, const Node *n) {
   Graph *g = p->graph;
   Value **dy = p->entry[n->id].gradient;
-  if (!dy || n->in_count == 0 || !n->op->grad) {
+  bool branch = is_branch(n);
+  if (!dy || n->in_count == 0 || (!n->op->grad && !branch)) {
     if (dy && n->in_count && !n->op->grad && !(n->op->traits & NO_GRADIENT))
       fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
     return;
@@ -58,7 +70,10 @@ static void differentiate(Pass *p, const Node *n) {
   g->scope.place = n->place;
   g->scope.place.backward = true;
   g->scope.source = n->source;
-  n->op->grad(g, n, dy, dx);
+  g->scope.prefix = n->name;
+  g->scope.attributes = n->attributes;
+  if (branch) differentiate_branch(p, n, dy, dx);
+  else n->op->grad(g, n, dy, dx);
   for (int i = 0; i < n->in_count; i++) collect(p, n->in[i], dx[i]);
 }
 

@@ -20,14 +20,16 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
   }
 }
 
-/* Nodes whose outputs their builders set (loops, queues) keep the types that they have. */
+/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
+ * traced with must stay. */
 Node *clone_node(Graph *to, const Node *n, Value *const *in) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name)};
+  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
+                      arena_string(to->arena, n->attributes)};
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
-  for (int i = 0; i < n->in_count; i++) {
+  for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
     char traced[TYPE_TEXT], given[TYPE_TEXT];
     if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
     fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT, "%s: compiled with %s, but given %s: unknown extents can't reach it",
@@ -55,9 +57,11 @@ static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
   return *slot != NULL;
 }
 
-static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
+/* live: by node; NULL: all */
+static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map, const bool *live) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
+    if (live && !live[n->id]) continue;
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
@@ -77,16 +81,30 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
   return to->error.status == OK;
 }
 
-Graph *graph_copy(const Graph *g) {
+static Graph *copy_graph(const Graph *g, const bool *live) {
   Graph *to = graph_new();
   Arena *scratch = arena_new();
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
-  bool ok = to && scratch && map && copy_into(to, g, scratch, map);
+  bool ok = to && scratch && map && copy_into(to, g, scratch, map, live);
   free(map);
   arena_free(scratch);
   if (ok) return to;
   graph_free(to);
   return NULL;
+}
+
+Graph *graph_copy(const Graph *g) { return copy_graph(g, NULL); }
+
+Graph *graph_copy_live(const Graph *g) {
+  bool *live = calloc((size_t)g->next_id + 1, sizeof *live);
+  if (!live) return NULL;
+  for (int i = 0; i < g->input_count; i++) live[g->input[i]->node->id] = true;
+  for (int i = 0; i < g->output_count; i++) live[g->output[i]->node->id] = true;
+  for (int i = g->node_count - 1; i >= 0; i--)
+    for (int k = 0; live[g->node[i]->id] && k < g->node[i]->in_count; k++) live[g->node[i]->in[k]->node->id] = true;
+  Graph *to = copy_graph(g, live);
+  free(live);
+  return to;
 }
 
 /* ---- a region in place ---- */

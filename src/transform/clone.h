@@ -19,6 +19,7 @@ Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *co
 Node *clone_node(Graph *to, const Node *n, Value *const *in);
 /* A region, or any other graph, node by node. NULL when memory is out. */
 Graph *graph_copy(const Graph *g);
+Graph *graph_copy_live(const Graph *g); /* without what no output needs */
 /* Put the nodes of a region into the trace `to`, as if they had been traced there: in place of its arguments stand the given
  * values, in place of captured ones (region->extra without variables, in order) those of captured. Variables are `to`'s. */
 Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to);

@@ -4,7 +4,9 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.keras.nest"
-local Callback = require "ipulua.keras.callbacks.base".Callback
+local base = require "ipulua.keras.callbacks.base"
+local core = require "ipulua.core"
+local Callback <const> = base.Callback
 
 local files = {}
 
@@ -36,6 +38,8 @@ function ModelCheckpoint:init(...)
     blame.error("ModelCheckpoint: 'save_freq' is \"epoch\" or a number of steps, got " .. self.save_freq, "value")
   end
 end
+
+base._keep_fields(ModelCheckpoint, {"best", "steps_since_save", "epoch"})
 
 -- "{epoch:02d}" and the like, as Python's format writes them.
 local function fill(path, values)
@@ -99,19 +103,40 @@ function CSVLogger:init(...)
   for key, value in pairs(args.check("CSVLogger", csv_rows, ...)) do self[key] = value end
 end
 
+local function open(self, mode)
+  local file, problem = io.open(self.filename, mode)
+  if not file then blame.error("CSVLogger: " .. problem, "not_found") end
+  return file
+end
+
+-- Can it be written? Opened to append, nothing is lost yet: a resumed training goes on with the file.
 function CSVLogger:on_train_begin()
-  local header = true
+  open(self, "ab"):close()
+  self.file, self.wants_header, self.keys = nil, true, self.append and self.keys or nil
+end
+
+local function begin(self)
   if self.append then
-    local existing = io.open(self.filename, "r")
-    if existing then
-      header = existing:read("l") == nil
-      existing:close()
-    end
+    local existing = open(self, "rb")
+    self.wants_header = existing:read(1) == nil
+    existing:close()
   end
-  local problem
-  self.file, problem = io.open(self.filename, self.append and "a" or "w")
-  if not self.file then blame.error("CSVLogger: " .. problem, "not_found") end
-  self.wants_header, self.keys = header, self.append and self.keys or nil
+  self.file = open(self, self.append and "ab" or "wb")
+end
+
+function CSVLogger:get_state()
+  return {keys = self.keys, wants_header = self.wants_header, bytes = self.file and self.file:seek("cur", 0) or nil}
+end
+
+-- Lines behind those of the interrupted run's last backup are written again.
+function CSVLogger:set_state(state)
+  self.keys, self.wants_header = state.keys, state.wants_header
+  if not state.bytes then return end
+  local file = open(self, "rb")
+  local text = file:read(state.bytes) or ""
+  file:close()
+  core.replace_file(self.filename, text)
+  self.file = open(self, "ab")
 end
 
 local function field(self, value)
@@ -127,6 +152,7 @@ local function field(self, value)
 end
 
 function CSVLogger:on_epoch_end(epoch, logs)
+  if not self.file then begin(self) end
   if not self.keys then
     self.keys = nest.keys(logs)
   end

@@ -5,7 +5,8 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local nest = require "ipulua.keras.nest"
-local Callback = require "ipulua.keras.callbacks.base".Callback
+local base = require "ipulua.keras.callbacks.base"
+local Callback <const> = base.Callback
 
 -- ------------------------------------------------ records
 
@@ -79,16 +80,14 @@ function TensorBoard:init(...)
   self.writers, self.step, self.since_write = {}, 0, 0
 end
 
-local function make_folder(path)
-  os.execute("mkdir -p '" .. path:gsub("'", "'\\''") .. "'")
-end
+base._keep_fields(TensorBoard, {"step", "since_write"})
 
 local serial = 0
 
 function TensorBoard:writer(kind)
   if self.writers[kind] then return self.writers[kind] end
   local folder = self.log_dir .. "/" .. kind
-  make_folder(folder)
+  core.make_folder(folder)
   serial = serial + 1
   local name = string.format("%s/events.out.tfevents.%d.ipulua.%d.v2", folder, os.time(), serial)
   local file, problem = io.open(name, "wb")

@@ -9,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
@@ -51,6 +50,17 @@ for _, method in ipairs{
     local opt = self.opt
     return opt[method](opt, ...)
   end
+end
+
+-- Variables of the wrapper itself, by name.
+function Wrapper:own_entries() return {} end -- luacheck: ignore 212
+
+function Wrapper:entries(weights)
+  local list = self.opt:entries(weights)
+  for _, entry in ipairs(self:own_entries(weights)) do
+    list[#list + 1] = {path = self.__name .. "/" .. entry.path, variable = entry.variable}
+  end
+  return list
 end
 
 function Wrapper:apply_gradients(grads, vars)
@@ -157,12 +167,26 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
     self.accumulators[id] = found
   end
   return found
+end
+
+function GradientAccumulationOptimizer:build(list)
+  if self.settings.num_mini_batches > 1 then
+    for _, v in ipairs(list) do accumulator_of(self, v) end
+  end
+  self.opt:build(list)
+end
+
+function GradientAccumulationOptimizer:own_entries(weights)
+  local list = {{path = "counter", variable = self.counter}}
+  for _, entry in ipairs(weights) do
+    local sum = self.accumulators[core.variable_identity(entry.variable)]
+    if sum then list[#list + 1] = {path = "sum/" .. entry.path, variable = sum} end
+  end
+  return list
 end
 
 function GradientAccumulationOptimizer:apply_gradients(grads, vars)
@@ -282,6 +306,13 @@ function ALSOptimizer:__newindex(key, value)
     end
   end
   self.opt[key] = value
+end
+
+function ALSOptimizer:own_entries()
+  return {
+    {path = "factor", variable = self._factor}, {path = "previous", variable = self._previous},
+    {path = "histogram", variable = self._histogram}, {path = "counter", variable = self._counter},
+  }
 end
 
 ---The factor goes back to its first value, statistics to none.

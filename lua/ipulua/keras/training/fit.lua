@@ -177,7 +177,7 @@ end
 -- Returns the last logs, and whether it was interrupted.
 local function run_steps(self, o)
   local logs = {}
-  local done = 0
+  local done = o.done or 0
   local list, prefix = o.callbacks, o.prefix
   while done < o.steps do
     list["on_" .. prefix .. "_batch_begin"](list, done, {})
@@ -344,10 +344,12 @@ local function check_devices(self)
   end
 end
 
--- One epoch; returns its logs in order, and whether it was interrupted.
-local function run_epoch(self, o, epoch, a)
+-- One epoch; returns its logs in order, and whether it was interrupted. resume: steps of it were made before.
+local function run_epoch(self, o, epoch, a, resume)
   self:reset_metrics()
   o.callbacks:on_epoch_begin(epoch, {})
+  o.done = resume and resume.step or 0
+  if o.done > 0 then resume.apply() end
   write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
   local bar = new_bar(a.verbose, o.steps, epoch + 1, a.epochs)
   if o.recreates and o.started then fit.rewind(o.entry) end
@@ -370,6 +372,18 @@ local function run_epoch(self, o, epoch, a)
     if interrupted or self.stop_training and #values == 0 then bar:finish(values) else bar:update(o.steps, values, true) end
   end
   return named, interrupted
+end
+
+-- What BackupAndRestore found, applied where an epoch begins with it.
+local function begin_resumed(self, o)
+  local resume = self._resume
+  if not resume then return nil end
+  o.entry.program.prepare()
+  if resume.step == 0 then
+    resume.apply()
+    o.started = true
+  end
+  return resume
 end
 
 ---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
@@ -410,12 +424,19 @@ function methods:fit(...)
   say_steps(self, feed, o, a.verbose)
   self.stop_training = false
   local _ <close> = hold_interrupts()
+  rawset(self, "_run", o)
+  rawset(self, "_resume", nil)
+  rawset(self, "_interrupted", false)
   o.callbacks:on_train_begin({})
   local logs, interrupted = {}, false
-  for epoch = a.initial_epoch, a.epochs - 1 do
-    logs, interrupted = run_epoch(self, o, epoch, a)
+  local resume = begin_resumed(self, o)
+  for epoch = resume and resume.epoch or a.initial_epoch, a.epochs - 1 do
+    if self.stop_training then break end
+    logs, interrupted = run_epoch(self, o, epoch, a, resume)
+    resume = nil
+    rawset(self, "_interrupted", interrupted)
     o.callbacks:on_epoch_end(epoch, logs)
-    if self.stop_training or interrupted then break end
+    if interrupted then break end
   end
   if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
   fit.rewind(o.entry)

@@ -136,6 +136,8 @@ end
 
 ---@class StepProgram
 ---@field run fun(): table logs, a list of {name, value}
+---@field prepare fun() traces it now
+---@field func Function what is run
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
 local function make_program(model, kind, count, trace_steps)
@@ -154,6 +156,7 @@ local function make_program(model, kind, count, trace_steps)
   end, {name = model.name .. "." .. kind})
   return {
     count = count, kind = kind, func = f,
+    prepare = function() f:concrete() end,
     run = function()
       local results = table.pack(f())
       local logs = {}
