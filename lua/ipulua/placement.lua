@@ -152,15 +152,6 @@ function placement.partials_type(...)
   return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
 end
 
----To be closed: nodes made until then belong to a pipeline stage (nil: to the one before).
----@param stage integer?
-function placement.in_stage(stage)
-  local undo = stage and set("stage", stage)
-  return setmetatable({}, {__close = function()
-    if undo then undo() end
-  end})
-end
-
 local attributes = {} -- of the frontend_attribute scopes that are open
 
 local attribute_spec <const> = {

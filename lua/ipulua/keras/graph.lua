@@ -5,7 +5,6 @@ local blame = require "ipulua.blame"
 local infer = require "ipulua.keras.infer"
 local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
-local placement = require "ipulua.placement"
 local stages = require "ipulua.keras.stages"
 
 local graph = {}
@@ -205,7 +204,6 @@ function graph.run(g, values, options)
       local passed = nest.map(value_of, node.options)
       if passed.training == nil then passed.training = options.training end
       given[node.given.n + 1] = passed
-      local _ <close> = placement.in_stage(g.stage_of and g.stage_of[node])
       local results = table.pack(node.layer(table.unpack(given, 1, node.given.n + 1)))
       local leaves = {}
       for i = 1, results.n do nest.flatten(results[i], leaves) end

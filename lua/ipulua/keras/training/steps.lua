@@ -137,6 +137,7 @@ end
 ---@class StepProgram
 ---@field run fun(): table logs, a list of {name, value}
 ---@field prepare fun() traces it now
+---@field start fun(): Job, fun(): table begins to run it; the function waits and gives the logs
 ---@field func Function what is run
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
@@ -154,14 +155,18 @@ local function make_program(model, kind, count, trace_steps)
     end
     return table.unpack(values)
   end, {name = model.name .. "." .. kind})
+  local function named(...)
+    local results, logs = {...}, {}
+    for i, name in ipairs(names) do logs[i] = {name, compiled.read(results[i])} end
+    return logs
+  end
   return {
     count = count, kind = kind, func = f,
     prepare = function() f:concrete() end,
-    run = function()
-      local results = table.pack(f())
-      local logs = {}
-      for i, name in ipairs(names) do logs[i] = {name, compiled.read(results[i])} end
-      return logs
+    run = function() return named(f()) end,
+    start = function()
+      local job = f:start()
+      return job, function() return named(job:wait()) end
     end,
   }
 end
