@@ -23,7 +23,9 @@ end
 local model = keras.Model{inputs = input, outputs = x}
 model:compile{loss = "mse", steps_per_execution = 10}
 
-local images = ipu.cast(keras.datasets.mnist.load_data(), "float32") / 255
-local dataset = ipu.data.from_tensor_slices(images):batch(32, {drop_remainder = true})
+local _, _, images = keras.datasets.mnist.load_data()
+local dataset = ipu.data.from_tensor_slices(images)
+  :map(function(image) return ipu.cast(image, "float32") / 255 end)
+  :batch(32, {drop_remainder = true})
 local probabilities = model:predict(dataset, {steps = 2})
 print("predictions", table.concat(probabilities.shape, "x"))
