@@ -7,6 +7,7 @@ local graph = require "ipulua.graph"
 local loops = require "ipulua.loops"
 local operation = require "ipulua.operation"
 local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -93,6 +94,7 @@ function compiler.compile(...)
     local _ <close> = tracing.enter_graph()
     local _ <close> = tracing.guard()
     local _ <close> = variables.initialise_at_end()
+    local _ <close> = replication.begin()
     results, is_empty = trace(a.computation, inputs)
     facts = tracing.take_facts()
   end

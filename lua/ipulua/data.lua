@@ -7,6 +7,8 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
 local operation = require "ipulua.operation"
+local queues = require "ipulua.queues"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -655,11 +657,15 @@ function IPUInfeedQueue:init(...)
     blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
-  self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
+  self.dataset, self.prefetch_depth = a.dataset, depth
+  self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation

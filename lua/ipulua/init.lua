@@ -44,7 +44,7 @@ local public = {
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
   disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
@@ -104,7 +104,11 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
-function ipu.set_num_threads(n) core.set_threads(n) end
+local threads_spec <const> = {{"n", "integer"}}
+
+---Bounds all that computes, dataset workers included.
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 function ipu.save(path, tensors) core.save(path, tensors) end
@@ -113,6 +117,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

@@ -117,6 +117,7 @@ describe("a pipelined Keras model", function()
 
   -- History, weights, evaluation and predictions after two epochs of 16 micro-batches, 4 an update.
   local function trained(maker, staged, options)
+    pipelines.device(staged and 2 or 1)
     ipu.random.set_seed(3)
     local model = compiled(maker(staged), options)
     local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
@@ -171,6 +172,7 @@ describe("a pipelined Keras model", function()
     local x = ipu.random.normal({4, 6}, {seed = 4})
     local called = model(x):totable()
     model:reset_pipeline_stage_assignment()
+    pipelines.device(1)
     assert.is_false(model:is_pipelined())
     assert.are.same(called, model:predict(x, {batch_size = 4}):totable())
     local programs = ipu.programs()

@@ -20,6 +20,7 @@ describe("a pipeline's outfeed", function()
     local inputs = {...}
     given.gradient_accumulation_count = given.gradient_accumulation_count or 8
     given.outfeed_queue = outfeed
+    pipelines.device_for(given, #given.computational_stages)
     ipu.func(function(...)
       given.inputs = {...}
       ipu.pipeline(given)
@@ -93,6 +94,7 @@ describe("a pipeline's outfeed", function()
   end)
 
   it("needs no outfeed where everything is masked", function()
+    pipelines.device(2)
     ipu.func(function()
       ipu.pipeline{computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 4,
         inputs = {ipu.tensor(1.0)}, outfeed_mask = {true},

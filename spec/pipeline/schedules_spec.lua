@@ -15,7 +15,7 @@ describe("a pipeline", function()
   end)
 
   local function trained(options, config, threads)
-    if config then pipelines.device(4, config) end
+    pipelines.device_for(options, 4, config)
     if threads then ipu.set_num_threads(threads) end
     ipu.random.set_seed(3)
     local losses, weights, f = pipelines.net(20):train(options)
@@ -23,6 +23,7 @@ describe("a pipeline", function()
   end
 
   it("trains as gradient accumulation does, to the bit", function()
+    pipelines.device(1)
     ipu.random.set_seed(3)
     local plain_losses, plain_weights = pipelines.net(20):train_plainly(8, 5)
     local losses, weights = trained{}
@@ -75,6 +76,7 @@ describe("a pipeline", function()
   end
 
   it("with dropout trains as gradient accumulation does", function()
+    pipelines.device(1)
     ipu.random.set_seed(3)
     local plain_losses, plain_weights = pipelines.net(20):train_plainly(8, 50, 0.25)
     local these, their_weights = trained(with{})

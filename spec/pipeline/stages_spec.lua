@@ -14,7 +14,9 @@ describe("the stages of a pipeline", function()
   end)
   after_each(function() getmetatable(_device).__close() end)
 
+  -- On as many IPUs as its stages take: there is one replica.
   local function run(given, ...)
+    pipelines.device_for(given, #given.computational_stages)
     given.outfeed_queue = outfeed
     local f = ipu.func(function(...)
       given.inputs = {...}
@@ -41,6 +43,7 @@ describe("the stages of a pipeline", function()
   end)
 
   it("take inputs as numbers and variables (with a warning), and elements behind them", function()
+    pipelines.device(2)
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
     local _ <close> = setmetatable({}, {__close = function() log.set_writer(former) end})
@@ -159,6 +162,7 @@ describe("the stages of a pipeline", function()
   end)
 
   it("of a session: placeholders for the inputs and the count", function()
+    pipelines.device(2)
     ipu.reset_default_graph()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{2, 3}):repeat_n())
     local n, lr

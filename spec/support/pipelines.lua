@@ -19,6 +19,15 @@ function pipelines.device(ipus, options)
   return setmetatable({}, {__close = function() config.reset_ipu_configuration() end})
 end
 
+---Configures as many IPUs as a pipeline with these arguments takes, so that there is one replica of it.
+function pipelines.device_for(given, stages, options)
+  local highest = (given.batch_serialization_iterations or 1) > 1 and 0 or stages - 1
+  if given.device_mapping then highest = math.max(table.unpack(given.device_mapping)) end
+  local ipus = 1
+  while ipus < highest + 1 do ipus = ipus * 2 end
+  return pipelines.device(ipus, options)
+end
+
 ---Fails unless f raises an error of the kind whose message has all of the texts.
 function pipelines.fails(kind, f, ...)
   local ok, message = pcall(f)

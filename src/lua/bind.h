@@ -40,6 +40,9 @@ typedef struct State {
   char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
+  bool identical_replicas; /* which then draw the same */
+  int replicas;         /* that the program being traced will have, as far as is known */
+  int replicas_asked;   /* what the first collective whose shape depends on it was told */
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
@@ -122,6 +125,7 @@ void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes 
 /* ---- jobs (job.c) ---- */
 /* Wait for the job that runs, if it uses v (NULL: for any). */
 void bind_settle(lua_State *L, const Variable *v);
+bool bind_job_uses(lua_State *L, const Object *o); /* is a job running with this queue? */
 
 /* ---- the graph of sessions (graph.c) ---- */
 TraceRef *bind_graph(lua_State *L); /* made at first use */

@@ -4,9 +4,11 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local config = require "ipulua.config"
 local enums = require "ipulua.enums"
 local Layer = require "ipulua.keras.layer"
 local nearest = require "ipulua.nearest"
+local placement = require "ipulua.placement"
 local summary = require "ipulua.keras.summary"
 
 local pipelining = {methods = {}, properties = {}}
@@ -494,6 +496,18 @@ function pipelining.shards(self)
   local shards = 1
   while shards < highest + 1 do shards = shards * 2 end
   return shards
+end
+
+---How many replicas of the model its device holds.
+---@param self Model
+---@return integer
+function pipelining.replicas(self)
+  local shards, ipus = pipelining.shards(self), config.device(placement.ordinal()).ipus
+  if ipus % shards ~= 0 then
+    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name, ipus,
+      ipus == 1 and "" or "s", shards), "value")
+  end
+  return ipus // shards
 end
 
 local summary_rows <const> = {

@@ -25,12 +25,17 @@ function asynchronous.run(model, o, first)
   local _ <close> = cancelled_on_error(job)
   local step = first
   for element in o.entry.outfeed:iter(job) do
-    local logs = {}
-    for i, metric in ipairs(metrics) do logs[metric.name] = compiled.read(element["m" .. i]) end
     local is_update = updates and (step - first + 1) % accumulation == 0
     updates = is_update and updates + 1 or updates
-    list[begin_event](list, step, {})
-    list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates, samples = o.batch_size * o.replicas})
+    for replica = 1, o.replicas do
+      local logs = {}
+      for i, metric in ipairs(metrics) do
+        local value = element["m" .. i]
+        logs[metric.name] = compiled.read(o.replicas > 1 and value[replica] or value)
+      end
+      list[begin_event](list, step, {})
+      list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates, samples = o.batch_size * o.replicas})
+    end
     step = step + 1
   end
   return results()
