@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -71,20 +72,26 @@ local function require_loss(total)
   blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
 end
 
--- The gradients of a batch's loss.
+-- The gradients of a batch's loss, its variables, and what layers captured.
 local function gradients_of(model, x, y, weight)
+  local captures <close> = capture.GradientCaptureContext()
   local y_pred = model(x, {training = true})
   local total = require_loss(steps.loss(model, x, y, y_pred, weight))
   local list = model.trainable_variables
   local optimizer = model.optimizer
   if optimizer.scale_loss then total = optimizer:scale_loss(total) end
-  return ipu.gradients(total, list), list
+  local grads = capture.gradients(captures, total, list)
+  return grads, list, next(captures.captured_gradients) and captures.captured_gradients
 end
 
 ---One weight update on one batch, in a traced function.
 function steps.train(model, x, y, weight)
-  local grads, list = gradients_of(model, expand(x), expand(y), expand(weight))
-  model.optimizer:apply_gradients(grads, list)
+  local grads, list, captured = gradients_of(model, expand(x), expand(y), expand(weight))
+  if captured and model.optimizer.takes_captured then
+    model.optimizer:apply_gradients(grads, list, {captured_grads = captured})
+  else
+    model.optimizer:apply_gradients(grads, list)
+  end
 end
 
 ---One batch of a test, in a traced function.
