@@ -37,6 +37,8 @@ local public = {
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
