@@ -167,13 +167,15 @@ conformance: all ## run the conformance cases under DIR=
 # Where things go, under DESTDIR.
 BINDIR ?= $(PREFIX)/bin
 LUA_LMOD ?= $(PREFIX)/share/lua/5.4
+INCLUDEDIR ?= $(PREFIX)/include
 .PHONY: install uninstall
 install: all ## install the command and its Lua files under PREFIX
-	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LUA_LMOD)'
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LUA_LMOD)' '$(DESTDIR)$(INCLUDEDIR)'
+	install -m 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
 	install -m 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
 	cd lua && find ipulua -name '*.lua' -exec install -D -m 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
 uninstall: ## remove what install put there
-	rm -f '$(DESTDIR)$(BINDIR)/ipulua'
+	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua'
 
 .PHONY: clean help

@@ -7,12 +7,16 @@
       {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                                \
       {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                                 \
       {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                               \
+      {.name = "upstream", .kind = ATTR_INTS, .fallback = "nil"},                              \
+      {.name = "saved", .kind = ATTR_INTS, .fallback = "nil"},                                 \
+      {.name = "given", .kind = ATTR_INTS, .fallback = "nil"},                                 \
     }                                                                                          \
   }
 const OpDef control_repeat = CONTROL_ROW("repeat");
 const OpDef control_while = CONTROL_ROW("while");
 const OpDef control_cond = CONTROL_ROW("cond");
 const OpDef control_call = CONTROL_ROW("call");
+const OpDef control_custom = CONTROL_ROW("custom");
 
 Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count, Graph *body, Graph *other, int explicit_count,
                    const int64_t *written, int written_count) {

@@ -275,6 +275,55 @@ Status trace_end_call(Trace *body, Value *const *arguments, Value *const *result
   return s;
 }
 
+static int position_of(Value *const *list, int count, const Value *v) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == v) return i;
+  return -1;
+}
+
+/* Where the node of body finds what the gradient's region takes from body; what only body has becomes one of its results. */
+static bool save_values(Trace *body, Trace *gradient, Value **results, int *count, int64_t *saved) {
+  for (int i = 0; i < gradient->extra_count; i++) {
+    Extra *x = &gradient->extra[i];
+    Value *v = x->variable ? trace_read(body, x->variable) : trace_import(body, x->outer);
+    if (!v) return false;
+    int input = position_of(body->graph->input, body->graph->input_count, v), output = position_of(results, *count, v);
+    if (input < 0 && output < 0) results[output = (*count)++] = v;
+    saved[i] = input >= 0 ? input : -1 - output;
+  }
+  return true;
+}
+
+static Attr own_ints(Arena *a, const int64_t *v, int n) { return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n); }
+
+Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
+                        Value **out) {
+  Graph *g = body->parent->graph, *inner = gradient->trace->graph;
+  int most = count + gradient->trace->extra_count + 1, all = count, saved_count = gradient->trace->extra_count;
+  Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept), **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
+  int64_t *saved = arena_alloc(g->arena, (size_t)most * sizeof *saved);
+  Status s = kept && made && saved ? inner->error.status : ERR_OUT_OF_MEMORY;
+  for (int i = 0; i < count && s == OK; i++) kept[i] = results[i];
+  for (int i = 0; i < gradient->given_count; i++) graph_output(inner, gradient->results[i]);
+  if (s == OK && !save_values(body, gradient->trace, kept, &all, saved)) s = body->graph->error.status;
+  if (s != OK && g->error.status == OK) g->error = inner->error.status != OK ? inner->error : body->graph->error;
+  if (s != OK && g->error.status == OK) fail(&g->error, s, "out of memory while tracing a gradient");
+  Region r = {body, kept, all};
+  if (s == OK) s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, made);
+  if (s == OK) {
+    Node *n = g->node[g->node_count - 1];
+    n->attr[CONTROL_OTHER] = (Attr){.kind = ATTR_GRAPH, .graph = inner};
+    graph_adopt(g, trace_take_graph(gradient->trace));
+    n->attr[CONTROL_UPSTREAM] = own_ints(g->arena, gradient->upstream, gradient->upstream_count);
+    n->attr[CONTROL_SAVED] = own_ints(g->arena, saved, saved_count);
+    n->attr[CONTROL_GIVEN] = own_ints(g->arena, gradient->given, gradient->given_count);
+    for (int i = 0; i < count; i++) out[i] = made[i];
+  }
+  trace_free(gradient->trace);
+  trace_free(body);
+  return g->error.status;
+}
+
 int trace_end_root(Trace *t, Value *const *results, int count, int *written) {
   int n = 0;
   for (int i = 0; i < count; i++) graph_output(t->graph, results[i]);

@@ -404,7 +404,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
-    if (maker->op == &control_cond || maker->op == &control_call) return true;
+    if (maker->op != &control_repeat && maker->op != &control_while) return true;
     int explicit_count = control_explicit(maker), at = made->index < explicit_count
                              ? 1 + made->index
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);

@@ -79,7 +79,31 @@ static void branch_gradient(Graph *g, const Node *n, Value *const *dy, const boo
     if (found[i]) dx[b.skip + i] = &made->out[k++];
 }
 
+/* The region that the node brings along, in its place. */
+static void custom_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  const Graph *region = control_other(n);
+  const Attr *upstream = &n->attr[CONTROL_UPSTREAM], *saved = &n->attr[CONTROL_SAVED], *given = &n->attr[CONTROL_GIVEN];
+  Value **in = arena_alloc(g->arena, (size_t)(region->input_count + 1) * sizeof *in);
+  Value **out = arena_alloc(g->arena, (size_t)(region->output_count + 1) * sizeof *out);
+  if (!in || !out) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
+  int at = 0;
+  for (int i = 0; i < upstream->ints.n; i++) {
+    int64_t k = upstream->ints.v[i];
+    in[at++] = dy[k] ? dy[k] : ops_zeros(g, &n->out[k].type);
+  }
+  for (int i = 0; i < saved->ints.n; i++) {
+    int64_t k = saved->ints.v[i];
+    in[at++] = k >= 0 ? n->in[k] : &n->out[-1 - k];
+  }
+  graph_inline(g, region, in, NULL, out);
+  for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
+}
+
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
   if (n->op == &control_repeat || n->op == &control_while) loop_gradient(g, n, dy, wanted, dx);
+  else if (n->op == &control_custom) custom_gradient(g, n, dy, dx);
   else branch_gradient(g, n, dy, wanted, dx);
 }
