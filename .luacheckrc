@@ -2,3 +2,4 @@ std = "lua54"
 self = false
 max_line_length = 145
 files["spec"] = {std = "lua54+busted"}
+files["lua/ipulua/ffi*.lua"] = {std = "luajit"}

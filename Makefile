@@ -6,6 +6,7 @@ CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
 LAYERS := base tensor kernels target graph ops transform program machine engine data
+ABI := 0
 WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wpointer-arith -Wwrite-strings -Wundef
 LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
@@ -37,15 +38,35 @@ SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c)))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(foreach isa,$(ISAS),$(KERNEL_SOURCES:src/%.c=$(BUILD)/%.$(isa).o))
 LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
 CLI_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
+API_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/api/*.c))
+LIBRARY := $(BUILD)/libipulua.so.$(ABI)
 
 .PHONY: all
-all: $(BUILD)/ipulua ## build build/ipulua (the default)
+all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua ## build the command, the C library, the Lua module
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/ipulua: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(EDIT_LIBS) $(LIBS)
+
+# One archive, three artefacts; what the two libraries export is in a map each.
+$(LIBRARY): $(API_OBJECTS) $(BUILD)/libipulua.a src/export.map
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=src/export.map -o $@ \
+	  $(API_OBJECTS) $(BUILD)/libipulua.a $(LIBS)
+	@ln -sf $(@F) $(BUILD)/libipulua.so
+
+$(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_core.map
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,--version-script=src/export_core.map -o $@ \
+	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
+
+# The header's marked region, which LuaJIT reads as it stands.
+$(BUILD)/luajit/ipulua/ipulua.cdef.h: src/ipulua.h
+	@mkdir -p $(@D)
+	@sed '1,/ffi.cdef begins/d; /ffi.cdef ends/,$$d' $< > $@
+$(BUILD)/luajit/ipulua/cdef.lua: $(BUILD)/luajit/ipulua/ipulua.cdef.h
+	@{ echo 'return [==['; cat $<; echo ']==]'; } > $@
 
 $(BUILD)/lua/%.o: src/lua/%.c
 	@mkdir -p $(@D)
@@ -91,9 +112,20 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The C interface as a program sees it that was linked with the library.
+$(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/modules/ipulua/core.so
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) -Wl,-rpath,'$$ORIGIN' -lm
+
 # Speeds: build/kernels_bench, build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
+# The workloads of examples/bench; PEERS=1: in turn with the peers that are installed. More in docs/performance.md.
+PEERS ?=
+ROUNDS ?= $(if $(PEERS),3,1)
+.PHONY: bench
+bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
@@ -148,7 +180,7 @@ lint: ## luacheck; compile with clang, warnings being errors, if it is there
 	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
 	exit $$good
 
-lint-objects: $(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
+lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
 # The specs under the sanitizers, in build folders of their own.
 SANITIZE_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all

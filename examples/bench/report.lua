@@ -10,10 +10,25 @@ function report.mnist()
   return x, y
 end
 
----Train in chunks, take the median time of a step, print the JSON line.
+---Windows of a text as batches: characters [batch, length] and those that follow them. Endless, in random order.
+---@param text userdata numbers of characters
+---@param batch integer
+---@param length integer
+function report.windows(text, batch, length)
+  local places = ipu.arange(length + 1)
+  return ipu.data.range(text.size - length):shuffle(100000):batch(batch, {drop_remainder = true})
+    :map(function(starts)
+      local chars = ipu.gather(text, ipu.expand_dims(ipu.cast(starts, "int32"), 1) + places)
+      return chars:slice({0, 0}, {batch, length}), chars:slice({0, 1}, {batch, length})
+    end)
+    :prefetch():repeat_n()
+end
+
+---Train in chunks, take the median time of a step, print the JSON line. The script's first argument wins over w.steps.
+---@param w {workload: string, steps: integer, flops: number, train: function, outfeed: table}
 function report.run(w)
   local chunks <const> = 10
-  local per_chunk = w.steps // chunks
+  local per_chunk = math.max((math.tointeger(tonumber(arg[1])) or w.steps) // chunks, 1)
   w.train(ipu.tensor(1, {dtype = "int32"}))
   local startup = core.process_seconds()
   local times = {}
@@ -26,7 +41,7 @@ function report.run(w)
   local median = (times[chunks // 2] + times[chunks // 2 + 1]) / 2
   local losses = w.outfeed:dequeue()
   local function mean(first, count) return ipu.reduce_mean(losses:slice({first}, {count})):item() end
-  local window = math.min(50, losses.size)
+  local window = math.min(50, losses.size // 2)
   print(ipu.json.encode{
     workload = w.workload, threads = core.engine_info().threads, us_per_step = median, gflops = w.flops / median / 1e3,
     rss_mib = core.peak_memory() / 2 ^ 20, startup_ms = startup * 1e3, loss_first = mean(0, window),

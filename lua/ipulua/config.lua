@@ -68,6 +68,11 @@ function config.running_on_ipu_model()
   return config.flags().use_ipu_model
 end
 
+---The value of a flag of IPULUA_FLAGS.
+---@param name string
+---@return any
+function config.flag(name) return config.flags()[name] end
+
 ---Whether data of a category is made up instead of crossing between host and device.
 ---@param category string infeed, outfeed, seed, hostembedding or parameters
 ---@return boolean
@@ -425,13 +430,11 @@ function config.selection_order(...)
   return devices.selection_order(a.order, a.count, a.default_pipeline)
 end
 
----The profile and compile options: compilation_poplar_options, over them IPULUA_ENGINE_OPTIONS.
+---The profile and compile options of IPULUA_ENGINE_OPTIONS.
 ---@return table<string, string>
-function config.engine_options()
-  local merged = {}
-  for key, value in pairs(config.get("compilation_poplar_options")) do merged[key] = value end
+function config.environment_options()
   local text = os.getenv("IPULUA_ENGINE_OPTIONS")
-  if not text or text == "" then return merged end
+  if not text or text == "" then return {} end
   local given, problem = json.parse(text)
   if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end
   if problem then blame.error("IPULUA_ENGINE_OPTIONS: " .. problem, "value") end
@@ -440,8 +443,16 @@ function config.engine_options()
       blame.error(string.format("IPULUA_ENGINE_OPTIONS: the value of '%s' must be a string, got %s", key, args.describe(value)),
         "type")
     end
-    merged[key] = value
   end
+  return given
+end
+
+---The same over compilation_poplar_options.
+---@return table<string, string>
+function config.engine_options()
+  local merged = {}
+  for key, value in pairs(config.get("compilation_poplar_options")) do merged[key] = value end
+  for key, value in pairs(config.environment_options()) do merged[key] = value end
   return merged
 end
 

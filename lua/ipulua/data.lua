@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
+local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -221,7 +222,7 @@ local function trace_element(who, f, types, template)
     if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
     if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
   end
-  return tracing.end_root(leaves, who), result_template
+  return tracing.end_root(leaves, who, true), result_template
 end
 
 local function has_unknown(types)
@@ -660,19 +661,23 @@ function IPUInfeedQueue:init(...)
   self.dequeued = false
 end
 
----Start the queue; the first program that reads it does so by itself.
+---Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---@return Operation
 function IPUInfeedQueue:initializer()
   if self.initialised then
     blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be called again", "value")
   end
   self.queue:open()
   self.initialised = true
+  return operation.new("infeed initializer")
 end
 
 ---Free it; a new start begins with the dataset's first element.
+---@return Operation
 function IPUInfeedQueue:deleter()
   self.queue:close()
   self.initialised = false
+  return operation.new("infeed deleter")
 end
 
 function IPUInfeedQueue:get_next()
@@ -685,6 +690,7 @@ function IPUInfeedQueue:dequeue_in_loop(who)
     blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
   end
   self.dequeued = true
+  if tracing.is_graph() then self.queue:open_explicitly() end -- as in the graphs of other frameworks
   local given, n = spread(self.dataset.template, self.queue:dequeue())
   return table.unpack(given, 1, n)
 end

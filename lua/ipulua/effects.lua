@@ -4,7 +4,6 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
-local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -48,20 +47,28 @@ local function show(name, value)
   io.stderr:write(name, name ~= "" and ": " or "", tostring(value), "\n")
 end
 
----Writes the value to standard error at each execution.
----@return Operation
+-- x itself; in a session's graph made so that whoever fetches it runs the printing, which gives zero.
+local function after(x, zero)
+  if not core.is_deferred(x) then return x end
+  if x.dtype == "bool" then return core.ops.logical_xor(x, zero) end
+  return x - zero
+end
+
+---x; writes its value to standard error at each execution.
+---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
   local x = core.is_variable(a.input) and a.input:read_value() or core.tensor(a.input)
   if not symbolic{x} then
     show(a.name, x)
-    return operation.new("print_tensor")
+    return x
   end
+  local dtype = x.dtype
   local done = core.host_callback(function(value)
     show(a.name, value)
-    return core.tensor(0, "int32")
-  end, {x}, {{shape = {}, dtype = "int32"}})
-  return operation.new("print_tensor", {done[1]})
+    return core.tensor(0, dtype)
+  end, {x}, {{shape = {}, dtype = dtype}})
+  return after(x, done[1])
 end
 
 ---The values of a list, all of them there before any is used.

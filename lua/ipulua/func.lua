@@ -65,8 +65,10 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
+  local facts = tracing.take_facts()
   return {
-    program = tracing.end_root(outputs, self.name), results = result_template, passed = passed, result_count = result_count,
+    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
+    result_count = result_count,
   }
 end
 
@@ -135,6 +137,22 @@ function Function:concrete(...)
   return entry, leaves
 end
 
+local function restore_estimating(former)
+  return setmetatable({}, {__close = function() core.set_estimating(former) end})
+end
+
+---The traced form for these arguments, which can be priced but not run; it is not remembered.
+function Function:outline(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  local _ <close> = restore_estimating(core.set_estimating(true))
+  local traced = trace(self, leaves, template, count)
+  traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
+  return traced
+end
+
 function Function:__call(...)
   if tracing.is_active() then return self.f(...) end
   local given = table.pack(...)
@@ -179,6 +197,11 @@ function func.compiled() return compiled end
 function func.reset()
   for _, entry in ipairs(compiled) do entry.stale = true end
   compiled = {}
+end
+
+---Compile them anew when they are called next: what they are compiled for has changed.
+function func.recompile()
+  for _, entry in ipairs(compiled) do entry.stale = true end
 end
 
 ---f(event, entry) is called with "compile" and "execute".

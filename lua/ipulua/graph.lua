@@ -8,6 +8,7 @@ local names = require "ipulua.name_scopes"
 local graph = {}
 
 local serial, placeholders = 1, 0
+local made = {} -- placeholders of the graph: value, dtype, shape
 
 ---A number for the current graph; another one after reset_default_graph.
 ---@return integer
@@ -23,7 +24,22 @@ function graph.placeholder(...)
   local a = args.check("placeholder", placeholder_spec, ...)
   placeholders = placeholders + 1
   local name = a.name or (placeholders == 1 and "Placeholder" or "Placeholder_" .. placeholders - 1)
-  return core.graph_placeholder(a.dtype, a.shape, names.qualified(name))
+  local made_now = core.graph_placeholder(a.dtype, a.shape, names.qualified(name))
+  made[#made + 1] = {made_now, a.dtype, a.shape}
+  return made_now
+end
+
+---Every placeholder with a type that it could be fed: 1 where an extent is not known. For looking at graphs.
+---@return userdata[] targets
+---@return table[] types
+function graph.fed_by_default()
+  local targets, types = {}, {}
+  for i, p in ipairs(made) do
+    local shape = {}
+    for k, extent in ipairs(p[3]) do shape[k] = extent < 0 and 1 or extent end
+    targets[i], types[i] = p[1], {p[2], shape}
+  end
+  return targets, types
 end
 
 local resets = {}
@@ -37,7 +53,7 @@ function graph.reset_default_graph()
     blame.error("reset_default_graph can't be called while a function is traced", "runtime")
   end
   core.graph_reset()
-  serial, placeholders = serial + 1, 0
+  serial, placeholders, made = serial + 1, 0, {}
   for _, f in ipairs(resets) do f() end
 end
 

@@ -43,9 +43,16 @@ local public = {
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
-  ipu_event_trace = {"system", "ipu_event_trace"},
+  ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
+  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"},
+  graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
+  ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
+  pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
+  timetable = {"timetable", "timetable"}, get_current_iteration_counter = {"pipeline", "get_current_iteration_counter"},
+  OptimizerFunctionOutput = {"pipeline", "OptimizerFunctionOutput"},
+  PipelineStageOptions = {"pipeline", "PipelineStageOptions"},
   json = {"json", false}, keras = {"keras", false}, last_error = {"blame", "last_error"},
 }
 

@@ -22,6 +22,9 @@ local function enter(new)
   end
 end
 
+---What nodes are named inside layers; "" outside.
+function names.set_layers(path) core.set_name_prefix(prefix .. path) end
+
 local spec <const> = {{"name", "string"}}
 
 ---Names made inside begin with name.

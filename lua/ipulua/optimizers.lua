@@ -1,10 +1,9 @@
 -- ipu.optimizers: wrappers around the optimizers of ipu.train.
 
+local accumulation = require "ipulua.accumulation"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
-local enum = require "ipulua.enum"
-local enums = require "ipulua.enums"
 local loops = require "ipulua.loops"
 local operation = require "ipulua.operation"
 local tracing = require "ipulua.tracing"
@@ -108,15 +107,6 @@ end
 
 -- ------------------------------------------------ accumulation
 
----The member of GradientAccumulationReductionMethod that value spells, in any letter case.
----@return string
-function optimizers.parse_reduction(who, value)
-  local methods = enums.GradientAccumulationReductionMethod
-  local found = enum.find(methods, value)
-  if found then return found end
-  blame.error(string.format("%s: 'reduction_method': %s", who, enum.refusal(methods, value)), "value")
-end
-
 local accumulation_spec <const> = {
   {"opt", "any"}, {"num_mini_batches", "integer"}, {"offload_weight_update_variables", "boolean", optional = true},
   {"replicated_optimizer_state_sharding", "boolean", false}, {"dtype", {"dtype", "function"}, optional = true},
@@ -140,7 +130,7 @@ function GradientAccumulationOptimizerV2:init(...)
   end
   IpuOptimizer.init(self, a.opt, a.name)
   self.count = a.num_mini_batches
-  self.reduction = optimizers.parse_reduction(name, a.reduction_method)
+  self.reduction = accumulation.parse_reduction(name, a.reduction_method)
   self.dtype = a.dtype
   self.verify_usage = true
 end
@@ -158,24 +148,6 @@ local function check_loop(self)
   end
 end
 
-function GradientAccumulationOptimizerV2:accumulator_dtype(v)
-  local dtype = self.dtype
-  if type(dtype) == "function" then dtype = dtype(v) end
-  return dtype or v.dtype
-end
-
--- The gradient's share of the accumulator; n: how many mini-batches are in it already.
-local function accumulate(self, accumulator, g, n)
-  local dtype = accumulator.dtype
-  if self.reduction == "MEAN" then g = g * (1 / self.count) end -- scaled before it is added: no overflow
-  if g.dtype ~= dtype then g = g:cast(dtype) end
-  if self.reduction ~= "RUNNING_MEAN" then return accumulator:assign(core.ops.accumulate and
-    core.ops.accumulate(accumulator, g) or accumulator + g) end
-  local before = n:cast(dtype)
-  local after = before + 1
-  return accumulator:assign(accumulator * (before / after) + g / after)
-end
-
 local function update(self, given, step)
   local counter = self:scalar("counter", 0, "int32")
   local n = counter:read_value()
@@ -183,8 +155,8 @@ local function update(self, given, step)
   for _, pair in ipairs(given) do
     local g, v = pair[1], pair[2]
     if g then
-      local accumulator = self:slot(v, "accumulator", 0, self:accumulator_dtype(v))
-      accumulate(self, accumulator, g, n)
+      local accumulator = self:slot(v, "accumulator", 0, accumulation.dtype(self.name, self.dtype, v))
+      accumulator:assign(accumulation.add(accumulator:read_value(), g, self.reduction, self.count, n))
       accumulated[#accumulated + 1] = {accumulator, v}
     end
   end

@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local json = require "ipulua.json"
 local scope = require "ipulua.scope"
 local tracing = require "ipulua.tracing"
 
@@ -111,6 +112,27 @@ function placement.outside_compilation_scope(...)
   end)
 end
 
+local stage_meta <const> = {__close = function(self)
+  core.set_placement("stage", self.stage)
+  core.set_placement("shard", self.shard)
+  core.set_placement("backward", self.backward)
+end}
+
+---To be closed: until then new nodes belong to a pipeline stage, on an IPU of the replica.
+---@param stage integer
+---@param ipu integer
+---@param backward boolean
+function placement.in_stage(stage, ipu, backward)
+  return setmetatable({stage = core.set_placement("stage", stage), shard = core.set_placement("shard", ipu),
+    backward = core.set_placement("backward", backward and 1 or 0)}, stage_meta)
+end
+
+---New nodes belong to another stage, until the innermost in_stage is closed.
+function placement.move_to_stage(stage, ipu)
+  core.set_placement("stage", stage)
+  core.set_placement("shard", ipu)
+end
+
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
@@ -140,10 +162,12 @@ local attribute_spec <const> = {
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)
   local former = attributes[a.attribute_name]
-  attributes[a.attribute_name] = a.attribute_value
-  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()
-    attributes[a.attribute_name] = a.restore_to or former
-  end)
+  local function set_attribute(value)
+    attributes[a.attribute_name] = value
+    core.set_attributes(next(attributes) and json.encode(attributes) or "")
+  end
+  set_attribute(a.attribute_value)
+  return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function() set_attribute(a.restore_to or former) end)
 end
 
 ---The attributes of what is traced now.

@@ -102,7 +102,29 @@ function IPUOutfeedQueue:iter(job)
   end
 end
 
-function IPUOutfeedQueue:deleter() self.queue:clear() end
+---Forgets what has not been dequeued.
+---@return Operation
+function IPUOutfeedQueue:deleter()
+  core.settle()
+  self.queue:clear()
+  return operation.new("outfeed deleter")
+end
 
-queues.IPUOutfeedQueue = IPUOutfeedQueue
+---A queue that empties itself when its block ends.
+---@class ScopedIPUOutfeedQueue: IPUOutfeedQueue
+local ScopedIPUOutfeedQueue = IPUOutfeedQueue:extend("ScopedIPUOutfeedQueue")
+
+local scoped_spec <const> = {{"outfeed_mode", enums.IPUOutfeedMode, "ALL"}, {"device_ordinal", "integer", optional = true}}
+
+function ScopedIPUOutfeedQueue:init(...)
+  local a = args.check("ScopedIPUOutfeedQueue", scoped_spec, ...)
+  if tracing.is_active() then
+    blame.error("ScopedIPUOutfeedQueue is made outside of compiled functions, by the script that reads it", "runtime")
+  end
+  IPUOutfeedQueue.init(self, a)
+end
+
+function ScopedIPUOutfeedQueue:__close() self:deleter() end
+
+queues.IPUOutfeedQueue, queues.ScopedIPUOutfeedQueue = IPUOutfeedQueue, ScopedIPUOutfeedQueue
 return queues

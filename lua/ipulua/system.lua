@@ -7,12 +7,25 @@ local core = require "ipulua.core"
 local devices = require "ipulua.devices"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
+local plans = require "ipulua.pipeline_plan"
 
 local system = {}
 
 -- ------------------------------------------------ numerics
 
 local floating_point <const> = "floating_point_behaviour."
+
+local checking -- what the script said of checking numerics; nil: nothing
+
+local function checks_numerics(options)
+  if checking ~= nil then return checking end
+  return options["debug.floatPointOpException"] == "true"
+end
+
+core.set_numerics{check_finite = checks_numerics(config.environment_options())}
+
+-- "uniform", "normal" or a number; memory that holds nothing in particular holds zeros.
+local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
 config.on_apply(function(settings)
   local partials = settings["matmuls.poplar_options"].partialsType
@@ -21,15 +34,32 @@ config.on_apply(function(settings)
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
     esr = settings[floating_point .. "esr"] == "ON", half_partials = partials == "half" or partials == "float16",
     stable_statistics = settings["norms.use_stable_statistics"],
+    check_finite = checks_numerics(config.engine_options()),
   }
+  core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
+    synthetic_values(config.flag("synthetic_data_initializer")))
 end)
 
 config.on_reset(function()
   core.settle()
   func.reset()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
-    stable_statistics = false}
+    stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
+  core.set_synthetic(false, false, 0)
 end)
+
+local function check_numerics(on)
+  checking = on
+  core.settle()
+  core.set_numerics{check_finite = on}
+  func.recompile()
+end
+
+---Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of what: slow, for looking.
+function system.enable_check_numerics() check_numerics(true) end
+
+---Programs run as usual again.
+function system.disable_check_numerics() check_numerics(false) end
 
 -- ------------------------------------------------ seeds
 
@@ -64,10 +94,11 @@ local function own_variables(names)
 end
 
 local function described(entry)
-  local d = entry.program:describe()
+  local d, pipeline = entry.program:describe(), entry.pipeline
   return {
-    name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1, shards = d.shards or 1,
-    stage_ipus = d.stage_ipus or {}, stash_depth = d.stash_depth or {}, time_steps = d.time_steps,
+    name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1,
+    shards = d.shards or pipeline and pipeline.shards or 1, stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
+    stash_depth = pipeline and plans.stash_depth(pipeline) or {}, time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
 
@@ -92,11 +123,36 @@ local function add(kind, entry, more)
   events[#events + 1] = event
 end
 
--- Elements of each variable as they lie on tiles: one place each, since no script asks for more.
-local function tensor_map(names)
-  local mapped = {}
-  for i, name in ipairs(names) do mapped[i] = {name, 0} end
-  return json.encode{mappings = {program = mapped}}
+-- [tile, elements] of a variable that is spread evenly.
+local function spread(elements, tiles)
+  local list, share = {}, math.max(1, (elements + tiles - 1) // tiles)
+  for tile = 0, tiles - 1 do
+    local rest = elements - tile * share
+    if rest <= 0 then break end
+    list[#list + 1] = {tile, math.min(rest, share)}
+  end
+  return list
+end
+
+local tile_counts <const> = {ipu1 = 1216, ipu2 = 1472, ipu21 = 1472}
+
+local function tile_count()
+  local chosen = config.get("ipu_model.tiles_per_ipu")
+  return chosen > 0 and chosen or tile_counts[config.get("ipu_model.version")] or 1472
+end
+
+-- For each variable: name, output index, shape, dtype, has_constant, has_aliases, elements, tiles.
+local function tensor_map(entry)
+  local mapped, names, types = {}, entry.program:describe().variables, entry.program:variable_types()
+  local tiles = tile_count()
+  for i, name in ipairs(names) do
+    local elements = 1
+    for _, extent in ipairs(types[i].shape) do elements = elements * extent end
+    if name ~= "random_step" then
+      mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, tiles)}
+    end
+  end
+  return json.encode{mappings = {[entry.name] = mapped}}
 end
 
 local watching = {}
@@ -107,9 +163,8 @@ function watching.trace(entry)
 end
 
 function watching.compile(entry)
-  local names = own_variables(entry.program:describe().variables)
   if not watching.begun then add("COMPILE_BEGIN", entry) end
-  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(names)})
+  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(entry)})
   watching.begun = nil
 end
 

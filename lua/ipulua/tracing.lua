@@ -5,6 +5,7 @@ local core = require "ipulua.core"
 local tracing = {}
 
 local serial, roots = 0, {} -- roots: serial numbers of the open root traces, innermost last
+local graph_roots = {} -- those that are the graph of sessions
 
 ---@return boolean
 function tracing.is_active() return core.trace_depth() > 0 end
@@ -13,10 +14,32 @@ function tracing.is_active() return core.trace_depth() > 0 end
 ---@return integer?
 function tracing.root() return roots[#roots] end
 
+local facts = {} -- by serial number: what is noted of the program being traced
+
+---Notes of the function being traced, to be read when it ends.
+---@return table
+function tracing.facts()
+  local root = tracing.root() or 0
+  facts[root] = facts[root] or {}
+  return facts[root]
+end
+
+---The notes of a function that is about to end, once.
+---@return table
+function tracing.take_facts()
+  local root = tracing.root() or 0
+  local noted = facts[root] or {}
+  facts[root] = nil
+  return noted
+end
+
 local guard_meta = {__close = function(self, err)
   if err ~= nil then
     core.trace_give_up(self.depth)
-    while #roots > self.roots do table.remove(roots) end
+    while #roots > self.roots do
+      facts[roots[#roots]] = nil
+      table.remove(roots)
+    end
   end
 end}
 
@@ -25,15 +48,20 @@ function tracing.guard()
   return setmetatable({depth = core.trace_depth(), roots = #roots}, guard_meta)
 end
 
+---Whether the root trace is the graph of sessions.
+---@return boolean
+function tracing.is_graph() return graph_roots[roots[#roots]] == true end
+
 function tracing.begin_root()
   serial = serial + 1
   roots[#roots + 1] = serial
   core.trace_begin(false)
 end
 
-function tracing.end_root(results, name)
+---runs: the program will run even where programs are only priced (functions of datasets).
+function tracing.end_root(results, name, runs)
   if core.trace_depth() == 0 then error("no trace is open") end
-  local program = core.trace_end(results, name)
+  local program = core.trace_end(results, name, runs)
   table.remove(roots)
   return program
 end
@@ -46,13 +74,14 @@ end
 
 local left_meta = {__close = function(self)
   core.graph_leave(self.token)
-  table.remove(roots)
+  graph_roots[table.remove(roots)] = nil
 end}
 
 ---To be closed: until then the graph of sessions is what is traced, as a program of its own.
 function tracing.enter_graph()
   serial = serial + 1
   roots[#roots + 1] = serial
+  graph_roots[serial] = true
   if core.trace_depth() > 0 then return setmetatable({token = core.trace_current()}, left_meta) end
   return setmetatable({token = core.graph_enter()}, left_meta)
 end

@@ -46,6 +46,30 @@ function Optimizer:init(learning_rate, name)
   self.learning_rate = learning_rate
   self.name = name or class.of(self).__name
   self.slots = {} -- slot name → variable identity → variable
+  self.made = {}  -- all of them, as {path =, variable =}
+end
+
+-- Its value is what was restored for it, else what make() gives. Variables' names differ when a script makes them twice: in a
+-- checkpoint a slot goes by its place in the order of making.
+local function add_slot(self, name, slot, dtype, shape, make)
+  local v = variables.declare(name, dtype, shape, false)
+  local path = string.format("%s/%d/%s", self.name, #self.made + 1, slot)
+  self.made[#self.made + 1] = {path = path, variable = v}
+  variables.with_initial_value(v, function() return self.restored and self.restored[path] or make() end)
+  return v
+end
+
+---All variables of the optimizer, for a checkpoint.
+---@return table[] {path =, variable =}
+function Optimizer:entries() return self.made end
+
+---Sets its variables, those there are and those still to be made.
+---@param tensors table<string, userdata> by path
+function Optimizer:restore(tensors)
+  self.restored = tensors
+  for _, entry in ipairs(self.made) do
+    if tensors[entry.path] then core.set_variable(entry.variable, tensors[entry.path]) end
+  end
 end
 
 ---A variable beside v: made with a value at the first call, the same one afterwards.
@@ -59,8 +83,7 @@ function Optimizer:slot(v, slot, value, dtype)
   local key = core.variable_identity(v)
   if not of[key] then
     local name, shape, stored = v.name .. "/" .. self.name .. "/" .. slot, v.shape, dtype or v.dtype
-    of[key] = variables.declare(name, stored, shape, false)
-    variables.with_initial_value(of[key], function() return core.full(shape, value or 0, stored) end)
+    of[key] = add_slot(self, name, slot, stored, shape, function() return core.full(shape, value or 0, stored) end)
   end
   return of[key]
 end
@@ -69,8 +92,9 @@ end
 function Optimizer:scalar(slot, value, dtype)
   local of = self.slots[slot]
   if not of then
-    of = variables.declare(self.name .. "/" .. slot, dtype or "float32", {}, false)
-    variables.with_initial_value(of, function() return core.tensor(value, dtype or "float32") end)
+    of = add_slot(self, self.name .. "/" .. slot, slot, dtype or "float32", {}, function()
+      return core.tensor(value, dtype or "float32")
+    end)
     self.slots[slot] = of
   end
   return of
@@ -302,6 +326,6 @@ function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
 -- Checkpoints are of models, and so of Keras.
 return setmetatable(train, {__index = function(_, name)
-  if name == "Checkpoint" then return require("ipulua.keras.checkpoint").Checkpoint end
+  if name == "Checkpoint" or name == "latest_checkpoint" then return require("ipulua.keras.checkpoint")[name] end
   return nil
 end})

@@ -50,6 +50,17 @@ function variables.Variable(...)
   return remember(v)
 end
 
+---A variable whose value make() gives; where programs are only priced it has none, whatever its size.
+---@param name string
+---@param dtype string
+---@param shape integer[]
+---@param trainable boolean
+---@param make fun(): any
+function variables.make(name, dtype, shape, trainable, make)
+  if core.is_estimating() then return variables.declare(unique(name), dtype, shape, trainable) end
+  return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
+end
+
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
@@ -81,11 +92,12 @@ graph.on_reset(function() named, initialisers, used_names = {}, {}, {} end)
 ---Has the value given by f at once, and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[#initialisers + 1] = {v, f}
-  core.set_variable(v, tracing.outside(f))
+  if not core.is_estimating() then core.set_variable(v, tracing.outside(f)) end
   return v
 end
 
 local function initialise(items)
+  if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
     local ok, message = pcall(function() core.set_variable(v, core.tensor(tracing.outside(f), v.dtype)) end)
@@ -112,6 +124,11 @@ function variables.global_variables_initializer()
   local items = table.move(initialisers, 1, #initialisers, 1, {})
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
+
+local move_spec <const> = {{"graph", "any", optional = true}}
+
+---Initialisers run on the host anyway; kept because scripts say it.
+function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
 
 -- Scopes: {prefix, reuse, use_resource}; the innermost is last.
 local scopes = {}

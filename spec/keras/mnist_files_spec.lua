@@ -42,4 +42,20 @@ describe("mnist.load_data", function()
       assert.matches(case[3], message)
     end)
   end
+
+  it("looks in $IPULUA_DATA/mnist, then in ~/.ipulua/datasets/mnist, and only there", function()
+    local script = "print(require('ipulua').keras.datasets.mnist.load_data().shape[1])"
+    local function first(where)
+      local at = folder .. "/" .. where
+      os.execute("mkdir -p '" .. at .. "'")
+      files(images, labels)
+      os.execute(string.format("mv '%s'/*ubyte '%s'", folder, at))
+      local out = command.run{command.ipulua, "-e", script, env = {HOME = folder, IPULUA_DATA = folder .. "/data"}}.out
+      os.execute("rm -r '" .. at .. "'")
+      return out
+    end
+    assert.equal("2\n", first("data/mnist"))
+    assert.equal("2\n", first(".ipulua/datasets/mnist"))
+    assert.equal("60000\n", first(".keras/datasets/mnist"))
+  end)
 end)

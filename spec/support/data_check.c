@@ -396,7 +396,7 @@ static Status window_sum(void *context, Tensor *const *in, int in_count, Tensor 
 }
 
 static const Type int_scalar = {.dtype = I64};
-static const char *const cache_path = "build/data_check.safetensors";
+static const char *const cache_path = "data_check.safetensors";
 
 static Dataset *shuffled(Error *e, Dataset *in, int64_t buffer, int seed) {
   if (!in) return NULL;
@@ -886,7 +886,7 @@ static void check_file_cache(const Setup *s) {
   dataset_release(d);
   remove(cache_path);
   error_clear(&e);
-  d = cached(&e, slices(&e, 2), "build/no such folder/x.safetensors");
+  d = cached(&e, slices(&e, 2), "no such folder/x.safetensors");
   Text t = {.used = 0};
   Iterator *it = open_at(&e, d, s);
   CHECK(read_tensors(it, MOST, &t, &e) != OK && strstr(e.message, "no such folder"));
@@ -1239,7 +1239,7 @@ static void check_lines(const Setup *one) {
   static const struct {
     const char *text, *want;
   } files[] = {{"ab\nc\r\n\nd", "[97 98];[99];[];[100];."}, {"a\n", "[97];."}, {"", "."}, {"\n", "[];."}};
-  const char *path = "build/data_check.txt";
+  const char *path = "data_check.txt";
   Error e = {.status = OK};
   for (int i = 0; i < 4; i++) {
     Text t;
@@ -1283,13 +1283,13 @@ static void check_failing_picture(Dataset *d, const Setup *s) {
 
 static void check_images(const Setup *one, const Setup *two) {
   if (!image_reads_png()) return;
-  mkdir("build/pictures", 0777), mkdir("build/pictures/b", 0777), mkdir("build/pictures/a", 0777);
-  write_picture("build/pictures/a/2.png", 20);
-  write_picture("build/pictures/a/1.PNG", 10);
-  write_picture("build/pictures/b/x.png", 100);
+  mkdir("pictures", 0777), mkdir("pictures/b", 0777), mkdir("pictures/a", 0777);
+  write_picture("pictures/a/2.png", 20);
+  write_picture("pictures/a/1.PNG", 10);
+  write_picture("pictures/b/x.png", 100);
   Error e = {.status = OK};
   ImageFolder files;
-  CHECK(image_folder_list(&e, "build/pictures", &files) == OK && files.class_count == 2 &&
+  CHECK(image_folder_list(&e, "pictures", &files) == OK && files.class_count == 2 &&
         files.file_count == 3);
   Dataset *d = dataset_from_images(&e, "spec.lua:1", &files, 1, 2, 1);
   Text a, b;
@@ -1298,15 +1298,20 @@ static void check_images(const Setup *one, const Setup *two) {
   CHECK_TEXT(a.text, "[15 35],0;[25 45],0;[105 125],1;.");
   CHECK_TEXT(b.text, a.text);
   CHECK(dataset_is_static(d) && dataset_cardinality(d) == 3);
-  CHECK(file_write(&e, "build/pictures/a/2.png", "broken", 6) == OK);
+  CHECK(file_write(&e, "pictures/a/2.png", "broken", 6) == OK);
   check_failing_picture(d, two);
   dataset_release(d);
-  remove("build/pictures/a/1.PNG"), remove("build/pictures/a/2.png"), remove("build/pictures/b/x.png");
-  CHECK(image_folder_list(&e, "build/pictures", &files) == ERR_NOT_FOUND);
-  rmdir("build/pictures/a"), rmdir("build/pictures/b"), rmdir("build/pictures");
+  remove("pictures/a/1.PNG"), remove("pictures/a/2.png"), remove("pictures/b/x.png");
+  CHECK(image_folder_list(&e, "pictures", &files) == ERR_NOT_FOUND);
+  rmdir("pictures/a"), rmdir("pictures/b"), rmdir("pictures");
 }
 
 int main(void) {
+  char folder[] = "/tmp/data_check.XXXXXX"; /* of what is written */
+  if (!mkdtemp(folder) || chdir(folder)) {
+    printf("no folder to write in\n0 passed, 1 failed\n");
+    return 1;
+  }
   HostCalls *host = host_calls_new();
   Pool *pool = pool_new(4);
   Setup one = {1, NULL, host}, two = {4, pool, host};
@@ -1339,6 +1344,7 @@ int main(void) {
   CHECK(atomic_load(&contexts_alive) == 0);
   pool_free(pool);
   host_calls_free(host);
+  CHECK(chdir("/") == 0 && rmdir(folder) == 0); /* and nothing was left */
   printf("%d passed, %d failed\n", checks - failures, failures);
   return failures != 0;
 }

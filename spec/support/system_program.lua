@@ -82,11 +82,11 @@ local function observing(at, opt, o)
       local g, v = pair[1], pair[2]
       found[i] = g
       if o.grad_add_var then g = g + at.variables[o.grad_add_var] end
-      if g.dtype ~= v.dtype then g = ipu.cast(g, v.dtype) end
-      changed[i] = {g, v}
+      if g.dtype == v.dtype then changed[#changed + 1] = {g, v}
+      else v:assign(ipu.cast(ipu.cast(v, g.dtype) - g * o.lr, v.dtype)) end -- plain descent, in the gradient's dtype
     end
     if o.enqueue_gradients then at:outfeed(o.enqueue_gradients):enqueue(found) end
-    return opt:apply_gradients(changed, options)
+    if #changed > 0 then return opt:apply_gradients(changed, options) end
   end
   return Observer(0.0)
 end
@@ -445,12 +445,21 @@ function steps.compile(at, step)
   on_device(p.table, function() p.func:concrete(table.unpack(arguments[p.table.kind](p.table, step.feeds or {}))) end)
 end
 
+-- By the strategy, which initialises queues at their first use; where the script left one uninitialised, by a session, which
+-- leaves that to the script.
+local function run_once(at, p, given)
+  local infeed = p.table.infeed and at:infeed(p.table.infeed)
+  if not infeed or infeed.initialised then return table.pack(at.strategy:run(p.func, given)) end
+  local session <close> = ipu.Session()
+  return table.pack(table.unpack(session:run(ipu.ipu_compiler.compile(p.func.f, given))))
+end
+
 function steps.run(at, step)
   local p = at:program(step.program)
   local results
   for _ = 1, step.times or 1 do
     local given = arguments[p.table.kind](p.table, step.feeds or {})
-    results = on_device(p.table, function() return table.pack(at.strategy:run(p.func, given)) end)
+    results = on_device(p.table, function() return run_once(at, p, given) end)
   end
   results.n = nil
   if step.expect then return system.compare("result", results, step.expect, at.tolerance) end
@@ -488,6 +497,7 @@ function steps.assign(at, step)
 end
 
 local constructors = {}
+runner.constructors = constructors
 
 for _, name in ipairs {"GradientAccumulationOptimizerV2", "GradientAccumulationOptimizer"} do
   constructors[name] = function(a)
@@ -611,6 +621,8 @@ local function make_variables(case)
   end
   return list
 end
+
+require "spec.support.system_pipeline"(runner)
 
 ---@param case table a decoded case of kind "program"
 ---@return boolean ok

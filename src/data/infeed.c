@@ -8,6 +8,7 @@ struct Infeed {
   Dataset *dataset, *ahead; /* ahead: with the prefetching stage on top */
   DataContext context;
   Iterator *iterator; /* NULL: closed */
+  bool explicit_open; /* a program never opens it by itself */
   int64_t taken;
   Type *type;
 };
@@ -24,6 +25,9 @@ static void destroy(Object *o) {
 static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
   Infeed *q = (Infeed *)f;
   (void)pool; /* the iterator has its own */
+  if (!q->iterator && q->explicit_open)
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
   bool end = false;
   Status s = iterator_next_into(q->iterator, into, &end, e);
@@ -81,6 +85,7 @@ Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e) {
 Feed *infeed_feed(Infeed *q) { return &q->feed; }
 bool infeed_is_open(const Infeed *q) { return q->iterator != NULL; }
 int64_t infeed_position(const Infeed *q) { return q->taken; }
+void infeed_open_explicitly(Infeed *q) { q->explicit_open = true; }
 void infeed_set_context(Infeed *q, const DataContext *context) { q->context = *context; }
 
 Status infeed_open(Infeed *q, Error *e) {

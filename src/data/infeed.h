@@ -15,6 +15,7 @@ Status infeed_replace(Infeed *q, Dataset *d, int depth, Error *e);
 Feed *infeed_feed(Infeed *q);
 bool infeed_is_open(const Infeed *q);
 Status infeed_open(Infeed *q, Error *e);                        /* also done by the first element */
+void infeed_open_explicitly(Infeed *q);                         /* from now on not done by the first element */
 Status infeed_close(Infeed *q, Error *e);                       /* the next open begins at the beginning */
 void infeed_set_context(Infeed *q, const DataContext *context); /* for the next open */
 int64_t infeed_position(const Infeed *q);                       /* elements handed out since the last open */

@@ -29,15 +29,19 @@ static Status tree_init(Tree *t, Error *e, Dataset *d, const DataContext *c) {
   return s;
 }
 
-/* From a saved place (of the dataset, then of each shuffle), or counted. */
+/* A saved one, from which the dataset goes on counting, or the next. */
+static uint64_t iteration_of(Dataset *d, const int64_t *saved, bool peek) {
+  if (!saved) return atomic_fetch_add(&d->iterations, peek ? 0 : 1);
+  atomic_store(&d->iterations, (uint64_t)*saved + 1);
+  return (uint64_t)*saved;
+}
+
+/* saved: of the dataset, then of each shuffle; or NULL. */
 static void set_iterations(Tree *t, Dataset *d, const int64_t *saved, bool peek) {
-  t->iteration = saved ? (uint64_t)saved[0] : atomic_fetch_add(&d->iterations, peek ? 0 : 1);
+  t->iteration = iteration_of(d, saved, peek);
   for (int i = 0; i < t->shuffle_count; i++) {
     Dataset *shuffle = (Dataset *)(uintptr_t)t->shuffle[i].dataset;
-    bool counted = shuffle == d;
-    t->shuffle[i].iteration = saved     ? (uint64_t)saved[i + 1]
-                              : counted ? t->iteration
-                                        : atomic_fetch_add(&shuffle->iterations, peek ? 0 : 1);
+    t->shuffle[i].iteration = shuffle == d ? t->iteration : iteration_of(shuffle, saved ? saved + i + 1 : NULL, peek);
   }
 }
 

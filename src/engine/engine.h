@@ -1,6 +1,7 @@
 /* Who runs programs: the team of threads, the kernels, the numerics and the seed of one Lua state. */
 #ifndef IPULUA_ENGINE_ENGINE_H
 #define IPULUA_ENGINE_ENGINE_H
+#include "engine/synthetic.h"
 #include "program/step.h"
 
 typedef struct Engine {
@@ -10,6 +11,7 @@ typedef struct Engine {
   int old_count;
   const Kernels *kernels;
   Numerics numerics;
+  Synthetic synthetic;
   uint64_t seed;
   uint64_t rounding_seed; /* of stochastic rounding in programs */
   int64_t rounding_epoch; /* grows when it is set */

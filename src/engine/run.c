@@ -3,16 +3,9 @@
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "engine/engine.h"
+#include "engine/hunt.h"
+#include "engine/pipeline.h"
 
-typedef struct Run {
-  Engine *engine;
-  Program *program;
-  Pool *pool;
-  Error *error;
-} Run;
-
-static Status run_block(Run *r, Block *b);
 
 enum { CHAIN_GRAIN = 16384 };
 
@@ -52,7 +45,9 @@ static void reset_rounding(Block *b) {
     if (s->kind == STEP_OP) s->call.rng.step = 0;
     else if (s->kind == STEP_CHAIN) s->chain->rng.step = 0;
     else if (s->kind == STEP_GEMM && s->gemm->epilogue) s->gemm->epilogue->rng.step = 0;
-    else if (s->kind >= STEP_REPEAT && s->kind <= STEP_CALL) {
+    else if (s->kind == STEP_PIPELINE) {
+      for (int k = 0; k < s->pipeline->pass_count; k++) reset_rounding(&s->pipeline->pass[k].body);
+    } else if (s->kind >= STEP_REPEAT) {
       reset_rounding(s->control.body);
       if (s->control.other) reset_rounding(s->control.other);
     }
@@ -136,26 +131,42 @@ static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
   next_rounding(r, s->call.numerics, &s->call.rng);
+  Hunt hunt;
+  bool hunting = s->call.numerics->check_finite;
+  if (hunting) hunt_operands(&hunt, &s->call);
   Status status = op_eval(s->node->op, &s->call);
+  if (hunting && status == OK) status = hunt_results(&hunt, &s->call, r->error);
   bool traps = status == OK && s->call.numerics->trap_invalid;
   return traps && made_nan(&s->call) ? check_events(r, s, EVENT_INVALID) : status;
 }
 
+static Status make_up(Run *r, Step *s) {
+  Synthetic *synthetic = &r->engine->synthetic;
+  for (int i = 0; i < s->call.out_count; i++)
+    synthetic_fill(synthetic, r->engine->seed, i, s->call.out_type[i], s->call.out[i]);
+  synthetic->elements++;
+  return OK;
+}
+
 static Status run_dequeue(Run *r, Step *s) {
+  if (r->engine->synthetic.infeed) return make_up(r, s);
   Feed *f = (Feed *)s->node->attr[0].object;
   Status status = f->next(f, r->pool, s->call.out, r->error);
+  if (status == OK && s->call.numerics->check_finite) status = hunt_results(&(Hunt){0}, &s->call, r->error);
   if (status != OK && s->node->source && !r->error->source[0])
     strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
   return status;
 }
 
 static Status run_enqueue(Run *r, Step *s) {
+  if (r->engine->synthetic.outfeed) return OK;
   Outlet *o = (Outlet *)s->node->attr[0].object;
   return o->put(o, s->call.in_count, s->call.in_type, s->call.in, r->error);
 }
 
-/* Whoever stops takes the interruption, so that nobody acts on it a second time. */
-static Status interrupted(Run *r) {
+Status run_interrupted(Run *r) {
+  if (!interrupt_pending() && !atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return OK;
+  /* whoever stops takes the interruption, so that nobody acts on it a second time */
   interrupt_take();
   return fail(r->error, ERR_CANCELLED, "interrupted!");
 }
@@ -166,8 +177,8 @@ static Status run_repeat(Run *r, Step *s) {
   for (int32_t i = 0; i < count; i++) {
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
     Status status = run_block(r, s->control.body);
+    if (status == OK) status = run_interrupted(r);
     if (status != OK) return status;
-    if (interrupt_pending() || atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return interrupted(r);
   }
   return OK;
 }
@@ -179,8 +190,8 @@ static Status run_while(Run *r, Step *s) {
     Status status = run_block(r, s->control.other);
     if (status != OK || !*(const uint8_t *)s->cell[CELL_TEST]) return status;
     status = run_block(r, s->control.body);
+    if (status == OK) status = run_interrupted(r);
     if (status != OK) return status;
-    if (interrupt_pending() || atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return interrupted(r);
   }
   return OK;
 }
@@ -197,11 +208,12 @@ static Status run_step(Run *r, Step *s) {
     case STEP_WHILE: return run_while(r, s);
     case STEP_COND: return run_block(r, *(const uint8_t *)s->cell[CELL_TEST] ? s->control.body : s->control.other);
     case STEP_CALL: return run_block(r, s->control.body);
+    case STEP_PIPELINE: return run_pipeline(r, s);
   }
   return OK;
 }
 
-static Status run_block(Run *r, Block *b) {
+Status run_block(Run *r, Block *b) {
   for (int i = 0; i < b->count; i++) {
     Status s = run_step(r, &b->step[i]);
     if (s != OK) return s;
@@ -212,6 +224,7 @@ static Status run_block(Run *r, Block *b) {
 /* ---- binding ---- */
 
 static void bind_pointer(Program *p, int index, void *data) {
+  if (p->outline) return;
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
   b->bound = data;
@@ -219,6 +232,7 @@ static void bind_pointer(Program *p, int index, void *data) {
 }
 
 static Status bind_variables(Program *p, Error *e) {
+  if (p->outline) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run", p->name);
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)

@@ -12,17 +12,25 @@
 #define IPULUA_GRAPH_CONTROL_H
 #include "graph/graph.h"
 
-/* attributes: body | yes, cond | no | gradient, count, list */
-enum { CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN, CONTROL_UPSTREAM, CONTROL_SAVED, CONTROL_GIVEN };
+/* attributes: body | yes, cond | no | gradient, count, list, plan of a pipelined repeat */
+enum {
+  CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN, CONTROL_PLAN, CONTROL_UPSTREAM, CONTROL_SAVED, CONTROL_GIVEN
+};
 
 extern const OpDef control_repeat, control_while, control_cond, control_call, control_custom;
 
+typedef struct ControlParts {
+  Graph *body, *other;
+  int explicit_count, written_count;
+  const int64_t *written;
+  Object *plan;
+} ControlParts;
 /* Append such a node; g owns the regions from now on, whatever becomes of the node. NULL with g->error set. */
-Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count, Graph *body, Graph *other, int explicit_count,
-                   const int64_t *written, int written_count);
+Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const ControlParts *parts);
 
 static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }
 static inline const Graph *control_other(const Node *n) { return n->attr[CONTROL_OTHER].graph; }
+static inline Object *control_plan(const Node *n) { return n->attr[CONTROL_PLAN].kind == ATTR_OBJECT ? n->attr[CONTROL_PLAN].object : NULL; }
 static inline int control_explicit(const Node *n) { return (int)n->attr[CONTROL_EXPLICIT].i; }
 static inline int control_written_count(const Node *n) { return n->attr[CONTROL_WRITTEN].ints.n; }
 static inline int control_written(const Node *n, int i) { return (int)n->attr[CONTROL_WRITTEN].ints.v[i]; }

@@ -158,6 +158,7 @@ static Node *new_node(Graph *g, const OpDef *op, Value *const *in, int in_count)
   n->place = g->scope.place;
   n->source = g->scope.source;
   n->name = g->scope.prefix;
+  n->attributes = g->scope.attributes;
   return n;
 }
 
@@ -173,7 +174,7 @@ bool node_outputs(Arena *a, Node *n, int count) {
 
 static bool append(Graph *g, Node *n) {
   if (!array_reserve(&g->node, &g->node_capacity, g->node_count + 1, sizeof *g->node)) return false;
-  n->id = g->next_id++;
+  n->id = n->stream = g->next_id++;
   g->node[g->node_count++] = n;
   return true;
 }

@@ -25,6 +25,7 @@ enum { DEVICE_HOST = -1 };
 struct Node {
   const OpDef *op;
   int id; /* position in its graph's node list when made; grows */
+  int stream; /* of its random numbers: its id, or that of the node that it repeats */
   int in_count, out_count;
   Value **in;
   Value *out;       /* [out_count] */
@@ -32,6 +33,7 @@ struct Node {
   Arena *arena;     /* where infer may put lists; the graph's, or a call's */
   const char *name; /* scope/op; unique only when the user made it so */
   const char *source; /* "train.lua:12" */
+  const char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   Placement place;
 };
 
@@ -40,6 +42,7 @@ typedef struct Scope {
   Placement place;
   const char *source; /* the script's line, set by the binding before each op */
   const char *prefix; /* name scope */
+  const char *attributes;
 } Scope;
 
 struct Graph {

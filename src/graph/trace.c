@@ -36,8 +36,12 @@ Graph *trace_take_graph(Trace *t) {
 }
 
 Value *trace_argument(Trace *t, const Type *type, const char *name) {
-  Value *v = graph_input(t->graph, type, name);
-  if (v) t->argument_count++;
+  Graph *g = t->graph;
+  Value *v = graph_input(g, type, name);
+  if (!v) return NULL;
+  int at = t->argument_count++;
+  memmove(&g->input[at + 1], &g->input[at], (size_t)(g->input_count - 1 - at) * sizeof *g->input);
+  g->input[at] = v;
   return v;
 }
 
@@ -72,8 +76,9 @@ Value *trace_import(Trace *t, Value *v) {
 static Extra *find_variable(Trace *t, Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (t->extra[i].variable == v) return &t->extra[i];
-  Value *outer = t->parent ? trace_read(t->parent, v) : NULL;
-  if (t->parent && !outer) return NULL;
+  Trace *around = t->follows ? t->parent->parent : t->parent;
+  Value *outer = around ? trace_read(around, v) : NULL;
+  if (around && !outer) return NULL;
   return new_extra(t, outer, v, &v->type);
 }
 
@@ -199,7 +204,7 @@ static void give_outputs(Region *r, const int64_t *written, int written_count) {
 
 /* The node of a control op in the parent, for one or two regions with equal extras. */
 static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *lead, int lead_count, int explicit_count,
-                          Value **out) {
+                          Object *plan, Value **out) {
   Trace *parent = a->trace->parent;
   Graph *g = parent->graph;
   int n = a->trace->extra_count, written_count = 0;
@@ -216,8 +221,9 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   give_outputs(a, written, cond_only_test ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
   Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
-  Node *node = control_node(g, op, in, lead_count + n, trace_take_graph(first->trace),
-                            second ? trace_take_graph(second->trace) : NULL, explicit_count, written, written_count);
+  ControlParts parts = {.body = trace_take_graph(first->trace), .other = second ? trace_take_graph(second->trace) : NULL,
+                        .explicit_count = explicit_count, .written = written, .written_count = written_count, .plan = plan};
+  Node *node = control_node(g, op, in, lead_count + n, &parts);
   if (!node) return g->error.status;
   for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
   for (int i = 0; i < written_count; i++)
@@ -225,13 +231,24 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   return g->error.status;
 }
 
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out) {
-  Value *lead[1 + 64];
-  lead[0] = count;
-  if (carried_count > 64) return fail(&body->parent->graph->error, ERR_VALUE, "repeat: more than 64 carried values");
-  for (int i = 0; i < carried_count; i++) lead[1 + i] = carried[i];
+/* A loop's own inputs: its count or limit, then what it carries. NULL: memory is out. */
+static Value **loop_lead(Graph *g, Value *first, Value *const *carried, int count) {
+  Value **lead = arena_alloc(g->arena, (size_t)(1 + count) * sizeof *lead);
+  if (!lead) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing a loop");
+    return NULL;
+  }
+  lead[0] = first;
+  for (int i = 0; i < count; i++) lead[1 + i] = carried[i];
+  return lead;
+}
+
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
+                        Value **out) {
+  Graph *g = body->parent->graph;
+  Value **lead = loop_lead(g, count, carried, carried_count);
   Region r = {body, results, carried_count};
-  Status s = end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, out);
+  Status s = lead ? end_regions(&control_repeat, &r, NULL, lead, 1 + carried_count, carried_count, plan, out) : g->error.status;
   trace_free(body);
   return s;
 }
@@ -239,15 +256,13 @@ Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int ca
 Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
                        Value *const *results, Value **out) {
   Graph *g = body->parent->graph;
-  Value *lead[1 + 64];
-  lead[0] = limit;
-  for (int i = 0; i < carried_count && i < 64; i++) lead[1 + i] = carried[i];
+  Value **lead = loop_lead(g, limit, carried, carried_count);
   Region c = {cond, &test, 1}, b = {body, results, carried_count};
-  Status s = carried_count > 64 ? fail(&g->error, ERR_VALUE, "while_loop: more than 64 carried values") : OK;
+  Status s = lead ? OK : g->error.status;
   if (s == OK && !(share_extras(cond, body) && share_extras(body, cond))) s = fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(cond, body);
-    s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, out);
+    s = end_regions(&control_while, &c, &b, lead, 1 + carried_count, carried_count, NULL, out);
   }
   trace_free(cond);
   trace_free(body);
@@ -261,7 +276,7 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
   Status s = share_extras(yes, no) && share_extras(no, yes) ? OK : fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   if (s == OK) {
     order_extras(yes, no);
-    s = end_regions(&control_cond, &a, &b, &test, 1, count, out);
+    s = end_regions(&control_cond, &a, &b, &test, 1, count, NULL, out);
   }
   trace_free(yes);
   trace_free(no);
@@ -270,7 +285,7 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
 
 Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out) {
   Region r = {body, results, count};
-  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, out);
+  Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, NULL, out);
   trace_free(body);
   return s;
 }
@@ -309,7 +324,7 @@ Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *resu
   if (s != OK && g->error.status == OK) g->error = inner->error.status != OK ? inner->error : body->graph->error;
   if (s != OK && g->error.status == OK) fail(&g->error, s, "out of memory while tracing a gradient");
   Region r = {body, kept, all};
-  if (s == OK) s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, made);
+  if (s == OK) s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, NULL, made);
   if (s == OK) {
     Node *n = g->node[g->node_count - 1];
     n->attr[CONTROL_OTHER] = (Attr){.kind = ATTR_GRAPH, .graph = inner};

@@ -46,6 +46,7 @@ struct Trace {
   Extra *extra;
   int extra_count, extra_capacity;
   bool deferred, has_unknown;
+  bool follows; /* comes after its parent, a loop's body: its variables are those of the parent's parent */
   Effect *effect;
   int effect_count, effect_capacity;
   Derivation *derivation;
@@ -57,7 +58,7 @@ struct Trace {
 Trace *trace_new(Trace *parent); /* NULL when memory is out */
 void trace_free(Trace *t);       /* with its graph, unless taken */
 Graph *trace_take_graph(Trace *t);
-/* Arguments come before anything else. */
+/* The graph's inputs begin with the arguments, whenever they are made. */
 Value *trace_argument(Trace *t, const Type *type, const char *name);
 /* v as seen from t: itself, or captured from an enclosing trace. NULL with the graph's error set when it is from none. */
 Value *trace_import(Trace *t, Value *v);
@@ -76,8 +77,10 @@ void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists *
 const Placeholder *trace_find_placeholder(const Trace *t, const Value *v);
 
 /* End a region and put its control node into the enclosing trace. results are values of the region's trace; out receives
- * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent. */
-Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Value **out);
+ * the node's explicit results. All free the region's trace. count is an int32 scalar of the parent; plan makes a loop a
+ * pipeline (program/timetable.h), NULL: it is none. */
+Status trace_end_repeat(Trace *body, Value *count, Value *const *carried, int carried_count, Value *const *results, Object *plan,
+                        Value **out);
 Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Value *const *carried, int carried_count,
                        Value *const *results, Value **out);
 Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,

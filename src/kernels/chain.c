@@ -153,11 +153,21 @@ static int find_events(const ChainStep *s, const float *const *in, const unsigne
   return events;
 }
 
+/* A NaN or an infinity is no integer. */
+static int find_lost(Dtype from, const void *data, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (!isfinite(dtype_get(from, data, i))) return EVENT_INVALID;
+  return 0;
+}
+
 /* On the machine a float16 division by zero gives NaN. */
 static void replace_infinities(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     if (isinf(x[i])) x[i] = NAN;
 }
+
+/* Accumulators add as IEEE has it: beyond the range of float16 lies infinity. */
+static bool accumulates(const ChainStep *s) { return s->kernel == EW_ADD && s->p[0] != 0; }
 
 static bool divides(Elementwise k) { return k == EW_DIV || k == EW_RECIPROCAL || k == EW_RSQRT; }
 
@@ -186,7 +196,9 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     if (divides(s->kernel)) replace_infinities(result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
-    narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
+    const void *from[1] = {result};
+    if (accumulates(s) && !(c->numerics && c->numerics->stochastic_rounding)) c->kernels->cast[F32][F16](from, 0, w->data[s->out], n, NULL);
+    else narrow_f16_by(c->kernels, result, w->data[s->out], n, c->numerics, &key, (uint64_t)index);
   } else {
     const void *from[1] = {result};
     c->kernels->cast[F32][BF16](from, 0, w->data[s->out], n, NULL);
@@ -209,6 +221,8 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       narrow_f16(in[0], w->data[s->out], n, c->numerics, &key, (uint64_t)index);
     } else {
       c->kernels->cast[from][to](in, single, w->data[s->out], n, NULL);
+      bool loses = dtype_is_float(from) && !dtype_is_float(to) && to != BOOL;
+      if (loses && c->numerics && c->numerics->trap_invalid) w->events |= find_lost(from, in[0], single ? 1 : n);
     }
   } else if (is_narrow(from) || is_narrow(to)) {
     run_narrow(w, s, n, index);

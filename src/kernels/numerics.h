@@ -11,6 +11,7 @@ typedef struct Numerics {
   bool trap_invalid, trap_divide, trap_overflow;
   bool half_partials;        /* float16 matmul and convolution accumulate in float16 */
   bool stable_statistics;    /* two-pass variance in normalisations */
+  bool check_finite;         /* programs run op by op and stop at the first that makes a NaN or an infinity */
 } Numerics;
 
 /* What happened while computing; bits. */

@@ -12,12 +12,13 @@ static int free_state(lua_State *L) {
   if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   free(s->prefix);
-  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i]);
+  free(s->attributes);
+  for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i].variable);
   free(s->counter);
   free(s->library);
   s->host = NULL;
   s->engine = NULL;
-  s->library = s->prefix = NULL;
+  s->library = s->prefix = s->attributes = NULL;
   s->graph = NULL;
   s->counter = NULL;
   s->counter_count = 0;

@@ -18,6 +18,13 @@ typedef struct TraceRef {
   bool taped;              /* the graph of eager tapes: values have tensors too */
 } TraceRef;
 
+/* What a random op in programs counts its executions with. */
+typedef struct Counter {
+  Variable *variable; /* retained */
+  int64_t number;     /* in order of making, from 1 */
+  bool fixed;         /* a seed of its own: a new one elsewhere leaves it alone */
+} Counter;
+
 /* One per Lua state, in its registry. */
 typedef struct State {
   Engine *engine;
@@ -27,12 +34,15 @@ typedef struct State {
   TraceRef *graph; /* what sessions run: placeholders and what is computed from them; NULL: nothing yet */
   char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
   char where[300]; /* the script's line, of the last call to bind_where */
+  bool estimating; /* programs are outlines; variables need no values and read as zeros */
   Scope scope;     /* what new nodes inherit */
   char *prefix;    /* of their names; NULL: none */
+  char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
-  Variable **counter;   /* of the random ops in programs; retained */
+  Counter *counter;
   int counter_count, counter_capacity;
+  int64_t counters_made;
   HostCalls *host; /* requests of other threads for this state's own */
   struct Job *job; /* that runs on a thread; NULL: none */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
@@ -92,16 +102,18 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what);
 /* Set the line that new nodes carry. */
 void bind_mark_line(lua_State *L, Graph *g);
 
+/* ---- random numbers (random.c) ---- */
 /* Where a random op's counter begins under a seed of the device. */
 int64_t bind_counter_start(uint64_t seed);
-void bind_restart_counters(State *s);
+Variable *bind_push_counter(lua_State *L, bool fixed); /* a new one, at its first or restored value */
 
 /* ---- programs (trace.c) ---- */
-/* Compile a root trace and push the program; frees the trace. Raises. */
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name);
+/* Compile a root trace and push the program; frees the trace. An outline can only be priced. Raises. */
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline);
 
 #define PROGRAM_NAME "ipulua.Program"
 Program *bind_check_program(lua_State *L, int index);
+int bind_program_nodes(lua_State *L); /* (program) → list of tables (listing.c) */
 /* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].
  * Pushes what owns it (two values). */
 Tensor **bind_arguments(lua_State *L, int index, const Program *p);
@@ -116,6 +128,9 @@ TraceRef *bind_graph(lua_State *L); /* made at first use */
 /* A symbolic tensor of the graph, or a variable that sessions read. */
 bool bind_is_deferred(lua_State *L, int index);
 
+/* ---- pipelines (pipeline.c) ---- */
+Object *bind_opt_plan(lua_State *L, int index); /* NULL: none is there */
+
 /* ---- ops (ops.c) ---- */
 void bind_open_ops(lua_State *L);     /* pushes a table name → function */
 /* Apply an op to values at the given stack indices; pushes the visible results and returns their number. */
@@ -126,12 +141,15 @@ const OpDef *bind_op(lua_State *L, const char *name);
 void bind_open_tensor(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
+void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
 void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
+void bind_open_pipeline(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
 #endif

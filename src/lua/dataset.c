@@ -822,6 +822,11 @@ static int open_infeed(lua_State *L) {
   return 0;
 }
 
+static int open_infeed_explicitly(lua_State *L) {
+  infeed_open_explicitly(check_infeed(L));
+  return 0;
+}
+
 static int close_infeed(lua_State *L) {
   Error e = {0};
   infeed_close(check_infeed(L), &e);
@@ -856,7 +861,9 @@ static int save_infeed(lua_State *L) {
 
 static int restore_infeed(lua_State *L) {
   LuaTensor *t = bind_check_tensor(L, 2, "saved");
+  DataContext context = context_of(L);
   Error e = {0};
+  infeed_set_context(check_infeed(L), &context);
   infeed_restore(check_infeed(L), t->tensor, &e);
   bind_check(L, &e);
   return 0;
@@ -877,7 +884,7 @@ void bind_open_dataset(lua_State *L) {
       {"cardinality", cardinality}, {"describe", describe}, {"iterator", open_iterator}, {NULL, NULL}};
   static const luaL_Reg iterator_methods[] = {{"next", next_element}, {"skip", skip_elements}, {"close", close_iterator},
                                               {"benchmark", benchmark}, {NULL, NULL}};
-  static const luaL_Reg infeed_methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"close", close_infeed}, {"replace", replace_infeed},
+  static const luaL_Reg infeed_methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"open_explicitly", open_infeed_explicitly}, {"close", close_infeed}, {"replace", replace_infeed},
                                             {"state", infeed_state}, {"save", save_infeed}, {"restore", restore_infeed}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/sha256.h"
 #include "data/digits.h"
 #include "lua/bind.h"
 #include "tensor/cifar.h"
@@ -226,6 +228,86 @@ static int replace_file(lua_State *L) { /* (path, text): all or nothing */
   return 0;
 }
 
+static int file_hash(lua_State *L) { /* (path) → SHA-256 in hexadecimal */
+  Error e = {0};
+  void *data = NULL;
+  size_t bytes = 0;
+  char text[SHA256_TEXT];
+  if (file_read(&e, luaL_checkstring(L, 1), 0, false, &data, &bytes) != OK) bind_raise(L, &e);
+  sha256_text(data, bytes, text);
+  free(data);
+  lua_pushstring(L, text);
+  return 1;
+}
+
+static int text_hash(lua_State *L) { /* (text) → SHA-256 in hexadecimal */
+  size_t bytes;
+  const char *data = luaL_checklstring(L, 1, &bytes);
+  char text[SHA256_TEXT];
+  sha256_text(data, bytes, text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
+/* ---- folders ---- */
+
+static int folder_there(lua_State *L) {
+  lua_pushboolean(L, folder_exists(luaL_checkstring(L, 1)));
+  return 1;
+}
+
+static int make_folder(lua_State *L) {
+  Error e = {0};
+  folder_make(&e, luaL_checkstring(L, 1));
+  bind_check(L, &e);
+  return 0;
+}
+
+#define LIST_NAME "ipulua.FolderList"
+typedef struct FolderList {
+  char **name;
+  int count;
+} FolderList;
+
+static int free_list(lua_State *L) {
+  FolderList *f = lua_touserdata(L, 1);
+  folder_list_free(f->name, f->count);
+  *f = (FolderList){.name = NULL};
+  return 0;
+}
+
+static int list_folder(lua_State *L) { /* (path) → names, sorted */
+  const char *path = luaL_checkstring(L, 1);
+  FolderList *f = lua_newuserdatauv(L, sizeof *f, 0);
+  *f = (FolderList){.name = NULL};
+  luaL_setmetatable(L, LIST_NAME);
+  Error e = {0};
+  folder_list(&e, path, &f->name, &f->count);
+  bind_check(L, &e);
+  lua_createtable(L, f->count, 0);
+  for (int i = 0; i < f->count; i++) {
+    lua_pushstring(L, f->name[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int replace_folder(lua_State *L) { /* (from, to): what to was before is gone */
+  const char *from = luaL_checkstring(L, 1), *to = luaL_checkstring(L, 2);
+  bool swapped = false;
+  Error e = {0};
+  if (folder_replace(&e, from, to, &swapped) == OK && swapped) folder_remove(&e, from);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int remove_folder(lua_State *L) {
+  Error e = {0};
+  folder_remove(&e, luaL_checkstring(L, 1));
+  bind_check(L, &e);
+  return 0;
+}
+
 /* ---- the process ---- */
 
 static int now(lua_State *L) {
@@ -279,11 +361,15 @@ void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"save", save}, {"load", load}, {"read_idx", read_idx}, {"read_cifar", read_cifar}, {"read_csv", read_csv},
       {"read_image", read_image}, {"write_png", write_png}, {"read_bytes", read_bytes}, {"digits", digits},
-      {"file_exists", exists}, {"replace_file", replace_file}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
+      {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash}, {"text_hash", text_hash}, {"folder_exists", folder_there},
+      {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
       {"peak_memory", peak_memory}, {"process_seconds", process_seconds}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, NAMED_NAME);
   lua_pushcfunction(L, free_named);
   lua_setfield(L, -2, "__gc");
-  lua_pop(L, 1);
+  luaL_newmetatable(L, LIST_NAME);
+  lua_pushcfunction(L, free_list);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 2);
 }

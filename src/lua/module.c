@@ -9,12 +9,15 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_variable(L);
   bind_open_ops(L);
   bind_open_trace(L);
+  bind_open_random(L);
   bind_open_tape(L);
   bind_open_graph(L);
+  bind_open_price(L);
   bind_open_host(L);
   bind_open_job(L);
   bind_open_queue(L);
   bind_open_dataset(L);
   bind_open_files(L);
+  bind_open_pipeline(L);
   return 1;
 }

@@ -2,5 +2,5 @@
 #ifndef IPULUA_LUA_MODULE_H
 #define IPULUA_LUA_MODULE_H
 #include <lua.h>
-int luaopen_ipulua_core(lua_State *L);
+__attribute__((visibility("default"))) int luaopen_ipulua_core(lua_State *L);
 #endif

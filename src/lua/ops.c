@@ -322,38 +322,6 @@ static void convert_operands(lua_State *L, Arguments *a) {
   }
 }
 
-int64_t bind_counter_start(uint64_t seed) {
-  RngKey key = {.seed = seed};
-  uint32_t words[4];
-  rng_block(&key, 0, words);
-  return (int64_t)(((uint64_t)words[0] << 31 | words[1]) & INT64_MAX);
-}
-
-void bind_restart_counters(State *s) {
-  int64_t start = bind_counter_start(s->device_seed);
-  for (int i = 0; i < s->counter_count; i++) {
-    Error e = {0};
-    void *data = variable_writable(&e, s->counter[i]);
-    if (data) dtype_set_integer(I64, data, 0, start);
-  }
-}
-
-/* Counters that no program has any more go first. */
-static void remember_counter(lua_State *L, Variable *v) {
-  State *s = bind_state(L);
-  if (s->counter_count == s->counter_capacity) {
-    int kept = 0;
-    for (int i = 0; i < s->counter_count; i++) {
-      if (s->counter[i]->references == 1) variable_release(s->counter[i]);
-      else s->counter[kept++] = s->counter[i];
-    }
-    s->counter_count = kept;
-  }
-  if (!array_reserve(&s->counter, &s->counter_capacity, s->counter_count + 1, sizeof *s->counter))
-    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  s->counter[s->counter_count++] = variable_retain(v);
-}
-
 /* In the sessions' graph a counter grows whenever it is read. */
 static void count_deferred(lua_State *L, Variable *v) {
   TraceRef *ref = bind_graph(L);
@@ -392,17 +360,10 @@ static void add_counter(lua_State *L, Arguments *a) {
     a->attr[seed] = attr_int(0);
     a->attr[stream] = attr_int(++s->stream);
   }
-  bind_push_variable(L, NULL);
-  Variable **v = lua_touserdata(L, -1);
-  *v = variable_new(&e, "random_step", &type, false);
-  bind_check(L, &e);
-  (*v)->value = tensor_new(&e, &type);
-  bind_check(L, &e);
-  dtype_set_integer(I64, (*v)->value->data, 0, fixed ? 0 : bind_counter_start(s->device_seed));
-  if (!fixed) remember_counter(L, *v);
+  Variable *v = bind_push_counter(L, fixed);
   int variable = lua_gettop(L);
   if (deferred) {
-    count_deferred(L, *v);
+    count_deferred(L, v);
     a->operand[a->operand_count++] = lua_gettop(L);
     return;
   }

@@ -194,7 +194,8 @@ void tape_end_call(lua_State *L, const Program *p, Value **in) {
   Graph *body = graph_copy(p->graph);
   if (!body) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   count = lift_constants(t, body, in, count);
-  Node *n = control_node(g, &control_call, in, count, body, NULL, p->result_count, written, written_count);
+  ControlParts parts = {.body = body, .explicit_count = p->result_count, .written = written, .written_count = written_count};
+  Node *n = control_node(g, &control_call, in, count, &parts);
   for (int i = 0; n && i < p->result_count; i++) {
     lua_rawgeti(L, results, i + 1);
     give_value(t, bind_test_tensor(L, -1), &n->out[i]);
@@ -214,7 +215,7 @@ static Status run_control(Engine *engine, const Node *n, Tensor *const *in, Tens
   *out = calloc((size_t)n->out_count + 1, sizeof **out);
   if (to && values && *out) {
     for (int i = 0; i < n->in_count; i++) values[i] = trace_argument(to, &n->in[i]->type, NULL);
-    Node *made = graph_copy_node(to->graph, n, values);
+    Node *made = clone_node(to->graph, n, values);
     for (int i = 0; made && i < n->out_count; i++) values[i] = &made->out[i];
     if (made) trace_end_root(to, values, n->out_count, NULL);
     p = program_compile(e, to, n->out_count, NULL, 0, engine->kernels, &engine->numerics, engine->threads, n->op->name);

@@ -7,6 +7,7 @@
 #include "lua/tape.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
+#include "transform/clone.h"
 
 enum { MOST_LISTED = 4096 };
 
@@ -30,15 +31,18 @@ void trace_ref_release(TraceRef *r) {
   if (r && --r->references == 0) free(r);
 }
 
+/* A text in the graph's memory; the same one again shares it. */
+static void keep_text(Graph *g, const char **slot, const char *text) {
+  if (!text || !*text) *slot = NULL;
+  else if (!*slot || strcmp(*slot, text)) *slot = arena_string(g->arena, text);
+}
+
 void bind_mark_line(lua_State *L, Graph *g) {
   State *s = bind_state(L);
-  const char *where = bind_where(L);
   g->scope.place = s->scope.place;
-  if (!s->prefix || !*s->prefix) g->scope.prefix = NULL;
-  else if (!g->scope.prefix || strcmp(g->scope.prefix, s->prefix)) g->scope.prefix = arena_string(g->arena, s->prefix);
-  /* the same line again shares its text */
-  if (!where) g->scope.source = NULL;
-  else if (!g->scope.source || strcmp(g->scope.source, where)) g->scope.source = arena_string(g->arena, where);
+  keep_text(g, &g->scope.prefix, s->prefix);
+  keep_text(g, &g->scope.attributes, s->attributes);
+  keep_text(g, &g->scope.source, bind_where(L));
 }
 
 static void check_graph(lua_State *L, Graph *g) {
@@ -85,12 +89,13 @@ static Trace *pop(State *s) {
   return t;
 }
 
-/* (region) A root trace, or a region of the current one. */
+/* (region, follows) A root trace, or a region of the current one; one that follows is put behind it (inline_region). */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
-  bool region = lua_toboolean(L, 1);
+  bool region = lua_toboolean(L, 1), follows = region && lua_toboolean(L, 2);
   TraceRef *parent = region ? current(L) : NULL;
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
+  r->trace->follows = follows;
   r->parent = parent;
   r->below = s->trace;
   s->trace = r;
@@ -155,11 +160,12 @@ static int push_values(lua_State *L, Value **v, int count, TraceRef *r) {
   return 1;
 }
 
-/* (count, carried, results) of the current region → final values */
+/* (count, carried, results, plan of a pipeline) of the current region → final values */
 static int end_repeat(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *region = current(L), *outer = region->below;
   int carried_count, result_count;
+  Object *plan = bind_opt_plan(L, 4);
   Value **results = values_of(L, 3, &result_count, "loop body");
   s->trace = outer; /* the operands belong to the enclosing trace */
   Value *count = bind_value(L, 1, "repeat_n");
@@ -168,7 +174,7 @@ static int end_repeat(lua_State *L) {
   if (carried_count != result_count) return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
   Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
   bind_mark_line(L, outer->trace->graph);
-  trace_end_repeat(pop(s), count, carried, carried_count, results, out);
+  trace_end_repeat(pop(s), count, carried, carried_count, results, plan, out);
   check_graph(L, outer->trace->graph);
   return push_values(L, out, carried_count, outer);
 }
@@ -283,6 +289,78 @@ static int end_custom(lua_State *L) {
   return push_values(L, out, result_count, outer);
 }
 
+/* ---- what a region takes from outside ---- */
+
+/* Values of the enclosing trace that the current region uses, as tensors of that trace. */
+static int captured(lua_State *L) {
+  TraceRef *region = current(L);
+  const Trace *t = region->trace;
+  lua_newtable(L);
+  for (int i = 0, n = 0; i < t->extra_count; i++) {
+    if (t->extra[i].variable) continue;
+    bind_push_value(L, t->extra[i].outer, region->below);
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
+static const Extra *extra_of(const Trace *t, const Value *v) {
+  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
+    if (t->extra[i].inner == v) return &t->extra[i];
+  return NULL;
+}
+
+/* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
+ * of variables, and the script's line of a node that takes a captured value (nil: none does). Without an argument: how many
+ * nodes there are. */
+static int uses(lua_State *L) {
+  const Trace *t = current(L)->trace;
+  if (lua_isnoneornil(L, 1)) {
+    lua_pushinteger(L, t->graph->node_count);
+    return 1;
+  }
+  const char *line = NULL;
+  lua_newtable(L);
+  for (int i = (int)luaL_checkinteger(L, 1), n = 0; i < t->graph->node_count; i++) {
+    const Node *node = t->graph->node[i];
+    for (int k = 0; k < node->in_count; k++) {
+      const Extra *x = extra_of(t, node->in[k]);
+      if (!x) continue;
+      if (!x->variable) {
+        line = node->source ? node->source : "";
+        continue;
+      }
+      lua_createtable(L, 3, 0);
+      lua_pushlightuserdata(L, x->variable);
+      lua_rawseti(L, -2, 1);
+      lua_pushstring(L, x->variable->name);
+      lua_rawseti(L, -2, 2);
+      lua_pushinteger(L, node->place.stage);
+      lua_rawseti(L, -2, 3);
+      lua_rawseti(L, -2, ++n);
+    }
+  }
+  lua_pushstring(L, line);
+  return 2;
+}
+
+/* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
+static int inline_region(lua_State *L) {
+  TraceRef *r = current(L);
+  int argument_count, captured_count, taken = 0;
+  Value **arguments = values_of(L, 2, &argument_count, "pipeline"), **given = values_of(L, 3, &captured_count, "pipeline"), **results;
+  Trace **held = luaL_checkudata(L, 1, REGION_NAME);
+  for (int i = 0; *held && i < (*held)->extra_count; i++) taken += !(*held)->extra[i].variable;
+  if (!*held || (*held)->argument_count != argument_count || taken != captured_count)
+    return luaL_error(L, "a region of %d values is given %d", taken, captured_count);
+  Trace *region = take_region(L, 1, &results);
+  bind_mark_line(L, r->trace->graph);
+  clone_region(region, arguments, given, r->trace);
+  trace_free(region);
+  check_graph(L, r->trace->graph);
+  return 0;
+}
+
 /* ---- programs ---- */
 #define ROOT_NAME "ipulua.Root"
 
@@ -307,7 +385,7 @@ static int free_root(lua_State *L) {
   return 0;
 }
 
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name) {
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
   State *s = bind_state(L);
   Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
   *held = t;
@@ -318,7 +396,9 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
-  *p = program_compile(&e, t, count, written, written_count, s->engine->kernels, &s->engine->numerics, s->engine->threads, name);
+  const Engine *g = s->engine;
+  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
   trace_free(t);
   *held = NULL;
   bind_check(L, &e);
@@ -326,14 +406,14 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   lua_pop(L, 1);
 }
 
-/* (results, name) End the current root trace → program */
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = current(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = values_of(L, 1, &count, "result");
-  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2));
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
   return 1;
 }
 
@@ -401,13 +481,28 @@ static int describe(lua_State *L) {
   return 1;
 }
 
+static void push_type(lua_State *L, const Type *type) {
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, dtype_name(type->dtype)), lua_setfield(L, -2, "dtype");
+  bind_push_shape(L, type), lua_setfield(L, -2, "shape");
+}
+
 static int result_types(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_createtable(L, p->result_count, 0);
   for (int i = 0; i < p->result_count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(p->result_type[i].dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &p->result_type[i]), lua_setfield(L, -2, "shape");
+    push_type(L, &p->result_type[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* In the order of describe's variables. */
+static int variable_types(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_createtable(L, p->variable_count, 0);
+  for (int i = 0; i < p->variable_count; i++) {
+    push_type(L, &p->variable[i]->type);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -482,27 +577,6 @@ static int set_threads(lua_State *L) {
   return 0;
 }
 
-static int set_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  s->engine->random_count = 0;
-  s->stream = 0;
-  bind_restart_counters(s);
-  return 0;
-}
-
-/* The seed of what programs draw, alone. */
-static int set_device_seed(lua_State *L) {
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
-  bind_restart_counters(s);
-  return 0;
-}
-
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
@@ -526,7 +600,7 @@ static int set_numerics(lua_State *L) {
     bool *flag;
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
                {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
-               {"stable_statistics", &n->stable_statistics}};
+               {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
@@ -535,7 +609,17 @@ static int set_numerics(lua_State *L) {
   return 0;
 }
 
-/* (field, integer) of what new nodes inherit: device, shard, stage. Returns the old value. */
+/* (infeed, outfeed, "uniform" | "normal" | number): what queues hold when no data crosses */
+static int set_synthetic(lua_State *L) {
+  Synthetic *s = &bind_state(L)->engine->synthetic;
+  const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2),
+                   .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
+                   .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
+  return 0;
+}
+
+/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns the old value. */
 static int set_placement(lua_State *L) {
   Placement *p = &bind_state(L)->scope.place;
   const char *field = luaL_checkstring(L, 1);
@@ -546,6 +630,9 @@ static int set_placement(lua_State *L) {
   if (slot) {
     lua_pushinteger(L, *slot);
     *slot = value;
+  } else if (!strcmp(field, "backward")) {
+    lua_pushinteger(L, p->backward);
+    p->backward = value != 0;
   } else if (small) {
     lua_pushinteger(L, *small);
     *small = (int8_t)value;
@@ -589,14 +676,16 @@ static int read_variables(lua_State *L) {
   return 1;
 }
 
-static int set_name_prefix(lua_State *L) {
-  State *s = bind_state(L);
-  char *prefix = strdup(luaL_checkstring(L, 1));
-  if (!prefix) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  free(s->prefix);
-  s->prefix = prefix;
+static int set_text(lua_State *L, char **slot) {
+  char *text = strdup(luaL_checkstring(L, 1));
+  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  free(*slot);
+  *slot = text;
   return 0;
 }
+
+static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
+static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
 
 /* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
 static int hold_interrupts(lua_State *L) {
@@ -620,12 +709,15 @@ void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"gradients", gradients},     {"set_threads", set_threads},
-      {"set_seed", set_seed}, {"set_device_seed", set_device_seed},     {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
+      {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
+      {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"result_types", result_types}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+                                            {"variable_types", variable_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

@@ -70,7 +70,8 @@ static void mark_live(Region *r) {
     const Node *n = g->node[i];
     if (n->op->traits & STATEFUL) r->live[i] = true;
     if (!r->live[i]) continue;
-    for (int k = 0; k < n->in_count; k++) r->live[value_root(value_operand(n, k))->node->id] = true;
+    bool alone = !r->fuse || type_count(&n->out[0].type) == 0; /* reads what a chain would look through */
+    for (int k = 0; k < n->in_count; k++) r->live[value_root(alone ? n->in[k] : value_operand(n, k))->node->id] = true;
   }
 }
 
@@ -188,7 +189,7 @@ static void group_node(Region *r, const Node *n) {
   for (int k = 0; k < n->in_count; k++) {
     Value *v = value_operand(n, k), *root = value_root(v);
     int id = root->node->id, other = region_group(r, id);
-    if (contains(&g, id) || !shape_equal(&v->type, &g.shape)) continue;
+    if (contains(&g, id) || !shape_equal(&v->type, &g.shape) || (r->pass && r->pass[id] != r->pass[n->id])) continue;
     if (other >= 0 && shape_equal(&r->group[other].shape, &g.shape)) {
       if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other])) joined[joined_count++] = other;
     } else if (other < 0 && g.gemm < 0 && product_fits(r, root->node, &g)) {
@@ -203,9 +204,9 @@ static void group_node(Region *r, const Node *n) {
   if (g.gemm >= 0) r->group_of[g.gemm] = index;
 }
 
-bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch) {
+bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch) {
   size_t n = (size_t)g->node_count;
-  *r = (Region){.graph = g, .kernels = k, .arena = scratch};
+  *r = (Region){.graph = g, .pass = pass, .kernels = k, .fuse = fuse, .arena = scratch};
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
@@ -222,10 +223,10 @@ bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch)
   r->buffer = arena_alloc(scratch, (size_t)(values + 1) * sizeof *r->buffer);
   if (!r->buffer) return false;
   for (int i = 0; i < values; i++) r->buffer[i] = -1;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; fuse && i < n; i++) {
     const Node *node = g->node[i];
     Elementwise kernel;
-    double p[4];
+    double p[4] = {0};
     if (!r->live[i] || !node_is_fusible(node) || type_count(&node->out[0].type) == 0) continue;
     node->op->strip(node, &kernel, p);
     if (chain_can(k, kernel, node->in[node->in_count == 3 ? 1 : 0]->type.dtype)) group_node(r, node);

@@ -4,35 +4,26 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "program/region.h"
+#include "program/lower.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
 
-typedef struct Lower {
-  Error *error;
-  Program *p;
-  int threads;
-  int position; /* of the step being emitted */
-} Lower;
-
-static Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block);
-
 /* ---- buffers and links ---- */
 
-static Status no_memory(Lower *l) { return fail(l->error, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", l->p->name); }
+Status lower_no_memory(Lower *l) { return fail(l->error, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", l->p->name); }
 
-static int new_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node) {
+int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node) {
   Program *p = l->p;
   if (!array_reserve(&p->buffer, &p->buffer_capacity, p->buffer_count + 1, sizeof *p->buffer)) {
-    no_memory(l);
+    lower_no_memory(l);
     return -1;
   }
-  p->buffer[p->buffer_count] = (Buffer){.kind = kind, .bytes = bytes, .first = -1, .last = -1, .argument = -1, .node = node};
+  p->buffer[p->buffer_count] = (Buffer){.kind = kind, .bytes = bytes, .first = -1, .last = -1, .argument = -1, .node = node, .lane = -1, .copies = 1};
   return p->buffer_count++;
 }
 
-static void touch(Lower *l, int buffer, int position) {
+void lower_touch(Lower *l, int buffer, int position) {
   if (buffer < 0) return;
   Buffer *b = &l->p->buffer[buffer];
   if (b->first < 0 || position < b->first) b->first = position;
@@ -40,19 +31,19 @@ static void touch(Lower *l, int buffer, int position) {
 }
 
 /* *where will point to buffer; the step being emitted uses it. */
-static void link_pointer(Lower *l, int buffer, void *where) {
+void lower_link(Lower *l, int buffer, void *where) {
   Program *p = l->p;
-  touch(l, buffer, l->position);
+  lower_touch(l, buffer, l->position);
   if (!array_reserve(&p->link, &p->link_capacity, p->link_count + 1, sizeof *p->link)) {
-    no_memory(l);
+    lower_no_memory(l);
     return;
   }
-  p->link[p->link_count++] = (Link){buffer, where};
+  p->link[p->link_count++] = (Link){buffer, where, l->pass};
 }
 
-static Step *new_step(Lower *l, Block *b, StepKind kind, const Node *n) {
+Step *lower_step(Lower *l, Block *b, StepKind kind, const Node *n) {
   if (!arena_reserve(l->p->arena, &b->step, &b->capacity, b->count + 1, sizeof *b->step)) {
-    no_memory(l);
+    lower_no_memory(l);
     return NULL;
   }
   Step *s = &b->step[b->count++];
@@ -61,13 +52,13 @@ static Step *new_step(Lower *l, Block *b, StepKind kind, const Node *n) {
   return s;
 }
 
-static int *value_buffer(Region *r, const Value *v) { return &r->buffer[r->first_value[v->node->id] + v->index]; }
+int *region_slot(Region *r, const Value *v) { return &r->buffer[r->first_value[v->node->id] + v->index]; }
 
 static int buffer_of(Lower *l, Region *r, Value *v) {
   Value *root = value_root(v);
-  int *slot = value_buffer(r, root);
+  int *slot = region_slot(r, root);
   if (*slot < 0 && node_is_constant(root->node)) {
-    *slot = new_buffer(l, BUFFER_CONSTANT, type_bytes(&root->type), root->node);
+    *slot = lower_buffer(l, BUFFER_CONSTANT, type_bytes(&root->type), root->node);
     if (*slot >= 0) l->p->buffer[*slot].data = root->node->attr[0].tensor->data;
   }
   if (*slot < 0)
@@ -78,21 +69,21 @@ static int buffer_of(Lower *l, Region *r, Value *v) {
 
 /* The buffer that v is written to: decided before (in place, result), or new. */
 static int output_buffer(Lower *l, Region *r, Value *v) {
-  int *slot = value_buffer(r, v);
-  if (*slot < 0) *slot = new_buffer(l, BUFFER_ARENA, type_bytes(&v->type), v->node);
+  int *slot = region_slot(r, v);
+  if (*slot < 0) *slot = lower_buffer(l, BUFFER_ARENA, type_bytes(&v->type), v->node);
   return *slot;
 }
 
-static void emit_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n) {
+void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n) {
   if (from == to || bytes == 0) return;
   l->position++;
-  Step *s = new_step(l, b, STEP_COPY, n);
+  Step *s = lower_step(l, b, STEP_COPY, n);
   void **ends = arena_alloc(l->p->arena, 2 * sizeof *ends);
   if (!s || !ends) return;
   s->copy_bytes = bytes;
   s->cell = ends;
-  link_pointer(l, from, &ends[0]);
-  link_pointer(l, to, &ends[1]);
+  lower_link(l, from, &ends[0]);
+  lower_link(l, to, &ends[1]);
 }
 
 /* ---- ops ---- */
@@ -113,7 +104,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   void **pointers = arena_alloc(l->p->arena, (in + out + 1) * sizeof *pointers);
   const Type **types = arena_alloc(l->p->arena, (in + out + 1) * sizeof *types);
   if (!pointers || !types) {
-    no_memory(l);
+    lower_no_memory(l);
     return NULL;
   }
   *c = (Call){.in = (const void *const *)pointers, .out = pointers + in, .in_type = types, .out_type = types + in};
@@ -123,7 +114,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->out_count = n->out_count;
   c->kernels = l->p->kernels;
   c->numerics = node_numerics(l, n);
-  c->rng.stream = (uint32_t)n->id;
+  c->rng.stream = (uint32_t)n->stream;
   c->source = n->source;
   for (size_t i = 0; i < in; i++) types[i] = &n->in[i]->type;
   for (size_t i = 0; i < out; i++) types[in + i] = &n->out[i].type;
@@ -135,15 +126,15 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
   void **pointers = call_arrays(l, &call, n);
   if (!pointers) return;
   l->position++;
-  Step *s = new_step(l, b, kind, n);
+  Step *s = lower_step(l, b, kind, n);
   if (!s) return;
-  for (int i = 0; i < n->in_count; i++) link_pointer(l, buffer_of(l, r, n->in[i]), &pointers[i]);
-  for (int i = 0; i < n->out_count; i++) link_pointer(l, output_buffer(l, r, &n->out[i]), &pointers[n->in_count + i]);
+  for (int i = 0; i < n->in_count; i++) lower_link(l, buffer_of(l, r, n->in[i]), &pointers[i]);
+  for (int i = 0; i < n->out_count; i++) lower_link(l, output_buffer(l, r, &n->out[i]), &pointers[n->in_count + i]);
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch) {
     s->cell = arena_alloc(l->p->arena, sizeof *s->cell);
     if (!s->cell) return;
-    link_pointer(l, new_buffer(l, BUFFER_ARENA, scratch, n), s->cell);
+    lower_link(l, lower_buffer(l, BUFFER_ARENA, scratch, n), s->cell);
   }
   s->call = call;
 }
@@ -176,7 +167,7 @@ static int operand_slot(ChainBuild *b, Value *v) {
   for (int i = 0; i < b->operand_count; i++)
     if (b->operand[i] == v) return b->operand_slot[i];
   int slot = chain_operand(b->chain, &v->type, NULL);
-  link_pointer(b->lower, buffer_of(b->lower, b->region, v), &b->chain->slot[slot].data);
+  lower_link(b->lower, buffer_of(b->lower, b->region, v), &b->chain->slot[slot].data);
   b->operand[b->operand_count] = v;
   b->operand_slot[b->operand_count++] = slot;
   return slot;
@@ -204,14 +195,14 @@ static int member_slot(ChainBuild *b, int member) {
     }
   }
   int slot = chain_operand(b->chain, &n->out[0].type, NULL);
-  link_pointer(b->lower, output_buffer(b->lower, r, &n->out[0]), &b->chain->slot[slot].data);
+  lower_link(b->lower, output_buffer(b->lower, r, &n->out[0]), &b->chain->slot[slot].data);
   return slot;
 }
 
 static Chain *build_chain(Lower *l, Region *r, const Group *g) {
   Chain *chain = arena_alloc(l->p->arena, sizeof *chain);
   if (!chain) {
-    no_memory(l);
+    lower_no_memory(l);
     return NULL;
   }
   ChainBuild b = {.lower = l, .region = r, .group = g, .chain = chain, .gemm_slot = -1};
@@ -228,7 +219,7 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
     b.slot_of_member[m] = member_slot(&b, m);
     int first = chain->step_count;
     chain_step(chain, kernel, n->in_count, in, b.slot_of_member[m], p);
-    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->id;
+    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->stream;
   }
   chain->numerics = node_numerics(l, r->graph->node[g->member[0]]);
   chain_finish(chain, g->gemm >= 0);
@@ -238,11 +229,11 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
 static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   GemmStep *gs = arena_alloc(l->p->arena, sizeof *gs);
   if (!gs) {
-    no_memory(l);
+    lower_no_memory(l);
     return;
   }
   l->position++;
-  Step *s = new_step(l, b, STEP_GEMM, g ? r->graph->node[g->last] : n);
+  Step *s = lower_step(l, b, STEP_GEMM, g ? r->graph->node[g->last] : n);
   if (!s) return;
   Gemm *m = &gs->gemm;
   gemm_extents(n, &m->m, &m->n, &m->k);
@@ -251,15 +242,15 @@ static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   m->a_row = ta ? 1 : m->k, m->a_col = ta ? m->m : 1;
   m->b_row = tb ? 1 : m->n, m->b_col = tb ? m->k : 1;
   m->c_row = m->n;
-  link_pointer(l, buffer_of(l, r, n->in[0]), &m->a);
-  link_pointer(l, buffer_of(l, r, n->in[1]), &m->b);
+  lower_link(l, buffer_of(l, r, n->in[0]), &m->a);
+  lower_link(l, buffer_of(l, r, n->in[1]), &m->b);
   if (!g || region_read_outside(r, n->id)) {
-    link_pointer(l, output_buffer(l, r, &n->out[0]), &m->c);
+    lower_link(l, output_buffer(l, r, &n->out[0]), &m->c);
     m->c = m; /* present, for the plan */
   }
   if (g) gs->epilogue = build_chain(l, r, g);
   gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
-  if (gs->plan.shared_bytes) link_pointer(l, new_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
+  if (gs->plan.shared_bytes) lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
   if (gs->plan.slot_bytes > l->p->slot_bytes) l->p->slot_bytes = gs->plan.slot_bytes;
   s->gemm = gs;
   s->parallel = 2.0 * (double)m->m * (double)m->n * (double)m->k >= PARALLEL_FLOPS;
@@ -271,7 +262,7 @@ static void emit_group(Lower *l, Region *r, const Group *g, Block *b) {
     return;
   }
   l->position++;
-  Step *s = new_step(l, b, STEP_CHAIN, r->graph->node[g->last]);
+  Step *s = lower_step(l, b, STEP_CHAIN, r->graph->node[g->last]);
   Chain *chain = build_chain(l, r, g);
   if (!s || !chain) return;
   s->chain = chain;
@@ -281,94 +272,99 @@ static void emit_group(Lower *l, Region *r, const Group *g, Block *b) {
 /* ---- control ---- */
 
 /* Everything the loop touches that was there before it must stay until its end. */
-static void extend_over_loop(Lower *l, int begin) {
+static void lower_extend(Lower *l, int begin) {
   for (int i = 0; i < l->p->buffer_count; i++) {
     Buffer *b = &l->p->buffer[i];
-    if (b->first >= 0 && b->first <= begin && b->last > begin) touch(l, i, l->position);
+    if (b->first >= 0 && b->first <= begin && b->last > begin) lower_touch(l, i, l->position);
   }
 }
 
 static Block *new_block(Lower *l) {
   Block *b = arena_alloc(l->p->arena, sizeof *b);
-  if (!b) no_memory(l);
+  if (!b) lower_no_memory(l);
   return b;
 }
 
 /* Buffers of a region's inputs: lead ones given, then the extras; written extras are the node's own output buffers. */
-static int *region_inputs(Lower *l, Region *r, const Node *n, const int *lead, int lead_count, int node_lead, bool carried) {
+static int *lower_inputs(Lower *l, Region *r, const Node *n, const int *lead, int lead_count, int node_lead, bool carried) {
   int extras = n->in_count - node_lead;
   int *in = arena_alloc(l->p->arena, (size_t)(lead_count + extras + 1) * sizeof *in);
   if (!in) {
-    no_memory(l);
+    lower_no_memory(l);
     return NULL;
   }
   memcpy(in, lead, (size_t)lead_count * sizeof *in);
   for (int i = 0; i < extras; i++) in[lead_count + i] = buffer_of(l, r, n->in[node_lead + i]);
   for (int w = 0; carried && w < control_written_count(n); w++)
-    in[lead_count + control_written(n, w)] = *value_buffer(r, &n->out[control_explicit(n) + w]);
+    in[lead_count + control_written(n, w)] = *region_slot(r, &n->out[control_explicit(n) + w]);
   return in;
 }
 
 static void emit_loop(Lower *l, Region *r, Node *n, Block *b) {
   bool repeat = n->op == &control_repeat;
+  PipelinePlan *plan = (PipelinePlan *)control_plan(n);
   int carried = control_explicit(n), written = control_written_count(n);
   int *targets = arena_alloc(l->p->arena, (size_t)(n->out_count + 1) * sizeof *targets);
   int *lead = arena_alloc(l->p->arena, (size_t)(carried + 1) * sizeof *lead);
   if (!targets || !lead) {
-    no_memory(l);
+    lower_no_memory(l);
     return;
   }
   for (int i = 0; i < n->out_count; i++) targets[i] = output_buffer(l, r, &n->out[i]);
-  for (int i = 0; i < carried; i++) emit_copy(l, b, buffer_of(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
+  for (int i = 0; i < carried; i++) lower_copy(l, b, buffer_of(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
   for (int w = 0; w < written; w++) {
     Value *from = n->in[1 + carried + control_written(n, w)];
-    emit_copy(l, b, buffer_of(l, r, from), targets[carried + w], type_bytes(&from->type), n);
+    lower_copy(l, b, buffer_of(l, r, from), targets[carried + w], type_bytes(&from->type), n);
   }
   l->position++;
-  Step *s = new_step(l, b, repeat ? STEP_REPEAT : STEP_WHILE, n);
+  Step *s = lower_step(l, b, plan ? STEP_PIPELINE : repeat ? STEP_REPEAT : STEP_WHILE, n);
   Block *body = new_block(l), *other = repeat ? NULL : new_block(l);
   void **pointers = arena_alloc(l->p->arena, 3 * sizeof *pointers); /* test, limit, index */
   if (!s || !body || !pointers) return;
   int begin = l->position, index = -1, test = -1;
   if (repeat) {
-    index = new_buffer(l, BUFFER_ARENA, sizeof(int32_t), n);
-    link_pointer(l, buffer_of(l, r, n->in[0]), &pointers[CELL_TEST]);
-    link_pointer(l, index, &pointers[CELL_INDEX]);
+    index = lower_buffer(l, BUFFER_ARENA, sizeof(int32_t), n);
+    lower_link(l, buffer_of(l, r, n->in[0]), &pointers[CELL_TEST]);
+    lower_link(l, index, &pointers[CELL_INDEX]);
     lead[0] = index;
   } else {
-    test = new_buffer(l, BUFFER_ARENA, 1, n);
-    link_pointer(l, test, &pointers[CELL_TEST]);
-    link_pointer(l, buffer_of(l, r, n->in[0]), &pointers[CELL_LIMIT]);
+    test = lower_buffer(l, BUFFER_ARENA, 1, n);
+    lower_link(l, test, &pointers[CELL_TEST]);
+    lower_link(l, buffer_of(l, r, n->in[0]), &pointers[CELL_LIMIT]);
   }
   for (int i = 0; i < carried; i++) lead[repeat + i] = targets[i];
-  for (int i = 0; i < n->out_count; i++) touch(l, targets[i], begin);
-  int *inputs = region_inputs(l, r, n, lead, carried + repeat, 1 + carried, true);
-  s->control.body = body;
-  s->control.other = other;
+  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], begin);
+  int *inputs = lower_inputs(l, r, n, lead, carried + repeat, 1 + carried, true);
   s->cell = pointers;
   if (!inputs) return;
-  for (int i = carried + repeat; i < carried + repeat + n->in_count - 1 - carried; i++) touch(l, inputs[i], begin);
-  if (other) lower_region(l, control_other(n), inputs, &test, other);
-  lower_region(l, control_body(n), inputs, targets, body);
+  for (int i = carried + repeat; i < carried + repeat + n->in_count - 1 - carried; i++) lower_touch(l, inputs[i], begin);
+  if (plan) {
+    s->pipeline = lower_pipeline(l, n, plan, inputs, targets, begin);
+  } else {
+    s->control.body = body;
+    s->control.other = other;
+    if (other) lower_region(l, control_other(n), inputs, &test, other);
+    lower_region(l, control_body(n), inputs, targets, body);
+  }
   l->position++;
-  touch(l, index, l->position);
-  touch(l, test, l->position);
-  for (int i = 0; i < n->out_count; i++) touch(l, targets[i], l->position);
-  extend_over_loop(l, begin);
+  lower_touch(l, index, l->position);
+  lower_touch(l, test, l->position);
+  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], l->position);
+  lower_extend(l, begin);
 }
 
 static void emit_branches(Lower *l, Region *r, Node *n, Block *b) {
   bool cond = n->op == &control_cond;
   int *targets = arena_alloc(l->p->arena, (size_t)(n->out_count + 1) * sizeof *targets);
   l->position++;
-  Step *s = new_step(l, b, cond ? STEP_COND : STEP_CALL, n);
+  Step *s = lower_step(l, b, cond ? STEP_COND : STEP_CALL, n);
   Block *body = new_block(l), *other = cond ? new_block(l) : NULL;
   void **pointers = arena_alloc(l->p->arena, 3 * sizeof *pointers);
   if (!targets || !s || !body || !pointers) return;
-  if (cond) link_pointer(l, buffer_of(l, r, n->in[0]), &pointers[CELL_TEST]);
+  if (cond) lower_link(l, buffer_of(l, r, n->in[0]), &pointers[CELL_TEST]);
   for (int i = 0; i < n->out_count; i++) {
     targets[i] = output_buffer(l, r, &n->out[i]);
-    touch(l, targets[i], l->position);
+    lower_touch(l, targets[i], l->position);
   }
   /* all of the node's inputs but the test are the regions' inputs, in order */
   int skip = cond ? 1 : 0;
@@ -376,7 +372,7 @@ static void emit_branches(Lower *l, Region *r, Node *n, Block *b) {
   if (!inputs) return;
   for (int i = skip; i < n->in_count; i++) {
     inputs[i - skip] = buffer_of(l, r, n->in[i]);
-    touch(l, inputs[i - skip], l->position);
+    lower_touch(l, inputs[i - skip], l->position);
   }
   s->control.body = body;
   s->control.other = other;
@@ -385,9 +381,9 @@ static void emit_branches(Lower *l, Region *r, Node *n, Block *b) {
   lower_region(l, control_body(n), inputs, targets, body);
   if (other) lower_region(l, control_other(n), inputs, targets, other);
   l->position++;
-  for (int i = 0; i < n->out_count; i++) touch(l, targets[i], l->position);
+  for (int i = 0; i < n->out_count; i++) lower_touch(l, targets[i], l->position);
   /* only one branch runs, so what either needs must be there for both */
-  extend_over_loop(l, begin);
+  lower_extend(l, begin);
 }
 
 /* ---- writing over what a value replaces ---- */
@@ -432,13 +428,15 @@ static bool may_write_over(Lower *l, const Region *r, const int *inputs, int tar
     for (int k = r->reader_begin[old->node->id]; k < r->reader_begin[old->node->id + 1]; k++) {
       int reader = r->reader[k], at = region_position(r, reader);
       if (at < position) continue;
+      /* later passes of a pipeline read a stashed copy */
+      if (r->pass && reader < g->node_count && r->pass[reader] != r->pass[made->node->id]) continue;
       if (at > position || !may_read_at_step(r, g->node[reader], old, made)) return false;
     }
   }
   return true;
 }
 
-static bool is_made_here(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
+bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
 
 static bool target_taken(const int *targets, const bool *direct, int count, int target) {
   for (int i = 0; i < count; i++)
@@ -447,29 +445,35 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
 }
 
 /* Decide which outputs go straight to their targets; the rest are copied at the end. */
-static void choose_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
+void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
   const Graph *g = r->graph;
   for (int i = g->output_count - 1; i >= 0; i--) {
     Value *made = value_root(g->output[i]);
-    int *slot = value_buffer(r, made);
-    if (!is_made_here(made->node) || *slot >= 0 || target_taken(targets, direct, g->output_count, targets[i])) continue;
+    int *slot = region_slot(r, made);
+    if (!node_is_made(made->node) || *slot >= 0 || target_taken(targets, direct, g->output_count, targets[i])) continue;
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
   }
 }
 
+int region_output_pass(const Region *r, int output) {
+  const Node *n = value_root(r->graph->output[output])->node;
+  return r->pass && node_is_made(n) ? r->pass[n->id] : 0;
+}
+
 /* Copies happen as if at once: one whose target another still reads waits; a ring is broken by a spare buffer. */
-static void copy_outputs(Lower *l, Region *r, const int *targets, Block *b) {
+void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b) {
   const Graph *g = r->graph;
   int count = g->output_count, left = 0;
   int *from = arena_alloc(r->arena, (size_t)(count + 1) * sizeof *from);
   bool *waiting = arena_alloc(r->arena, (size_t)(count + 1));
   if (!from || !waiting) {
-    no_memory(l);
+    lower_no_memory(l);
     return;
   }
   for (int i = 0; i < count; i++) {
+    if (region_output_pass(r, i) != pass) continue;
     from[i] = buffer_of(l, r, g->output[i]);
     waiting[i] = from[i] != targets[i];
     left += waiting[i];
@@ -481,14 +485,14 @@ static void copy_outputs(Lower *l, Region *r, const int *targets, Block *b) {
       bool read = false;
       for (int k = 0; k < count; k++) read = read || (k != i && waiting[k] && from[k] == targets[i]);
       if (read) continue;
-      emit_copy(l, b, from[i], targets[i], type_bytes(&g->output[i]->type), g->output[i]->node);
+      lower_copy(l, b, from[i], targets[i], type_bytes(&g->output[i]->type), g->output[i]->node);
       waiting[i] = false, moved = true, left--;
     }
     for (int i = 0; i < count && !moved; i++) {
       if (!waiting[i]) continue;
-      int spare = new_buffer(l, BUFFER_ARENA, l->p->buffer[from[i]].bytes, NULL);
+      int spare = lower_buffer(l, BUFFER_ARENA, l->p->buffer[from[i]].bytes, NULL);
       if (spare < 0) return;
-      emit_copy(l, b, from[i], spare, l->p->buffer[from[i]].bytes, g->output[i]->node);
+      lower_copy(l, b, from[i], spare, l->p->buffer[from[i]].bytes, g->output[i]->node);
       for (int k = count - 1; k >= 0; k--)
         if (k != i && from[k] == from[i]) from[k] = spare;
       from[i] = spare;
@@ -499,7 +503,7 @@ static void copy_outputs(Lower *l, Region *r, const int *targets, Block *b) {
 
 /* ---- a region ---- */
 
-static void emit_node(Lower *l, Region *r, Node *n, Block *b) {
+void lower_node(Lower *l, Region *r, Node *n, Block *b) {
   int group = region_group(r, n->id);
   if (group >= 0) {
     if (r->group[group].last == n->id) emit_group(l, r, &r->group[group], b);
@@ -511,29 +515,29 @@ static void emit_node(Lower *l, Region *r, Node *n, Block *b) {
     emit_op(l, r, n, STEP_DEQUEUE, b);
   } else if (node_is_enqueue(n)) {
     emit_op(l, r, n, STEP_ENQUEUE, b);
-  } else if (node_is_gemm(n)) {
+  } else if (node_is_gemm(n) && !l->p->numerics.check_finite) {
     emit_gemm(l, r, n, NULL, b);
   } else {
     emit_op(l, r, n, STEP_OP, b);
   }
 }
 
-static Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block) {
+Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block) {
   if (l->error->status != OK) return l->error->status;
   Arena *scratch = arena_new();
   Region r;
   bool *direct = scratch ? arena_alloc(scratch, (size_t)g->output_count + 1) : NULL;
-  if (!direct || !region_analyse(&r, g, l->p->kernels, scratch)) {
+  if (!direct || !region_analyse(&r, g, NULL, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
     arena_free(scratch);
-    return no_memory(l);
+    return lower_no_memory(l);
   }
-  for (int i = 0; i < g->input_count; i++) *value_buffer(&r, g->input[i]) = inputs[i];
-  choose_in_place(l, &r, inputs, targets, direct);
+  for (int i = 0; i < g->input_count; i++) *region_slot(&r, g->input[i]) = inputs[i];
+  lower_in_place(l, &r, inputs, targets, direct);
   for (int i = 0; i < g->node_count && l->error->status == OK; i++) {
     Node *n = g->node[i];
-    if (r.live[i] && is_made_here(n) && !(n->op->traits & VIEW)) emit_node(l, &r, n, block);
+    if (r.live[i] && node_is_made(n) && !(n->op->traits & VIEW)) lower_node(l, &r, n, block);
   }
-  if (l->error->status == OK) copy_outputs(l, &r, targets, block);
+  if (l->error->status == OK) lower_outputs(l, &r, targets, 0, block);
   arena_free(scratch);
   return l->error->status;
 }
@@ -545,15 +549,24 @@ static int by_argument(const void *a, const void *b) {
   return x->buffer != y->buffer ? (x->buffer > y->buffer) - (x->buffer < y->buffer) : (x->where > y->where) - (x->where < y->where);
 }
 
+static void add_stash(Lower *l, const Link *link, const Buffer *b) {
+  Pass *q = link->pass;
+  if (!arena_reserve(l->p->arena, &q->stash, &q->stash_capacity, q->stash_count + 1, sizeof *q->stash)) {
+    lower_no_memory(l);
+    return;
+  }
+  q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
+}
+
 static Status place(Lower *l) {
   Program *p = l->p;
   p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
   size_t bytes = p->memory_bytes;
-  if (bytes == SIZE_MAX) return no_memory(l);
+  if (bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
-  p->slot_count = l->threads;
+  p->slot_count = l->threads + (p->lanes ? p->lanes - 1 : 0); /* a lane alone uses the whole team, side by side each its own */
   if (posix_memalign((void **)&p->memory, 64, bytes + 64)) p->memory = NULL;
-  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)l->threads + 64)) p->slots = NULL;
+  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)p->slot_count + 64)) p->slots = NULL;
   if (!p->memory || !p->slots)
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
@@ -561,8 +574,9 @@ static Status place(Lower *l) {
     const Buffer *b = &p->buffer[p->link[i].buffer];
     void *data = b->kind == BUFFER_ARENA ? p->memory + b->offset : b->kind == BUFFER_CONSTANT ? b->data : NULL;
     *p->link[i].where = data;
+    if (b->copies > 1) add_stash(l, &p->link[i], b);
   }
-  return OK;
+  return l->error->status;
 }
 
 /* Where the links of each bound buffer begin in the sorted list. */
@@ -570,7 +584,7 @@ static Status index_bindings(Lower *l) {
   Program *p = l->p;
   int count = p->argument_count + p->variable_count + p->result_count;
   p->link_begin = arena_alloc(p->arena, (size_t)(2 * count + 2) * sizeof *p->link_begin);
-  if (!p->link_begin) return no_memory(l);
+  if (!p->link_begin) return lower_no_memory(l);
   for (int i = 0; i < count; i++) {
     int at = 0, end = p->link_count;
     while (at < end) {
@@ -586,17 +600,19 @@ static Status index_bindings(Lower *l) {
 }
 
 /* Scratch never moves: hand it to the steps once. */
-static void give_scratch(Program *p, Block *b) {
+static void give_scratch(Program *p, Block *b, int lane) {
   for (int i = 0; i < b->count; i++) {
     Step *s = &b->step[i];
     if (s->kind == STEP_GEMM) {
-      s->gemm->gemm.slots = p->slots;
+      s->gemm->gemm.slots = p->slots + (size_t)lane * p->slot_bytes;
       s->gemm->gemm.slot_bytes = p->slot_bytes;
     } else if (s->kind == STEP_OP && s->cell) {
       s->call.scratch = *s->cell;
+    } else if (s->kind == STEP_PIPELINE) {
+      for (int k = 0; k < s->pipeline->pass_count; k++) give_scratch(p, &s->pipeline->pass[k].body, s->pipeline->pass[k].lane);
     } else if (s->kind >= STEP_REPEAT) {
-      give_scratch(p, s->control.body);
-      if (s->control.other) give_scratch(p, s->control.other);
+      give_scratch(p, s->control.body, lane);
+      if (s->control.other) give_scratch(p, s->control.other, lane);
     }
   }
 }
@@ -604,7 +620,7 @@ static void give_scratch(Program *p, Block *b) {
 /* ---- the program ---- */
 
 static int bind_buffer(Lower *l, int index, size_t bytes) {
-  int b = new_buffer(l, BUFFER_ARGUMENT, bytes, NULL);
+  int b = lower_buffer(l, BUFFER_ARGUMENT, bytes, NULL);
   if (b < 0) return -1;
   l->p->buffer[b].argument = index;
   l->p->binding[index] = (Binding){b, NULL};
@@ -620,7 +636,7 @@ static Status describe(Lower *l, int argument_count, int variable_count, int res
   p->writes = arena_alloc(p->arena, count);
   p->result_type = arena_alloc(p->arena, count * sizeof *p->result_type);
   p->binding = arena_alloc(p->arena, count * sizeof *p->binding);
-  if (!p->variable || !p->writes || !p->result_type || !p->binding) return no_memory(l);
+  if (!p->variable || !p->writes || !p->result_type || !p->binding) return lower_no_memory(l);
   p->variable_count = variable_count;
   for (int i = 0; i < result_count; i++) p->result_type[i] = p->graph->output[i]->type;
   return OK;
@@ -632,7 +648,7 @@ static Status lower_program(Lower *l) {
   const Graph *g = p->graph;
   int *inputs = arena_alloc(p->arena, (size_t)(g->input_count + 1) * sizeof *inputs);
   int *targets = arena_alloc(p->arena, (size_t)(g->output_count + 1) * sizeof *targets);
-  if (!inputs || !targets) return no_memory(l);
+  if (!inputs || !targets) return lower_no_memory(l);
   int lead = p->argument_count + p->variable_count, at = p->result_count;
   for (int i = 0; i < g->input_count; i++) inputs[i] = bind_buffer(l, i, type_bytes(&g->input[i]->type));
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
@@ -641,7 +657,7 @@ static Status lower_program(Lower *l) {
   Status s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = place(l);
   if (s == OK) s = index_bindings(l);
-  if (s == OK) give_scratch(p, &p->main);
+  if (s == OK) give_scratch(p, &p->main, 0);
   return s;
 }
 
@@ -660,8 +676,9 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
-Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+/* threads 0: an outline. */
+static Program *compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                        const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
   if (root->graph->error.status != OK) {
     if (e->status == OK) *e = root->graph->error;
     return NULL;
@@ -669,13 +686,24 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
   Program *p = new_program(e, name, kernels, numerics, NULL);
   if (!p) return NULL;
   p->graph = trace_take_graph(root);
-  Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
+  p->outline = threads < 1;
+  Lower l = {.error = e, .p = p, .threads = threads};
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
-  if (s == OK && lower_program(&l) == OK) return p;
+  if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
   return NULL;
+}
+
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, threads < 1 ? 1 : threads, name);
+}
+
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
 Program *program_copy(Error *e, const Program *from, int threads) {
@@ -696,6 +724,8 @@ Program *program_copy(Error *e, const Program *from, int threads) {
 void program_free(Program *p) {
   if (!p) return;
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
+  for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
+  free(p->pipeline);
   free(p->buffer);
   free(p->link);
   free(p->memory);

@@ -25,7 +25,11 @@ static int by_offset(const void *a, const void *b) {
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static bool lives_meet(const Buffer *a, const Buffer *b) { return a->first <= b->last && b->first <= a->last; }
+/* Lanes run side by side: what is live when is known only within one. */
+static bool lives_meet(const Buffer *a, const Buffer *b) {
+  if (a->lane >= 0 && b->lane >= 0 && a->lane != b->lane) return true;
+  return a->first <= b->last && b->first <= a->last;
+}
 
 /* The lowest gap for b among neighbours, which are sorted by offset. */
 static int64_t lowest_gap(Buffer *const *neighbour, int count, const Buffer *b) {
@@ -55,7 +59,7 @@ size_t plan_memory(Buffer *buffers, int count) {
     int near_count = 0, kept = 0;
     for (int k = 0; k < done; k++) {
       if (lives_meet(placed[k], order[i])) near[near_count++] = placed[k];
-      if (!timely || placed[k]->last >= order[i]->first) placed[kept++] = placed[k];
+      if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first) placed[kept++] = placed[k];
     }
     done = kept;
     qsort(near, (size_t)near_count, sizeof *near, by_offset);

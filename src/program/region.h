@@ -18,7 +18,9 @@ typedef struct Region {
   const Graph *graph;
   Arena *arena; /* scratch of this region */
   const Kernels *kernels;
+  bool fuse;
   bool *live;
+  const int *pass; /* of each node of a pipeline's body; NULL: all are in one */
   int *reader_begin, *reader; /* readers of node i: reader[reader_begin[i] … reader_begin[i+1]); node_count: an output */
   int *group_of;              /* -1: none */
   Group *group;
@@ -27,8 +29,8 @@ typedef struct Region {
   int *buffer;      /* by value; -1: not yet */
 } Region;
 
-/* Readers, liveness, groups. False: out of memory. */
-bool region_analyse(Region *r, const Graph *g, const Kernels *k, Arena *scratch);
+/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out of memory. */
+bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch);
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v (through broadcasts). */
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);

@@ -4,6 +4,7 @@
 #define IPULUA_PROGRAM_STEP_H
 #include "graph/trace.h"
 #include "ops/feed.h"
+#include "program/timetable.h"
 
 typedef struct Step Step;
 typedef struct Block {
@@ -22,6 +23,7 @@ typedef enum StepKind {
   STEP_WHILE,
   STEP_COND,
   STEP_CALL,
+  STEP_PIPELINE, /* a repeat whose iterations overlap as a timetable says */
 } StepKind;
 
 typedef struct GemmStep {
@@ -30,6 +32,42 @@ typedef struct GemmStep {
   Dtype dtype;
   Chain *epilogue; /* NULL: none */
 } GemmStep;
+
+/* A pointer into a stash: micro-batch m uses copy m modulo copies. */
+typedef struct StashLink {
+  void **where;
+  char *base;
+  size_t stride; /* bytes */
+  int copies;
+} StashLink;
+
+/* The part of a micro-batch that one stage does in one direction. */
+typedef struct Pass {
+  int program, lane;
+  Block dequeues; /* run before the others, by the thread that runs the program */
+  Block body;
+  bool on_main; /* calls the host: only the thread that runs the program may */
+  int32_t *index; /* the micro-batch */
+  StashLink *stash;
+  int stash_count, stash_capacity;
+} Pass;
+
+/* What runs on one IPU; while a row runs, how it went. */
+typedef struct Lane {
+  bool active;
+  Status status;
+  Error error;
+} Lane;
+
+typedef struct PipelineStep {
+  const PipelinePlan *plan;
+  Pass *pass; /* [pass_count], forward passes in the order of stages, then backward ones in reverse */
+  int *first; /* [programs + 1]: those of program k are first[k] … first[k + 1] - 1 */
+  int pass_count, lanes;
+  Lane *lane;  /* [lanes] */
+  int *active; /* [lanes] those with something to do in the row that runs */
+  Timetable *timetable; /* of the last run */
+} PipelineStep;
 
 struct Step {
   StepKind kind;
@@ -42,6 +80,7 @@ struct Step {
     Chain *chain;
     GemmStep *gemm;
     size_t copy_bytes;
+    PipelineStep *pipeline;
     struct {
       Block *body, *other; /* repeat, call: body; while: body, condition; cond: yes, no */
     } control;             /* test: int32 count, or bool; limit: int32, -1 for none; index: int32 */
@@ -63,12 +102,15 @@ typedef struct Buffer {
   void *data;           /* CONSTANT; else where it is bound now */
   int argument;         /* ARGUMENT: its number */
   const Node *node;     /* who made it, for reports */
+  int lane;             /* ARENA: only this lane's, while others run beside it; -1: everybody's */
+  int copies;           /* ARENA: as many as micro-batches may need at once, bytes being that of all */
 } Buffer;
 
 /* A pointer inside a step that has to be set when its buffer is bound. */
 typedef struct Link {
   int buffer;
   void **where;
+  Pass *pass; /* of a pipeline that the step belongs to; NULL: none */
 } Link;
 
 typedef struct Binding {
@@ -80,6 +122,7 @@ typedef struct Program {
   Arena *arena; /* of steps, chains, links */
   Graph *graph; /* what it was lowered from; its nodes are named by steps */
   bool borrows_graph; /* a copy's: not freed with it */
+  bool outline;       /* without steps: it can't run */
   Block main;
   Buffer *buffer;
   int buffer_count, buffer_capacity;
@@ -96,7 +139,9 @@ typedef struct Program {
   size_t memory_bytes;  /* of the planned memory */
   size_t slot_bytes;    /* scratch for each thread of the team */
   char *memory, *slots;
-  int slot_count;
+  int slot_count, lanes; /* the widest pipeline's */
+  PipelineStep **pipeline; /* [pipeline_count] */
+  int pipeline_count, pipeline_capacity;
   const Kernels *kernels;
   Numerics numerics;
   int64_t executions;
@@ -111,6 +156,9 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
                          const Kernels *kernels, const Numerics *numerics, int threads, const char *name);
 /* Another one of the same graph, to run beside p on another thread; p must outlive it. */
 Program *program_copy(Error *e, const Program *p, int threads);
+/* Only to be priced: the graph and the variables, no steps and no memory, so that its size doesn't matter. Running it fails. */
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, const char *name);
 void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);

@@ -6,7 +6,8 @@
 
 static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain", [STEP_GEMM] = "gemm", [STEP_COPY] = "copy",
                                         [STEP_DEQUEUE] = "dequeue", [STEP_ENQUEUE] = "enqueue", [STEP_REPEAT] = "repeat",
-                                        [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call"};
+                                        [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call",
+                                        [STEP_PIPELINE] = "pipeline"};
 
 static void print_chain(FILE *f, const Chain *c) {
   fprintf(f, " %d steps over", c->step_count);
@@ -14,6 +15,16 @@ static void print_chain(FILE *f, const Chain *c) {
 }
 
 static void print_block(FILE *f, const Block *b, int depth);
+
+static void print_passes(FILE *f, const PipelineStep *s, int depth) {
+  for (int q = 0; q < s->pass_count; q++) {
+    const Pass *p = &s->pass[q];
+    int place = plan_place_of_program(s->plan, p->program);
+    fprintf(f, "%*s     %s of place %d on lane %d\n", depth * 2, "", p->program < s->plan->places ? "forward" : "backward", place, p->lane);
+    print_block(f, &p->dequeues, depth + 1);
+    print_block(f, &p->body, depth + 1);
+  }
+}
 
 static void print_step(FILE *f, const Step *s, int depth) {
   char type[TYPE_TEXT];
@@ -32,6 +43,10 @@ static void print_step(FILE *f, const Step *s, int depth) {
   }
   fputc('\n', f);
   if (s->kind < STEP_REPEAT) return;
+  if (s->kind == STEP_PIPELINE) {
+    print_passes(f, s->pipeline, depth);
+    return;
+  }
   if (s->control.other) {
     print_block(f, s->control.other, depth + 1);
     fprintf(f, "%*s     --\n", depth * 2, "");

@@ -68,6 +68,8 @@ static void differentiate(Pass *p, const Node *n) {
   g->scope.place = n->place;
   g->scope.place.backward = true;
   g->scope.source = n->source;
+  g->scope.prefix = n->name;
+  g->scope.attributes = n->attributes;
   if (control) differentiate_control(p, n, dy, dx);
   else n->op->grad(g, n, dy, dx);
   for (int i = 0; i < n->in_count; i++) collect(p, n->in[i], dx[i]);

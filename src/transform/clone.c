@@ -22,14 +22,16 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   }
 }
 
-/* Nodes whose outputs their builders set (loops, queues) keep the types that they have. */
+/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
+ * traced with must stay. */
 static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
-  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name)};
+  to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
+                      arena_string(to->arena, n->attributes)};
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
   if (!made || fixed_outputs(n->op)) return made;
-  for (int i = 0; i < n->in_count; i++) {
+  for (int i = 0; (n->op->traits & CONTROL) && i < n->in_count; i++) {
     char traced[TYPE_TEXT], given[TYPE_TEXT];
     if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
     fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT, "%s: compiled with %s, but given %s: unknown extents can't reach it",
@@ -44,7 +46,7 @@ static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
   return made;
 }
 
-Node *graph_copy_node(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, false); }
+Node *clone_node(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, false); }
 
 /* ---- a whole graph ---- */
 
@@ -157,6 +159,60 @@ static Graph *copy_pure(const Graph *g, Error *e) {
   if (ok) return to;
   graph_free(to);
   return NULL;
+}
+
+/* ---- a region in place ---- */
+
+static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value ***map) {
+  Graph *g = to->graph;
+  for (int i = 0; i < region->graph->node_count; i++) {
+    const Node *n = region->graph->node[i];
+    if (node_is_input(n)) continue;
+    Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in);
+    if (!in) return false;
+    for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
+    Node *made = node_is_constant(n) ? NULL : copy_node(g, n, in, false);
+    Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
+    if (!out && n->out_count) return false;
+    if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
+  }
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (x->variable && x->current != x->inner) trace_assign(to, x->variable, copied(map, x->current));
+  }
+  return g->error.status == OK;
+}
+
+static bool set_input(Arena *a, Value ***map, const Value *input, Value *given) {
+  Value **slot = arena_alloc(a, sizeof *slot);
+  if (!slot) return false;
+  *slot = given;
+  map[input->node->id] = slot;
+  return given != NULL;
+}
+
+static bool map_inputs(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to, Arena *scratch, Value ***map) {
+  for (int i = 0; i < region->argument_count; i++)
+    if (!set_input(scratch, map, region->graph->input[i], arguments[i])) return false;
+  for (int i = 0; i < region->extra_count; i++) {
+    const Extra *x = &region->extra[i];
+    if (!set_input(scratch, map, x->inner, x->variable ? trace_read(to, x->variable) : *captured++)) return false;
+  }
+  return true;
+}
+
+Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to) {
+  Graph *g = to->graph;
+  Scope scope = g->scope;
+  Arena *scratch = arena_new();
+  Value ***map = calloc((size_t)region->graph->next_id + 1, sizeof *map);
+  if (region->graph->error.status != OK && g->error.status == OK) g->error = region->graph->error;
+  bool ok = scratch && map && map_inputs(region, arguments, captured, to, scratch, map) && copy_region(region, to, scratch, map);
+  free(map);
+  arena_free(scratch);
+  g->scope = scope;
+  if (!ok && g->error.status == OK) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+  return g->error.status;
 }
 
 /* ---- what a session fetches ---- */

@@ -74,7 +74,7 @@ static void branch_gradient(Graph *g, const Node *n, Value *const *dy, const boo
   for (int i = 0; i < b.count; i++) found_count += found[i] = yes[i] || no[i];
   if (body) give_gradients(body, found, b.count, n, b.skip, yes);
   if (other) give_gradients(other, found, b.count, n, b.skip, no);
-  Node *made = control_node(g, n->op, in, in_count, body, other, found_count, NULL, 0);
+  Node *made = control_node(g, n->op, in, in_count, &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
   for (int i = 0, k = 0; made && i < b.count; i++)
     if (found[i]) dx[b.skip + i] = &made->out[k++];
 }

@@ -1,6 +1,8 @@
 -- What a layer's call knows about the calls around it: whether they train, and what is written beside
 -- tensors while they run.
 
+local names = require "ipulua.name_scopes"
+
 local context = {
   training = nil,    -- of the innermost call that said so
   depth = 0,         -- calls that are open
@@ -40,12 +42,18 @@ function context.mask(tensor)
   return masks[tensor]
 end
 
+-- Nodes are named after the layers that make them.
+local function name_nodes()
+  names.set_layers(#context.path > 0 and table.concat(context.path, "/") .. "/" or "")
+end
+
 local Call = {}
 Call.__index = Call
 Call.__close = function(self)
   context.training = self.training
   context.depth = context.depth - 1
   context.path[#context.path] = nil
+  name_nodes()
 end
 
 ---Enters a layer's call; what is returned is to be closed.
@@ -56,6 +64,7 @@ function context.enter(name, training)
   context.training = training
   context.depth = context.depth + 1
   context.path[#context.path + 1] = name
+  name_nodes()
   return call
 end
 

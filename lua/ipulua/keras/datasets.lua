@@ -11,7 +11,7 @@ local datasets = {}
 
 -- ------------------------------------------------ paths
 
--- Folders where a set may lie: the given path, then $IPULUA_DATA, data/, and Keras' own cache.
+-- Folders where a set may lie: the given path alone, or else $IPULUA_DATA and ~/.ipulua/datasets.
 local function folders(name, path)
   if path then return {path, path .. "/" .. name} end
   local list = {}
@@ -20,8 +20,7 @@ local function folders(name, path)
     list[#list + 1] = root .. "/" .. name
     list[#list + 1] = root
   end
-  list[#list + 1] = "data/" .. name
-  if home then list[#list + 1] = home .. "/.keras/datasets/" .. name end
+  if home and home ~= "" then list[#list + 1] = home .. "/.ipulua/datasets/" .. name end
   return list
 end
 

@@ -213,16 +213,20 @@ function Layer:add_weight(...)
         "value")
     end
   end
-  local value = tracing.outside(initial_value, a.initializer, dtype, shape)
   local prefix = table.concat(context.path, "/")
   if context.path[#context.path] ~= self.name then prefix = prefix == "" and self.name or prefix .. "/" .. self.name end
-  local v = variables.Variable{value, name = prefix .. "/" .. a.name, trainable = a.trainable}
+  local v = variables.make(prefix .. "/" .. a.name, dtype, shape, a.trainable,
+    function() return initial_value(a.initializer, dtype, shape) end)
   v.weight_name = a.name
   v.constraint = parts.get("constraint", a.constraint)
   v.regularizer = parts.get("regularizer", a.regularizer)
   self._own[#self._own + 1] = v
   return v
 end
+
+---Variables that are no weights but last from batch to batch: what a resumed training wants back.
+---@return userdata[]
+function Layer:state_variables() return {} end -- luacheck: ignore 212
 
 local function in_fields(self, visit)
   local seen = {}
@@ -437,6 +441,7 @@ function properties.losses(self)
       local id = core.variable_identity(v)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
+        local _ <close> = stages.beside(id)
         list[#list + 1] = v.regularizer(v)
       end
     end
@@ -603,6 +608,7 @@ local function run(self, given, options)
   if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
   check_spec(self, given[1])
   self:ensure_built(given[1])
+  stages.enter_layer(self, context.depth)
   if self.autocast ~= false then
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end

@@ -78,7 +78,7 @@ function saving.save_weights(model, path)
   core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
 end
 
--- Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
+---Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
 local function assign(who, entries, tensors, prefix)
   local ready = {}
   local expected = {}
@@ -97,16 +97,21 @@ local function assign(who, entries, tensors, prefix)
   for i, entry in ipairs(entries) do entry.variable:assign(ready[i]) end
   return expected
 end
+saving.assign = assign
 
--- Names that were given automatically differ when a model is made twice. Where the file knows the order of its
--- weights and has as many as the model, they are taken in that order, under the model's names.
-local function in_order(entries, tensors, metadata)
+---The entries under the names that a file gives them. Names that were given automatically differ when a model is made twice:
+---where the file knows the order of its weights and has as many as the model, they are taken in that order.
+---@param entries table[] {path =, variable =}
+---@param tensors table<string, userdata>
+---@param metadata table<string, string>?
+---@return table[]
+function saving.as_in_file(entries, tensors, metadata)
   local order = metadata and metadata.order and json.decode(metadata.order)
   local missing = false
   for _, entry in ipairs(entries) do missing = missing or tensors[entry.path] == nil end
-  if not missing or not order or #order ~= #entries then return tensors end
+  if not missing or not order or #order ~= #entries then return entries end
   local renamed = {}
-  for i, entry in ipairs(entries) do renamed[entry.path] = tensors[order[i]] end
+  for i, entry in ipairs(entries) do renamed[i] = {path = order[i], variable = entry.variable} end
   return renamed
 end
 
@@ -144,51 +149,45 @@ function saving.load_weights(model, ...)
     assign("load_weights", known, tensors, "")
     return
   end
-  tensors = in_order(entries, tensors, metadata)
-  local expected = assign("load_weights", entries, tensors, "")
+  local expected = assign("load_weights", saving.as_in_file(entries, tensors, metadata), tensors, "")
   check_left("load_weights", tensors, expected)
 end
 
 -- ------------------------------------------------ optimizer state
 
----The optimizer's variables by name, beside the weights they belong to.
----@param model Model
+---An optimizer's variables by name, beside the weights they belong to.
+---@param optimizer Optimizer?
+---@param weights table[] {path =, variable =}
 ---@return table[] {path =, variable =}
-function saving.optimizer_paths(model)
-  local optimizer = model.optimizer
+function saving.optimizer_paths(optimizer, weights)
   local list = {}
-  if not optimizer or not rawget(optimizer, "_slots") then return list end
-  list[1] = {path = "optimizer/iterations", variable = optimizer.iterations}
-  local rate = optimizer.learning_rate
-  if core.is_variable(rate) then list[2] = {path = "optimizer/learning_rate", variable = rate} end
-  for _, v in ipairs(optimizer._weights) do
-    if v.key and not v.key:find("/") then list[#list + 1] = {path = "optimizer/" .. v.key, variable = v} end
-  end
-  for _, entry in ipairs(saving.paths(model)) do
-    local slots = optimizer._slots[core.variable_identity(entry.variable)] or {}
-    for _, name in ipairs(nest.keys(slots)) do
-      list[#list + 1] = {path = "optimizer/" .. entry.path .. "/" .. name, variable = slots[name]}
-    end
+  for i, entry in ipairs(optimizer and optimizer.entries and optimizer:entries(weights) or {}) do
+    list[i] = {path = "optimizer/" .. entry.path, variable = entry.variable}
   end
   return list
 end
 
----Gives the optimizer back what was saved; slots that the file has are made.
-function saving.restore_optimizer(model, tensors)
-  local optimizer = model.optimizer
+---Gives an optimizer back what was saved; slots that the file has are made.
+---@param who string
+---@param optimizer Optimizer?
+---@param weights table[] {path =, variable =}
+---@param tensors table<string, userdata>
+function saving.restore_optimizer(who, optimizer, weights, tensors)
   if not optimizer or not tensors["optimizer/iterations"] then return end
   local trained = {}
-  for _, v in ipairs(model.trainable_variables) do trained[#trained + 1] = v end
+  for _, entry in ipairs(weights) do
+    if entry.variable.trainable then trained[#trained + 1] = entry.variable end
+  end
   optimizer:build(trained)
   for name, t in pairs(tensors) do
-    local state = name:match("^optimizer/([^/]+)$")
-    if state and state ~= "iterations" and state ~= "learning_rate" then optimizer:state(state, t:item()) end
+    local state = name:match("^optimizer/state/([^/]+)$")
+    if state then optimizer:state(state, t:item()) end
   end
   local known = {}
-  for _, entry in ipairs(saving.optimizer_paths(model)) do
+  for _, entry in ipairs(saving.optimizer_paths(optimizer, weights)) do
     if tensors[entry.path] then known[#known + 1] = entry end
   end
-  assign("load_model", known, tensors, "")
+  assign(who, known, tensors, "")
 end
 
 -- ------------------------------------------------ architecture
@@ -351,6 +350,20 @@ local function deserialize_compiled(kind, value, custom_objects)
   return out
 end
 
+---Compiles a model as a description says: parts are names or {class_name =, config =}.
+---@param model Model
+---@param t table what compile takes
+---@param custom_objects table?
+function saving.compile(model, t, custom_objects)
+  local given = {}
+  for name, value in pairs(t) do given[name] = value end
+  given.optimizer = parts.get("optimizer", t.optimizer or "rmsprop", {custom_objects = custom_objects})
+  given.loss = deserialize_compiled("loss", t.loss, custom_objects)
+  given.metrics = deserialize_compiled("metric", t.metrics, custom_objects)
+  given.weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, custom_objects)
+  model:compile(given)
+end
+
 -- Options whose values are data; callbacks and the like are left out.
 local function plain_options(value)
   if type(value) == "function" or type(value) == "userdata" then return nil end
@@ -382,7 +395,7 @@ function saving.save(model, ...)
   end
   local tensors = tensors_of(model)
   if a.include_optimizer then
-    for _, entry in ipairs(saving.optimizer_paths(model)) do tensors[entry.path] = entry.variable:read_value() end
+    for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
   local training = training_config(model)
   core.save(a.path, tensors, {
@@ -414,15 +427,8 @@ function saving.load_model(...)
     for key, value in pairs(json.decode(metadata.options)) do model._options[key] = value end
   end
   if a.compile and metadata.training then
-    local t = json.decode(metadata.training)
-    model:compile{
-      optimizer = parts.get("optimizer", t.optimizer, {custom_objects = a.custom_objects}),
-      loss = deserialize_compiled("loss", t.loss, a.custom_objects),
-      metrics = deserialize_compiled("metric", t.metrics, a.custom_objects),
-      weighted_metrics = deserialize_compiled("metric", t.weighted_metrics, a.custom_objects), loss_weights = t.loss_weights,
-      steps_per_execution = t.steps_per_execution,
-    }
-    saving.restore_optimizer(model, tensors)
+    saving.compile(model, json.decode(metadata.training), a.custom_objects)
+    saving.restore_optimizer("load_model", model.optimizer, entries, tensors)
   end
   return model
 end

@@ -22,6 +22,27 @@ for _, event in ipairs(events) do Callback[event] = function() end end
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
+---What a resumed training needs of the callback: plain values and tensors. Callbacks of one's own may override it.
+---@return any
+function Callback:get_state() return nil end -- luacheck: ignore 212
+
+---Takes back what get_state gave.
+---@param state any
+function Callback:set_state(state) end -- luacheck: ignore 212
+
+-- Fields as a state.
+local function keep_fields(c, names)
+  function c:get_state()
+    local state = {}
+    for _, name in ipairs(names) do state[name] = self[name] end
+    return state
+  end
+  function c:set_state(state)
+    for _, name in ipairs(names) do self[name] = state[name] end
+  end
+end
+callbacks._keep_fields = keep_fields
+
 ---Collects what training reported.
 ---@class History: Callback
 ---@field history table<string, number[]>
@@ -46,6 +67,8 @@ function History:on_epoch_end(epoch, logs)
     list[#list + 1] = value
   end
 end
+
+keep_fields(History, {"history", "epoch"})
 
 local lambda_events <const> = {
   "on_epoch_begin", "on_epoch_end", "on_batch_begin", "on_batch_end", "on_train_begin", "on_train_end",
@@ -87,8 +110,11 @@ function CallbackList:init(list, model, params)
   end
 end
 
+-- Callbacks that runs_last marks see what all others did.
 function CallbackList:add(callback, model, params)
-  self.list[#self.list + 1] = callback
+  local at = #self.list + 1
+  while not callback.runs_last and at > 1 and self.list[at - 1].runs_last do at = at - 1 end
+  table.insert(self.list, at, callback)
   callback:set_model(model)
   callback:set_params(params)
 end

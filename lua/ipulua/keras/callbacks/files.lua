@@ -4,7 +4,9 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local monitors = require "ipulua.keras.callbacks.monitors"._monitors
 local nest = require "ipulua.keras.nest"
-local Callback = require "ipulua.keras.callbacks.base".Callback
+local base = require "ipulua.keras.callbacks.base"
+local core = require "ipulua.core"
+local Callback <const> = base.Callback
 
 local files = {}
 
@@ -37,6 +39,8 @@ function ModelCheckpoint:init(...)
   end
 end
 
+base._keep_fields(ModelCheckpoint, {"best", "steps_since_save", "epoch"})
+
 -- "{epoch:02d}" and the like, as Python's format writes them.
 local function fill(path, values)
   return (path:gsub("{([%w_]+):?([^}]*)}", function(name, format)
@@ -53,7 +57,7 @@ local function fill(path, values)
   end))
 end
 
-function ModelCheckpoint:save(epoch, logs)
+function ModelCheckpoint:save(epoch, logs, batch)
   if self.save_best_only then
     local current = monitors.value(self, logs)
     if not current then return end
@@ -65,7 +69,7 @@ function ModelCheckpoint:save(epoch, logs)
     monitors.say(self, "Epoch %d: %s improved from %.5f to %.5f", epoch + 1, self.monitor, self.best, current)
     self.best = current
   end
-  local values = {epoch = epoch + 1}
+  local values = {epoch = epoch + 1, batch = batch and batch + 1}
   for name, value in pairs(logs) do values[name] = value end
   local path = fill(self.filepath, values)
   monitors.say(self, "Epoch %d: saving model to %s", epoch + 1, path)
@@ -74,12 +78,12 @@ end
 
 function ModelCheckpoint:on_epoch_begin(epoch) self.epoch = epoch end
 
-function ModelCheckpoint:on_train_batch_end(_, logs, info)
+function ModelCheckpoint:on_train_batch_end(batch, logs, info)
   if self.save_freq == "epoch" then return end
   self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
   if self.steps_since_save < self.save_freq then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
-  self:save(self.epoch or 0, logs)
+  self:save(self.epoch or 0, logs, batch)
 end
 
 function ModelCheckpoint:on_epoch_end(epoch, logs)
@@ -99,19 +103,40 @@ function CSVLogger:init(...)
   for key, value in pairs(args.check("CSVLogger", csv_rows, ...)) do self[key] = value end
 end
 
+local function open(self, mode)
+  local file, problem = io.open(self.filename, mode)
+  if not file then blame.error("CSVLogger: " .. problem, "not_found") end
+  return file
+end
+
+-- Can it be written? Opened to append, nothing is lost yet: a resumed training goes on with the file.
 function CSVLogger:on_train_begin()
-  local header = true
+  open(self, "ab"):close()
+  self.file, self.wants_header, self.keys = nil, true, self.append and self.keys or nil
+end
+
+local function begin(self)
   if self.append then
-    local existing = io.open(self.filename, "r")
-    if existing then
-      header = existing:read("l") == nil
-      existing:close()
-    end
+    local existing = open(self, "rb")
+    self.wants_header = existing:read(1) == nil
+    existing:close()
   end
-  local problem
-  self.file, problem = io.open(self.filename, self.append and "a" or "w")
-  if not self.file then blame.error("CSVLogger: " .. problem, "not_found") end
-  self.wants_header, self.keys = header, self.append and self.keys or nil
+  self.file = open(self, self.append and "ab" or "wb")
+end
+
+function CSVLogger:get_state()
+  return {keys = self.keys, wants_header = self.wants_header, bytes = self.file and self.file:seek("cur", 0) or nil}
+end
+
+-- Lines behind those of the interrupted run's last backup are written again.
+function CSVLogger:set_state(state)
+  self.keys, self.wants_header = state.keys, state.wants_header
+  if not state.bytes then return end
+  local file = open(self, "rb")
+  local text = file:read(state.bytes) or ""
+  file:close()
+  core.replace_file(self.filename, text)
+  self.file = open(self, "ab")
 end
 
 local function field(self, value)
@@ -127,6 +152,7 @@ local function field(self, value)
 end
 
 function CSVLogger:on_epoch_end(epoch, logs)
+  if not self.file then begin(self) end
   if not self.keys then
     self.keys = nest.keys(logs)
   end

@@ -2,7 +2,7 @@
 
 local callbacks = {}
 
-for _, file in ipairs{"base", "monitors", "files", "tensorboard"} do
+for _, file in ipairs{"base", "monitors", "files", "tensorboard", "backup"} do
   for name, c in pairs(require("ipulua.keras.callbacks." .. file)) do callbacks[name] = c end
 end
 

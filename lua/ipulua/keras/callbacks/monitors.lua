@@ -4,7 +4,8 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local log = require "ipulua.log"
-local Callback = require "ipulua.keras.callbacks.base".Callback
+local base = require "ipulua.keras.callbacks.base"
+local Callback <const> = base.Callback
 
 local monitors = {}
 
@@ -70,6 +71,8 @@ local EarlyStopping = declare("EarlyStopping", {
   self.min_delta = math.abs(self.min_delta)
 end)
 
+base._keep_fields(EarlyStopping, {"wait", "stopped_epoch", "best_epoch", "best", "best_weights"})
+
 function EarlyStopping:on_train_begin()
   self.wait, self.stopped_epoch, self.best_epoch = 0, 0, 0
   self.best = self.is_max and -math.huge or math.huge
@@ -118,6 +121,8 @@ local ReduceLROnPlateau = declare("ReduceLROnPlateau", {
   end}, {"patience", "integer", 10}, verbose_row, mode_row, {"min_delta", "number", 1e-4}, {"cooldown", "integer", 0},
   {"min_lr", "number", 0},
 }, function(self) self.is_max = monitors.is_max(self.mode, self.monitor) end)
+
+base._keep_fields(ReduceLROnPlateau, {"best", "cooldown_counter", "wait"})
 
 local function restart(self)
   self.best = self.is_max and -math.huge or math.huge

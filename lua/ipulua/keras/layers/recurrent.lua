@@ -127,6 +127,8 @@ function RNN:first_states(x, given)
   return values
 end
 
+function RNN:state_variables() return rawget(self, "states") or {} end
+
 ---Sets the states kept between batches to zero (or to given ones).
 ---@param values userdata[]?
 function RNN:reset_states(values)

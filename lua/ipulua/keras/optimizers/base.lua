@@ -8,6 +8,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
+local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -152,9 +153,8 @@ function Optimizer:slot(v, name, initial)
     self._slots[id] = slots
   end
   if not slots[name] then
-    slots[name] = tracing.outside(function()
-      local value = type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
-      return variables.Variable{value, name = self.name .. "/" .. v.name .. "/" .. name, trainable = false}
+    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, v.dtype, v.shape, false, function()
+      return type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
     end)
     self._weights[#self._weights + 1] = slots[name]
     slots[name].key = v.name .. "/" .. name
@@ -179,6 +179,25 @@ end
 function Optimizer:list_weights()
   local list = {self.iterations}
   return table.move(self._weights, 1, #self._weights, 2, list)
+end
+
+---All that must be saved of the optimizer, by name: its own variables, and the slots under the paths of their weights.
+---@param weights table[] {path =, variable =}
+---@return table[] {path =, variable =}
+function Optimizer:entries(weights)
+  local list = {{path = "iterations", variable = self.iterations}}
+  local rate = self.learning_rate
+  if core.is_variable(rate) then list[2] = {path = "learning_rate", variable = rate} end
+  for _, v in ipairs(self._weights) do
+    if rawget(self, "_state_" .. v.key) then list[#list + 1] = {path = "state/" .. v.key, variable = v} end
+  end
+  for _, entry in ipairs(weights) do
+    local slots = self._slots[core.variable_identity(entry.variable)] or {}
+    for _, name in ipairs(nest.keys(slots)) do
+      list[#list + 1] = {path = "slot/" .. entry.path .. "/" .. name, variable = slots[name]}
+    end
+  end
+  return list
 end
 
 ---Makes the slots of variables. Optimizers override `make_slots(v)`.

@@ -1,5 +1,6 @@
 -- Optimizers around optimizers: a map over gradients, accumulation over calls, replicas, automatic loss scaling.
 
+local accumulation = require "ipulua.accumulation"
 local args = require "ipulua.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.blame"
@@ -8,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
@@ -50,6 +50,17 @@ for _, method in ipairs{
     local opt = self.opt
     return opt[method](opt, ...)
   end
+end
+
+-- Variables of the wrapper itself, by name.
+function Wrapper:own_entries() return {} end -- luacheck: ignore 212
+
+function Wrapper:entries(weights)
+  local list = self.opt:entries(weights)
+  for _, entry in ipairs(self:own_entries(weights)) do
+    list[#list + 1] = {path = self.__name .. "/" .. entry.path, variable = entry.variable}
+  end
+  return list
 end
 
 function Wrapper:apply_gradients(grads, vars)
@@ -155,14 +166,27 @@ local function accumulator_of(self, v)
   local id = core.variable_identity(v)
   local found = self.accumulators[id]
   if not found then
-    local dtype = self.settings.dtype
-    if type(dtype) == "function" then dtype = dtype(v) end
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype or v.dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
     self.accumulators[id] = found
   end
   return found
+end
+
+function GradientAccumulationOptimizer:build(list)
+  if self.settings.num_mini_batches > 1 then
+    for _, v in ipairs(list) do accumulator_of(self, v) end
+  end
+  self.opt:build(list)
+end
+
+function GradientAccumulationOptimizer:own_entries(weights)
+  local list = {{path = "counter", variable = self.counter}}
+  for _, entry in ipairs(weights) do
+    local sum = self.accumulators[core.variable_identity(entry.variable)]
+    if sum then list[#list + 1] = {path = "sum/" .. entry.path, variable = sum} end
+  end
+  return list
 end
 
 function GradientAccumulationOptimizer:apply_gradients(grads, vars)
@@ -170,11 +194,11 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   local given = as_pairs(grads, vars)
   if count == 1 then return self.opt:apply_gradients(given) end
   local sums, list = {}, {}
+  local n = self.counter:read_value()
   for _, pair in ipairs(given) do
     if pair[1] then
       local sum = accumulator_of(self, pair[2])
-      local g = ipu.cast(pair[1], sum.dtype)
-      sum:assign_add(method == "SUM" and g or g / count)
+      sum:assign(accumulation.add(sum:read_value(), pair[1], method, count, n))
       sums[#sums + 1], list[#list + 1] = sum, pair[2]
     end
   end
@@ -282,6 +306,13 @@ function ALSOptimizer:__newindex(key, value)
     end
   end
   self.opt[key] = value
+end
+
+function ALSOptimizer:own_entries()
+  return {
+    {path = "factor", variable = self._factor}, {path = "previous", variable = self._previous},
+    {path = "histogram", variable = self._histogram}, {path = "counter", variable = self._counter},
+  }
 end
 
 ---The factor goes back to its first value, statistics to none.

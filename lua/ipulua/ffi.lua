@@ -1,0 +1,519 @@
+-- ipulua for LuaJIT, over the C library: tensors, ops, functions, Keras models. Lua 5.1 syntax.
+--
+--   local ipu = require "ipulua.ffi"
+--   local a = ipu.tensor{{1, 2}, {3, 4}}
+--   print(ipu.matmul(a, a, {transpose_b = true}))
+--
+-- Ops take tensors, then one table of attributes. What C gave out is freed when it is collected.
+
+local ffi = require "ffi"
+local json = require "ipulua.ffi_json"
+
+local ABI = 1
+local MOST = 64 -- results of one call
+
+-- In a second state of the process, and when another library declared them before, the declarations are there already.
+if not pcall(ffi.typeof, "ipu_context") then ffi.cdef(require "ipulua.cdef") end
+
+-- ------------------------------------------------ the library
+
+local function is_file(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+-- IPULUA_LIBRARY, then what lies beside this file (PREFIX/share/lua/5.1/ipulua, or lua/ipulua), then the loader's own search.
+local function find_library()
+  local named = os.getenv("IPULUA_LIBRARY")
+  if named and named ~= "" then return named end
+  local folder = debug.getinfo(1, "S").source:match("^@(.*)[/\\][^/\\]*$") or "."
+  for _, place in ipairs{"/../../build/libipulua.so.0", "/../../../../lib/libipulua.so.0"} do
+    if is_file(folder .. place) then return folder .. place end
+  end
+  return "libipulua.so.0"
+end
+
+local C = ffi.load(find_library())
+if C.ipu_abi_version() ~= ABI then
+  error(string.format("ipulua.ffi is made for version %d of the C interface; this library has version %d", ABI,
+    tonumber(C.ipu_abi_version())), 0)
+end
+
+local ipu = {json = json, version = ffi.string(C.ipu_version())}
+
+-- The context of this Lua state. Builders, functions and models hold it too, so the order of finalisers is free.
+local context = ffi.new("ipu_context *[1]")
+if C.ipu_context_new(context) ~= 0 then error("ipulua: out of memory", 0) end
+context = ffi.gc(context[0], C.ipu_context_free)
+
+-- Errors name the line that called into this file.
+local own_source = debug.getinfo(1, "S").source
+local function raise(message)
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, "S")
+    if not info then break end
+    if info.what ~= "C" and info.source ~= own_source then break end
+    level = level + 1
+  end
+  error(message, level)
+end
+
+local function check(status)
+  if status == 0 then return end
+  ipu.last_code = ffi.string(C.ipu_status_name(status))
+  raise(ffi.string(C.ipu_last_error(context)))
+end
+
+-- The collector can't see what C allocates: it is told by collecting after so many bytes.
+local LIMIT = 32 * 1024 * 1024
+local unseen = 0
+local function note(bytes)
+  unseen = unseen + bytes
+  if unseen < LIMIT then return end
+  unseen = 0
+  collectgarbage()
+end
+
+-- ------------------------------------------------ tensors
+
+local Tensor, Value, Variable, Function, Model = {}, {}, {}, {}, {}
+local apply
+
+local element = {
+  float32 = "float", float64 = "double", int8 = "int8_t", uint8 = "uint8_t", int32 = "int32_t", int64 = "int64_t",
+  bool = "uint8_t",
+}
+
+local function is_tensor(v) return getmetatable(v) == Tensor end
+local function is_value(v) return getmetatable(v) == Value end
+local function is_variable(v) return getmetatable(v) == Variable end
+
+local function shape_of(rank, extent)
+  local shape = {}
+  for axis = 0, rank - 1 do shape[axis + 1] = tonumber(extent(axis)) end
+  return shape
+end
+
+-- Takes the reference over.
+local function new_tensor(p)
+  note(tonumber(C.ipu_tensor_bytes(p)))
+  local shape = shape_of(C.ipu_tensor_rank(p), function(axis) return C.ipu_tensor_extent(p, axis) end)
+  return setmetatable({p = ffi.gc(p, C.ipu_tensor_free), shape = shape, dtype = ffi.string(C.ipu_tensor_dtype(p))}, Tensor)
+end
+
+-- The extents of nested lists, and their numbers in order.
+local function flatten(data, shape, depth, out)
+  if type(data) ~= "table" then
+    if type(data) == "boolean" then data = data and 1 or 0 end
+    if type(data) ~= "number" then raise("tensor: a number or a list is wanted, got a " .. type(data)) end
+    if depth <= #shape then raise("tensor: the lists have different depths") end
+    out[#out + 1] = data
+    return
+  end
+  if shape[depth] == nil then
+    if #out > 0 then raise("tensor: the lists have different depths") end
+    shape[depth] = #data
+  end
+  if shape[depth] ~= #data then raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. #data) end
+  for i = 1, #data do flatten(data[i], shape, depth + 1, out) end
+end
+
+local function ints(list)
+  local array = ffi.new("int64_t[?]", #list + 1)
+  for i = 1, #list do array[i - 1] = list[i] end
+  return array
+end
+
+local function raw_tensor(dtype, shape, data)
+  local out = ffi.new("ipu_tensor *[1]")
+  check(C.ipu_tensor_new(context, dtype, #shape, ints(shape), data, out))
+  return new_tensor(out[0])
+end
+
+---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array).
+function ipu.tensor(data, options)
+  options = options or {}
+  if is_tensor(data) then return data end
+  local dtype = options.dtype or "float32"
+  if type(data) == "cdata" then return raw_tensor(dtype, options.shape or {}, data) end
+  local shape, numbers = {}, {}
+  flatten(data, shape, 1, numbers)
+  local ctype = element[dtype]
+  if not ctype then return apply("cast", {raw_tensor("float32", shape, ffi.new("float[?]", #numbers + 1, numbers))}, {dtype = dtype}) end
+  return raw_tensor(dtype, options.shape or shape, ffi.new(ctype .. "[?]", #numbers + 1, numbers))
+end
+
+function ipu.zeros(shape, options) return raw_tensor(options and options.dtype or "float32", shape, nil) end
+
+---The elements as an array of C's: read it while the tensor lives.
+function Tensor:data()
+  local ctype = element[self.dtype] or raise(self.dtype .. " has no C type; cast it")
+  return ffi.cast("const " .. ctype .. " *", C.ipu_tensor_data(self.p))
+end
+
+function Tensor:count() return tonumber(C.ipu_tensor_count(self.p)) end
+
+---Replaces all elements, from nested lists or an array of C's.
+function Tensor:write(data)
+  if type(data) ~= "cdata" then
+    local numbers = {}
+    flatten(data, {}, 1, numbers)
+    if #numbers ~= self:count() then raise("write: the tensor has " .. self:count() .. " elements, got " .. #numbers) end
+    data = ffi.new(element[self.dtype] .. "[?]", #numbers + 1, numbers)
+  end
+  check(C.ipu_tensor_write(context, self.p, data, C.ipu_tensor_bytes(self.p)))
+  return self
+end
+
+function Tensor:item()
+  if self:count() ~= 1 then raise("item: a tensor of one element is wanted, this has " .. self:count()) end
+  local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
+  if self.dtype == "bool" then return t:data()[0] ~= 0 end
+  return tonumber(t:data()[0])
+end
+
+function Tensor:totable()
+  local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
+  local data, at = t:data(), -1
+  local function read(axis)
+    if axis > #self.shape then
+      at = at + 1
+      if self.dtype == "bool" then return data[at] ~= 0 end
+      return tonumber(data[at])
+    end
+    local list = {}
+    for i = 1, self.shape[axis] do list[i] = read(axis + 1) end
+    return list
+  end
+  return read(1)
+end
+
+function Tensor:__tostring()
+  local text = ffi.new("const char *[1]")
+  check(C.ipu_tensor_text(context, self.p, text))
+  return ffi.string(text[0])
+end
+
+-- ------------------------------------------------ files
+
+---Tensors by name into .safetensors or .npz.
+function ipu.save(path, tensors)
+  local names = {}
+  for name in pairs(tensors) do names[#names + 1] = name end
+  table.sort(names)
+  local list, texts = ffi.new("ipu_tensor *[?]", #names + 1), ffi.new("const char *[?]", #names + 1, names)
+  for i, name in ipairs(names) do list[i - 1] = tensors[name].p end
+  check(C.ipu_save(context, path, texts, list, #names))
+end
+
+---The tensors of a file by name; a .npy gives its tensor.
+function ipu.load(path)
+  local archive = ffi.new("ipu_archive *[1]")
+  check(C.ipu_archive_open(context, path, archive))
+  archive = ffi.gc(archive[0], C.ipu_archive_free)
+  local out, tensors = ffi.new("ipu_tensor *[1]"), {}
+  for i = 0, C.ipu_archive_count(archive) - 1 do
+    local name = C.ipu_archive_name(archive, i)
+    check(C.ipu_archive_tensor(context, archive, name, out))
+    tensors[ffi.string(name)] = new_tensor(out[0])
+  end
+  return tensors[""] or tensors
+end
+
+-- ------------------------------------------------ ops
+
+local builder -- of the function that is being traced; nil: ops run at once
+
+local function new_value(p)
+  local shape = shape_of(C.ipu_value_rank(p), function(axis) return C.ipu_value_extent(p, axis) end)
+  return setmetatable({p = p, shape = shape, dtype = ffi.string(C.ipu_value_dtype(p)), builder = builder}, Value)
+end
+
+local function as_tensor(v, dtype)
+  if is_tensor(v) then return v end
+  if is_variable(v) then return v:read() end
+  return ipu.tensor(v, {dtype = dtype})
+end
+
+local function as_value(v, dtype)
+  if is_value(v) then
+    if v.builder ~= builder then raise("a value is used outside the function that made it") end
+    return v
+  end
+  local out = ffi.new("ipu_value *[1]")
+  if is_variable(v) then check(C.ipu_builder_read(builder, v.p, out))
+  else check(C.ipu_builder_constant(builder, as_tensor(v, dtype).p, out)) end
+  return new_value(out[0])
+end
+
+local function is_operand(v) return is_tensor(v) or is_value(v) or is_variable(v) end
+
+function apply(op, operands, attributes)
+  local traced, dtype = builder ~= nil, nil
+  for _, v in ipairs(operands) do
+    if is_value(v) and not builder then raise(op .. ": a value is used outside the function that made it") end
+    if is_operand(v) then dtype = dtype or v.dtype end
+  end
+  local convert, ctype = as_tensor, "ipu_tensor *[?]"
+  if traced then convert, ctype = as_value, "ipu_value *[?]" end
+  local keep, list = {}, ffi.new(ctype, #operands + 1)
+  for i, v in ipairs(operands) do
+    keep[i] = convert(v, dtype)
+    list[i - 1] = keep[i].p
+  end
+  local text = attributes and next(attributes) ~= nil and json.encode(attributes) or nil
+  local out, count = ffi.new(ctype, MOST), ffi.new("int[1]")
+  if traced then check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MOST, count))
+  else check(C.ipu_apply(context, op, list, #operands, text, out, MOST, count)) end
+  local results = {}
+  for i = 1, count[0] do results[i] = (traced and new_value or new_tensor)(out[i - 1]) end
+  return unpack(results, 1, count[0])
+end
+
+-- Operands, lists of them, and at the end a table of attributes.
+local function call(op, ...)
+  local n = select("#", ...)
+  local operands, attributes = {}, nil
+  for i = 1, n do
+    local v = select(i, ...)
+    if type(v) == "table" and not is_operand(v) then
+      if is_operand(v[1]) then
+        for k = 1, #v do operands[#operands + 1] = v[k] end
+      elseif i == n and v[1] == nil then
+        attributes = v
+      else
+        operands[#operands + 1] = v
+      end
+    elseif v ~= nil then
+      operands[#operands + 1] = v
+    end
+  end
+  return apply(op, operands, attributes)
+end
+
+-- Ops stand where their names say: ipu.matmul, ipu.nn.relu.
+local function module_of(prefix, place)
+  return setmetatable(place, {__index = function(t, name)
+    local op = prefix .. tostring(name)
+    if C.ipu_op_summary(op) == nil then raise("there is no op '" .. op .. "'") end
+    local function f(...) return call(op, ...) end
+    rawset(t, name, f)
+    return f
+  end})
+end
+module_of("", ipu)
+ipu.nn = module_of("nn.", {})
+ipu.random = module_of("random.", {})
+
+---All ops: name → summary.
+function ipu.ops()
+  local list, i = {}, 0
+  while true do
+    local name = C.ipu_op_name(i)
+    if name == nil then return list end
+    list[ffi.string(name)] = ffi.string(C.ipu_op_summary(name))
+    i = i + 1
+  end
+end
+
+local operators = {
+  __add = function(a, b) return call("add", a, b) end, __sub = function(a, b) return call("sub", a, b) end,
+  __mul = function(a, b) return call("mul", a, b) end, __div = function(a, b) return call("div", a, b) end,
+  __pow = function(a, b) return call("pow", a, b) end, __mod = function(a, b) return call("mod", a, b) end,
+  __unm = function(a) return call("neg", a) end,
+}
+for _, class in ipairs{Tensor, Value, Variable} do
+  class.__index = class
+  for name, f in pairs(operators) do class[name] = f end
+end
+
+-- ------------------------------------------------ variables and functions
+
+---What outlives a call of a function.
+function ipu.variable(initial, options)
+  local t, out = ipu.tensor(initial, options), ffi.new("ipu_variable *[1]")
+  check(C.ipu_variable_new(context, options and options.name, t.p, out))
+  note(tonumber(C.ipu_tensor_bytes(t.p)))
+  return setmetatable({p = ffi.gc(out[0], C.ipu_variable_free), shape = t.shape, dtype = t.dtype}, Variable)
+end
+
+function Variable:read()
+  local out = ffi.new("ipu_tensor *[1]")
+  check(C.ipu_variable_read(context, self.p, out))
+  return new_tensor(out[0])
+end
+
+---In a function being traced: whenever it runs; else at once.
+function Variable:assign(value)
+  if builder then check(C.ipu_builder_assign(builder, self.p, as_value(value, self.dtype).p))
+  else check(C.ipu_variable_assign(context, self.p, as_tensor(value, self.dtype).p)) end
+end
+
+---In a function being traced: the gradients of y for a list of values and variables; false where there is no path.
+function ipu.gradients(y, xs)
+  if not builder then raise("gradients: only inside a function given to ipu.func") end
+  local keep, list, out = {}, ffi.new("ipu_value *[?]", #xs + 1), ffi.new("ipu_value *[?]", #xs + 1)
+  for i, x in ipairs(xs) do
+    keep[i] = as_value(x)
+    list[i - 1] = keep[i].p
+  end
+  check(C.ipu_builder_gradients(builder, as_value(y).p, list, #xs, out))
+  local gradients = {}
+  for i = 1, #xs do gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1]) or false end
+  return gradients
+end
+
+local function trace(f, arguments)
+  if builder then raise("func: functions are not traced inside one another; call the plain function") end
+  local out = ffi.new("ipu_builder *[1]")
+  check(C.ipu_builder_new(context, out))
+  local own = ffi.gc(out[0], C.ipu_builder_free)
+  builder = own
+  local ok, result = pcall(function()
+    local values, place = {}, ffi.new("ipu_value *[1]")
+    for i, t in ipairs(arguments) do
+      check(C.ipu_builder_argument(own, t.dtype, #t.shape, ints(t.shape), place))
+      values[i] = new_value(place[0])
+    end
+    local results = {f(unpack(values))}
+    local list, compiled = ffi.new("ipu_value *[?]", #results + 1), ffi.new("ipu_function *[1]")
+    for i, v in ipairs(results) do
+      results[i] = as_value(v)
+      list[i - 1] = results[i].p
+    end
+    check(C.ipu_builder_finish(own, list, #results, compiled))
+    return ffi.gc(compiled[0], C.ipu_function_free)
+  end)
+  builder = nil
+  ffi.gc(own, nil)
+  C.ipu_builder_free(own)
+  if not ok then error(result, 0) end
+  return result
+end
+
+---f, traced once for each combination of argument types, then compiled. Its arguments and results are tensors.
+function ipu.func(f) return setmetatable({f = f, compiled = {}}, Function) end
+
+function Function:__call(...)
+  local n = select("#", ...)
+  local arguments, key, list = {}, {}, ffi.new("ipu_tensor *[?]", n + 1)
+  for i = 1, n do
+    local t = as_tensor((select(i, ...)))
+    arguments[i], list[i - 1] = t, t.p
+    key[i] = t.dtype .. "[" .. table.concat(t.shape, ",") .. "]"
+  end
+  key = table.concat(key, " ")
+  local compiled = self.compiled[key]
+  if not compiled then
+    compiled = trace(self.f, arguments)
+    self.compiled[key] = compiled
+  end
+  local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
+  check(C.ipu_function_call(compiled, list, n, out, MOST, count))
+  local results = {}
+  for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end
+  return unpack(results, 1, count[0])
+end
+
+-- ------------------------------------------------ models
+
+Model.__index = Model
+
+local function new_model(create, text)
+  local out = ffi.new("ipu_model *[1]")
+  check(create(context, text, out))
+  return setmetatable({p = ffi.gc(out[0], C.ipu_model_free)}, Model)
+end
+
+local function as_json(v) return type(v) == "string" and v or v and json.encode(v) or nil end
+
+---A Keras model from its JSON (a text, or a table like it).
+function ipu.model_from_json(description) return new_model(C.ipu_model_from_json, as_json(description)) end
+---A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
+function ipu.model_from_lua(code) return new_model(C.ipu_model_from_lua, code) end
+function ipu.load_model(path) return new_model(C.ipu_model_load, path) end
+
+-- A tensor, or a list of them.
+local function tensors(given)
+  if given == nil then return ffi.new("ipu_tensor *[1]"), 0, {} end
+  local keep = is_tensor(given) and {given} or given
+  local list = ffi.new("ipu_tensor *[?]", #keep + 1)
+  for i = 1, #keep do
+    if not is_tensor(keep[i]) then raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i])) end
+    list[i - 1] = keep[i].p
+  end
+  return list, #keep, keep
+end
+
+local function text_of(f, ...)
+  local out = ffi.new("const char *[1]")
+  local arguments = {...}
+  arguments[#arguments + 1] = out
+  check(f(unpack(arguments, 1, #arguments)))
+  return ffi.string(out[0])
+end
+
+function Model:build(shape) check(C.ipu_model_build(self.p, #shape, ints(shape))) end
+function Model:compile(options) check(C.ipu_model_compile(self.p, as_json(options))) end
+function Model:save(path) check(C.ipu_model_save(self.p, path)) end
+function Model:save_weights(path) check(C.ipu_model_save_weights(self.p, path)) end
+function Model:load_weights(path) check(C.ipu_model_load_weights(self.p, path)) end
+function Model:to_json() return text_of(C.ipu_model_to_json, self.p) end
+function Model:summary() return text_of(C.ipu_model_summary, self.p) end
+
+local function logs(f, self, x, y, options)
+  local xs, x_count, keep_x = tensors(x)
+  local ys, y_count, keep_y = tensors(y)
+  local out = ffi.new("const char *[1]")
+  if options == false then check(f(self.p, xs, x_count, ys, y_count, out))
+  else check(f(self.p, xs, x_count, ys, y_count, as_json(options), out)) end
+  return json.decode(ffi.string(out[0])), keep_x, keep_y
+end
+
+---Returns the history: a list of numbers, one an epoch, for each name.
+function Model:fit(x, y, options) return (logs(C.ipu_model_fit, self, x, y, options)) end
+function Model:evaluate(x, y, options) return (logs(C.ipu_model_evaluate, self, x, y, options)) end
+function Model:train_on_batch(x, y) return (logs(C.ipu_model_train_on_batch, self, x, y, false)) end
+
+---What training would cost on IPUs.
+function Model:estimate(options)
+  local out = ffi.new("const char *[1]")
+  check(C.ipu_model_estimate(self.p, as_json(options), out))
+  return json.decode(ffi.string(out[0]))
+end
+
+local function received(out, count)
+  local list = {}
+  for i = 1, count[0] do list[i] = new_tensor(out[i - 1]) end
+  return list
+end
+
+function Model:predict(x, options)
+  local xs, n, keep = tensors(x)
+  local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
+  check(C.ipu_model_predict(self.p, xs, n, as_json(options), out, MOST, count))
+  local list = received(out, count)
+  keep[1] = nil -- until here the inputs had to live
+  return unpack(list, 1, count[0])
+end
+
+function Model:get_weights()
+  local most = 4096
+  local out, count = ffi.new("ipu_tensor *[?]", most), ffi.new("int[1]")
+  check(C.ipu_model_get_weights(self.p, out, most, count))
+  return received(out, count)
+end
+
+function Model:set_weights(weights)
+  local list, n = tensors(weights)
+  check(C.ipu_model_set_weights(self.p, list, n))
+end
+
+---Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.
+function ipu.run_lua(code) return text_of(C.ipu_run_lua, context, code) end
+function ipu.set_threads(n) check(C.ipu_set_threads(context, n)) end
+function ipu.set_seed(n) check(C.ipu_set_seed(context, n)) end
+
+return ipu

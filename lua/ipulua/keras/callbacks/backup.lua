@@ -1,0 +1,82 @@
+-- BackupAndRestore: a training that was killed goes on where it was.
+
+local args = require "ipulua.args"
+local base = require "ipulua.keras.callbacks.base"
+local blame = require "ipulua.blame"
+local checkpoint = require "ipulua.keras.checkpoint"
+local folder = require "ipulua.checkpoint_folder"
+local log = require "ipulua.log"
+local state = require "ipulua.keras.training.state"
+
+local rows <const> = {
+  {"backup_dir", "string"}, {"save_freq", {"string", "integer"}, "epoch"}, {"double_checkpoint", "boolean", false},
+  {"delete_checkpoint", "boolean", true}, {"verbose", "integer", 0},
+}
+
+---Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each
+---epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never
+---interrupted. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---@class BackupAndRestore: Callback
+local BackupAndRestore = base.Callback:extend("BackupAndRestore")
+BackupAndRestore.runs_last = true
+
+function BackupAndRestore:init(...)
+  for key, value in pairs(args.check("BackupAndRestore", rows, ...)) do self[key] = value end
+  local freq = self.save_freq
+  if type(freq) == "string" and freq ~= "epoch" or math.type(freq) == "integer" and freq < 1 then
+    blame.error("BackupAndRestore: 'save_freq' is \"epoch\" or a positive number of steps, got " .. freq, "value")
+  end
+end
+
+base._keep_fields(BackupAndRestore, {"steps_since_save", "epoch"})
+
+local function objects_of(model)
+  return {{key = "model", value = model, kind = "layer"}, {key = "optimizer", value = model.optimizer, kind = "optimizer"}}
+end
+
+-- Where fit begins: it calls resume.apply() when the programs are there.
+function BackupAndRestore:on_train_begin()
+  self.steps_since_save = 0
+  local saved = folder.read(self.backup_dir)
+  if not saved then return end
+  local model, data = self.model, saved.state.training
+  if not data then blame.error(string.format("BackupAndRestore: '%s' holds no backup of a training", saved.path), "value") end
+  local function apply()
+    checkpoint.assign("BackupAndRestore", objects_of(model), saved)
+    state.restore(model, model._run, data, (saved.member("training.safetensors")))
+    log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
+  end
+  rawset(model, "_resume", {epoch = data.epoch, step = data.step, apply = apply})
+end
+
+function BackupAndRestore:save(epoch, step)
+  local model = self.model
+  local data, tensors = state.save(model, model._run, epoch, step)
+  local members = checkpoint.members(objects_of(model))
+  members["training.safetensors"] = {tensors = tensors}
+  folder.write(self.backup_dir, model.optimizer.iterations:item(), {members = members, state = {training = data,
+    iteration = model.optimizer.iterations:item()}}, {keep = self.double_checkpoint and 2 or 1})
+end
+
+function BackupAndRestore:on_epoch_begin(epoch)
+  self.epoch, self.steps_since_save = epoch, 0
+end
+
+function BackupAndRestore:on_train_batch_end(batch, _, info)
+  if self.save_freq == "epoch" then return end
+  self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
+  if self.steps_since_save < self.save_freq or batch + 1 >= self.params.steps then return end
+  if (batch + 1) % self.model._run.per_execution ~= 0 then return end -- asynchronous: the weights are ahead of the step
+  self.steps_since_save = self.steps_since_save % self.save_freq
+  self:save(self.epoch, batch + 1)
+end
+
+function BackupAndRestore:on_epoch_end(epoch)
+  self:save(epoch + 1, 0)
+end
+
+function BackupAndRestore:on_train_end()
+  if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
+end
+
+return {BackupAndRestore = BackupAndRestore}

@@ -1,0 +1,222 @@
+-- ipu.train.Checkpoint: models, optimizers, variables, iterators and plain values, saved together in checkpoint folders.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local folder = require "ipulua.checkpoint_folder"
+local json = require "ipulua.json"
+local Layer = require "ipulua.keras.layer"
+local nest = require "ipulua.keras.nest"
+local optimizers = require "ipulua.keras.optimizers"
+local saving = require "ipulua.keras.saving"
+local train = require "ipulua.train"
+
+local checkpoint = {}
+
+---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
+---iterator, or a value that JSON can hold. Fields may be set later.
+---@class Checkpoint: Class
+---@field save_counter integer checkpoints written or restored
+---@overload fun(objects: table): Checkpoint
+local Checkpoint = class.new("Checkpoint")
+checkpoint.Checkpoint = Checkpoint
+
+-- ------------------------------------------------ kinds of things
+
+local function queue_of(value)
+  if class.is_a(value, data.IPUInfeedQueue) then return value.queue end
+  local infeed = class.of(value) and value.infeed
+  return class.is_a(infeed, data.IPUInfeedQueue) and infeed.queue or nil
+end
+
+local function is_value(value)
+  local t = type(value)
+  return t == "number" or t == "string" or t == "boolean" or args.is_plain(value)
+end
+
+local function kind_of(value)
+  if Layer.is_layer(value) then return "layer" end
+  if class.is_a(value, optimizers.Optimizer) then return "optimizer" end
+  if train.is_optimizer(value) then return "graph_optimizer" end
+  if core.is_variable(value) then return "variable" end
+  if queue_of(value) then return "queue" end
+  return is_value(value) and "value" or nil
+end
+
+local function check(key, value)
+  local kind = type(key) == "string" and kind_of(value)
+  if kind then return kind end
+  blame.error(string.format("Checkpoint: '%s' must be a model, layer, optimizer, variable, infeed queue or iterator of a strategy, or "
+    .. "a plain value, got %s", tostring(key), args.describe(value)), "type")
+end
+
+function Checkpoint:init(objects)
+  if objects ~= nil and not args.is_plain(objects) then
+    blame.error("Checkpoint: a table of what is saved is wanted, such as {model = m, optimizer = opt}, got "
+      .. args.describe(objects), "type")
+  end
+  self.save_counter = 0
+  for key, value in pairs(objects or {}) do
+    check(key, value)
+    if Checkpoint[key] ~= nil or key == "save_counter" then
+      blame.error(string.format("Checkpoint: the name '%s' is taken", key), "value")
+    end
+    self[key] = value
+  end
+end
+
+-- {key =, value =, kind =} of all fields, and the optimizers that models were compiled with.
+local function objects_of(self)
+  local list, seen = {}, {}
+  for _, key in ipairs(nest.keys(self)) do
+    if key ~= "save_counter" then
+      list[#list + 1] = {key = key, value = self[key], kind = check(key, self[key])}
+      seen[self[key]] = true
+    end
+  end
+  for i = 1, #list do
+    local opt = list[i].kind == "layer" and list[i].value.optimizer
+    if opt and not seen[opt] then
+      seen[opt] = true
+      list[#list + 1] = {key = list[i].key .. ".optimizer", value = opt, kind = "optimizer"}
+    end
+  end
+  return list
+end
+
+-- The model's own names for what is called model, and the optimizer's for what is called optimizer.
+local function prefix_of(object)
+  local key = object.key
+  return (key == "model" or key == "optimizer" or key == "model.optimizer") and "" or key .. "/"
+end
+
+-- Weights of layers, and variables that are saved by themselves.
+local function entries_of(list)
+  local weights, alone = {}, {}
+  for _, object in ipairs(list) do
+    if object.kind == "layer" then
+      for _, entry in ipairs(saving.paths(object.value)) do
+        weights[#weights + 1] = {path = prefix_of(object) .. entry.path, variable = entry.variable}
+      end
+    elseif object.kind == "variable" then
+      alone[#alone + 1] = {path = object.key, variable = object.value}
+    end
+  end
+  return weights, alone
+end
+
+local function values_of(entries)
+  local tensors, order = {}, {}
+  for i, entry in ipairs(entries) do tensors[entry.path], order[i] = entry.variable:read_value(), entry.path end
+  return tensors, json.encode(json.array(order))
+end
+
+-- ------------------------------------------------ saving
+
+---Weights and optimizers as files of a checkpoint.
+---@param list table[] {key =, value =, kind =}
+---@return table<string, table> members
+function checkpoint.members(list)
+  local weights, alone = entries_of(list)
+  local slots = {}
+  for _, object in ipairs(list) do
+    local found = {}
+    if object.kind == "optimizer" then found = saving.optimizer_paths(object.value, weights)
+    elseif object.kind == "graph_optimizer" then found = object.value:entries() end
+    for _, entry in ipairs(found) do slots[prefix_of(object) .. entry.path] = entry.variable:read_value() end
+  end
+  local tensors, order = values_of(weights)
+  return {
+    ["weights.safetensors"] = {tensors = tensors, metadata = {format = "ipulua.weights/1", order = order}},
+    ["optim.safetensors"] = {tensors = slots},
+    ["variables.safetensors"] = #alone > 0 and {tensors = (values_of(alone))} or nil,
+  }
+end
+
+---Assigns what checkpoint.members saved.
+function checkpoint.assign(who, list, saved)
+  local weights, metadata = saved.member("weights.safetensors")
+  local slots = saved.member("optim.safetensors") or {}
+  local entries, alone = entries_of(list)
+  entries = saving.as_in_file(entries, weights or {}, metadata)
+  saving.assign(who, entries, weights or {}, "")
+  saving.assign(who, alone, saved.member("variables.safetensors") or {}, "")
+  for _, object in ipairs(list) do
+    local prefix, mine = prefix_of(object), {}
+    for name, t in pairs(slots) do
+      if name:sub(1, #prefix) == prefix then mine[name:sub(#prefix + 1)] = t end
+    end
+    if object.kind == "optimizer" then
+      saving.restore_optimizer(who, object.value, entries, mine)
+    elseif object.kind == "graph_optimizer" then
+      object.value:restore(mine)
+    end
+  end
+end
+
+-- The number of a checkpoint: updates made, where something counts them.
+local function step_of(self, list)
+  for _, object in ipairs(list) do
+    if object.kind == "optimizer" then return object.value.iterations:item() end
+  end
+  return self.save_counter
+end
+
+local save_rows <const> = {
+  {"dir", "string"}, {"max_to_keep", "integer", 3, check = function(n)
+    if n < 1 then return "must be at least 1, got " .. n end
+  end}, {"best", "boolean", false},
+}
+
+---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
+---@param ... any dir, max_to_keep, best
+---@return string path
+function Checkpoint:save(...)
+  local a = args.check("Checkpoint.save", save_rows, ...)
+  local list = objects_of(self)
+  local places, values = {}, {}
+  for _, object in ipairs(list) do
+    if object.kind == "queue" then places[object.key] = queue_of(object.value):save()
+    elseif object.kind == "value" then values[object.key] = object.value end
+  end
+  local members = checkpoint.members(list)
+  if next(places) then members["places.safetensors"] = {tensors = places} end
+  self.save_counter = self.save_counter + 1
+  local step = step_of(self, list)
+  return folder.write(a.dir, step, {members = members, state = {iteration = step, values = values,
+    save_counter = self.save_counter, random = core.save_random()}}, {keep = a.max_to_keep, best = a.best})
+end
+
+-- ------------------------------------------------ restoring
+
+local restore_rows <const> = {{"dir", "string"}}
+
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+---@param ... any dir
+---@return string path
+function Checkpoint:restore(...)
+  local a = args.check("Checkpoint.restore", restore_rows, ...)
+  local saved = folder.read(a.dir)
+  if not saved then blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir), "not_found") end
+  local list = objects_of(self)
+  checkpoint.assign("Checkpoint.restore", list, saved)
+  core.restore_random(saved.state.random)
+  local places = saved.member("places.safetensors") or {}
+  for _, object in ipairs(list) do
+    if object.kind == "queue" and places[object.key] then queue_of(object.value):restore(places[object.key])
+    elseif object.kind == "value" and saved.state.values[object.key] ~= nil then self[object.key] = saved.state.values[object.key] end
+  end
+  self.save_counter = saved.state.save_counter or 0
+  return saved.path
+end
+
+---The path of the newest checkpoint in a folder, nil when there is none.
+---@param dir string
+---@return string?
+function checkpoint.latest_checkpoint(dir)
+  return folder.latest(args.check("latest_checkpoint", restore_rows, dir).dir)
+end
+
+return checkpoint

@@ -1,0 +1,100 @@
+-- What a training run is made of besides weights and optimizer: metrics, states of layers and callbacks, random numbers, the place
+-- in the dataset. Tensors by name, and a table that JSON can hold.
+
+local args = require "ipulua.args"
+local core = require "ipulua.core"
+local log = require "ipulua.log"
+
+local state = {}
+
+-- ------------------------------------------------ tables with tensors and odd numbers in them
+
+---A value as JSON can hold it: tensors move to `tensors` under names that begin with prefix.
+---@param value any
+---@param tensors table<string, userdata>
+---@param prefix string
+function state.pack(value, tensors, prefix)
+  if core.is_variable(value) then value = value:read_value() end
+  if core.is_tensor(value) then
+    tensors[prefix] = value
+    return {["$tensor"] = prefix}
+  end
+  if type(value) == "number" and (value ~= value or math.abs(value) == math.huge) then
+    return {["$number"] = value ~= value and "nan" or value > 0 and "inf" or "-inf"}
+  end
+  if not args.is_plain(value) then return value end
+  local out = {}
+  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. key) end
+  return out
+end
+
+local odd_numbers <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
+
+---The value that state.pack took apart.
+function state.unpack(value, tensors)
+  if type(value) ~= "table" then return value end
+  if value["$tensor"] then return tensors[value["$tensor"]] end
+  if value["$number"] then return odd_numbers[value["$number"]] end
+  local out = {}
+  for key, each in pairs(value) do out[key] = state.unpack(each, tensors) end
+  return out
+end
+
+-- ------------------------------------------------ variables that are no weights
+
+-- Of metrics, and of layers between batches (stateful recurrent ones): by place, since names may differ in another process.
+local function variables_of(model)
+  local list = {}
+  for i, metric in ipairs(model.metrics) do
+    for k, v in ipairs(metric.variables) do list[string.format("metric/%d/%d", i, k)] = v end
+  end
+  local count = 0
+  model:walk(function(layer)
+    count = count + 1
+    for k, v in ipairs(layer:state_variables()) do list[string.format("layer/%d/%d", count, k)] = v end
+  end)
+  return list
+end
+
+-- ------------------------------------------------ a run of fit
+
+---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it.
+---@return table data, table<string, userdata> tensors
+function state.save(model, run, epoch, step)
+  local tensors, states = {}, {}
+  for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
+  for i, callback in ipairs(run.callbacks.list) do
+    states[i] = {class = callback.__name, state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
+  end
+  local place = run.entry.infeed.queue:save()
+  if step == 0 and run.recreates then -- nothing of what was read is read again: only which reading it was counts
+    local words = place:totable()
+    words[2] = 0
+    place = core.tensor(words, "int64")
+  end
+  tensors.place = place
+  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states, random = core.save_random()}, tensors
+end
+
+---Puts a run where it stood; its programs must have been traced.
+---@return integer epoch, integer step
+function state.restore(model, run, data, tensors)
+  core.restore_random(data.random)
+  for name, v in pairs(variables_of(model)) do
+    if tensors[name] then v:assign(tensors[name]) end
+  end
+  for i, callback in ipairs(run.callbacks.list) do
+    local saved = data.callbacks[i]
+    if saved and saved.class == callback.__name then
+      if saved.state then callback:set_state(state.unpack(saved.state, tensors)) end
+    else
+      log.warn("fit: callback %d is a %s; the interrupted run had %s there, so it begins anew", i, callback.__name,
+        saved and "a " .. saved.class or "none")
+    end
+  end
+  run.entry.infeed.queue:restore(tensors.place)
+  model.stop_training = data.stopped
+  return data.epoch, data.step
+end
+
+return state

@@ -1,0 +1,162 @@
+-- The loop that a pipeline is: over micro-batches, with one micro-batch's forward and backward passes in its body, gradient
+-- accumulators carried from one to the next, and the update behind it. Executed as it stands this is gradient accumulation;
+-- its plan says how stages may overlap. ipu.pipeline and pipelined Keras models both come here.
+
+local accumulation = require "ipulua.accumulation"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local placement = require "ipulua.placement"
+local plans = require "ipulua.pipeline_plan"
+local tracing = require "ipulua.tracing"
+
+local loop = {}
+
+local iterations = {} -- of the pipelines that are being traced, innermost last
+
+---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
+---@return userdata
+function loop.iteration()
+  local innermost = iterations[#iterations]
+  if not innermost or innermost.root ~= tracing.root() then
+    blame.error("get_current_iteration_counter works only in the stages of a pipeline", "runtime")
+  end
+  return innermost.value
+end
+
+---Whether the body of a pipeline is being traced.
+function loop.is_open()
+  local innermost = iterations[#iterations]
+  return innermost ~= nil and innermost.root == tracing.root()
+end
+
+local closed_meta <const> = {__close = function() table.remove(iterations) end}
+
+local function zeros(shape, dtype) return tracing.outside(core.full, shape, 0, dtype) end
+
+-- What the loop carries: {begin = first value, argument =, result =}.
+local Carried = {}
+Carried.__index = Carried
+
+function Carried:add(shape, dtype)
+  self.begin[#self.begin + 1] = zeros(shape, dtype)
+  return core.trace_argument(dtype, shape, "carried " .. #self.begin)
+end
+
+function Carried:give(result) self.result[#self.result + 1] = result end
+
+---Notes which stage reads which variable, of the nodes from the first on. Two IPUs can't share one.
+---@param first integer
+---@param stage_of table<userdata, integer> by identity; filled
+---@param ipu_of fun(stage: integer): integer
+---@return string? captured the script's line where a tensor from outside of the loop is used
+function loop.note_uses(who, first, stage_of, ipu_of)
+  local used, captured = core.trace_uses(first)
+  for _, each in ipairs(used) do
+    local identity, name, stage = table.unpack(each)
+    local former = stage_of[identity] or stage
+    if former >= 0 and stage >= 0 and ipu_of(former) ~= ipu_of(stage) then
+      blame.error(string.format("%s: the variable '%s' is used by stages on IPU %d and IPU %d; stages that share a variable must be "
+        .. "on the same IPU: set device_mapping", who, name, ipu_of(former), ipu_of(stage)), "not_implemented")
+    end
+    stage_of[identity] = former
+  end
+  return captured
+end
+
+---Notes the pipeline of the program being traced, which can have one.
+---@param facts PipelineFacts
+function loop.note(who, facts)
+  local all = tracing.facts()
+  if all.pipeline then
+    blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
+  end
+  plans.check_device(who, facts.shards, placement.ordinal())
+  all.pipeline = facts
+end
+
+-- The accumulators of gradients, and of values that are summed over the run.
+local function accumulate(o, work, iteration, carried)
+  for _, pair in ipairs(work.gradients) do
+    local g, v, stage = pair[1], pair[2], pair.stage
+    if g then
+      local _ <close> = stage and placement.in_stage(stage, o.ipu_of(stage), true) or nil
+      local argument = carried:add(v.shape, accumulation.dtype(o.who, o.dtype, v))
+      carried:give(accumulation.add(argument, g, o.reduction or "SUM", o.count, iteration))
+    end
+  end
+  for _, x in ipairs(work.sums or {}) do
+    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
+    local argument = carried:add(x.shape, accumulation.dtype(o.who, o.sum_dtype, x))
+    carried:give(accumulation.sum(argument, x))
+  end
+end
+
+local function argument_like(x) return core.trace_argument(x.dtype, x.shape, "final") end
+
+-- What comes after the last micro-batch, traced while the body still is open, so that it may use values of the body: they are
+-- those of the last micro-batch, and leave the loop too.
+local function trace_after(work, carried)
+  core.trace_begin(true, true)
+  local finals, at = {}, 0
+  for i, x in ipairs(carried.result) do finals[i] = argument_like(x) end
+  local pairs_of = {}
+  for i, pair in ipairs(work.gradients) do
+    if pair[1] then at = at + 1 end
+    pairs_of[i] = {pair[1] and finals[at] or nil, pair[2]}
+  end
+  work.finish(pairs_of, table.move(finals, at + 1, #finals, 1, {}))
+  local captured = core.trace_captured()
+  return core.suspend{}, captured
+end
+
+---@class PipelineLoop
+---@field who string for messages
+---@field count integer|userdata micro-batches
+---@field plan userdata? nil: nothing but accumulation; then there are no stages
+---@field ipu_of (fun(stage: integer): integer)?
+---@field last_stage integer?
+---@field reduction string?
+---@field dtype any of the accumulators: nil, a dtype, a function of the variable
+---@field sum_dtype any the same, of what is summed
+---@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, finish = fun(pairs, sums)}
+
+---Traces the loop into the current trace.
+---@param o PipelineLoop
+function loop.trace(o)
+  local _ <close> = tracing.guard()
+  core.trace_begin(true)
+  local iteration = core.trace_argument("int32", {}, "iteration")
+  local carried = setmetatable({begin = {}, result = {}}, Carried)
+  local region, captured
+  do
+    iterations[#iterations + 1] = {value = iteration, root = tracing.root()}
+    local _ <close> = setmetatable({}, closed_meta)
+    local work = o.trace()
+    accumulate(o, work, iteration, carried)
+    if work.finish then region, captured = trace_after(work, carried) end
+  end
+  local count = #carried.result
+  for _, x in ipairs(captured or {}) do
+    carried:add(x.shape, x.dtype)
+    carried:give(x)
+  end
+  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"), carried.begin,
+    carried.result, o.plan)
+  if region then
+    core.inline_region(region, table.move(finals, 1, count, 1, {}), table.move(finals, count + 1, #finals, 1, {}))
+  end
+end
+
+---The same, several times.
+---@param o PipelineLoop
+---@param times integer
+function loop.trace_repeated(o, times)
+  if times == 1 then return loop.trace(o) end
+  local _ <close> = tracing.guard()
+  core.trace_begin(true)
+  core.trace_argument("int32", {}, "run")
+  loop.trace(o)
+  core.end_repeat(core.tensor(times, "int32"), {}, {})
+end
+
+return loop

@@ -1,0 +1,286 @@
+-- What a pipeline is beside its functions: the schedule, which IPU each stage is on, what is computed again or kept elsewhere. The
+-- core makes timetables of it; here it is checked in the words of those who write it down.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local enum = require "ipulua.enum"
+local enums = require "ipulua.enums"
+local log = require "ipulua.log"
+
+local plans = {}
+
+-- ------------------------------------------------ stages and IPUs
+
+local function check_ipu(who, ipu)
+  if math.type(ipu) ~= "integer" or ipu < 0 then
+    blame.error(string.format("%s: 'device_mapping' must hold numbers of IPUs, from 0, got %s", who, args.describe(ipu)),
+      math.type(ipu) == "integer" and "value" or "type")
+  end
+  return ipu
+end
+
+local function check_concurrent(who, place, mapped)
+  if not args.is_list(mapped) then
+    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, so 'device_mapping' must have a list of as many IPUs "
+      .. "there, got %s", who, place.number, place.count, args.describe(mapped)), "type")
+  end
+  if #mapped ~= place.count then
+    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but 'device_mapping' has %d IPUs there", who,
+      place.number, place.count, #mapped), "value")
+  end
+end
+
+local function default_mapping(widths)
+  local mapping, next_ipu = {}, 0
+  for i, width in ipairs(widths) do
+    if not width.concurrent then
+      mapping[i], next_ipu = next_ipu, next_ipu + 1
+    else
+      mapping[i] = {}
+      for k = 1, width.count do mapping[i][k], next_ipu = next_ipu, next_ipu + 1 end
+    end
+  end
+  return mapping
+end
+
+---The IPU of every stage, concurrent ones counted singly: {place_of =, ipu_of =, mapping =, is_default =}.
+---@param who string
+---@param widths table[] for each stage {count = of functions, concurrent = whether it was written as a list}
+---@param mapping any[]? as written
+function plans.read_mapping(who, widths, mapping)
+  local is_default = mapping == nil
+  if not is_default and not args.is_list(mapping) then
+    blame.error(string.format("%s: 'device_mapping' must be a list, got %s", who, args.describe(mapping)), "type")
+  end
+  mapping = mapping or default_mapping(widths)
+  if #mapping ~= #widths then
+    blame.error(string.format("%s: 'device_mapping' has %d entries, but there are %d stages", who, #mapping, #widths), "value")
+  end
+  local read = {place_of = {}, ipu_of = {}, mapping = mapping, is_default = is_default}
+  for i, width in ipairs(widths) do
+    local list = mapping[i]
+    if width.concurrent then check_concurrent(who, {number = i - 1, count = width.count}, list)
+    elseif type(list) == "table" then
+      blame.error(string.format("%s: 'device_mapping' has a list for stage %d, which is a single function", who, i - 1), "type")
+    else list = {list} end
+    for _, ipu in ipairs(list) do
+      read.place_of[#read.place_of + 1] = i - 1
+      read.ipu_of[#read.ipu_of + 1] = check_ipu(who, ipu)
+    end
+  end
+  return read
+end
+
+---IPUs that one replica takes: a power of two.
+---@param ipu_of integer[]
+---@return integer
+function plans.shards(ipu_of)
+  local shards = 1
+  while shards < math.max(table.unpack(ipu_of)) + 1 do shards = shards * 2 end
+  return shards
+end
+
+---Refuses a device whose IPUs can't be shared out.
+function plans.check_device(who, shards, ordinal)
+  local ipus = config.device(ordinal).ipus
+  if ipus % shards == 0 and ipus >= shards then return end
+  blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the device, %d; "
+    .. "configure more with auto_select_ipus, or map stages together with device_mapping", who, shards, ipus), "internal")
+end
+
+-- ------------------------------------------------ recomputation
+
+local interleaved_modes <const> = {Grouped = true, Sequential = true}
+
+---"none", "stage" or "interleaved".
+local function recomputation(who, mode, schedule, training)
+  if mode == "RecomputeThenBackpropagate" and schedule == "Sequential"
+    or mode == "RecomputeAndBackpropagateInterleaved" and not interleaved_modes[schedule] then
+    blame.error(string.format("%s: recomputation_mode %s is not supported by schedule %s", who, mode, schedule), "not_implemented")
+  end
+  if not training or not config.get("allow_recompute") then return "none" end
+  if mode == "RecomputeAndBackpropagateInterleaved" or mode == "Auto" and schedule == "Sequential" then return "interleaved" end
+  return "stage"
+end
+
+-- ------------------------------------------------ a schedule of one's own
+
+local passes <const> = {forward = false, backward = true, f = false, b = true}
+
+-- {ipu =, kind =, stage =, micro_batch =}, or the same by position.
+local function read_entry(who, t, step, i)
+  local fields = {t.ipu or t[1], t.kind or t[2], t.stage or t[3], t.micro_batch or t[4]}
+  local backward = type(fields[2]) == "string" and passes[fields[2]:lower()]
+  if math.type(fields[1]) ~= "integer" or type(backward) ~= "boolean" or math.type(fields[3]) ~= "integer"
+    or math.type(fields[4]) ~= "integer" then
+    blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' must be {ipu =, kind = \"forward\" or "
+      .. "\"backward\", stage =, micro_batch =}", who, i, step), "value")
+  end
+  return fields[1], backward, fields[3], fields[4]
+end
+
+-- Each IPU's programs in their order, as the core takes them.
+local function read_order(who, steps, training, places, ipus)
+  local order = {}
+  for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
+  for step, entries in ipairs(steps) do
+    if not args.is_list(entries) then
+      blame.error(string.format("%s: 'pipeline_schedule' must be a name, or a list of time steps, each a list of entries; step %d is %s",
+        who, step, args.describe(entries)), "type")
+    end
+    for i, t in ipairs(entries) do
+      if type(t) ~= "table" then t = {} end
+      local ipu, backward, stage, micro = read_entry(who, t, step, i)
+      if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward and not training then
+        blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' names IPU %d, stage %d%s; there are %d IPUs and "
+          .. "%d stages", who, i, step, ipu, stage, backward and ", backward" or "", ipus, places), "value")
+      end
+      local list = order[ipu + 1]
+      list[#list + 1] = {backward and 2 * places - 1 - stage or stage, micro}
+    end
+  end
+  return order
+end
+
+-- ------------------------------------------------ plans
+
+local core_names <const> = {InterleavedVirtual = "Virtual"}
+
+---@class PipelineFacts what ipu.programs and ipu.timetable tell of a pipeline
+---@field plan userdata
+---@field schedule string
+---@field training boolean
+---@field mapping any[]
+---@field place_of integer[]
+---@field ipu_of integer[]
+---@field shards integer
+---@field count integer? nil: known at run time
+
+local function flag(a, name) return a[name] == true end
+
+---Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths, device_mapping,
+---recomputation_mode, offload flags.
+---@return PipelineFacts
+function plans.new(who, a)
+  local read = plans.read_mapping(who, a.widths, a.device_mapping)
+  local custom = type(a.schedule) == "table"
+  local schedule = custom and "Custom" or a.schedule
+  local ipus = math.max(table.unpack(read.ipu_of)) + 1
+  local plan = core.pipeline_plan{
+    schedule = core_names[schedule] or schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
+    recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
+    order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
+    offload_activations = flag(a, "offload_activations"), offload_weights = flag(a, "offload_weights"),
+    offload_accumulators = flag(a, "offload_gradient_accumulation_buffers"),
+    offload_update_variables = flag(a, "offload_weight_update_variables"),
+  }
+  return {
+    plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
+    shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,
+  }
+end
+
+---A schedule by its name in any letter case, or a table of time steps.
+function plans.read_schedule(who, value)
+  if type(value) == "table" then return value end
+  if type(value) ~= "string" then
+    blame.error(string.format("%s: 'pipeline_schedule' must be a PipelineSchedule (%s) or a list of time steps, got %s", who,
+      table.concat(enum.members(enums.PipelineSchedule), ", "), args.describe(value)), "type")
+  end
+  local found = enum.find(enums.PipelineSchedule, value)
+  if found then return found end
+  blame.error(string.format("%s: 'pipeline_schedule': %s", who, enum.refusal(enums.PipelineSchedule, value)), "value")
+end
+
+-- ------------------------------------------------ counts
+
+-- With tiles for moving data, a Grouped pipeline overlaps that with computing, for two micro-batches more.
+local function overlaps_io(facts)
+  return facts.schedule == "Grouped" and config.get("io_tiles.place_ops_on_io_tiles") == true
+end
+
+---What the number of micro-batches must be: least, multiple.
+function plans.count_rule(facts)
+  if overlaps_io(facts) then return (facts.training and 2 or 1) * facts.places + 2, 1 end
+  local multiple = facts.plan:overlap()
+  return multiple, multiple
+end
+
+---Words when count is no legal number of micro-batches, called by the name that its writer knows.
+---@return string?
+function plans.refuse_count(facts, count, name)
+  local least, multiple = plans.count_rule(facts)
+  if count >= least and count % multiple == 0 and (facts.schedule ~= "Custom" or count == multiple) then return nil end
+  local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places, facts.training and "training" or "inference")
+  if facts.schedule == "Custom" then
+    return string.format("'%s' must be %d, for which the schedule was written, but it is %d", name, least, count)
+  end
+  if multiple == 1 then return string.format("'%s' must be at least %d for %s, but it is %d", name, least, what, count) end
+  return string.format("'%s' must be a multiple of %d for %s, but it is %d", name, multiple, what, count)
+end
+
+-- ------------------------------------------------ remote memory
+
+local function has_remote_memory()
+  if config.get("device_connection.enable_remote_buffers") then return true end
+  return config.get("device_connection.type") == "ALWAYS" and not config.running_on_ipu_model()
+end
+
+local offloads <const> = {
+  "offload_weight_update_variables", "offload_activations", "offload_gradient_accumulation_buffers", "offload_weights",
+}
+
+---Checks what is asked to live in remote memory, and decides what was left open.
+function plans.check_offloading(who, a, training)
+  if a.replicated_optimizer_state_sharding and a.offload_weight_update_variables == false then
+    blame.error(who .. ": 'replicated_optimizer_state_sharding' shares out optimizer state that is offloaded; "
+      .. "'offload_weight_update_variables' must not be false", "value")
+  end
+  if not training then
+    for _, name in ipairs{"offload_weight_update_variables", "replicated_optimizer_state_sharding"} do
+      if a[name] then log.warn("%s: '%s' has no effect in a pipeline that does not train", who, name) end
+    end
+    a.offload_weight_update_variables = nil
+  end
+  if a.offload_weights == nil then a.offload_weights = a.replicated_weight_sharding end
+  local available = has_remote_memory()
+  for _, name in ipairs(offloads) do
+    if a[name] and not available then
+      blame.error(string.format("%s: '%s' needs remote memory, which the device does not have", who, name), "failed_precondition")
+    end
+  end
+  if training and a.offload_weight_update_variables == nil then a.offload_weight_update_variables = available end
+end
+
+-- ------------------------------------------------ what reports tell
+
+---The positions in the device, after selection order, of the stages' IPUs; lists for concurrent stages.
+function plans.stage_ipus(facts)
+  local order = config.selection_order(config.get("selection_order"), facts.shards, {default_pipeline = facts.is_default_mapping})
+  local list = {}
+  for i, ipu in ipairs(facts.mapping) do
+    if type(ipu) == "table" then
+      list[i] = {}
+      for k, each in ipairs(ipu) do list[i][k] = order[each + 1] end
+    else
+      list[i] = order[ipu + 1]
+    end
+  end
+  return list
+end
+
+---For each stage, the copies of its activations that wait for its backward pass.
+---@return integer[]
+function plans.stash_depth(facts) return facts.plan:stashes() end
+
+---How many time steps a run takes; nil where the count is known only at run time.
+---@return integer?
+function plans.time_steps(facts)
+  if not facts.count then return nil end
+  if facts.schedule == "Grouped" then return facts.count + (facts.training and 2 or 1) * facts.places - 1 end
+  return #facts.plan:timetable(facts.count)
+end
+
+return plans

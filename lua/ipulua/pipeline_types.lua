@@ -1,0 +1,195 @@
+-- What a pipeline is given besides functions: options of a stage, and what its optimizer function returns.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local structure = require "ipulua.structure"
+local tape = require "ipulua.tape"
+local train = require "ipulua.train"
+
+local types = {}
+
+-- ------------------------------------------------ options of a stage
+
+---Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---@class PipelineStageOptions
+local PipelineStageOptions = class.new("PipelineStageOptions")
+types.PipelineStageOptions = PipelineStageOptions
+
+local function all_strings(t)
+  for key, value in pairs(t) do
+    if type(key) ~= "string" or type(value) ~= "string" then return false end
+  end
+  return true
+end
+
+local option_names <const> = {"convolution_options", "matmul_options", "slice_options"}
+
+local stage_spec = {}
+for i, name in ipairs(option_names) do stage_spec[i] = {name, "any", optional = true} end
+
+function PipelineStageOptions:init(...)
+  local a = args.check("PipelineStageOptions", stage_spec, ...)
+  for _, name in ipairs(option_names) do
+    local t = a[name]
+    if t ~= nil and not (structure.is_plain(t) and all_strings(t)) then
+      blame.error(string.format("PipelineStageOptions: '%s' must be a table of strings by name, got %s", name, args.describe(t)),
+        "type")
+    end
+    self[name] = t or {}
+  end
+end
+
+---The dtype that these options sum products in: "float16", "float32", or nil.
+---@return string?
+function PipelineStageOptions:partials_type()
+  local word = self.matmul_options.partialsType or self.convolution_options.partialsType
+  return word and ((word == "half" or word == "float16") and "float16" or "float32") or nil
+end
+
+-- ------------------------------------------------ what an optimizer function returns
+
+---@class OptimizerFunctionOutput
+---@field opt table
+---@field loss userdata
+local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
+types.OptimizerFunctionOutput = OptimizerFunctionOutput
+
+local output_spec <const> = {
+  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "any", optional = true},
+  {"compute_gradients_kwargs", "any", optional = true}, {"apply_gradients_args", "any", optional = true},
+  {"apply_gradients_kwargs", "any", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
+  {"gradient_capture_context", "any", optional = true}, {"captured_gradient_outfeed", "any", optional = true},
+}
+
+local function is_keras_optimizer(opt)
+  return class.is_a(opt, require("ipulua.keras.optimizers.base").Optimizer)
+end
+
+local function refuse(name, what, value)
+  blame.error(string.format("OptimizerFunctionOutput: '%s' must be %s, got %s", name, what, args.describe(value)), "type")
+end
+
+local function check_call_arguments(a, prefix)
+  local list, named = prefix .. "_gradients_args", prefix .. "_gradients_kwargs"
+  if a[list] ~= nil and not args.is_list(a[list]) then refuse(list, "a list", a[list]) end
+  if a[named] ~= nil and not structure.is_plain(a[named]) then refuse(named, "a table with names", a[named]) end
+end
+
+local function has_capture(a)
+  return a.gradient_capture_context ~= nil or a.tape ~= nil and a.tape.captured_gradients ~= nil
+end
+
+local function check_capture(a)
+  local context, outfeed = a.gradient_capture_context, a.captured_gradient_outfeed
+  if context ~= nil and (type(context) ~= "table" or context.captured_gradients == nil) then
+    refuse("gradient_capture_context", "a GradientCaptureContext", context)
+  end
+  if outfeed == nil then return end
+  if not class.is_a(outfeed, require("ipulua.queues").IPUOutfeedQueue) then
+    refuse("captured_gradient_outfeed", "an IPUOutfeedQueue", outfeed)
+  end
+  if not has_capture(a) then
+    blame.error("OptimizerFunctionOutput: 'captured_gradient_outfeed' wants captured gradients: give a gradient_capture_context, "
+      .. "or a GradientCaptureTape as 'tape'", "value")
+  end
+end
+
+local function check_keras(a)
+  for _, name in ipairs{"compute_gradients_args", "compute_gradients_kwargs"} do
+    if a[name] ~= nil then
+      blame.error(string.format("OptimizerFunctionOutput: '%s' is for the optimizers of ipu.train; a Keras optimizer has no "
+        .. "compute_gradients: give 'variables' or 'tape'", name), "value")
+    end
+  end
+  if a.variables ~= nil and a.tape ~= nil then
+    blame.error("OptimizerFunctionOutput: give 'variables' or 'tape', not both", "value")
+  end
+end
+
+local function check_plain(a)
+  for _, name in ipairs{"variables", "tape"} do
+    if a[name] ~= nil then
+      blame.error(string.format("OptimizerFunctionOutput: '%s' is for Keras optimizers; with one of ipu.train, use "
+        .. "compute_gradients_args", name), "value")
+    end
+  end
+end
+
+local function check_variables(list)
+  if list == nil then return end
+  if not args.is_list(list) then refuse("variables", "a list of variables", list) end
+  for _, v in ipairs(list) do
+    if not core.is_variable(v) then refuse("variables", "a list of variables", v) end
+  end
+  if #list == 0 then blame.error("OptimizerFunctionOutput: there are no variables to optimize: 'variables' is empty", "value") end
+end
+
+function OptimizerFunctionOutput:init(...)
+  local a = args.check("OptimizerFunctionOutput", output_spec, ...)
+  self.is_keras = is_keras_optimizer(a.opt)
+  if not self.is_keras and not train.is_optimizer(a.opt) then
+    refuse("opt", "an optimizer of ipu.train or ipu.keras.optimizers", a.opt)
+  end
+  if self.is_keras then check_keras(a)
+  elseif type(a.tape) == "string" or a.tape == nil or class.is_a(a.tape, tape.GradientTape) then check_plain(a) end
+  if a.tape ~= nil and not class.is_a(a.tape, tape.GradientTape) then refuse("tape", "a GradientTape", a.tape) end
+  if not core.is_tensor(a.loss) then refuse("loss", "a tensor", a.loss) end
+  check_call_arguments(a, "compute")
+  check_call_arguments(a, "apply")
+  check_variables(a.variables)
+  check_capture(a)
+  for key, value in pairs(a) do self[key] = value end
+end
+
+-- ------------------------------------------------ gradients and update
+
+local function with_options(list, named)
+  local given = {table.unpack(list or {})}
+  if named and next(named) ~= nil then given[#given + 1] = named end
+  return table.unpack(given)
+end
+
+-- Variables that the loss can depend on.
+local function variables_read()
+  local read, list = core.trace_read_variables(), {}
+  for _, v in ipairs(require("ipulua.variables").trainable_variables()) do
+    if read[core.variable_identity(v)] then list[#list + 1] = v end
+  end
+  return list
+end
+
+local function keras_gradients(self)
+  local list = self.variables or variables_read()
+  local loss = self.loss
+  if self.opt.scale_loss then loss = self.opt:scale_loss(loss) end
+  local found = #list == 0 and {} or self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list)
+  local given = {}
+  for i, v in ipairs(list) do given[i] = {found[i], v} end
+  return given
+end
+
+---Pairs {gradient, variable} of one micro-batch.
+---@return table[]
+function OptimizerFunctionOutput:gradients()
+  local given
+  if self.is_keras then given = keras_gradients(self)
+  else given = self.opt:compute_gradients(self.loss, with_options(self.compute_gradients_args, self.compute_gradients_kwargs)) end
+  if #given == 0 then
+    blame.error("pipeline: there are no variables to optimize: the loss depends on none, or the list given is empty", "value")
+  end
+  return given
+end
+
+---The update from the accumulated gradients.
+function OptimizerFunctionOutput:apply(given)
+  if self.is_keras then
+    local grads, list = {}, {}
+    for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
+    return self.opt:apply_gradients(grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
+  end
+  return self.opt:apply_gradients(given, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
+end
+
+return types

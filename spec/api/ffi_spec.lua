@@ -1,0 +1,34 @@
+-- LuaJIT over the C library: spec/support/ffi_session.lua, a section at a time.
+local command = require "spec.support.command"
+
+local build = command.ipulua:match("^(.*)/[^/]*$")
+local sanitized = command.ipulua:find("/build%-[at]san/") ~= nil -- luajit can't load a library that was built with them
+local run_if = sanitized and pending or it
+
+local function session(section, env)
+  env = env or {}
+  env.LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua"
+  env.IPULUA_LIBRARY = env.IPULUA_LIBRARY or build .. "/libipulua.so.0"
+  return command.run{"luajit", "spec/support/ffi_session.lua", section, env = env}
+end
+
+describe("ipulua.ffi under LuaJIT #ffi", function()
+  for _, section in ipairs{"tensors", "functions", "models", "leaks", "ending", "loading"} do
+    run_if(section, function()
+      local r = session(section)
+      assert.equal("", r.err)
+      assert.equal(0, r.status)
+      assert.truthy(r.out:find("done", 1, true))
+    end)
+  end
+
+  run_if("refuses a library with another version of the interface", function()
+    local folder = command.folder()
+    command.write(folder .. "/old.c", "unsigned ipu_abi_version(void) { return 99; } const char *ipu_version(void) { return \"9\"; }")
+    assert.equal(0, command.run{"gcc", "-shared", "-fPIC", "-o", folder .. "/old.so", folder .. "/old.c"}.status)
+    local r = session("tensors", {IPULUA_LIBRARY = folder .. "/old.so"})
+    command.remove(folder)
+    assert.equal(1, r.status)
+    assert.truthy(r.err:find("made for version 1 of the C interface; this library has version 99", 1, true))
+  end)
+end)

@@ -1,0 +1,144 @@
+-- What the machine does beyond the range of numbers, what it traps, and looking for the op that made the first NaN.
+
+local ipu = require "ipulua"
+
+local function f16(x) return ipu.tensor(x, {dtype = "float16"}) end
+
+-- f() under a configuration.
+local function configured(set, f)
+  ipu.reset_ipu_configuration()
+  local _ <close> = setmetatable({}, {__close = function() ipu.reset_ipu_configuration() end})
+  local cfg = ipu.IPUConfig()
+  set(cfg)
+  cfg:configure_ipu_system()
+  return f()
+end
+
+local function trap(name) return function(cfg) cfg.floating_point_behaviour[name] = true end end
+
+local divide = function(a, b) return a / b end
+local cases <const> = {
+  {"a float16 division by zero", "div0", function() return ipu.func(divide)(f16(10000), f16(0)) end, "nan"},
+  {"a float16 overflow", "oflo", function() return ipu.func(function(x) return x * x end)(f16(10000)) end, 65504},
+  {"a NaN that becomes an integer", "inv", function()
+    return ipu.func(function(x) return ipu.cast(x, "int32") end)(ipu.tensor(0 / 0))
+  end, -2147483648},
+  {"a root of -1", "inv", function() return ipu.func(ipu.sqrt)(ipu.tensor(-1.0)) end, "nan"},
+  {"0 / 0", "inv", function() return ipu.func(divide)(ipu.tensor(0.0), ipu.tensor(0.0)) end, "nan"},
+}
+
+describe("floating point behaviour", function()
+  for _, case in ipairs(cases) do
+    local what, flag, compute, plain = table.unpack(case)
+    it("of " .. what .. ": a value, or with " .. flag .. " an error", function()
+      local x = compute():item()
+      if plain == "nan" then assert.is_true(x ~= x) else assert.equal(plain, x) end
+      for _, set in ipairs {trap(flag), trap("set_all")} do
+        local ok, message = pcall(configured, set, compute)
+        assert.is_false(ok)
+        assert.matches("numerics_spec%.lua:%d+: Tiles in excepted state: .*" .. flag, message)
+        assert.equal("internal", ipu.last_error().kind)
+      end
+    end)
+  end
+
+  it("of an overflow is NaN with nanoo", function()
+    local x = configured(trap("nanoo"), cases[2][3]):item()
+    assert.is_true(x ~= x)
+  end)
+
+  it("leaves the device usable after a trap", function()
+    configured(trap("inv"), function()
+      assert.is_false(pcall(cases[4][3]))
+      assert.equal(3, ipu.func(ipu.sqrt)(ipu.tensor(9.0)):item())
+    end)
+  end)
+
+  it("adds up in float16 with half partials only", function()
+    local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}), ipu.full({4096, 1}, 0.3, {dtype = "float16"})
+    local product = function() return ipu.func(ipu.matmul)(a, b):item() end
+    assert.near(4096 * 0.30004883, product(), 1) -- 0.3 as float16; the sum rounds once
+    local half = configured(function(cfg) cfg.matmuls.poplar_options = {partialsType = "half"} end, product)
+    assert.is_true(half < 1100) -- beyond 1024 a half steps by 1: 0.3 is lost
+  end)
+
+  it("has stable statistics when asked for", function()
+    local x = ipu.tensor{{1e4, 1e4 + 1}}
+    local norm = function() return ipu.func(ipu.nn.layer_norm)(x, ipu.ones{2}, ipu.zeros{2}):totable()[1] end
+    local y = configured(function(cfg) cfg.norms.use_stable_statistics = true end, norm)
+    for i, want in ipairs {-1, 1} do assert.near(want * 0.5 / math.sqrt(0.25 + 1e-5), y[i], 1e-2) end
+  end)
+end)
+
+describe("checking numerics", function()
+  local function hunt(f)
+    ipu.enable_check_numerics()
+    local _ <close> = setmetatable({}, {__close = ipu.disable_check_numerics})
+    return pcall(f)
+  end
+
+  it("stops at the op that made the first NaN, with its line and what it was given", function()
+    local f = ipu.func(function(x, y)
+      local a = x * 2
+      return ipu.reduce_sum(ipu.log(a - y) + 1)
+    end)
+    assert.is_true(hunt(function() return f(ipu.tensor{1, 2}, ipu.tensor{1, 1}) end))
+    local ok, message = hunt(function() return f(ipu.tensor{1, 2}, ipu.tensor{1, 5}) end)
+    assert.is_false(ok)
+    assert.matches("numerics_spec%.lua:" .. debug.getinfo(1, "l").currentline - 5 .. ": log made the first value", message)
+    assert.matches("1 NaN; its operands: x float32%[2%] from %-1 to 1", message)
+  end)
+
+  it("names the layer, in Keras", function()
+    local keras = ipu.keras
+    local model = keras.Sequential{
+      keras.layers.Input{shape = {3}}, keras.layers.Dense{2, name = "fine"},
+      keras.layers.Dense{2, name = "bad", activation = function(x) return ipu.sqrt(x - 100) end},
+    }
+    model:compile{loss = "mse", optimizer = "sgd"}
+    local ok, message = hunt(function() model:fit{x = ipu.ones{4, 3}, y = ipu.ones{4, 2}, batch_size = 4, verbose = 0} end)
+    assert.is_false(ok)
+    assert.matches("sqrt made the first value that is not finite, in [%w_]+/bad: .*8 NaN; its operands: .* from %-%d+", message)
+  end)
+
+  it("finds what a gradient makes, and what comes from a dataset", function()
+    local f = ipu.func(function(x) return ipu.gradients(ipu.sqrt(x), {x})[1] end)
+    local ok, message = hunt(function() return f(ipu.tensor{0.0}) end)
+    assert.is_false(ok)
+    assert.matches("in a gradient", message)
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.tensor{0 / 0}):repeat_n())
+    local g = ipu.func(function() return ipu.loops.repeat_n(2, function(s, x) return s + x end, {ipu.zeros{1}}, infeed) end)
+    ok, message = hunt(g)
+    assert.is_false(ok)
+    assert.matches("infeed_dequeue made the first value", message)
+  end)
+
+  it("lets infinite masks pass", function()
+    local f = ipu.func(function(x, m) return ipu.nn.softmax(x + m) end)
+    assert.is_true(hunt(function() return f(ipu.tensor{1, 2}, ipu.tensor{0, -math.huge}) end))
+  end)
+
+  it("changes no bit", function()
+    local f = ipu.func(function(x, w)
+      local h = ipu.nn.relu(x:matmul(w) + 0.5) * 3
+      local loss = ipu.reduce_mean(ipu.square(ipu.nn.softmax(h) - 0.1))
+      return loss, ipu.gradients(loss, {w})[1]
+    end)
+    local x, w = ipu.random.normal({8, 5}, {seed = 1}), ipu.random.normal({5, 7}, {seed = 2})
+    local loss, grad = f(x, w)
+    local results
+    assert.is_true(hunt(function() results = {f(x, w)} end))
+    assert.equal(loss:item(), results[1]:item())
+    assert.same(grad:totable(), results[2]:totable())
+  end)
+
+  it("can be switched on from outside", function()
+    local command = os.getenv("IPULUA") or "build/ipulua"
+    local script = "local ipu = require 'ipulua'; ipu.func(ipu.sqrt)(ipu.tensor(-1.0))"
+    local pipe = io.popen("IPULUA_ENGINE_OPTIONS='{\"debug.floatPointOpException\": \"true\"}' " .. command
+      .. " -e \"" .. script .. "\" 2>&1")
+    local text = pipe:read("a")
+    pipe:close()
+    assert.matches("sqrt made the first value that is not finite", text)
+  end)
+end)

@@ -1,0 +1,79 @@
+-- Synthetic data: no data crosses between host and device.
+
+local ipu = require "ipulua"
+
+describe("synthetic data", function()
+  local read, infeed, all, last, sum -- of a program of four steps
+
+  before_each(function()
+    ipu.reset_ipu_configuration()
+    read = 0
+    local ds = ipu.data.from_generator(function()
+      return function()
+        read = read + 1
+        return ipu.tensor{1.0, 2.0}
+      end
+    end, "float32", {2})
+    infeed, all = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue()
+    last = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
+    sum = ipu.func(function()
+      return ipu.loops.repeat_n(4, function(s, x)
+        all:enqueue(x)
+        last:enqueue(x)
+        return s + x
+      end, {ipu.zeros{2}}, infeed)
+    end)
+  end)
+
+  after_each(function()
+    ipu.reset_ipu_configuration()
+    ipu.set_flags("")
+  end)
+
+  it("is off without a flag", function()
+    ipu.set_flags("")
+    assert.same({4, 8}, sum():totable())
+    assert.is_true(read >= 4)
+    assert.is_false(ipu.use_synthetic_data_for("infeed"))
+  end)
+
+  it("reads no dataset and gives zeros", function()
+    ipu.set_flags("--use_synthetic_data")
+    assert.same({0, 0}, sum():totable())
+    assert.equal(0, read)
+    assert.is_true(ipu.use_synthetic_data_for("infeed"))
+  end)
+
+  it("holds the number of the initializer", function()
+    ipu.set_flags("--use_synthetic_data --synthetic_data_initializer=3")
+    assert.same({12, 12}, sum():totable())
+  end)
+
+  it("draws from a distribution, differently for each element", function()
+    ipu.set_flags("--synthetic_data_categories=infeed --synthetic_data_initializer=uniform")
+    sum()
+    local seen = {}
+    for _, row in ipairs(all:dequeue():totable()) do
+      for _, x in ipairs(row) do
+        assert.is_true(x >= 0 and x < 1)
+        seen[x] = true
+      end
+    end
+    local distinct = 0
+    for _ in pairs(seen) do distinct = distinct + 1 end
+    assert.equal(8, distinct)
+    assert.equal(0, read)
+  end)
+
+  it("leaves outfeeds without rows, and one of mode LAST is an error", function()
+    ipu.set_flags("--synthetic_data_categories=outfeed")
+    assert.same({4, 8}, sum():totable())
+    local got = all:dequeue()
+    assert.same({0, 2}, got.shape)
+    assert.equal("float32", got.dtype)
+    local ok, message = pcall(function() return last:dequeue() end)
+    assert.is_false(ok)
+    assert.matches("LAST", message)
+    assert.equal("failed_precondition", ipu.last_error().kind)
+  end)
+end)

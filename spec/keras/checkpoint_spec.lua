@@ -1,0 +1,201 @@
+-- Checkpoints: what is saved comes back to the bit, a killed process leaves a complete one, a killed training goes on as if
+-- nothing had been.
+
+local ipu = require "ipulua"
+local core = require "ipulua.core"
+local keras = ipu.keras
+local command = os.getenv("IPULUA") or "build/ipulua"
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+local function output_of(line)
+  local pipe <close> = assert(io.popen(line .. " 2>&1"))
+  return pipe:read("a")
+end
+
+local folder
+before_each(function()
+  folder = os.tmpname()
+  os.remove(folder)
+  core.make_folder(folder)
+end)
+after_each(function() core.remove_folder(folder) end)
+
+describe("a training that was killed", function()
+  local function run(kind, name, kill, freq, seed)
+    return output_of(string.format("IPULUA_LOG=error '%s' %s spec/support/resume_training.lua %s %s/backup %s/%s.safetensors %d %s",
+      command, seed and "--seed " .. seed or "", kind, folder, folder, name, kill, freq))
+  end
+
+  for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1}, {"endless", "epoch", 20}, {"endless", 6, 9},
+    {"stateful", "epoch", 14}, {"stateful", 4, 11}} do
+    local kind, freq, kill = table.unpack(case)
+    it(string.format("goes on to the same bits: %s, save_freq %s", kind, freq), function()
+      local whole = run(kind, "whole", 0, freq, 3)
+      assert.is_truthy(whole:find("^{"), whole)
+      assert.is_false(core.folder_exists(folder .. "/backup")) -- its end was reached
+      run(kind, "killed", kill, freq, 3)
+      assert.is_false(core.file_exists(folder .. "/killed.safetensors"))
+      if kill > 1 then assert.is_true(core.file_exists(folder .. "/backup/latest.json")) end
+      local resumed = run(kind, "killed", 0, freq, kill == 1 and 3)
+      assert.equal(whole, resumed)
+      assert.equal(read(folder .. "/whole.safetensors"), read(folder .. "/killed.safetensors"))
+      assert.equal(read(folder .. "/whole.safetensors.csv"), read(folder .. "/killed.safetensors.csv"))
+    end)
+  end
+
+  it("double_checkpoint goes back to the one before when the newest is damaged", function()
+    local x, y = ipu.ones{8, 2}, ipu.ones{8, 1}
+    local function fit(epochs)
+      local model = keras.Sequential{keras.layers.Dense{1, kernel_initializer = "ones"}}
+      model:compile{optimizer = keras.optimizers.SGD(0.01), loss = "mse"}
+      return model:fit(x, y, {batch_size = 4, epochs = epochs, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{
+        folder .. "/b", double_checkpoint = true, delete_checkpoint = false}}})
+    end
+    assert.equal(3, #fit(3).history.loss)
+    assert.same({"latest.json", "step-000004", "step-000006"}, core.list_folder(folder .. "/b"))
+    write(folder .. "/b/step-000006/weights.safetensors", "no tensors")
+    local history = fit(4)
+    assert.same({0, 1, 2, 3}, history.epoch) -- two from the backup, two made now
+  end)
+
+  it("an error names what is wrong", function()
+    assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = "step"} end, "save_freq")
+    assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = 0} end, "positive")
+    assert.error_matches(function() keras.callbacks.BackupAndRestore() end, "backup_dir")
+  end)
+end)
+
+describe("ipu.train.Checkpoint", function()
+  local function model_of()
+    local model = keras.Sequential{keras.layers.Dense{4, activation = "tanh"}, keras.layers.Dense(1)}
+    model:build{-1, 3}
+    return model
+  end
+
+  it("brings back model, optimizer, variables and values", function()
+    local x, y = ipu.random.normal{8, 3}, ipu.random.normal{8, 1}
+    local model, opt, v = model_of(), keras.optimizers.Adam(0.1), ipu.Variable(3.5)
+    model:compile{optimizer = opt, loss = "mse"}
+    for _ = 1, 3 do model:train_on_batch(x, y) end
+    local path = ipu.train.Checkpoint{model = model, optimizer = opt, v = v, epoch = 7, notes = {"a", "b"}}:save(folder)
+    assert.equal(folder .. "/step-000003", path)
+    local wanted = {model:train_on_batch(x, y), model:train_on_batch(x, y)}
+
+    local other, other_opt, w = model_of(), keras.optimizers.Adam(0.5), ipu.Variable(0.0)
+    other:compile{optimizer = other_opt, loss = "mse"}
+    local checkpoint = ipu.train.Checkpoint{model = other, optimizer = other_opt, v = w, epoch = 0, notes = {}}
+    assert.equal(path, checkpoint:restore(folder))
+    assert.equal(3, other_opt.iterations:item())
+    assert.equal(3.5, w:item())
+    assert.equal(7, checkpoint.epoch)
+    assert.same({"a", "b"}, checkpoint.notes)
+    assert.same(wanted, {other:train_on_batch(x, y), other:train_on_batch(x, y)})
+    local again = model_of()
+    again:load_weights(path .. "/weights.safetensors") -- weights alone are an ordinary file of weights
+  end)
+
+  it("brings back an optimizer of graphs and the place in a dataset", function()
+    local function begin()
+      local strategy = ipu.IPUStrategy()
+      local _ <close> = strategy:scope()
+      local opt, w = ipu.train.MomentumOptimizer(0.1, 0.9), ipu.Variable(1.0)
+      local iterator = ipu.data.range(0, 100, 1):shuffle(10):map(function(i) return ipu.cast(i, "float32") / 100 end):iterator()
+      local seen = ipu.IPUOutfeedQueue()
+      local step = ipu.func(function()
+        local x = iterator:next()
+        seen:enqueue(x)
+        opt:minimize(ipu.square(w * x - 1), {var_list = {w}})
+      end)
+      return {w = w, opt = opt, iterator = iterator}, function() strategy:run(step) return seen:dequeue()[1]:item(), w:item() end
+    end
+    local objects, step = begin()
+    for _ = 1, 5 do step() end
+    local checkpoint = ipu.train.Checkpoint(objects)
+    checkpoint:save(folder)
+    local wanted = {}
+    for i = 1, 4 do wanted[i] = {step()} end
+    checkpoint:restore(folder)
+    for i = 1, 4 do assert.same(wanted[i], {step()}) end
+    local fresh, fresh_step = begin()
+    ipu.train.Checkpoint(fresh):restore(folder)
+    for i = 1, 4 do assert.same(wanted[i], {fresh_step()}) end
+  end)
+
+  it("keeps the newest three and the best; hashes are those of sha256sum", function()
+    local v = ipu.Variable(0.0)
+    local checkpoint = ipu.train.Checkpoint{v = v}
+    checkpoint:save(folder, {best = true})
+    for _ = 1, 4 do checkpoint:save(folder) end
+    assert.same({"latest.json", "step-000001", "step-000003", "step-000004", "step-000005"}, core.list_folder(folder))
+    assert.equal(folder .. "/step-000005", ipu.train.latest_checkpoint(folder))
+    local state = ipu.json.decode(read(folder .. "/step-000005/state.json"))
+    local sums = output_of(string.format("cd %s/step-000005 && sha256sum *.safetensors", folder))
+    for file, hash in pairs(state.files) do assert.is_truthy(sums:find(hash .. "  " .. file, 1, true)) end
+  end)
+
+  it("passes over what is damaged, and says so when nothing is left", function()
+    local v = ipu.Variable(0.0)
+    local checkpoint = ipu.train.Checkpoint{v = v}
+    for i = 1, 3 do
+      v:assign(i + 0.0)
+      checkpoint:save(folder)
+    end
+    os.remove(folder .. "/latest.json")
+    checkpoint:restore(folder)
+    assert.equal(3, v:item())
+    write(folder .. "/step-000003/state.json", "{")
+    checkpoint:restore(folder)
+    assert.equal(2, v:item())
+    os.remove(folder .. "/step-000002/weights.safetensors")
+    assert.equal(folder .. "/step-000001", checkpoint:restore(folder))
+    assert.equal(1, v:item())
+    core.remove_folder(folder .. "/step-000001")
+    local _, message = pcall(checkpoint.restore, checkpoint, folder)
+    assert.is_truthy(message:find("checkpoint_spec.lua:%d+: Checkpoint.restore: there is no checkpoint in '/"))
+    assert.error_matches(function() checkpoint:restore(folder .. "/none") end, "there is no checkpoint in")
+  end)
+
+  it("refuses what it can't save", function()
+    assert.error_matches(function() ipu.train.Checkpoint{model = print} end, "'model' must be a model.*got function")
+    assert.error_matches(function() ipu.train.Checkpoint(3) end, "a table of what is saved is wanted")
+    assert.error_matches(function() ipu.train.Checkpoint{save = 3} end, "the name 'save' is taken")
+    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save() end, "dir")
+    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end, "at least 1")
+    local v, w = ipu.Variable{ipu.zeros{2}}, ipu.Variable{ipu.zeros{3}}
+    ipu.train.Checkpoint{v = v}:save(folder)
+    assert.error_matches(function() ipu.train.Checkpoint{v = w}:restore(folder) end, "%[2%] in the file, %[3%] in the model")
+    assert.error_matches(function() ipu.train.Checkpoint{u = v}:restore(folder) end, "no weight 'u'")
+  end)
+
+  it("a process killed at any moment leaves a complete checkpoint", function()
+    local v, w = ipu.Variable{ipu.ones{64, 1024}}, ipu.Variable{ipu.ones{1000}}
+    local checkpoint = ipu.train.Checkpoint{first = v, second = w, number = 1}
+    checkpoint:save(folder)
+    local killed_while_writing = 0
+    for round = 1, 60 do
+      local delay = 0.05 + round % 10 * 0.017 + round * 0.01 -- a busy machine begins late
+      os.execute(string.format("{ timeout -s KILL %.3f '%s' spec/support/checkpoint_forever.lua %s %d; } 2>/dev/null", delay, command, folder,
+        round % 2 + 1))
+      local before = checkpoint.number
+      checkpoint:restore(folder)
+      assert.equal(checkpoint.number, ipu.reduce_min(v):item())
+      assert.equal(checkpoint.number, ipu.reduce_max(v):item())
+      assert.equal(checkpoint.number, ipu.reduce_max(w):item())
+      if checkpoint.number ~= before then killed_while_writing = killed_while_writing + 1 end
+      if killed_while_writing == 10 then break end
+    end
+    assert.is_true(killed_while_writing >= 3)
+  end)
+end)

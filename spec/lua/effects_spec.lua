@@ -1,0 +1,57 @@
+-- What programs do on the side.
+
+local ipu = require "ipulua"
+
+-- What a script writes to standard error, line by line.
+local function stderr_of(script)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write("local ipu = require 'ipulua'\n", script)
+  file:close()
+  local pipe = io.popen((os.getenv("IPULUA") or "build/ipulua") .. " " .. path .. " 2>&1 >/dev/null")
+  local lines = {}
+  for line in pipe:lines() do lines[#lines + 1] = line end
+  pipe:close()
+  os.remove(path)
+  return lines
+end
+
+describe("print_tensor", function()
+  it("240: writes name and value to standard error at each execution, and gives the value on", function()
+    assert.same({"x: [1. 2.]", "x: [1. 2.]", "x: [2. 4.]"}, stderr_of [[
+      local f = ipu.func(function(x) return ipu.print_tensor(x, {name = "x"}) * 2 end)
+      local y = f(ipu.tensor{1, 2})
+      assert(f(ipu.tensor{1, 2}):totable()[2] == 4)
+      f(y)]])
+  end)
+
+  it("prints once an iteration of a loop, also where nobody uses the value", function()
+    assert.same({"0", "1", "2"}, stderr_of [[
+      ipu.func(function()
+        return ipu.loops.repeat_n(3, function(i)
+          ipu.print_tensor(i)
+          return i + 1
+        end, {0})
+      end)()]])
+  end)
+
+  it("prints in a session when it is fetched", function()
+    assert.same({"a: [1. 2.]"}, stderr_of [[
+      local a = ipu.placeholder("float32", {-1})
+      local shown, plain = ipu.print_tensor(a, {name = "a"}), a + 1
+      local session <close> = ipu.Session()
+      session:run(plain, {feed_dict = {[a] = {5}}})
+      assert(session:run(shown, {feed_dict = {[a] = {1, 2}}}):totable()[2] == 2)]])
+  end)
+
+  it("is the identity for gradients", function()
+    local f = ipu.func(function(x) return ipu.gradients(ipu.print_tensor(x, "quiet") * 3, {x})[1] end)
+    local stderr = io.stderr
+    local sink <close> = assert(io.open("/dev/null", "w"))
+    io.stderr = sink -- luacheck: ignore 122
+    local ok, d = pcall(f, ipu.tensor(2.0))
+    io.stderr = stderr -- luacheck: ignore 122
+    assert.is_true(ok)
+    assert.equal(3, d:item())
+  end)
+end)

@@ -1,0 +1,134 @@
+-- ipu.graph: what was traced and where it was placed.
+
+local ipu = require "ipulua"
+
+local function find(nodes, op)
+  local found = {}
+  for _, node in ipairs(nodes) do
+    if node.op == op then found[#found + 1] = node end
+  end
+  return table.unpack(found)
+end
+
+describe("ipu.graph.nodes", function()
+  it("tells op, name, type, place and line", function()
+    local line = debug.getinfo(1, "l").currentline + 2
+    local f = ipu.func(function(x)
+      return ipu.name_scope("outer")(function() return x * 2 end)
+    end)
+    f(ipu.tensor{1, 2, 3})
+    local mul = find(ipu.graph.nodes(f), "mul")
+    assert.equal("outer/mul", mul.name)
+    assert.same({3}, mul.shape)
+    assert.equal("float32", mul.dtype)
+    assert.equal("/device:IPU:0", mul.device)
+    assert.is_false(mul.backward)
+    assert.is_nil(mul.shard)
+    assert.matches("listing_spec%.lua:" .. line .. "$", mul.line)
+  end)
+
+  it("49, 50: shows the device of a session's ops", function()
+    ipu.reset_default_graph()
+    local a = ipu.placeholder("float32", {-1, 2}, {name = "a"})
+    local on_ipu = ipu.ipu_scope("/device:IPU:0")(function() return a + 1 end)
+    local on_host = ipu.device("cpu")(function() return on_ipu * 2 end)
+    local nodes = ipu.graph.nodes{on_host}
+    assert.equal("/device:IPU:0", find(nodes, "add").device)
+    assert.equal("/device:CPU:0", find(nodes, "mul").device)
+    assert.equal("a", find(nodes, "input").name)
+  end)
+
+  it("51, 52: shows shards, the innermost scope wins", function()
+    local f = ipu.func(function(x)
+      local _ <close> = ipu.ipu_shard(1)
+      local y = x + 1
+      return ipu.ipu_shard(2)(function() return y * 2 end)
+    end)
+    f(ipu.tensor(1.0))
+    local nodes = ipu.graph.nodes(f)
+    assert.equal(1, find(nodes, "add").shard)
+    assert.equal(2, find(nodes, "mul").shard)
+  end)
+
+  it("53: puts gradients on the shard of their forward op, whatever scope they are asked for in", function()
+    local f = ipu.func(function(x)
+      local y = ipu.ipu_shard(1)(function() return ipu.exp(x) end)
+      return ipu.ipu_shard(0)(function() return ipu.gradients(y, {x})[1] end)
+    end)
+    f(ipu.tensor(1.0))
+    local backward = find(ipu.graph.nodes(f), "mul")
+    assert.is_true(backward.backward)
+    assert.equal(1, backward.shard)
+  end)
+
+  it("54: shows what runs on the host in the middle of a program", function()
+    local f = ipu.func(function(x)
+      return ipu.loops.repeat_n(3, function(s)
+        local _ <close> = ipu.outside_compilation_scope()
+        return s * 2
+      end, {x})
+    end)
+    assert.equal(8, f(ipu.tensor(1.0)):item())
+    local mul = find(ipu.graph.nodes(f), "mul")
+    assert.equal("/device:CPU:0", mul.device)
+    assert.equal(1, mul.depth) -- inside the loop
+  end)
+
+  it("carries frontend attributes, to gradients too", function()
+    local f = ipu.func(function(x)
+      local _ <close> = ipu.frontend_attribute("colour", "red")
+      local y = ipu.frontend_attribute("size", "big")(function() return ipu.exp(x) end)
+      return ipu.gradients(y, {x})[1] + 1
+    end)
+    f(ipu.tensor(1.0))
+    local nodes = ipu.graph.nodes(f)
+    assert.same({colour = "red", size = "big"}, find(nodes, "exp").attributes)
+    assert.same({colour = "red", size = "big"}, find(nodes, "mul").attributes)
+    assert.same({colour = "red"}, find(nodes, "add").attributes)
+  end)
+
+  it("wants something that was traced", function()
+    local function fails(pattern, ...)
+      local ok, message = pcall(ipu.graph.nodes, ...)
+      assert.is_false(ok)
+      assert.matches(pattern, message)
+    end
+    fails("not been traced", ipu.func(function(x) return x end))
+    fails("is missing")
+    fails("got integer", 3)
+    fails("expected, got", {})
+    fails("expected, got", ipu.tensor(1))
+  end)
+end)
+
+describe("ipu.graph.print", function()
+  local f = ipu.func(function(x) return ipu.reduce_sum(x) end)
+  f(ipu.tensor{1, 2})
+
+  it("gives a line a node", function()
+    assert.matches("%%2 = reduce_sum%(%%1%) float32%[%]  %[/device:IPU:0%]  .*listing_spec%.lua:%d+\n", ipu.graph.print(f))
+  end)
+
+  it("draws for Graphviz", function()
+    local text = ipu.graph.print(f, {format = "dot"})
+    assert.matches("^digraph", text)
+    assert.matches("n1 %-> n2", text)
+    assert.is_false(pcall(ipu.graph.print, f, {format = "png"}))
+  end)
+end)
+
+describe("the tensor map", function()
+  it("253: holds every variable's type and where its elements are", function()
+    local v = ipu.Variable(ipu.zeros{3000}, {name = "wide"})
+    local f = ipu.func(function() return ipu.reduce_sum(v) end, {name = "summing"})
+    ipu.ipu_event_trace()
+    f()
+    local map
+    for _, event in ipairs(ipu.ipu_event_trace()) do map = map or event.tensor_map end
+    local row = ipu.json.decode(map).mappings.summing[1]
+    assert.same({"wide", 0, {3000}, "float32", false, false, 3000}, {table.unpack(row, 1, 7)})
+    local sum = 0
+    for _, place in ipairs(row[8]) do sum = sum + place[2] end
+    assert.equal(3000, sum)
+  end)
+end)

@@ -1,0 +1,289 @@
+/* The C interface as its users see it: linked with libipulua.so, nothing else. Numbers by hand. */
+#include <ipulua.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int passed, failed;
+
+static void count(bool good, const char *what, const char *detail) {
+  if (good) passed++;
+  else failed++, printf("FAIL %s: %s\n", what, detail);
+}
+#define EXPECT(c, condition) count(condition, #condition, ipu_last_error(c))
+#define OK_(c, call) count((call) == IPU_OK, #call, ipu_last_error(c))
+static void refused(ipu_context *c, int status, int wanted, const char *words, const char *call) {
+  count(status == wanted && strstr(ipu_last_error(c), words), call, ipu_last_error(c));
+}
+#define REFUSED(c, call, wanted, words) refused(c, call, wanted, words, #call)
+
+static ipu_tensor *vector(ipu_context *c, int64_t n, const float *data) {
+  ipu_tensor *t = NULL;
+  OK_(c, ipu_tensor_new(c, "float32", 1, &n, data, &t));
+  return t;
+}
+
+static float at(const ipu_tensor *t, int i) { return ((const float *)ipu_tensor_data(t))[i]; }
+
+static void check_tensors(ipu_context *c) {
+  const float data[] = {1, 2, 3, 4, 5, 6};
+  const int64_t shape[] = {2, 3}, bad[] = {2, -3};
+  ipu_tensor *t, *u;
+  const char *text;
+  OK_(c, ipu_tensor_new(c, "float32", 2, shape, data, &t));
+  EXPECT(c, ipu_tensor_rank(t) == 2 && ipu_tensor_extent(t, 0) == 2 && ipu_tensor_extent(t, 1) == 3);
+  EXPECT(c, ipu_tensor_extent(t, 2) == -1 && ipu_tensor_extent(t, -1) == -1);
+  EXPECT(c, ipu_tensor_count(t) == 6 && ipu_tensor_bytes(t) == 24 && !strcmp(ipu_tensor_dtype(t), "float32"));
+  OK_(c, ipu_tensor_text(c, t, &text));
+  EXPECT(c, !strcmp(text, "[[1. 2. 3.]\n [4. 5. 6.]]"));
+  OK_(c, ipu_tensor_write(c, t, (float[]){6, 5, 4, 3, 2, 1}, 24));
+  EXPECT(c, at(t, 0) == 6 && at(t, 5) == 1);
+  REFUSED(c, ipu_tensor_write(c, t, data, 20), IPU_E_VALUE, "24 bytes, got 20");
+  REFUSED(c, ipu_tensor_new(c, "float33", 2, shape, data, &u), IPU_E_VALUE, "no dtype 'float33'");
+  REFUSED(c, ipu_tensor_new(c, "float32", 99, shape, data, &u), IPU_E_VALUE, "rank must be 0 to 8, got 99");
+  REFUSED(c, ipu_tensor_new(c, "float32", 2, NULL, data, &u), IPU_E_INVALID_ARGUMENT, "shape is NULL");
+  EXPECT(c, ipu_tensor_new(c, "float32", 2, bad, data, &u) < 0 && u == NULL);
+  ipu_tensor_free(ipu_tensor_retain(t));
+  EXPECT(c, at(t, 0) == 6);
+  ipu_tensor_free(t);
+}
+
+static void check_ops(ipu_context *c) {
+  ipu_tensor *x = vector(c, 4, (float[]){1, -2, 3, -4}), *y = vector(c, 3, (float[]){1, 2, 3}), *out[4], *pair[] = {x, y};
+  int n = 99;
+  OK_(c, ipu_apply(c, "nn.relu", &x, 1, NULL, out, 1, &n));
+  EXPECT(c, n == 1 && at(out[0], 0) == 1 && at(out[0], 1) == 0 && at(out[0], 2) == 3);
+  ipu_tensor_free(out[0]);
+  OK_(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [-1], \"keepdims\": true}", out, 1, NULL));
+  EXPECT(c, ipu_tensor_rank(out[0]) == 1 && at(out[0], 0) == -2);
+  ipu_tensor_free(out[0]);
+  OK_(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 4, &n));
+  EXPECT(c, n == 2 && at(out[0], 0) == 3 && at(out[0], 1) == 1 && ((const int32_t *)ipu_tensor_data(out[1]))[0] == 2);
+  ipu_tensor_free(out[0]), ipu_tensor_free(out[1]);
+  OK_(c, ipu_apply(c, "concat", pair, 2, "{\"axis\": 0}", out, 1, NULL));
+  EXPECT(c, ipu_tensor_count(out[0]) == 7);
+  ipu_tensor_free(out[0]);
+  OK_(c, ipu_set_seed(c, 7));
+  OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[0], 1, NULL));
+  OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[1], 1, NULL));
+  OK_(c, ipu_set_seed(c, 7));
+  OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[2], 1, NULL));
+  EXPECT(c, at(out[0], 0) != at(out[1], 0) && at(out[0], 0) == at(out[2], 0));
+  for (int i = 0; i < 3; i++) ipu_tensor_free(out[i]);
+  REFUSED(c, ipu_apply(c, "add", pair, 2, NULL, out, 1, &n), IPU_E_INVALID_ARGUMENT, "[4] and [3]");
+  EXPECT(c, n == 0);
+  REFUSED(c, ipu_apply(c, "ad", pair, 2, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'ad'");
+  REFUSED(c, ipu_apply(c, "add", pair, 1, NULL, out, 1, NULL), IPU_E_VALUE, "takes 2 to 2 tensors, got 1");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT, "2 results, and room for 1");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE, "'k' must be an integer");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE, "no attribute 'j'");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE, "JSON object");
+  REFUSED(c, ipu_apply(c, "cast", &x, 1, "{}", out, 1, NULL), IPU_E_TYPE, "'dtype' is missing");
+  ipu_tensor *none = NULL;
+  REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT, "number 0 is NULL");
+  EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") && !ipu_op_summary("no such op"));
+  ipu_tensor_free(x), ipu_tensor_free(y);
+}
+
+/* f(x) = sum(x * w), w <- w + 1: the gradient by x is w, that by w is sum(x). */
+static void check_functions(ipu_context *c) {
+  const int64_t shape[] = {3};
+  const float two = 2, one = 1;
+  ipu_builder *b, *other;
+  ipu_value *x, *w, *k, *p, *y, *g[2], *sum, *foreign;
+  ipu_tensor *t, *u, *out[3] = {0};
+  ipu_variable *v;
+  ipu_function *f;
+  int n;
+  OK_(c, ipu_tensor_new(c, "float32", 0, NULL, &two, &t));
+  OK_(c, ipu_tensor_new(c, "float32", 0, NULL, &one, &u));
+  OK_(c, ipu_variable_new(c, "w", t, &v));
+  OK_(c, ipu_builder_new(c, &b));
+  OK_(c, ipu_builder_new(c, &other));
+  OK_(c, ipu_builder_argument(other, "float32", 1, shape, &foreign));
+  OK_(c, ipu_builder_argument(b, "float32", 1, shape, &x));
+  EXPECT(c, ipu_value_rank(x) == 1 && ipu_value_extent(x, 0) == 3 && !strcmp(ipu_value_dtype(x), "float32"));
+  OK_(c, ipu_builder_read(b, v, &w));
+  REFUSED(c, ipu_builder_argument(b, "float32", 1, shape, &p), IPU_E_FAILED_PRECONDITION, "before anything else");
+  ipu_value *operands[] = {x, w}, *mixed[] = {foreign, w};
+  REFUSED(c, ipu_builder_apply(b, "mul", mixed, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT, "another builder's");
+  REFUSED(c, ipu_builder_apply(b, "matmul", operands, 2, NULL, &p, 1, NULL), IPU_E_INVALID_ARGUMENT, "matmul");
+  OK_(c, ipu_builder_apply(b, "mul", operands, 2, NULL, &p, 1, &n));
+  OK_(c, ipu_builder_apply(b, "reduce_sum", &p, 1, NULL, &y, 1, NULL));
+  OK_(c, ipu_builder_gradients(b, y, operands, 2, g));
+  OK_(c, ipu_builder_constant(b, u, &k));
+  ipu_value *addends[] = {w, k};
+  OK_(c, ipu_builder_apply(b, "add", addends, 2, NULL, &sum, 1, NULL));
+  REFUSED(c, ipu_builder_assign(b, v, x), IPU_E_INVALID_ARGUMENT, "variable 'w' is float32[], got float32[3]");
+  OK_(c, ipu_builder_assign(b, v, sum));
+  ipu_value *results[] = {y, g[0], g[1]};
+  OK_(c, ipu_builder_finish(b, results, 3, &f));
+  REFUSED(c, ipu_builder_read(b, v, &w), IPU_E_FAILED_PRECONDITION, "can only be freed");
+  ipu_builder_free(b), ipu_builder_free(other);
+  ipu_tensor *in = vector(c, 3, (float[]){1, 2, 4}), *wrong = vector(c, 2, (float[]){1, 2});
+  for (int step = 0; step < 3; step++) {
+    float weight = (float)(2 + step);
+    OK_(c, ipu_function_call(f, &in, 1, out, 3, &n));
+    EXPECT(c, n == 3 && at(out[0], 0) == 7 * weight && at(out[1], 2) == weight && at(out[2], 0) == 7);
+    for (int i = 0; i < 3; i++) ipu_tensor_free(out[i]);
+  }
+  REFUSED(c, ipu_function_call(f, &wrong, 1, out, 3, &n), IPU_E_INVALID_ARGUMENT, "float32[3], got float32[2]");
+  REFUSED(c, ipu_function_call(f, &in, 1, out, 2, &n), IPU_E_INVALID_ARGUMENT, "3 results, and room for 2");
+  REFUSED(c, ipu_function_call(f, NULL, 0, out, 3, &n), IPU_E_VALUE, "takes 1 tensors, got 0");
+  OK_(c, ipu_variable_read(c, v, &out[0]));
+  EXPECT(c, at(out[0], 0) == 5);
+  OK_(c, ipu_variable_assign(c, v, t));
+  REFUSED(c, ipu_variable_assign(c, v, in), IPU_E_INVALID_ARGUMENT, "variable 'w'");
+  ipu_tensor_free(out[0]), ipu_tensor_free(in), ipu_tensor_free(wrong), ipu_tensor_free(t), ipu_tensor_free(u);
+  ipu_variable_free(v);
+  ipu_function_free(f);
+}
+
+static void check_files(ipu_context *c) {
+  char path[64];
+  ipu_tensor *t = vector(c, 3, (float[]){1, 2, 3}), *u;
+  ipu_archive *a;
+  const char *names[] = {"x"};
+  static const char *const endings[] = {"safetensors", "npz"};
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "/tmp/ipulua-api-%d.%s", (int)getpid(), endings[i]);
+    OK_(c, ipu_save(c, path, names, &t, 1));
+    OK_(c, ipu_archive_open(c, path, &a));
+    EXPECT(c, ipu_archive_count(a) == 1 && !strcmp(ipu_archive_name(a, 0), "x") && !ipu_archive_name(a, 1));
+    OK_(c, ipu_archive_tensor(c, a, "x", &u));
+    ipu_archive_free(a);
+    EXPECT(c, at(u, 2) == 3);
+    ipu_tensor_free(u);
+    unlink(path);
+  }
+  REFUSED(c, ipu_archive_open(c, "/nonexistent.npz", &a), IPU_E_NOT_FOUND, "/nonexistent.npz");
+  REFUSED(c, ipu_save(c, "/tmp/x.txt", names, &t, 1), IPU_E_VALUE, "must end in");
+  ipu_tensor_free(t);
+}
+
+static const char architecture[] =
+    "{\"class_name\": \"Sequential\", \"config\": {\"name\": \"line\", \"layers\": ["
+    "{\"class_name\": \"Dense\", \"config\": {\"units\": 1, \"name\": \"dense\"}}]}}";
+
+/* One Dense(1) without a hidden layer, SGD on mse: a step from known weights is checked by hand. */
+static void check_model(ipu_context *c) {
+  const int64_t x_shape[] = {2, 1}, kernel_shape[] = {1, 1}, bias_shape[] = {1};
+  const float x_data[] = {1, 2}, y_data[] = {3, 5}, k = 1, zero = 0;
+  ipu_tensor *x, *y, *weights[2], *out[4];
+  ipu_model *m;
+  const char *text;
+  double loss = -1;
+  int n;
+  OK_(c, ipu_tensor_new(c, "float32", 2, x_shape, x_data, &x));
+  OK_(c, ipu_tensor_new(c, "float32", 2, x_shape, y_data, &y));
+  OK_(c, ipu_tensor_new(c, "float32", 2, kernel_shape, &k, &weights[0]));
+  OK_(c, ipu_tensor_new(c, "float32", 1, bias_shape, &zero, &weights[1]));
+  OK_(c, ipu_model_from_json(c, architecture, &m));
+  OK_(c, ipu_model_build(m, 2, x_shape));
+  OK_(c, ipu_model_compile(m, "{\"optimizer\": {\"class_name\": \"SGD\", \"config\": {\"learning_rate\": 0.1}}, \"loss\": \"mse\"}"));
+  OK_(c, ipu_model_set_weights(m, weights, 2));
+  OK_(c, ipu_model_predict(m, &x, 1, NULL, out, 4, &n));
+  EXPECT(c, n == 1 && at(out[0], 0) == 1 && at(out[0], 1) == 2);
+  ipu_tensor_free(out[0]);
+  OK_(c, ipu_model_train_on_batch(m, &x, 1, &y, 1, &text));
+  EXPECT(c, strstr(text, "\"loss\":"));
+  OK_(c, ipu_model_log(m, "loss", &loss)); /* ((1-3)^2 + (2-5)^2) / 2 */
+  EXPECT(c, loss == 6.5);
+  OK_(c, ipu_model_get_weights(m, out, 4, &n)); /* dk = mean(2 e x) = -8, db = mean(2 e) = -5 */
+  EXPECT(c, n == 2 && fabs(at(out[0], 0) - 1.8f) < 1e-6 && fabs(at(out[1], 0) - 0.5f) < 1e-6);
+  ipu_tensor_free(out[0]), ipu_tensor_free(out[1]);
+  OK_(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"epochs\": 200, \"batch_size\": 2}", &text));
+  OK_(c, ipu_model_log(m, "loss", &loss));
+  EXPECT(c, loss < 1e-3);
+  OK_(c, ipu_model_evaluate(m, &x, 1, &y, 1, "{\"batch_size\": 2}", NULL));
+  OK_(c, ipu_model_log(m, "loss", &loss));
+  REFUSED(c, ipu_model_log(m, "no such", &loss), IPU_E_NOT_FOUND, "no 'no such'");
+  OK_(c, ipu_model_summary(m, &text));
+  EXPECT(c, strstr(text, "Dense"));
+  OK_(c, ipu_model_to_json(m, &text));
+  EXPECT(c, strstr(text, "\"Sequential\""));
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/ipulua-api-%d.safetensors", (int)getpid());
+  OK_(c, ipu_model_save(m, path));
+  ipu_model *again;
+  OK_(c, ipu_model_load(c, path, &again));
+  ipu_tensor *before, *after;
+  OK_(c, ipu_model_predict(m, &x, 1, NULL, &before, 1, NULL));
+  OK_(c, ipu_model_predict(again, &x, 1, NULL, &after, 1, NULL));
+  EXPECT(c, at(before, 0) == at(after, 0) && at(before, 1) == at(after, 1));
+  ipu_tensor_free(before), ipu_tensor_free(after);
+  unlink(path);
+  ipu_model_free(again);
+  REFUSED(c, ipu_model_compile(m, "{\"optimizer\": \"sdg\"}"), IPU_E_VALUE, "unknown optimizer 'sdg'");
+  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_VALUE, "did you mean 'optimizer'");
+  REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "a value was expected");
+  REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
+  REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");
+  REFUSED(c, ipu_model_from_lua(c, "syntax", &again), IPU_E_VALUE, "syntax");
+  REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
+  REFUSED(c, ipu_model_load(c, "/nonexistent.safetensors", &again), IPU_E_NOT_FOUND, "nonexistent");
+  OK_(c, ipu_run_lua(c, "return 6 * 7", &text));
+  EXPECT(c, !strcmp(text, "42"));
+  OK_(c, ipu_model_from_lua(c, "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{2}}", &again));
+  ipu_model_free(again);
+  ipu_tensor_free(x), ipu_tensor_free(y), ipu_tensor_free(weights[0]), ipu_tensor_free(weights[1]);
+  ipu_model_free(m);
+}
+
+/* Several contexts, each with a Lua state and threads of its own, side by side: equal seeds give equal weights. */
+static void *train(void *result) {
+  const int64_t shape[] = {4, 1};
+  const float data[] = {1, 2, 3, 4};
+  ipu_context *c;
+  ipu_tensor *x, *weights[2];
+  ipu_model *m;
+  if (ipu_context_new(&c) || ipu_set_seed(c, 5) || ipu_set_threads(c, 2) ||
+      ipu_tensor_new(c, "float32", 2, shape, data, &x) || ipu_model_from_json(c, architecture, &m) ||
+      ipu_model_build(m, 2, shape) || ipu_model_compile(m, "{\"optimizer\": \"adam\", \"loss\": \"mse\"}"))
+    return NULL;
+  for (int i = 0; i < 50; i++) ipu_model_train_on_batch(m, &x, 1, &x, 1, NULL);
+  if (!ipu_model_get_weights(m, weights, 2, NULL)) *(float *)result = at(weights[0], 0);
+  ipu_tensor_free(weights[0]), ipu_tensor_free(weights[1]), ipu_tensor_free(x);
+  ipu_context_free(c); /* the model keeps it */
+  ipu_model_free(m);
+  return NULL;
+}
+
+static void check_threads(ipu_context *c) {
+  pthread_t thread[3];
+  float result[3] = {0};
+  for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, train, &result[i]);
+  for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+  EXPECT(c, result[0] != 0 && result[0] == result[1] && result[1] == result[2]);
+}
+
+static void check_null(void) {
+  ipu_tensor_free(NULL), ipu_archive_free(NULL), ipu_variable_free(NULL), ipu_builder_free(NULL);
+  ipu_function_free(NULL), ipu_model_free(NULL), ipu_context_free(NULL);
+  count(ipu_context_new(NULL) == IPU_E_INVALID_ARGUMENT, "NULL", "context");
+  count(ipu_model_fit(NULL, NULL, 0, NULL, 0, NULL, NULL) == IPU_E_INVALID_ARGUMENT, "NULL", "fit");
+  count(ipu_function_call(NULL, NULL, 0, NULL, 0, NULL) == IPU_E_INVALID_ARGUMENT, "NULL", "call");
+  count(ipu_tensor_retain(NULL) == NULL && ipu_tensor_data(NULL) == NULL && ipu_tensor_rank(NULL) == 0, "NULL", "tensor");
+  count(ipu_abi_version() == IPU_ABI_VERSION, "abi", ipu_version());
+  count(!strcmp(ipu_status_name(IPU_E_VALUE), "IPU_E_VALUE") && !strcmp(ipu_status_name(0), "IPU_OK") &&
+            !strcmp(ipu_status_name(-999), "IPU_E_INTERNAL") && !strcmp(ipu_status_name(IPU_E_CANCELLED), "IPU_E_CANCELLED"),
+        "status", "names");
+}
+
+int main(void) {
+  ipu_context *c;
+  check_null();
+  if (ipu_context_new(&c) != IPU_OK) return 1;
+  check_tensors(c);
+  check_ops(c);
+  check_functions(c);
+  check_files(c);
+  check_model(c);
+  check_threads(c);
+  ipu_context_free(c);
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

@@ -1,0 +1,162 @@
+-- What a LuaJIT program does with ipulua.ffi; run by spec/api/ffi_spec.lua, one section at a time. Lua 5.1 syntax.
+local ipu = require "ipulua.ffi"
+
+local sections = {}
+
+local function near(a, b) assert(math.abs(a - b) < 1e-5, a .. " is not near " .. b) end
+
+local function refused(words, f, ...)
+  local ok, message = pcall(f, ...)
+  assert(not ok and message:find(words, 1, true), tostring(message))
+  assert(message:find("ffi_session.lua:%d+: "), "no line in: " .. message)
+end
+
+function sections.tensors()
+  local t = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
+  assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3)
+  assert(tostring(t) == "[[1. 2. 3.]\n [4. 5. 6.]]")
+  assert(t:totable()[2][1] == 4)
+  assert(ipu.reduce_sum(t):item() == 21)
+  assert(ipu.reduce_sum(t, {axis = 0}):totable()[3] == 9)
+  assert(tostring((t + 1) * 2 - t) == "[[3. 4. 5.]\n [6. 7. 8.]]")
+  assert(ipu.matmul(t, t, {transpose_b = true}):totable()[1][2] == 32)
+  assert(ipu.concat({t, t}, {axis = 0}).shape[1] == 4)
+  assert(ipu.nn.relu(-t):totable()[1][1] == 0)
+  local values, indices = ipu.top_k(t, {k = 1})
+  assert(values:totable()[1][1] == 3 and indices:totable()[1][1] == 2 and indices.dtype == "int32")
+  assert(ipu.tensor({1, 0}, {dtype = "bool"}):totable()[1] == true)
+  assert(ipu.tensor({1.5, 2}, {dtype = "float16"}):totable()[1] == 1.5)
+  assert(ipu.tensor({2 ^ 40}, {dtype = "int64"}):totable()[1] == 2 ^ 40)
+  assert(t:write{{0, 1, 2}, {3, 4, 5}}:totable()[2][3] == 5)
+  refused("inner extents", ipu.matmul, t, t)
+  refused("no attribute 'axes'", ipu.reduce_sum, t, {axes = 0})
+  refused("no op 'matmull'", function() return ipu.matmull end)
+  refused("different lengths", ipu.tensor, {{1, 2}, {3}})
+  refused("different depths", ipu.tensor, {{1, 2}, 3})
+  refused("no dtype 'float99'", function() return ipu.zeros({2}, {dtype = "float99"}) end)
+  local count = 0
+  for _ in pairs(ipu.ops()) do count = count + 1 end
+  assert(count > 100)
+end
+
+function sections.functions()
+  local w = ipu.variable(2.0, {name = "w"})
+  local calls = 0
+  local step = ipu.func(function(x)
+    calls = calls + 1
+    local loss = ipu.reduce_sum(x * w)
+    local gradients = ipu.gradients(loss, {w, x})
+    w:assign(w + 1)
+    return loss, gradients[1], gradients[2]
+  end)
+  for k = 0, 2 do
+    local loss, dw, dx = step(ipu.tensor{1, 2, 4})
+    assert(loss:item() == 7 * (2 + k) and dw:item() == 7 and dx:totable()[1] == 2 + k)
+  end
+  assert(calls == 1)
+  step(ipu.tensor{1, 2})
+  assert(calls == 2 and w:read():item() == 6)
+  w:assign(0)
+  assert(w:read():item() == 0)
+  refused("outside the function", function()
+    local kept
+    ipu.func(function(x) kept = x; return x end)(ipu.tensor{1})
+    return kept + 1
+  end)
+  local ok, message = pcall(ipu.func(function() error("mine", 0) end), ipu.tensor{1})
+  assert(not ok and message == "mine")
+  assert(ipu.exp(ipu.tensor{0}):item() == 1) -- tracing has ended
+end
+
+local description = {class_name = "Sequential", config = {name = "line", layers = {
+  {class_name = "Dense", config = {units = 1, name = "dense"}},
+}}}
+
+function sections.models()
+  ipu.set_seed(3)
+  local model = ipu.model_from_json(description)
+  local x, y = ipu.tensor{{1}, {2}, {3}, {4}}, ipu.tensor{{3}, {5}, {7}, {9}}
+  model:build{4, 1}
+  model:compile{optimizer = {class_name = "SGD", config = {learning_rate = 0.05}}, loss = "mse", metrics = {"mae"}}
+  local history = model:fit(x, y, {epochs = 300, batch_size = 4})
+  assert(#history.loss == 300 and history.loss[300] < 1e-2 and history.loss[300] < history.loss[1])
+  assert(#model:get_weights() == 2)
+  local logs = model:evaluate(x, y)
+  assert(logs.loss and logs.mae)
+  assert(model:train_on_batch(x, y).loss)
+  local p = model:predict(x)
+  assert(p.shape[1] == 4 and p.shape[2] == 1)
+  for i = 1, 4 do assert(math.abs(p:totable()[i][1] - (2 * i + 1)) < 0.2) end
+  local path = os.tmpname()
+  model:save_weights(path .. ".safetensors")
+  local stored = ipu.load(path .. ".safetensors")
+  near(stored["dense/kernel"]:item(), model:get_weights()[1]:item())
+  local other = ipu.model_from_json(model:to_json())
+  other:build{4, 1}
+  other:load_weights(path .. ".safetensors")
+  near(other:predict(x):totable()[4][1], p:totable()[4][1])
+  model:save(path .. ".safetensors")
+  near(ipu.load_model(path .. ".safetensors"):predict(x):totable()[4][1], p:totable()[4][1])
+  os.remove(path)
+  os.remove(path .. ".safetensors")
+  assert(model:summary():find("Dense"))
+  assert(ipu.run_lua("return _VERSION") == "Lua 5.4")
+  refused("unknown optimizer 'sdg'", model.compile, model, {optimizer = "sdg"})
+  refused("class_name", ipu.model_from_json, {})
+end
+
+local function resident() -- KiB
+  for line in io.lines("/proc/self/status") do
+    local kib = line:match("^VmRSS:%s*(%d+)")
+    if kib then return tonumber(kib) end
+  end
+end
+
+-- 10,000 times everything that C gives out; the process must not grow.
+function sections.leaks()
+  local model = ipu.model_from_json(description)
+  local x = ipu.tensor{{1}, {2}, {3}, {4}}
+  model:build{4, 1}
+  model:compile{optimizer = "sgd", loss = "mse"}
+  local function round(i)
+    local t = ipu.zeros{64, 64}
+    local sum = ipu.reduce_sum(t + i)
+    assert(sum:item() == 4096 * i)
+    pcall(ipu.matmul, t, x)
+    if i % 100 == 0 then
+      local f = ipu.func(function(v) return v * i end)
+      assert(f(x):totable()[2][1] == 2 * i)
+      local v = ipu.variable(t)
+      v:assign(t)
+      ipu.model_from_json(description)
+    end
+    if i % 10 == 0 then model:train_on_batch(x, x) end
+    if i % 50 == 0 then model:predict(x) end
+  end
+  for i = 1, 2000 do round(i) end
+  collectgarbage()
+  local before = resident()
+  for i = 1, 10000 do round(i) end
+  collectgarbage()
+  local grown = resident() - before
+  print("grown by " .. grown .. " KiB")
+  assert(grown < 6 * 1024, "grown by " .. grown .. " KiB")
+end
+
+-- Finalisers in any order, also at the end of the state.
+function sections.ending()
+  local model = ipu.model_from_json(description)
+  local f = ipu.func(function(v) return v + 1 end)
+  f(ipu.tensor{1})
+  KEPT = {model, f, ipu.variable(1.0), ipu.tensor{1}} -- luacheck: ignore
+end
+
+-- The declarations twice in one state; and a library of another version is refused.
+function sections.loading()
+  package.loaded["ipulua.ffi"] = nil
+  local again = require "ipulua.ffi"
+  assert(again ~= ipu and again.tensor{1}:item() == 1)
+end
+
+sections[arg[1]]()
+print "done"

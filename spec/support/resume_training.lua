@@ -1,0 +1,65 @@
+-- A training that can be killed: resume_training.lua KIND BACKUP WEIGHTS KILL FREQ. After KILL batch calls (0: never) the process
+-- kills itself; WEIGHTS gets the weights at the end, and the history is printed.
+local ipu = require "ipulua"
+local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+local kind, backup, weights, kill, freq = arg[1], arg[2], arg[3], tonumber(arg[4]), arg[5]
+
+local x, y = {}, {}
+for i = 1, 96 do
+  x[i], y[i] = {math.sin(i), math.cos(i * 3), i % 7 / 7}, i % 3
+end
+
+local kinds = {}
+
+-- Dropout with and without a seed of its own, shuffled data with noise, statistics of batches.
+function kinds.dense()
+  local model = keras.Sequential{layers.Dense{16, activation = "relu"}, layers.Dropout(0.3), layers.BatchNormalization(),
+    layers.Dropout{0.2, seed = 5}, layers.Dense(3)}
+  local ds = data.from_tensor_slices{ipu.tensor(x), ipu.tensor(y, {dtype = "int32"})}:shuffle(20)
+    :map(function(a, b) return a + ipu.random.normal({3}) * 0.01, b end):batch(8, {drop_remainder = true})
+  return model, ds, keras.optimizers.Adam(0.01)
+end
+
+-- Data without end, more than one epoch of it.
+function kinds.endless()
+  local model, ds, optimizer = kinds.dense()
+  return model, ds:repeat_n(), optimizer, 12
+end
+
+-- States from batch to batch, float16 weights and a scaled loss, rounding at random.
+function kinds.stateful()
+  local cfg = ipu.IPUConfig()
+  cfg.floating_point_behaviour.esr = ipu.StochasticRoundingBehaviour.ON
+  cfg:configure_ipu_system()
+  local model = keras.Sequential{layers.Reshape{3, 1, dtype = "float16"}, layers.LSTM{8, stateful = true, dtype = "float16"},
+    layers.Dense{3, dtype = "float16"}}
+  local ds = data.from_tensor_slices{ipu.tensor(x, {dtype = "float16"}), ipu.tensor(y, {dtype = "int32"})}:shuffle(96)
+    :batch(8, {drop_remainder = true})
+  return model, ds, keras.optimizers.ALSOptimizer(keras.optimizers.SGD{0.1, momentum = 0.9}, {update_frequency = 3,
+    initial_loss_scaling_factor = 16})
+end
+
+local strategy = ipu.IPUStrategy()
+local _ <close> = strategy:scope()
+local model, ds, optimizer, steps = kinds[kind]()
+model:compile{optimizer = optimizer, loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
+  metrics = {"accuracy"}, steps_per_execution = 2}
+
+local Kill = keras.callbacks.Callback:extend("Kill")
+local calls = 0
+function Kill:on_train_batch_end() -- luacheck: ignore 212
+  calls = calls + 1
+  if calls ~= kill then return end
+  os.execute("kill -9 $PPID")
+  while true do end -- until the signal comes
+end
+
+local history = model:fit(ds, {epochs = 5, steps_per_epoch = steps, verbose = 0, callbacks = {
+  keras.callbacks.BackupAndRestore{backup, save_freq = math.tointeger(tonumber(freq)) or freq},
+  keras.callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 0.05},
+  keras.callbacks.CSVLogger(weights .. ".csv"),
+  keras.callbacks.EarlyStopping{monitor = "loss", patience = 10, restore_best_weights = true},
+  Kill(),
+}})
+model:save_weights(weights)
+print(ipu.json.encode(history.history), ipu.json.encode(history.epoch), ipu.json.encode(optimizer.iterations:item()))

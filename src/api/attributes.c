@@ -1,0 +1,134 @@
+#include "api/attributes.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "graph/graph.h"
+#include "ops/ops.h"
+
+enum { MAX_LIST = 64 };
+
+static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
+
+const OpDef *attributes_op(Error *e, const char *name, int input_count) {
+  const OpDef *op = name ? op_find(name) : NULL;
+  if (!op || !is_open(op)) return fail(e, ERR_NOT_FOUND, "there is no op '%.60s'", name ? name : "NULL"), NULL;
+  int required, most = op_input_count(op, &required), counter = (op->traits & RANDOM) != 0;
+  if (op->traits & VARIADIC) return op;
+  if (input_count < required - counter || input_count > most - counter)
+    return fail(e, ERR_VALUE, "%s takes %d to %d tensors, got %d", name, required - counter, most - counter, input_count), NULL;
+  return op;
+}
+
+static Status wrong_type(Error *e, const OpDef *op, const AttrDef *def, const char *wanted) {
+  return fail(e, ERR_TYPE, "%s: '%s' must be %s", op->name, def->name, wanted);
+}
+
+/* Nested lists are read in order; false stands for an open end. */
+static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const json_t *value, int64_t *list, int *count) {
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    const json_t *each = json_array_get(value, i);
+    if (json_is_array(each)) {
+      if (read_list(e, op, def, each, list, count) != OK) return e->status;
+      continue;
+    }
+    if (!json_is_integer(each) && !json_is_false(each)) return wrong_type(e, op, def, "an integer or a list of integers");
+    if (*count == MAX_LIST) return fail(e, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
+    list[(*count)++] = json_is_false(each) ? INT64_MIN : json_integer_value(each);
+  }
+  return OK;
+}
+
+/* The row's own spelling of a choice, in which letter case is free; it lives in the document. */
+static Status read_choice(Error *e, const OpDef *op, const AttrDef *def, json_t *root, const char *given, Attr *out) {
+  *out = attr_string(given);
+  if (!def->choices) return OK;
+  for (const char *c = def->choices; *c;) {
+    size_t n = strcspn(c, " ");
+    if (strlen(given) == n && !strncasecmp(given, c, n)) {
+      json_t *spelt = json_stringn(c, n);
+      if (!spelt || json_object_set_new(root, def->name, spelt)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+      *out = attr_string(json_string_value(spelt));
+      return OK;
+    }
+    c += n + (c[n] == ' ');
+  }
+  return fail(e, ERR_VALUE, "%s: '%s' must be one of %s, got '%.40s'", op->name, def->name, def->choices, given);
+}
+
+static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, const json_t *value, Attributes *a) {
+  const AttrDef *def = &op->attrs[i];
+  int64_t *list = a->lists + (size_t)i * MAX_LIST;
+  int count = 0;
+  Dtype d;
+  switch (def->kind) {
+    case ATTR_INT:
+      if (!json_is_integer(value)) return wrong_type(e, op, def, "an integer");
+      a->attr[i] = attr_int(json_integer_value(value));
+      return OK;
+    case ATTR_FLOAT:
+      if (!json_is_number(value)) return wrong_type(e, op, def, "a number");
+      a->attr[i] = attr_float(json_number_value(value));
+      return OK;
+    case ATTR_BOOL:
+      if (!json_is_boolean(value)) return wrong_type(e, op, def, "a boolean");
+      a->attr[i] = attr_bool(json_is_true(value));
+      return OK;
+    case ATTR_STRING:
+      if (!json_is_string(value)) return wrong_type(e, op, def, "a string");
+      return read_choice(e, op, def, root, json_string_value(value), &a->attr[i]);
+    case ATTR_DTYPE:
+      if (!json_is_string(value) || !dtype_find(json_string_value(value), &d)) return wrong_type(e, op, def, "a dtype");
+      a->attr[i] = attr_dtype(d);
+      return OK;
+    case ATTR_INTS:
+      if (json_is_integer(value)) list[count++] = json_integer_value(value);
+      else if (!json_is_array(value)) return wrong_type(e, op, def, "an integer or a list of integers");
+      else if (read_list(e, op, def, value, list, &count) != OK) return e->status;
+      a->attr[i] = attr_ints(list, count);
+      return OK;
+    default: return fail(e, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
+  }
+}
+
+static int find(const OpDef *op, const char *name) {
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (!strcmp(op->attrs[i].name, name) && strcmp(name, "stream")) return i;
+  return -1;
+}
+
+static Status read_all(Error *e, const OpDef *op, json_t *root, Attributes *a) {
+  for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at)) {
+    const char *name = json_object_iter_key(at);
+    int i = find(op, name);
+    if (i < 0) return fail(e, ERR_VALUE, "%s has no attribute '%.60s'", op->name, name);
+    if (json_is_null(json_object_iter_value(at))) continue;
+    if (read_attribute(e, op, i, root, json_object_iter_value(at), a) != OK) return e->status;
+  }
+  return OK;
+}
+
+Status attributes_read(Error *e, const OpDef *op, const char *text, Attributes *a) {
+  *a = (Attributes){.document = NULL};
+  if (text && *text) {
+    json_error_t problem;
+    a->document = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!json_is_object((json_t *)a->document))
+      return fail(e, ERR_VALUE, "%s: its attributes must be a JSON object, got %.100s", op->name, text);
+    a->lists = malloc(MAX_ATTRS * MAX_LIST * sizeof *a->lists);
+    if (!a->lists) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    if (read_all(e, op, a->document, a) != OK) return e->status;
+  }
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (a->attr[i].kind == ATTR_NONE && !op->attrs[i].fallback)
+      return fail(e, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
+  return OK;
+}
+
+void attributes_clear(Attributes *a) {
+  json_decref(a->document);
+  free(a->lists);
+  *a = (Attributes){.document = NULL};
+}

@@ -1,0 +1,126 @@
+/* Contexts: who computes, and what went wrong last. */
+#include "api/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/version.h"
+
+/* A status of the interface is the negative of ours. */
+_Static_assert(IPU_E_VALUE == -ERR_VALUE && IPU_E_TYPE == -ERR_TYPE &&
+                   IPU_E_INVALID_ARGUMENT == -ERR_INVALID_ARGUMENT &&
+                   IPU_E_FAILED_PRECONDITION == -ERR_FAILED_PRECONDITION && IPU_E_NOT_FOUND == -ERR_NOT_FOUND &&
+                   IPU_E_NOT_IMPLEMENTED == -ERR_NOT_IMPLEMENTED && IPU_E_OUT_OF_RANGE == -ERR_OUT_OF_RANGE &&
+                   IPU_E_OUT_OF_MEMORY == -ERR_OUT_OF_MEMORY && IPU_E_RUNTIME == -ERR_RUNTIME &&
+                   IPU_E_CANCELLED == -ERR_CANCELLED && IPU_E_INTERNAL == -ERR_INTERNAL,
+               "ipulua.h and base/status.h list the same kinds in the same order");
+
+uint32_t ipu_abi_version(void) { return IPU_ABI_VERSION; }
+const char *ipu_version(void) { return IPULUA_VERSION; }
+
+const char *ipu_status_name(int status) {
+  return status > 0 || status <= -(int)STATUS_COUNT ? "IPU_E_INTERNAL" : status_code((Status)-status);
+}
+
+int ipu_context_new(ipu_context **out) {
+  if (!out) return IPU_E_INVALID_ARGUMENT;
+  *out = NULL;
+  ipu_context *c = calloc(1, sizeof *c);
+  if (!c) return IPU_E_OUT_OF_MEMORY;
+  c->references = 1;
+  c->engine = engine_new(&c->error, 0, rng_system_seed());
+  if (!c->engine) {
+    int status = context_end(c);
+    free(c);
+    return status;
+  }
+  *out = c;
+  return IPU_OK;
+}
+
+ipu_context *context_retain(ipu_context *c) {
+  atomic_fetch_add(&c->references, 1);
+  return c;
+}
+
+void ipu_context_free(ipu_context *c) {
+  if (!c || atomic_fetch_sub(&c->references, 1) != 1) return;
+  if (c->lua) c->bridge->close(c->lua);
+  engine_free(c->engine);
+  free(c->text);
+  free(c);
+}
+
+const char *ipu_last_error(const ipu_context *c) { return c ? c->error.message : "there is no context"; }
+
+Error *context_begin(ipu_context *c) {
+  error_clear(&c->error);
+  free(c->text);
+  c->text = NULL;
+  return &c->error;
+}
+
+int context_end(const ipu_context *c) { return -(int)c->error.status; }
+
+int context_fail(ipu_context *c, Status s, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  failv(&c->error, s, format, args);
+  va_end(args);
+  return context_end(c);
+}
+
+int context_text(ipu_context *c, char *text, const char **out) {
+  if (!text) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
+  free(c->text);
+  c->text = text;
+  if (out) *out = text;
+  return context_end(c);
+}
+
+Status context_check_list(Error *e, const char *what, const void *list, int count) {
+  if (count < 0) return fail(e, ERR_INVALID_ARGUMENT, "%s: the count is %d", what, count);
+  if (count > 0 && !list) return fail(e, ERR_INVALID_ARGUMENT, "%s: the list is NULL", what);
+  void *const *items = list;
+  for (int i = 0; i < count; i++)
+    if (!items[i]) return fail(e, ERR_INVALID_ARGUMENT, "%s: number %d is NULL", what, i);
+  return OK;
+}
+
+Status context_read_type(Error *e, const char *what, const char *dtype, int rank, const int64_t *shape, Type *out) {
+  Dtype d;
+  if (!dtype || !dtype_find(dtype, &d))
+    return fail(e, ERR_VALUE, "%s: there is no dtype '%.40s'", what, dtype ? dtype : "NULL");
+  if (rank < 0 || rank > MAX_RANK)
+    return fail(e, ERR_VALUE, "%s: the rank must be 0 to %d, got %d", what, MAX_RANK, rank);
+  if (rank > 0 && !shape) return fail(e, ERR_INVALID_ARGUMENT, "%s: the shape is NULL", what);
+  *out = type_make(d, rank, shape);
+  return type_check(e, what, out);
+}
+
+int ipu_set_threads(ipu_context *c, int threads) {
+  if (!c) return IPU_E_INVALID_ARGUMENT;
+  Error *e = context_begin(c);
+  if (engine_set_threads(e, c->engine, threads) == OK && c->lua) {
+    char text[32];
+    snprintf(text, sizeof text, "%d", c->engine->threads);
+    BridgeCall call = {.function = "set_threads", .text = text};
+    c->bridge->call(e, c->lua, &call);
+  }
+  return context_end(c);
+}
+
+int ipu_set_seed(ipu_context *c, uint64_t seed) {
+  if (!c) return IPU_E_INVALID_ARGUMENT;
+  Error *e = context_begin(c);
+  c->engine->seed = c->engine->rounding_seed = seed;
+  c->engine->random_count = 0;
+  c->stream = 0;
+  if (c->lua) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)seed);
+    BridgeCall call = {.function = "set_seed", .text = text};
+    c->bridge->call(e, c->lua, &call);
+  }
+  return context_end(c);
+}

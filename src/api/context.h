@@ -1,0 +1,36 @@
+/* What the files of the C interface share. A context is counted: builders, functions and models hold theirs. */
+#ifndef IPULUA_API_CONTEXT_H
+#define IPULUA_API_CONTEXT_H
+#include "api/bridge.h"
+#include "engine/engine.h"
+#include "graph/variable.h"
+#include "ipulua.h"
+
+struct ipu_context {
+  _Atomic int references;
+  Engine *engine;
+  Error error;
+  char *text;           /* what was handed out last; lasts until the next call */
+  int64_t stream;       /* random ops traced so far */
+  const Bridge *bridge; /* NULL until the first model */
+  void *lua;            /* the models' Lua state, as the bridge knows it */
+};
+
+ipu_context *context_retain(ipu_context *c);
+/* Each call begins here: what was said before is forgotten. */
+Error *context_begin(ipu_context *c);
+/* … and ends here, with the status as callers see it. */
+int context_end(const ipu_context *c);
+/* A message about an argument. what: "ipu_tensor_new: shape". */
+int context_fail(ipu_context *c, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Hand out text; takes it over. NULL counts as out of memory. */
+int context_text(ipu_context *c, char *text, const char **out);
+/* The text may be absent; counts must not be negative, lists not NULL unless empty. */
+Status context_check_list(Error *e, const char *what, const void *list, int count);
+Status context_read_type(Error *e, const char *what, const char *dtype, int rank, const int64_t *shape, Type *out);
+
+/* Tensors and variables are the library's own, under another name. */
+static inline Tensor *tensor_of(const ipu_tensor *t) { return (Tensor *)(uintptr_t)t; }
+static inline ipu_tensor *handle_of(Tensor *t) { return (ipu_tensor *)t; }
+static inline Variable *variable_of(const ipu_variable *v) { return (Variable *)(uintptr_t)v; }
+#endif

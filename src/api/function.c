@@ -1,0 +1,356 @@
+/* Ops at once, and functions: values written down in a trace, then compiled. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/attributes.h"
+#include "api/context.h"
+#include "ops/ops.h"
+#include "transform/autodiff.h"
+
+enum { MOST_INPUTS = 64 };
+
+struct ipu_builder {
+  ipu_context *context;
+  Trace *trace; /* NULL: finished */
+  bool has_begun; /* something but arguments was added */
+};
+
+struct ipu_function {
+  ipu_context *context;
+  Program *program;
+};
+
+/* ---- ops ---- */
+
+static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
+
+const char *ipu_op_name(int index) {
+  const OpDef *op = op_next(NULL);
+  for (; op; op = op_next(op))
+    if (is_open(op) && index-- == 0) return op->name;
+  return NULL;
+}
+
+const char *ipu_op_summary(const char *name) {
+  const OpDef *op = name ? op_find(name) : NULL;
+  return op && is_open(op) ? op->summary : NULL;
+}
+
+static int visible_outputs(const OpDef *op, int count) { return op->visible_outputs ? op->visible_outputs : count; }
+
+static Status check_capacity(Error *e, const char *what, int count, int capacity) {
+  if (count <= capacity) return OK;
+  return fail(e, ERR_INVALID_ARGUMENT, "%s: there are %d results, and room for %d", what, count, capacity);
+}
+
+/* The seed and the counter of a random op called at once: its numbers depend on how many were called before, or on the seed
+ * alone when the caller gives one. */
+static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
+  Type type = type_scalar(I64);
+  Tensor *t = tensor_new(e, &type);
+  Attr *seed = &attr[op_attr_count(op) - 2];
+  if (!t || seed->kind != ATTR_NONE) return t;
+  *seed = attr_int((int64_t)g->seed);
+  dtype_set_integer(I64, t->data, 0, g->random_count++);
+  return t;
+}
+
+static void give_out(ipu_context *c, const char *what, Tensor **list, int total, int visible, ipu_tensor **outputs, int capacity,
+                     int *count) {
+  bool fits = check_capacity(&c->error, what, visible, capacity) == OK;
+  for (int i = 0; i < total; i++) {
+    if (fits && i < visible) outputs[i] = handle_of(list[i]);
+    else tensor_release(list[i]);
+  }
+  if (count) *count = fits ? visible : 0;
+}
+
+int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count, const char *attributes,
+              ipu_tensor **outputs, int capacity, int *output_count) {
+  if (!c || (capacity > 0 && !outputs)) return IPU_E_INVALID_ARGUMENT;
+  Error *e = context_begin(c);
+  if (output_count) *output_count = 0;
+  if (context_check_list(e, name ? name : "ipu_apply", inputs, input_count) != OK) return context_end(c);
+  const OpDef *op = attributes_op(e, name, input_count);
+  if (!op) return context_end(c);
+  if (input_count >= MOST_INPUTS) return context_fail(c, ERR_VALUE, "%s: %d tensors are too many", name, input_count);
+  Attributes a;
+  Tensor *in[MOST_INPUTS], *counter = NULL, **out = NULL;
+  int total = 0;
+  for (int i = 0; i < input_count; i++) in[i] = tensor_of(inputs[i]);
+  if (attributes_read(e, op, attributes, &a) == OK && (op->traits & RANDOM))
+    in[input_count++] = counter = eager_counter(e, c->engine, op, a.attr);
+  if (e->status == OK) eager_apply(c->engine, op, in, input_count, a.attr, NULL, &out, &total, e);
+  if (e->status == OK) give_out(c, name, out, total, visible_outputs(op, total), outputs, capacity, output_count);
+  free(out);
+  tensor_release(counter);
+  attributes_clear(&a);
+  return context_end(c);
+}
+
+/* ---- variables ---- */
+
+int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial, ipu_variable **out) {
+  if (!c || !initial || !out) return IPU_E_INVALID_ARGUMENT;
+  Error *e = context_begin(c);
+  const Tensor *t = tensor_of(initial);
+  *out = NULL;
+  Variable *v = variable_new(e, name ? name : "variable", &t->type, true);
+  if (!v) return context_end(c);
+  if (variable_assign(e, v, t) == OK) *out = (ipu_variable *)v;
+  else variable_release(v);
+  return context_end(c);
+}
+
+void ipu_variable_free(ipu_variable *v) { variable_release(variable_of(v)); }
+
+int ipu_variable_read(ipu_context *c, const ipu_variable *v, ipu_tensor **out) {
+  if (!c || !v || !out) return IPU_E_INVALID_ARGUMENT;
+  Error *e = context_begin(c);
+  *out = handle_of(tensor_from(e, &variable_of(v)->type, variable_of(v)->value->data));
+  return context_end(c);
+}
+
+int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
+  if (!c || !v || !t) return IPU_E_INVALID_ARGUMENT;
+  variable_assign(context_begin(c), variable_of(v), tensor_of(t));
+  return context_end(c);
+}
+
+/* ---- building ---- */
+
+int ipu_builder_new(ipu_context *c, ipu_builder **out) {
+  if (!c || !out) return IPU_E_INVALID_ARGUMENT;
+  context_begin(c);
+  *out = NULL;
+  ipu_builder *b = calloc(1, sizeof *b);
+  if (b) b->trace = trace_new(NULL);
+  if (!b || !b->trace) {
+    free(b);
+    return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  b->trace->graph->scope.place = (Placement){.shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1};
+  b->context = context_retain(c);
+  *out = b;
+  return IPU_OK;
+}
+
+void ipu_builder_free(ipu_builder *b) {
+  if (!b) return;
+  trace_free(b->trace);
+  ipu_context_free(b->context);
+  free(b);
+}
+
+/* NULL, with the error filled, once the builder has finished. */
+static Graph *begin(ipu_builder *b) {
+  Error *e = context_begin(b->context);
+  if (!b->trace) fail(e, ERR_FAILED_PRECONDITION, "the builder has finished; it can only be freed");
+  return b->trace ? b->trace->graph : NULL;
+}
+
+/* The graph's error becomes the context's; what was added before stays good. */
+static int end(ipu_builder *b) {
+  if (b->trace && b->trace->graph->error.status != OK) {
+    if (b->context->error.status == OK) b->context->error = b->trace->graph->error;
+    error_clear(&b->trace->graph->error);
+  }
+  return context_end(b->context);
+}
+
+static Status check_values(ipu_builder *b, const char *what, ipu_value *const *values, int count) {
+  Error *e = &b->context->error;
+  if (context_check_list(e, what, values, count) != OK) return e->status;
+  for (int i = 0; i < count; i++)
+    if (!trace_owns(b->trace, (const Value *)values[i]))
+      return fail(e, ERR_INVALID_ARGUMENT, "%s: value %d is another builder's", what, i);
+  return OK;
+}
+
+int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape, ipu_value **out) {
+  if (!b || !out) return IPU_E_INVALID_ARGUMENT;
+  *out = NULL;
+  Graph *g = begin(b);
+  Type type;
+  if (!g || context_read_type(&b->context->error, "ipu_builder_argument", dtype, rank, shape, &type) != OK) return end(b);
+  if (b->has_begun)
+    return context_fail(b->context, ERR_FAILED_PRECONDITION, "ipu_builder_argument: arguments come before anything else");
+  *out = (ipu_value *)trace_argument(b->trace, &type, NULL);
+  return end(b);
+}
+
+int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
+  if (!b || !t || !out) return IPU_E_INVALID_ARGUMENT;
+  *out = NULL;
+  Graph *g = begin(b);
+  if (!g) return end(b);
+  b->has_begun = true;
+  Tensor *own = tensor_from(&b->context->error, &tensor_of(t)->type, tensor_of(t)->data); /* t may be written to later */
+  if (own) *out = (ipu_value *)graph_constant(g, own);
+  tensor_release(own);
+  return end(b);
+}
+
+int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
+  if (!b || !v || !out) return IPU_E_INVALID_ARGUMENT;
+  *out = NULL;
+  if (!begin(b)) return end(b);
+  b->has_begun = true;
+  *out = (ipu_value *)trace_read(b->trace, variable_of(v));
+  return end(b);
+}
+
+int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
+  if (!b || !v) return IPU_E_INVALID_ARGUMENT;
+  if (!begin(b) || check_values(b, "ipu_builder_assign", &value, 1) != OK) return end(b);
+  const Variable *to = variable_of(v);
+  char want[TYPE_TEXT], got[TYPE_TEXT];
+  const Type *type = &((Value *)value)->type;
+  if (!type_equal(&to->type, type))
+    return context_fail(b->context, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", to->name, type_text(&to->type, want),
+                        type_text(type, got));
+  b->has_begun = true;
+  trace_assign(b->trace, variable_of(v), (Value *)value);
+  return end(b);
+}
+
+/* A random op in a function counts in a variable how often it has run. */
+static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
+  ipu_context *c = b->context;
+  Trace *t = b->trace;
+  int seed = op_attr_count(op) - 2;
+  if (attr[seed].kind == ATTR_NONE) {
+    attr[seed] = attr_int((int64_t)c->engine->seed);
+    attr[seed + 1] = attr_int(++c->stream);
+  }
+  Type type = type_scalar(I64);
+  Variable *v = variable_new(&c->error, "random_step", &type, false);
+  if (v) v->value = tensor_new(&c->error, &type);
+  Value *now = v && v->value ? trace_read(t, v) : NULL;
+  if (now) trace_assign(t, v, ops_add(t->graph, now, graph_number(t->graph, I64, 1)));
+  variable_release(v);
+  return now;
+}
+
+static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int count, Attr *attr, ipu_value **outputs,
+                  int capacity, int *output_count) {
+  Error *e = &b->context->error;
+  Value *in[MOST_INPUTS];
+  for (int i = 0; i < count; i++) in[i] = (Value *)inputs[i];
+  if (op->traits & RANDOM) in[count++] = traced_counter(b, op, attr);
+  if (e->status != OK) return;
+  Node *n = graph_node(b->trace->graph, op, in, count, attr);
+  int visible = n ? visible_outputs(op, n->out_count) : 0;
+  if (!n || check_capacity(e, op->name, visible, capacity) != OK) return;
+  for (int i = 0; i < visible; i++) outputs[i] = (ipu_value *)&n->out[i];
+  if (output_count) *output_count = visible;
+}
+
+int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count, const char *attributes,
+                      ipu_value **outputs, int capacity, int *output_count) {
+  if (!b || (capacity > 0 && !outputs)) return IPU_E_INVALID_ARGUMENT;
+  if (output_count) *output_count = 0;
+  Error *e = &b->context->error;
+  if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK) return end(b);
+  const OpDef *op = attributes_op(e, name, count);
+  if (op && count >= MOST_INPUTS) fail(e, ERR_VALUE, "%s: %d tensors are too many", name, count);
+  if (e->status != OK) return end(b);
+  b->has_begun = true;
+  Attributes a;
+  if (attributes_read(e, op, attributes, &a) == OK) apply(b, op, inputs, count, a.attr, outputs, capacity, output_count);
+  attributes_clear(&a);
+  return end(b);
+}
+
+int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count, ipu_value **gradients) {
+  if (!b || (count > 0 && !gradients)) return IPU_E_INVALID_ARGUMENT;
+  Graph *g = begin(b);
+  if (!g || check_values(b, "ipu_builder_gradients: y", &y, 1) != OK ||
+      check_values(b, "ipu_builder_gradients: xs", xs, count) != OK)
+    return end(b);
+  b->has_begun = true;
+  Value *ys = (Value *)y, **in = malloc(2 * (size_t)(count + 1) * sizeof *in);
+  if (!in) return context_fail(b->context, ERR_OUT_OF_MEMORY, "out of memory");
+  Value **dx = in + count + 1;
+  for (int i = 0; i < count; i++) in[i] = (Value *)xs[i], dx[i] = NULL;
+  autodiff(g, &ys, NULL, 1, in, count, dx);
+  for (int i = 0; i < count; i++) gradients[i] = (ipu_value *)dx[i];
+  free(in);
+  return end(b);
+}
+
+const char *ipu_value_dtype(const ipu_value *v) { return v ? dtype_name(((const Value *)v)->type.dtype) : ""; }
+int ipu_value_rank(const ipu_value *v) { return v ? ((const Value *)v)->type.rank : 0; }
+int64_t ipu_value_extent(const ipu_value *v, int axis) {
+  return v && axis >= 0 && axis < ((const Value *)v)->type.rank ? ((const Value *)v)->type.shape[axis] : -1;
+}
+
+static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
+  Error *e = &b->context->error;
+  const Engine *g = b->context->engine;
+  Trace *t = b->trace;
+  int *written = malloc((size_t)(t->extra_count + 1) * sizeof *written);
+  Value **values = malloc((size_t)(count + 1) * sizeof *values);
+  Program *p = NULL;
+  if (written && values) {
+    for (int i = 0; i < count; i++) values[i] = (Value *)results[i];
+    int written_count = trace_end_root(t, values, count, written);
+    p = program_compile(e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, "function");
+  } else {
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  }
+  free(written);
+  free(values);
+  return p;
+}
+
+int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out) {
+  if (!b || !out) return IPU_E_INVALID_ARGUMENT;
+  *out = NULL;
+  if (!begin(b) || check_values(b, "ipu_builder_finish", results, count) != OK) return end(b);
+  ipu_function *f = calloc(1, sizeof *f);
+  if (!f) return context_fail(b->context, ERR_OUT_OF_MEMORY, "out of memory");
+  f->program = compile(b, results, count);
+  trace_free(b->trace);
+  b->trace = NULL;
+  f->context = context_retain(b->context);
+  if (f->program) *out = f;
+  else ipu_function_free(f);
+  return end(b);
+}
+
+/* ---- calling ---- */
+
+void ipu_function_free(ipu_function *f) {
+  if (!f) return;
+  program_free(f->program);
+  ipu_context_free(f->context);
+  free(f);
+}
+
+static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arguments, int count) {
+  if (count != p->argument_count)
+    return fail(e, ERR_VALUE, "the function takes %d tensors, got %d", p->argument_count, count);
+  if (context_check_list(e, "ipu_function_call", arguments, count) != OK) return e->status;
+  for (int i = 0; i < count; i++) {
+    const Type *want = &p->graph->input[i]->type, *got = &tensor_of(arguments[i])->type;
+    char a[TYPE_TEXT], b[TYPE_TEXT];
+    if (!type_equal(want, got))
+      return fail(e, ERR_INVALID_ARGUMENT, "argument %d must be %s, got %s", i, type_text(want, a), type_text(got, b));
+  }
+  return OK;
+}
+
+int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count, ipu_tensor **results, int capacity,
+                      int *result_count) {
+  if (!f || (capacity > 0 && !results)) return IPU_E_INVALID_ARGUMENT;
+  ipu_context *c = f->context;
+  Error *e = context_begin(c);
+  Program *p = f->program;
+  if (result_count) *result_count = 0;
+  if (check_arguments(e, p, arguments, argument_count) != OK) return context_end(c);
+  if (check_capacity(e, "ipu_function_call", p->result_count, capacity) != OK) return context_end(c);
+  if (program_run(c->engine, p, (Tensor *const *)arguments, (Tensor **)results, e) == OK && result_count)
+    *result_count = p->result_count;
+  return context_end(c);
+}

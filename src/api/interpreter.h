@@ -1,0 +1,8 @@
+/* The Lua side of a context: found and opened at the first model. */
+#ifndef IPULUA_API_INTERPRETER_H
+#define IPULUA_API_INTERPRETER_H
+#include "api/context.h"
+
+/* Calls a function of ipulua/embed.lua, opening the interpreter first; in of the call is taken over. */
+Status interpreter_call(ipu_context *c, BridgeCall *call);
+#endif

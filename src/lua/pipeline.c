@@ -1,0 +1,265 @@
+/* Plans of pipelines and their timetables, for Lua. Stages, places, IPUs and micro-batches count from 0. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/control.h"
+#include "lua/bind.h"
+#include "lua/object.h"
+#include "program/timetable.h"
+
+#define PLAN_NAME "ipulua.PipelinePlan"
+enum { MOST_STAGES = 4096, MOST_ENTRIES = 1 << 24 };
+
+Object *bind_opt_plan(lua_State *L, int index) {
+  return lua_isnoneornil(L, index) ? NULL : bind_check_object(L, index, PLAN_NAME);
+}
+
+static PipelinePlan *check(lua_State *L) { return (PipelinePlan *)bind_check_object(L, 1, PLAN_NAME); }
+
+static int integer_at(lua_State *L, int list, int i, const char *what) {
+  lua_geti(L, list, i);
+  int good;
+  lua_Integer v = lua_tointegerx(L, -1, &good);
+  if (!good || v < 0 || v > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
+  lua_pop(L, 1);
+  return (int)v;
+}
+
+/* The list t[name] of non-negative integers as a userdata, which is pushed. */
+static int *integers(lua_State *L, const char *name, int *count) {
+  lua_getfield(L, 1, name);
+  luaL_argcheck(L, lua_istable(L, -1), 1, name);
+  int n = (int)luaL_len(L, -1), list = lua_gettop(L);
+  if (n < 1 || n > MOST_STAGES) bind_fail(L, ERR_VALUE, "pipeline: %d stages", n);
+  int *v = lua_newuserdatauv(L, (size_t)n * sizeof *v, 0);
+  for (int i = 0; i < n; i++) v[i] = integer_at(L, list, i + 1, name);
+  *count = n;
+  return v;
+}
+
+static bool flag(lua_State *L, const char *name) {
+  lua_getfield(L, 1, name);
+  bool on = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return on;
+}
+
+static Schedule check_schedule(lua_State *L) {
+  lua_getfield(L, 1, "schedule");
+  const char *name = luaL_checkstring(L, -1);
+  for (int s = 0; s < SCHEDULE_COUNT; s++)
+    if (!strcmp(name, schedule_name((Schedule)s))) {
+      lua_pop(L, 1);
+      return (Schedule)s;
+    }
+  bind_fail(L, ERR_VALUE, "pipeline: there is no schedule '%s'", name);
+  return SCHEDULE_GROUPED;
+}
+
+/* {{{program, micro}, …} for each IPU} */
+static void set_order(lua_State *L, PipelinePlan *p) {
+  lua_getfield(L, 1, "order");
+  luaL_argcheck(L, lua_istable(L, -1), 1, "order");
+  int lists = lua_gettop(L);
+  lua_Integer total = 0;
+  int *begin = lua_newuserdatauv(L, ((size_t)p->ipus + 1) * sizeof *begin, 0);
+  begin[0] = 0;
+  for (int d = 0; d < p->ipus; d++) {
+    if (lua_geti(L, lists, d + 1) == LUA_TTABLE) total += luaL_len(L, -1);
+    if (total > MOST_ENTRIES) bind_fail(L, ERR_VALUE, "pipeline: a schedule of more than %d entries", (int)MOST_ENTRIES);
+    begin[d + 1] = (int)total;
+    lua_pop(L, 1);
+  }
+  TimetableEntry *order = lua_newuserdatauv(L, ((size_t)total + 1) * sizeof *order, 0);
+  for (int d = 0; d < p->ipus; d++) {
+    lua_geti(L, lists, d + 1);
+    int list = lua_gettop(L);
+    for (int i = begin[d]; i < begin[d + 1]; i++) {
+      if (lua_geti(L, list, i - begin[d] + 1) != LUA_TTABLE)
+        bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair", i - begin[d] + 1, d);
+      order[i] = (TimetableEntry){integer_at(L, -1, 1, "a schedule's entry"), integer_at(L, -1, 2, "a schedule's entry")};
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  Error e = {0};
+  pipeline_plan_set_order(&e, p, order, begin);
+  bind_check(L, &e);
+}
+
+/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation = "none" | "stage" | "interleaved", order, offload_…} */
+static int new_plan(lua_State *L) {
+  static const char *const modes[] = {"none", "stage", "interleaved", NULL};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  int stages, ipus;
+  const int *place_of = integers(L, "place_of", &stages), *ipu_of = integers(L, "ipu_of", &ipus);
+  if (stages != ipus) return luaL_error(L, "%d places for %d stages", stages, ipus);
+  Schedule schedule = check_schedule(L);
+  lua_getfield(L, 1, "recomputation");
+  int mode = luaL_checkoption(L, -1, "none", modes);
+  bind_push_object(L, NULL, PLAN_NAME);
+  Object **held = lua_touserdata(L, -1);
+  Error e = {0};
+  PipelinePlan *p = pipeline_plan_new(&e, schedule, flag(L, "training"), stages, place_of, ipu_of);
+  *held = (Object *)p;
+  bind_check(L, &e);
+  p->recomputation = (Recomputation)mode;
+  p->offload_activations = flag(L, "offload_activations");
+  p->offload_accumulators = flag(L, "offload_accumulators");
+  p->offload_weights = flag(L, "offload_weights");
+  p->offload_update_variables = flag(L, "offload_update_variables");
+  int plan = lua_gettop(L);
+  if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
+  lua_settop(L, plan);
+  return 1;
+}
+
+/* plan → what a count of micro-batches must be a multiple of */
+static int overlap(lua_State *L) {
+  lua_pushinteger(L, plan_overlap(check(L)));
+  return 1;
+}
+
+/* The plan with one stage at each place: concurrent stages count as one. */
+static PipelinePlan *push_places(lua_State *L, const PipelinePlan *p) {
+  int *v = lua_newuserdatauv(L, (size_t)(2 * p->places) * sizeof *v, 0);
+  for (int s = p->stages - 1; s >= 0; s--) v[p->place_of[s]] = p->place_of[s], v[p->places + p->place_of[s]] = p->ipu_of[s];
+  bind_push_object(L, NULL, PLAN_NAME);
+  Object **held = lua_touserdata(L, -1);
+  Error e = {0};
+  *held = (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->places, v, v + p->places);
+  bind_check(L, &e);
+  return (PipelinePlan *)*held;
+}
+
+/* plan → for each place, the copies of its activations that wait for its backward pass (0 in inference) */
+static int stashes(lua_State *L) {
+  const PipelinePlan *p = check(L);
+  if (p->stages != p->places && p->schedule != SCHEDULE_CUSTOM) p = push_places(L, p);
+  lua_createtable(L, p->places, 0);
+  for (int k = 0; k < p->places; k++) {
+    Error e = {0};
+    int copies = p->training ? plan_copies(&e, p, k, 2 * p->places - 1 - k, false) : 1;
+    bind_check(L, &e);
+    lua_pushinteger(L, copies - 1);
+    lua_rawseti(L, -2, k + 1);
+  }
+  return 1;
+}
+
+/* An entry for each of the program's stages. */
+static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int at) {
+  for (int s = 0; s < p->stages; s++) {
+    if (p->place_of[s] != plan_place_of_program(p, x.program)) continue;
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, p->ipu_of[s]);
+    lua_setfield(L, -2, "ipu");
+    lua_pushinteger(L, s);
+    lua_setfield(L, -2, "stage");
+    lua_pushboolean(L, x.program >= p->places);
+    lua_setfield(L, -2, "backward");
+    lua_pushinteger(L, x.micro);
+    lua_setfield(L, -2, "micro");
+    lua_rawseti(L, -2, ++at);
+  }
+  return at;
+}
+
+/* (plan, micro-batches) → a list of rows, each a list of {ipu, stage, backward, micro} in the order in which an IPU runs them */
+static int timetable(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_Integer micros = luaL_checkinteger(L, 2);
+  Error e = {0};
+  if (micros > MOST_ENTRIES) fail(&e, ERR_VALUE, "a schedule of more than %d micro-batches", (int)MOST_ENTRIES);
+  Timetable *t = e.status == OK ? timetable_new(&e, p, micros < 0 ? 0 : (int)micros) : NULL;
+  bind_check(L, &e);
+  lua_createtable(L, t->rows, 0);
+  for (int r = 0; r < t->rows; r++) {
+    lua_newtable(L);
+    for (int i = t->row_begin[r], at = 0; i < t->row_begin[r + 1]; i++) at = push_entry(L, p, t->entry[i], at);
+    lua_rawseti(L, -2, r + 1);
+  }
+  timetable_free(t);
+  return 1;
+}
+
+/* ---- what the stages of a program hold ---- */
+
+typedef struct StageMeasure {
+  int forward_ops, backward_ops;
+  size_t weight_bytes, stash_bytes;
+} StageMeasure;
+
+static const Node *find_pipeline(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->op->traits & CONTROL && control_plan(n)) return n;
+    for (int k = 0; k < op_attr_count(n->op); k++) {
+      const Node *inner = n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph ? find_pipeline(n->attr[k].graph) : NULL;
+      if (inner) return inner;
+    }
+  }
+  return NULL;
+}
+
+/* Whose bytes v is. */
+static const Value *storage(const Value *v) {
+  while (v->node->op->traits & VIEW && v->index == 0) v = v->node->in[0];
+  return v;
+}
+
+/* seen has a flag for each output of each node: what a backward node uses of a stage is stashed once, and a weight counts in the
+ * first stage that reads it. Inputs that have names are variables. */
+static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages, bool *seen) {
+  v = storage(v);
+  const Node *from = v->node;
+  bool *mark = &seen[from->id * MAX_OUTPUTS + (v->index < MAX_OUTPUTS ? v->index : 0)];
+  if (*mark || node_is_constant(from)) return;
+  bool weight = node_is_input(from) && from->name && v->type.rank > 0;
+  int owner = weight ? n->place.stage : from->place.stage;
+  if (owner < 0 || owner >= stages || (!weight && (node_is_input(from) || !n->place.backward || from->place.backward))) return;
+  *mark = true;
+  if (weight) stage[owner].weight_bytes += type_bytes(&v->type);
+  else stage[owner].stash_bytes += type_bytes(&v->type);
+}
+
+static bool measure(const Graph *g, StageMeasure *stage, int stages) {
+  bool *seen = calloc((size_t)g->next_id + 1, MAX_OUTPUTS * sizeof *seen);
+  for (int i = 0; seen && i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n)) continue;
+    if (!(n->op->traits & VIEW)) ++*(n->place.backward ? &stage[n->place.stage].backward_ops : &stage[n->place.stage].forward_ops);
+    for (int k = 0; k < n->in_count; k++) measure_use(n, n->in[k], stage, stages, seen);
+  }
+  bool good = seen != NULL;
+  free(seen);
+  return good;
+}
+
+/* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one micro-batch; nothing without a pipeline */
+static int stages_of(lua_State *L) {
+  const Program *p = bind_check_program(L, 1);
+  const Node *loop = find_pipeline(p->graph);
+  if (!loop) return 0;
+  int count = ((const PipelinePlan *)control_plan(loop))->stages;
+  StageMeasure *stage = lua_newuserdatauv(L, (size_t)count * sizeof *stage, 0);
+  memset(stage, 0, (size_t)count * sizeof *stage);
+  if (!measure(control_body(loop), stage, count)) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  lua_createtable(L, count, 0);
+  for (int s = 0; s < count; s++) {
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, stage[s].forward_ops), lua_setfield(L, -2, "forward_ops");
+    lua_pushinteger(L, stage[s].backward_ops), lua_setfield(L, -2, "backward_ops");
+    lua_pushinteger(L, (lua_Integer)stage[s].weight_bytes), lua_setfield(L, -2, "weight_bytes");
+    lua_pushinteger(L, (lua_Integer)stage[s].stash_bytes), lua_setfield(L, -2, "stash_bytes");
+    lua_rawseti(L, -2, s + 1);
+  }
+  return 1;
+}
+
+void bind_open_pipeline(lua_State *L) {
+  static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  bind_object_type(L, PLAN_NAME, methods);
+}

@@ -1,0 +1,177 @@
+/* The state of random numbers: seeds, and the counters of random ops in programs. Counters are numbered in the order in
+ * which they are made, which is the order of tracing: so a later run of the same script finds its own again. */
+#include "base/arena.h"
+#include "base/rng.h"
+#include "lua/bind.h"
+
+/* Where the values wait that were restored for counters still to be made: number → value. */
+static const char RESTORED_KEY = 0;
+
+int64_t bind_counter_start(uint64_t seed) {
+  RngKey key = {.seed = seed};
+  uint32_t words[4];
+  rng_block(&key, 0, words);
+  return (int64_t)(((uint64_t)words[0] << 31 | words[1]) & INT64_MAX);
+}
+
+static void set_counter(Variable *v, int64_t value) {
+  Error e = {0};
+  void *data = variable_writable(&e, v);
+  if (data) dtype_set_integer(I64, data, 0, value);
+}
+
+static void restart_counters(State *s) {
+  int64_t start = bind_counter_start(s->device_seed);
+  for (int i = 0; i < s->counter_count; i++)
+    if (!s->counter[i].fixed) set_counter(s->counter[i].variable, start);
+}
+
+static void forget_restored(lua_State *L) {
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY);
+}
+
+/* The value restored for the next counter, or a first one. */
+static int64_t first_value(lua_State *L, State *s, bool fixed) {
+  int64_t value = fixed ? 0 : bind_counter_start(s->device_seed);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY) == LUA_TTABLE) {
+    if (lua_rawgeti(L, -1, s->counters_made + 1) != LUA_TNIL) value = lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return value;
+}
+
+/* Counters that no program has any more go first. */
+static void remember(lua_State *L, Variable *v, bool fixed) {
+  State *s = bind_state(L);
+  if (s->counter_count == s->counter_capacity) {
+    int kept = 0;
+    for (int i = 0; i < s->counter_count; i++) {
+      if (s->counter[i].variable->references == 1) variable_release(s->counter[i].variable);
+      else s->counter[kept++] = s->counter[i];
+    }
+    s->counter_count = kept;
+  }
+  if (!array_reserve(&s->counter, &s->counter_capacity, s->counter_count + 1, sizeof *s->counter))
+    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  s->counter[s->counter_count++] = (Counter){variable_retain(v), ++s->counters_made, fixed};
+}
+
+Variable *bind_push_counter(lua_State *L, bool fixed) {
+  State *s = bind_state(L);
+  Error e = {0};
+  Type type = type_scalar(I64);
+  bind_push_variable(L, NULL);
+  Variable **v = lua_touserdata(L, -1);
+  *v = variable_new(&e, "random_step", &type, false);
+  bind_check(L, &e);
+  (*v)->value = tensor_new(&e, &type);
+  bind_check(L, &e);
+  dtype_set_integer(I64, (*v)->value->data, 0, first_value(L, s, fixed));
+  remember(L, *v, fixed);
+  return *v;
+}
+
+static int set_seed(lua_State *L) {
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
+  s->engine->random_count = 0;
+  s->stream = 0;
+  forget_restored(L);
+  restart_counters(s);
+  return 0;
+}
+
+/* The seed of what programs draw, alone. */
+static int set_device_seed(lua_State *L) {
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->rounding_epoch++;
+  forget_restored(L);
+  restart_counters(s);
+  return 0;
+}
+
+static void push_field(lua_State *L, const char *name, int64_t value) {
+  lua_pushinteger(L, value);
+  lua_setfield(L, -2, name);
+}
+
+/* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new sequence, so that whoever
+ * goes on from here, in this process or a later one, rounds alike. */
+static void renew_rounding(State *s) {
+  if (!s->engine->numerics.stochastic_rounding) return;
+  s->engine->rounding_seed = (uint64_t)bind_counter_start(s->engine->rounding_seed);
+  s->engine->rounding_epoch++;
+}
+
+/* → {seed, device_seed, rounding_seed, calls, counters = list of {number, value}} */
+static int save_random(lua_State *L) {
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  renew_rounding(s);
+  lua_newtable(L);
+  push_field(L, "seed", (int64_t)s->engine->seed);
+  push_field(L, "device_seed", (int64_t)s->device_seed);
+  push_field(L, "rounding_seed", (int64_t)s->engine->rounding_seed);
+  push_field(L, "calls", s->engine->random_count);
+  lua_createtable(L, s->counter_count, 0);
+  for (int i = 0; i < s->counter_count; i++) {
+    lua_createtable(L, 2, 0);
+    lua_pushinteger(L, s->counter[i].number), lua_rawseti(L, -2, 1);
+    lua_pushinteger(L, dtype_get_integer(I64, s->counter[i].variable->value->data, 0)), lua_rawseti(L, -2, 2);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "counters");
+  return 1;
+}
+
+static int64_t field_of(lua_State *L, const char *name) {
+  if (lua_getfield(L, 1, name) != LUA_TNUMBER || !lua_isinteger(L, -1))
+    bind_fail(L, ERR_VALUE, "the saved state of random numbers has no integer '%s'", name);
+  int64_t value = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+/* The list of {number, value} at the top as a table number → value, in its place. */
+static void index_counters(lua_State *L) {
+  lua_newtable(L);
+  for (lua_Integer i = 1, n = luaL_len(L, -2); i <= n; i++) {
+    if (lua_rawgeti(L, -2, i) != LUA_TTABLE) bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    if (!lua_isinteger(L, -1) || !lua_isinteger(L, -2)) bind_fail(L, ERR_VALUE, "the saved state of random numbers is damaged");
+    lua_rawset(L, -4);
+    lua_pop(L, 1);
+  }
+  lua_replace(L, -2);
+}
+
+static int restore_random(lua_State *L) {
+  State *s = bind_state(L);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  bind_settle(L, NULL);
+  int64_t seed = field_of(L, "seed"), device = field_of(L, "device_seed"), rounding = field_of(L, "rounding_seed"), calls = field_of(L, "calls");
+  if (lua_getfield(L, 1, "counters") != LUA_TTABLE) bind_fail(L, ERR_VALUE, "the saved state of random numbers has no 'counters'");
+  index_counters(L);
+  for (int i = 0; i < s->counter_count; i++) {
+    if (lua_rawgeti(L, -1, s->counter[i].number) != LUA_TNIL) set_counter(s->counter[i].variable, lua_tointeger(L, -1));
+    lua_pop(L, 1);
+  }
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY);
+  s->engine->seed = (uint64_t)seed, s->device_seed = (uint64_t)device, s->engine->rounding_seed = (uint64_t)rounding;
+  s->engine->random_count = calls;
+  s->engine->rounding_epoch++;
+  return 0;
+}
+
+void bind_open_random(lua_State *L) {
+  static const luaL_Reg functions[] = {{"set_seed", set_seed}, {"set_device_seed", set_device_seed}, {"save_random", save_random},
+                                       {"restore_random", restore_random}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+}

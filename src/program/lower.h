@@ -1,0 +1,34 @@
+/* What the files that lower a graph share (lower.c, pipeline.c). Failures stay in Lower.error; everything is harmless after one. */
+#ifndef IPULUA_PROGRAM_LOWER_H
+#define IPULUA_PROGRAM_LOWER_H
+#include "program/region.h"
+
+typedef struct Lower {
+  Error *error;
+  Program *p;
+  int threads;
+  int position; /* of the step being emitted */
+  Pass *pass;   /* of a pipeline that it belongs to; NULL: none */
+} Lower;
+
+Status lower_no_memory(Lower *l);
+int lower_buffer(Lower *l, BufferKind kind, size_t bytes, const Node *node); /* -1 after a failure */
+void lower_touch(Lower *l, int buffer, int position);
+/* *where will point to buffer; the step being emitted uses it. */
+void lower_link(Lower *l, int buffer, void *where);
+Step *lower_step(Lower *l, Block *b, StepKind kind, const Node *n);
+void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n);
+void lower_node(Lower *l, Region *r, Node *n, Block *b);
+Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block);
+
+int *region_slot(Region *r, const Value *v); /* the buffer of v */
+bool node_is_made(const Node *n);            /* neither an input nor a constant */
+/* Decide which outputs go straight to their targets; lower_outputs copies the others that a pass makes (0 where there are
+ * none; inputs and constants count for pass 0). */
+void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct);
+void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b);
+int region_output_pass(const Region *r, int output);
+
+/* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after a failure. */
+PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin);
+#endif

@@ -1,0 +1,237 @@
+/* Lowering a pipelined loop: its body is cut into passes (passes.h), each a block of steps of its own. What one pass makes
+ * and another reads is stashed in as many copies as the timetable keeps micro-batches between the two. What a pass keeps to
+ * itself shares memory with nothing of another lane, since lanes run side by side. The steps are those of the plain loop:
+ * no schedule changes a bit. */
+#include "graph/control.h"
+#include "program/lower.h"
+#include "program/passes.h"
+
+typedef struct Pipeline {
+  Lower *l;
+  const PipelinePlan *plan;
+  const Graph *g;
+  const int *inputs, *targets;
+  Region r;
+  PipelineStep *step;
+  int *copies;      /* [2 * programs * programs] of other values, of dequeued ones; 0: not asked yet */
+  int *index;       /* [passes] buffers of the micro-batch's number */
+  int *stashed;     /* [input_count] what later passes read of an input that is replaced; -1 */
+  int *written_in;  /* [input_count] the pass that replaces an input; -1: none */
+  int begin;
+} Pipeline;
+
+static int copies_between(Pipeline *p, int from, int to, bool dequeued) {
+  int programs = plan_programs(p->plan), a = plan_program_of_pass(p->plan, from), b = plan_program_of_pass(p->plan, to);
+  int *known = &p->copies[(dequeued * programs + a) * programs + b];
+  if (*known == 0) *known = plan_copies(p->l->error, p->plan, a, b, dequeued);
+  return *known < 1 ? 1 : *known;
+}
+
+/* ---- lanes ---- */
+
+/* Each IPU is a lane. Where one concurrent stage reads what another makes, both go to one lane, in order. */
+static void assign_lanes(Pipeline *p) {
+  const PipelinePlan *plan = p->plan;
+  int lane[p->plan->stages]; /* few: checked when the plan was made */
+  for (int s = 0; s < plan->stages; s++) lane[s] = plan->ipu_of[s];
+  for (int i = 0; i < p->g->node_count; i++) {
+    const Node *n = p->g->node[i];
+    for (int k = 0; k < n->in_count && node_is_made(n); k++) {
+      const Node *from = n->in[k]->node;
+      int a = plan_stage_of_pass(plan, p->r.pass[from->id]), b = plan_stage_of_pass(plan, p->r.pass[n->id]);
+      if (!node_is_made(from) || a == b || plan->place_of[a] != plan->place_of[b] || lane[a] == lane[b]) continue;
+      for (int s = 0, gone = lane[b], to = lane[a]; s < plan->stages; s++)
+        if (lane[s] == gone) lane[s] = to;
+    }
+  }
+  for (int q = 0; q < p->step->pass_count; q++) {
+    Pass *pass = &p->step->pass[q];
+    pass->program = plan_program_of_pass(plan, q);
+    pass->lane = lane[plan_stage_of_pass(plan, q)];
+    if (pass->lane >= p->step->lanes) p->step->lanes = pass->lane + 1;
+    p->step->first[pass->program + 1] = q + 1;
+  }
+  p->step->lane = arena_alloc(p->l->p->arena, (size_t)p->step->lanes * sizeof *p->step->lane);
+  p->step->active = arena_alloc(p->l->p->arena, (size_t)p->step->lanes * sizeof *p->step->active);
+  if (!p->step->lane || !p->step->active) lower_no_memory(p->l);
+}
+
+/* ---- what crosses from pass to pass ---- */
+
+static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
+  size_t stride = (bytes + 63) / 64 * 64, all;
+  if (!size_mul(stride, (size_t)copies, &all)) {
+    lower_no_memory(p->l);
+    return -1;
+  }
+  int b = lower_buffer(p->l, BUFFER_ARENA, copies > 1 ? all : bytes, n);
+  if (b < 0) return -1;
+  p->l->p->buffer[b].copies = copies;
+  lower_touch(p->l, b, p->begin);
+  return b;
+}
+
+/* Copies of what n makes that its readers in other passes need; 0: all readers are in its own. */
+static int copies_needed(Pipeline *p, const Node *n, int made) {
+  const Region *r = &p->r;
+  int most = 0;
+  for (int i = r->reader_begin[n->id]; i < r->reader_begin[n->id + 1]; i++) {
+    int reader = r->reader[i];
+    if (reader >= p->g->node_count || r->pass[reader] <= made) continue;
+    int copies = copies_between(p, made, r->pass[reader], node_is_dequeue(n));
+    if (copies > most) most = copies;
+  }
+  return most;
+}
+
+static void stash_values(Pipeline *p) {
+  for (int i = 0; i < p->g->node_count; i++) {
+    const Node *n = p->g->node[i];
+    if (!p->r.live[i] || !node_is_made(n) || (n->op->traits & VIEW)) continue;
+    int copies = copies_needed(p, n, p->r.pass[i]);
+    if (copies == 0 && node_is_dequeue(n)) copies = 1; /* taken in before the lane's other pass of the row runs */
+    for (int k = 0; k < n->out_count && copies; k++)
+      *region_slot(&p->r, &n->out[k]) = new_stash(p, type_bytes(&n->out[k].type), copies, n);
+  }
+}
+
+/* Inputs that an iteration replaces, and the copies of the old value that passes after the replacing one read. */
+static void stash_inputs(Pipeline *p) {
+  for (int i = 0; i < p->g->input_count; i++) {
+    const Value *old = p->g->input[i];
+    p->written_in[i] = p->stashed[i] = -1;
+    for (int j = 0; j < p->g->output_count; j++)
+      if (p->targets[j] == p->inputs[i] && value_root(p->g->output[j]) != old) p->written_in[i] = region_output_pass(&p->r, j);
+    if (p->written_in[i] < 0) continue;
+    int copies = copies_needed(p, old->node, p->written_in[i]);
+    if (copies) p->stashed[i] = new_stash(p, type_bytes(&old->type), copies, old->node);
+  }
+}
+
+/* ---- passes ---- */
+
+/* Does something in g call the host, or take data inside of a loop? Only one thread may. */
+static bool calls_host(const Graph *g, bool nested) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->op->traits & CONTROL) {
+      if (calls_host(control_body(n), true) || (control_other(n) && calls_host(control_other(n), true))) return true;
+    } else if ((n->op->traits & STATEFUL) && !node_is_enqueue(n) && (nested || !node_is_dequeue(n))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool node_calls_host(const Node *n) {
+  if (n->op->traits & CONTROL) return calls_host(control_body(n), true) || (control_other(n) && calls_host(control_other(n), true));
+  return (n->op->traits & STATEFUL) && !node_is_enqueue(n) && !node_is_dequeue(n);
+}
+
+/* The inputs as pass q sees them. */
+static void set_inputs(Pipeline *p, int q) {
+  for (int i = 0; i < p->g->input_count; i++) {
+    bool later = p->stashed[i] >= 0 && q > p->written_in[i];
+    *region_slot(&p->r, p->g->input[i]) = i == 0 ? p->index[q] : later ? p->stashed[i] : p->inputs[i];
+  }
+}
+
+static void keep_old_inputs(Pipeline *p, int q) {
+  for (int i = 0; i < p->g->input_count; i++)
+    if (p->stashed[i] >= 0 && p->written_in[i] == q)
+      lower_copy(p->l, &p->step->pass[q].body, p->inputs[i], p->stashed[i], type_bytes(&p->g->input[i]->type), p->g->input[i]->node);
+}
+
+static void lower_pass(Pipeline *p, int q) {
+  Lower *l = p->l;
+  Pass *pass = &p->step->pass[q];
+  int first = l->p->buffer_count;
+  l->pass = pass;
+  lower_link(l, p->index[q], &pass->index);
+  set_inputs(p, q);
+  keep_old_inputs(p, q);
+  for (int i = 0; i < p->g->node_count && l->error->status == OK; i++) {
+    Node *n = p->g->node[i];
+    if (!p->r.live[i] || p->r.pass[i] != q || !node_is_made(n) || (n->op->traits & VIEW)) continue;
+    if (node_calls_host(n)) pass->on_main = true;
+    lower_node(l, &p->r, n, node_is_dequeue(n) ? &pass->dequeues : &pass->body);
+  }
+  if (l->error->status == OK) lower_outputs(l, &p->r, p->targets, q, &pass->body);
+  for (int b = first; b < l->p->buffer_count; b++)
+    if (l->p->buffer[b].kind == BUFFER_ARENA) l->p->buffer[b].lane = pass->lane;
+  l->pass = NULL;
+}
+
+static bool prepare(Pipeline *p, Arena *scratch) {
+  Program *program = p->l->p;
+  int programs = plan_programs(p->plan), passes = plan_passes(p->plan);
+  size_t inputs = (size_t)p->g->input_count + 1;
+  p->copies = arena_alloc(scratch, (size_t)(2 * programs * programs) * sizeof *p->copies);
+  p->index = arena_alloc(scratch, (size_t)passes * sizeof *p->index);
+  p->stashed = arena_alloc(scratch, inputs * sizeof *p->stashed);
+  p->written_in = arena_alloc(scratch, inputs * sizeof *p->written_in);
+  p->step = arena_alloc(program->arena, sizeof *p->step);
+  if (!p->copies || !p->index || !p->stashed || !p->written_in || !p->step) return false;
+  p->step->plan = p->plan;
+  p->step->pass_count = passes;
+  p->step->pass = arena_alloc(program->arena, (size_t)passes * sizeof *p->step->pass);
+  p->step->first = arena_alloc(program->arena, (size_t)(programs + 1) * sizeof *p->step->first);
+  return p->step->pass && p->step->first && array_reserve(&program->pipeline, &program->pipeline_capacity, program->pipeline_count + 1,
+                                        sizeof(PipelineStep *));
+}
+
+static void lower_passes(Pipeline *p, Arena *scratch) {
+  Lower *l = p->l;
+  int first = l->p->buffer_count;
+  assign_lanes(p);
+  if (p->step->lanes > l->p->lanes) l->p->lanes = p->step->lanes;
+  stash_values(p);
+  stash_inputs(p);
+  for (int q = 0; q < p->step->pass_count; q++) p->index[q] = new_stash(p, sizeof(int32_t), 1, NULL);
+  int shared = l->p->buffer_count;
+  set_inputs(p, 0);
+  bool *direct = arena_alloc(scratch, (size_t)p->g->output_count + 1);
+  if (direct) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
+  else lower_no_memory(l);
+  for (int q = 0; q < p->step->pass_count && l->error->status == OK; q++) lower_pass(p, q);
+  l->position++;
+  for (int b = first; b < shared; b++) lower_touch(l, b, l->position);
+}
+
+/* The passes of p->g's nodes in scratch; with recomputation p->g becomes another graph, which the program keeps. NULL after a
+ * failure. */
+static int *find_passes(Pipeline *p, Arena *scratch) {
+  Lower *l = p->l;
+  bool again = p->plan->training && p->plan->recomputation != RECOMPUTE_NONE;
+  for (;;) {
+    int *pass = arena_alloc(scratch, (size_t)(p->g->node_count + 1) * sizeof *pass);
+    if (!pass) lower_no_memory(l);
+    if (!pass || assign_passes(l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) != OK) return NULL;
+    if (!again) return pass;
+    again = false;
+    Graph *g = recompute_forward(p->g, p->plan, pass);
+    if (g) graph_adopt(l->p->graph, g);
+    else lower_no_memory(l);
+    if (!g) return NULL;
+    p->g = g;
+  }
+}
+
+PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin) {
+  if (l->error->status != OK) return NULL;
+  if (l->pass) {
+    fail_at(l->error, n->source, ERR_NOT_IMPLEMENTED, "a pipeline inside of a pipeline's stage");
+    return NULL;
+  }
+  Arena *scratch = arena_new();
+  Pipeline p = {.l = l, .plan = plan, .g = control_body(n), .inputs = inputs, .targets = targets, .begin = begin};
+  int *pass = scratch ? find_passes(&p, scratch) : NULL;
+  if (pass && prepare(&p, scratch) && region_analyse(&p.r, p.g, pass, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
+    lower_passes(&p, scratch);
+    if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p.step;
+  } else {
+    lower_no_memory(l); /* if nothing else was wrong */
+  }
+  arena_free(scratch);
+  return l->error->status == OK ? p.step : NULL;
+}

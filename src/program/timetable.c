@@ -1,0 +1,393 @@
+/* Timetables: three schedules in closed form, the others from the order of each IPU's programs. */
+#include "program/timetable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *schedule_name(Schedule s) {
+  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "Virtual", "Custom"};
+  return names[s];
+}
+
+int plan_program(const PipelinePlan *p, int stage, bool backward) {
+  int place = p->place_of[stage];
+  return backward ? 2 * p->places - 1 - place : place;
+}
+
+int plan_place_of_program(const PipelinePlan *p, int program) {
+  return program < p->places ? program : 2 * p->places - 1 - program;
+}
+
+/* ---- the plan ---- */
+
+static void destroy_plan(Object *o) {
+  PipelinePlan *p = (PipelinePlan *)o;
+  free(p->place_of);
+  free(p->ipu_of);
+  free(p->order);
+  free(p->order_begin);
+  free(p);
+}
+
+static int *copy_ints(const int *v, int n) {
+  int *c = malloc((size_t)(n + 1) * sizeof *c);
+  if (c) memcpy(c, v, (size_t)n * sizeof *c);
+  return c;
+}
+
+static bool uses_ipu(const PipelinePlan *p, int place, int ipu) {
+  for (int s = 0; s < p->stages; s++)
+    if (p->place_of[s] == place && p->ipu_of[s] == ipu) return true;
+  return false;
+}
+
+static bool places_share_ipu(const PipelinePlan *p, int a, int b) {
+  for (int s = 0; s < p->stages; s++)
+    if (p->place_of[s] == a && uses_ipu(p, b, p->ipu_of[s])) return true;
+  return false;
+}
+
+static bool is_concurrent(const PipelinePlan *p, int place) {
+  int stages = 0;
+  for (int s = 0; s < p->stages; s++) stages += p->place_of[s] == place;
+  return stages > 1;
+}
+
+static bool any_shared_ipu(const PipelinePlan *p) {
+  for (int a = 0; a < p->places; a++)
+    for (int b = a + 1; b < p->places; b++)
+      if (places_share_ipu(p, a, b)) return true;
+  return false;
+}
+
+static Status check_stages(Error *e, const PipelinePlan *p) {
+  int place = 0;
+  for (int s = 0; s < p->stages; s++) {
+    if (p->ipu_of[s] < 0) return fail(e, ERR_VALUE, "stage %d is on IPU %d", s, p->ipu_of[s]);
+    if (p->place_of[s] != place && p->place_of[s] != place + 1) return fail(e, ERR_INTERNAL, "the places of stages leave a gap");
+    place = p->place_of[s];
+    for (int other = 0; other < s; other++)
+      if (p->place_of[other] == place && p->ipu_of[other] == p->ipu_of[s])
+        return fail(e, ERR_VALUE, "two concurrent stages are on IPU %d", p->ipu_of[s]);
+  }
+  if (p->schedule == SCHEDULE_INTERLEAVED && p->training && any_shared_ipu(p))
+    return fail(e, ERR_NOT_IMPLEMENTED, "schedule Interleaved can't train with several stages on one IPU");
+  bool turns = p->places % p->ipus == 0;
+  for (int s = 0; s < p->stages && turns; s++) turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
+  if (p->schedule == SCHEDULE_VIRTUAL && !turns)
+    return fail(e, ERR_VALUE, "schedule Virtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+  if (p->schedule == SCHEDULE_ONE_F_ONE_B && any_shared_ipu(p))
+    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; Virtual takes several");
+  return OK;
+}
+
+PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages, const int *place_of, const int *ipu_of) {
+  PipelinePlan *p = calloc(1, sizeof *p);
+  if (p) {
+    p->object = (Object){.references = 1, .kind = "pipeline plan", .destroy = destroy_plan};
+    p->place_of = copy_ints(place_of, stages);
+    p->ipu_of = copy_ints(ipu_of, stages);
+  }
+  if (!p || !p->place_of || !p->ipu_of) {
+    if (p) destroy_plan(&p->object);
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  p->schedule = schedule;
+  p->training = training;
+  p->stages = stages;
+  for (int s = 0; s < stages; s++) {
+    if (place_of[s] >= p->places) p->places = place_of[s] + 1;
+    if (ipu_of[s] >= p->ipus) p->ipus = ipu_of[s] + 1;
+  }
+  if (check_stages(e, p) == OK) return p;
+  destroy_plan(&p->object);
+  return NULL;
+}
+
+/* ---- how many micro-batches overlap ---- */
+
+/* Do the programs of two micro-batches, one `shift` programs behind the other, never want one IPU at once? */
+static bool rotations_differ(const PipelinePlan *p, int a, int b) {
+  int count = plan_programs(p);
+  for (int k = 0; k < count; k++) {
+    int x = plan_place_of_program(p, (k + a) % count), y = plan_place_of_program(p, (k + b) % count);
+    if (x == y || places_share_ipu(p, x, y)) return false;
+  }
+  return true;
+}
+
+/* The rotations of the list of programs that can run side by side, taken greedily; offset[i]: how many rows micro-batch i of
+ * a round begins after the first. */
+static int find_rotations(const PipelinePlan *p, int *offset) {
+  int count = plan_programs(p), found = 0;
+  for (int r = 0; r < count; r++) {
+    bool good = true;
+    for (int i = 0; i < found && good; i++) good = rotations_differ(p, offset[i], r);
+    if (good) offset[found++] = r;
+  }
+  return found;
+}
+
+int plan_overlap(const PipelinePlan *p) {
+  if (p->schedule == SCHEDULE_GROUPED) return plan_programs(p);
+  if (p->schedule == SCHEDULE_VIRTUAL) return p->ipus;
+  if (p->schedule == SCHEDULE_CUSTOM) return p->micros ? p->micros : 1;
+  if (p->schedule != SCHEDULE_INTERLEAVED) return 1;
+  int *offset = malloc((size_t)plan_programs(p) * sizeof *offset);
+  int found = offset ? find_rotations(p, offset) : 1;
+  free(offset);
+  return found;
+}
+
+/* ---- tables ---- */
+
+void timetable_free(Timetable *t) {
+  if (!t) return;
+  free(t->row_begin);
+  free(t->entry);
+  free(t);
+}
+
+/* row[program * micros + micro] → the table. */
+static Timetable *from_rows(Error *e, const int *row, int programs, int micros) {
+  Timetable *t = calloc(1, sizeof *t);
+  size_t entries = (size_t)programs * (size_t)micros;
+  int rows = 0;
+  for (size_t i = 0; i < entries; i++)
+    if (row[i] >= rows) rows = row[i] + 1;
+  if (t) {
+    t->row_begin = calloc((size_t)rows + 2, sizeof *t->row_begin);
+    t->entry = malloc((entries + 1) * sizeof *t->entry);
+  }
+  if (!t || !t->row_begin || !t->entry) {
+    timetable_free(t);
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return NULL;
+  }
+  t->rows = rows;
+  t->micros = micros;
+  for (size_t i = 0; i < entries; i++) t->row_begin[row[i] + 2]++;
+  for (int r = 0; r < rows; r++) t->row_begin[r + 2] += t->row_begin[r + 1];
+  for (int k = programs - 1; k >= 0; k--)
+    for (int m = 0; m < micros; m++) {
+      int r = row[(size_t)k * (size_t)micros + (size_t)m];
+      t->entry[t->row_begin[r + 1]++] = (TimetableEntry){k, m};
+    }
+  return t;
+}
+
+int timetable_row(const Timetable *t, int program, int micro) {
+  for (int r = 0; r < t->rows; r++)
+    for (int i = t->row_begin[r]; i < t->row_begin[r + 1]; i++)
+      if (t->entry[i].program == program && t->entry[i].micro == micro) return r;
+  return -1;
+}
+
+/* Row in which a micro-batch starts, for the schedules whose programs then follow one another row by row. */
+static int start_row(const PipelinePlan *p, const int *offset, int overlap, int micro) {
+  int programs = plan_programs(p);
+  if (p->schedule == SCHEDULE_GROUPED) return micro;
+  if (p->schedule == SCHEDULE_SEQUENTIAL) return micro * programs;
+  return micro / overlap * programs + offset[micro % overlap];
+}
+
+static bool fill_closed_form(const PipelinePlan *p, int micros, int *row) {
+  int programs = plan_programs(p), overlap = 1;
+  int *offset = calloc((size_t)programs + 1, sizeof *offset);
+  if (!offset) return false;
+  if (p->schedule == SCHEDULE_INTERLEAVED) overlap = find_rotations(p, offset);
+  for (int m = 0; m < micros; m++)
+    for (int k = 0; k < programs; k++) row[(size_t)k * (size_t)micros + (size_t)m] = start_row(p, offset, overlap, m) + k;
+  free(offset);
+  return true;
+}
+
+/* ---- schedules given by the order of each IPU ---- */
+
+/* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D micro-batches an IPU runs them through
+ * its first place, then its next; backward passes go through the places in reverse. One round of places is plain 1F1B. */
+static TimetableEntry nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
+  int rounds = p->places / turns, group = turns * rounds;
+  int round = n % group / turns, micro = n / group * turns + n % turns;
+  if (backward) round = rounds - 1 - round;
+  int place = round * turns + d;
+  return (TimetableEntry){backward ? 2 * p->places - 1 - place : place, micro};
+}
+
+/* Forward passes before the first backward one. */
+static int warm_up(const PipelinePlan *p, int turns, int d) {
+  int rounds = p->places / turns;
+  return rounds == 1 ? turns - 1 - d : 2 * (turns - 1 - d) + (rounds - 1) * turns;
+}
+
+static int fill_order(const PipelinePlan *p, int turns, int d, int micros, TimetableEntry *order) {
+  int passes = micros * (p->places / turns), forward = 0, backward = 0, at = 0;
+  int ahead = p->training ? warm_up(p, turns, d) : passes;
+  while (forward < ahead && forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
+  while (p->training && backward < passes) {
+    if (forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
+    order[at++] = nth_pass(p, turns, d, backward++, true);
+  }
+  return at;
+}
+
+static int place_on_ipu(const PipelinePlan *p, int ipu) {
+  for (int s = 0; s < p->stages; s++)
+    if (p->ipu_of[s] == ipu) return p->place_of[s];
+  return -1;
+}
+
+/* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where IPU d is in its list. */
+static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin, const int *at, TimetableEntry s, const int *before, int t) {
+  if (before && (*before < 0 || *before >= t)) return false;
+  int place = plan_place_of_program(p, s.program);
+  for (int d = 0; d < p->ipus; d++) {
+    if (!uses_ipu(p, place, d)) continue;
+    if (at[d] >= begin[d + 1] || order[at[d]].program != s.program || order[at[d]].micro != s.micro) return false;
+  }
+  return true;
+}
+
+/* Every IPU runs its list in order, an entry a row, each in the first row after what it depends on. Rows stay -1 where the
+ * lists wait for one another for ever. With concurrent stages a program stands in several lists. */
+static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const int *begin, int micros, int *row) {
+  int *at = copy_ints(begin, p->ipus), *next = copy_ints(begin, p->ipus);
+  bool moved = at && next;
+  for (int t = 0; moved; t++) {
+    moved = false;
+    for (int d = 0; d < p->ipus; d++) {
+      if (at[d] >= begin[d + 1]) continue;
+      TimetableEntry s = order[at[d]];
+      int *mine = &row[(size_t)s.program * (size_t)micros + (size_t)s.micro];
+      if (!is_ready(p, order, begin, at, s, s.program ? mine - micros : NULL, t)) continue;
+      *mine = t;
+      next[d]++;
+      moved = true;
+    }
+    memcpy(at, next, (size_t)p->ipus * sizeof *at);
+  }
+  bool good = at && next;
+  free(at), free(next);
+  return good;
+}
+
+static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
+  if (p->schedule == SCHEDULE_CUSTOM) return run_lists(p, p->order, p->order_begin, micros, row);
+  bool virtual = p->schedule == SCHEDULE_VIRTUAL;
+  int turns = virtual ? p->ipus : p->places;
+  size_t each = (size_t)(plan_programs(p) / turns) * (size_t)micros;
+  TimetableEntry *order = malloc((each * (size_t)p->ipus + 1) * sizeof *order);
+  int *begin = calloc((size_t)p->ipus + 1, sizeof *begin);
+  bool good = order && begin;
+  for (int ipu = 0; ipu < p->ipus && good; ipu++) {
+    int d = virtual ? ipu : place_on_ipu(p, ipu);
+    begin[ipu + 1] = begin[ipu] + (d < 0 ? 0 : fill_order(p, turns, d, micros, order + begin[ipu]));
+  }
+  good = good && run_lists(p, order, begin, micros, row);
+  free(order), free(begin);
+  return good;
+}
+
+static Status check_count(Error *e, const PipelinePlan *p, int micros) {
+  int overlap = plan_overlap(p);
+  if (p->schedule == SCHEDULE_CUSTOM && micros != p->micros)
+    return fail(e, ERR_FAILED_PRECONDITION, "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
+  if (micros < 1 || micros % overlap)
+    return fail(e, ERR_FAILED_PRECONDITION,
+                "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
+                "with %d stages, but it is %d", overlap, schedule_name(p->schedule), p->places, micros);
+  return OK;
+}
+
+Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
+  if (check_count(e, p, micros) != OK) return NULL;
+  int programs = plan_programs(p);
+  size_t entries;
+  int *row = size_mul((size_t)programs, (size_t)micros, &entries) && entries < INT32_MAX / 2 ? malloc((entries + 1) * sizeof *row) : NULL;
+  bool closed = p->schedule <= SCHEDULE_SEQUENTIAL;
+  for (size_t i = 0; row && i < entries; i++) row[i] = -1;
+  Timetable *t = NULL;
+  if (!row || !(closed ? fill_closed_form(p, micros, row) : fill_from_orders(p, micros, row))) {
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory for a schedule of %d micro-batches", micros);
+  } else {
+    size_t waiting = 0;
+    while (waiting < entries && row[waiting] >= 0) waiting++;
+    if (waiting < entries)
+      fail(e, ERR_VALUE, "the schedule never comes to %s of place %d on micro-batch %d: its IPUs wait for one another",
+           (int)(waiting / (size_t)micros) < p->places ? "the forward pass" : "the backward pass",
+           plan_place_of_program(p, (int)(waiting / (size_t)micros)), (int)(waiting % (size_t)micros));
+    else t = from_rows(e, row, programs, micros);
+  }
+  free(row);
+  return t;
+}
+
+/* ---- custom orders ---- */
+
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin) {
+  int programs = plan_programs(p), micros = 0;
+  for (int i = 0; i < begin[p->ipus]; i++) {
+    if (order[i].program < 0 || order[i].program >= programs || order[i].micro < 0)
+      return fail(e, ERR_VALUE, "entry %d of the schedule names a program or micro-batch that there isn't", i + 1);
+    if (order[i].micro >= micros) micros = order[i].micro + 1;
+  }
+  int *expected = calloc((size_t)programs + 1, sizeof *expected);
+  if (!expected) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Status s = OK;
+  /* In micro-batch order for every program: gradients are then added in the same order in all schedules. */
+  for (int d = 0; d < p->ipus && s == OK; d++) {
+    memset(expected, 0, (size_t)programs * sizeof *expected);
+    for (int i = begin[d]; i < begin[d + 1] && s == OK; i++) {
+      int place = plan_place_of_program(p, order[i].program);
+      const char *pass = order[i].program < p->places ? "forward" : "backward";
+      if (!uses_ipu(p, place, d))
+        s = fail(e, ERR_VALUE, "the schedule runs place %d on IPU %d, where it isn't", place, d);
+      else if (order[i].micro != expected[order[i].program]++)
+        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of place %d takes micro-batch %d where %d is next", d, pass,
+                 place, order[i].micro, expected[order[i].program] - 1);
+    }
+    for (int k = 0; k < programs && s == OK; k++)
+      if (uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
+        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of place %d runs on %d micro-batches of %d", d,
+                 k < p->places ? "forward" : "backward", plan_place_of_program(p, k), expected[k], micros);
+  }
+  free(expected);
+  if (s != OK) return s;
+  free(p->order), free(p->order_begin);
+  p->order = malloc(((size_t)begin[p->ipus] + 1) * sizeof *p->order);
+  p->order_begin = copy_ints(begin, p->ipus + 1);
+  if (!p->order || !p->order_begin) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  memcpy(p->order, order, (size_t)begin[p->ipus] * sizeof *order);
+  p->micros = micros;
+  Timetable *t = timetable_new(e, p, micros);
+  if (!t) return e->status;
+  timetable_free(t);
+  return OK;
+}
+
+/* ---- stashes ---- */
+
+/* Sweep through time: a copy is there from the moment of `made` to that of `used`. */
+int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
+  if (made == used) return 1;
+  int overlap = plan_overlap(p);
+  int enough = p->schedule == SCHEDULE_CUSTOM ? p->micros : (4 * plan_programs(p) + overlap - 1) / overlap * overlap;
+  Timetable *t = timetable_new(e, p, enough);
+  if (!t) return 0;
+  int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);
+  bool same = !at_row_start && places_share_ipu(p, from, to) && !is_concurrent(p, from) && !is_concurrent(p, to);
+  int there = 0, most = 0;
+  for (int r = 0; r < t->rows; r++) {
+    int gone = 0;
+    for (int i = t->row_begin[r]; i < t->row_begin[r + 1]; i++) {
+      bool makes = t->entry[i].program == made, uses = t->entry[i].program == used;
+      if (makes && ++there > most) most = there;
+      if (uses && same) there--; /* one IPU does one thing after the other */
+      else if (uses) gone++;
+    }
+    there -= gone;
+  }
+  timetable_free(t);
+  return most;
+}

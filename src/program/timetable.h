@@ -1,0 +1,73 @@
+/* When each stage works on which micro-batch. A pipeline is a loop over micro-batches; its schedule is a table of rows (time steps)
+ * of entries (stage program, micro-batch), made here for every schedule and used for all that depends on one: the order of
+ * execution, the depth of stashes, simulated time, the drawn schedule.
+ *
+ * A pipeline of S places runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each micro-batch, in that order; program
+ * number k < S is a forward pass, k >= S the backward pass of place 2S-1-k. A place usually is one stage; concurrent stages
+ * share one, each on an IPU of its own. */
+#ifndef IPULUA_PROGRAM_TIMETABLE_H
+#define IPULUA_PROGRAM_TIMETABLE_H
+#include "graph/graph.h"
+
+typedef enum Schedule {
+  SCHEDULE_GROUPED,     /* an IPU runs its backward and its forward program in the same row */
+  SCHEDULE_INTERLEAVED, /* they alternate */
+  SCHEDULE_SEQUENTIAL,  /* one program at a time in the whole machine */
+  SCHEDULE_ONE_F_ONE_B, /* forward passes until the pipeline is full, then one backward, one forward */
+  SCHEDULE_VIRTUAL,     /* the same with several places on each IPU, in turns */
+  SCHEDULE_CUSTOM,      /* the order of each IPU's programs as given */
+} Schedule;
+enum { SCHEDULE_COUNT = SCHEDULE_CUSTOM + 1 };
+
+typedef enum Recomputation { RECOMPUTE_NONE, RECOMPUTE_STAGE, RECOMPUTE_INTERLEAVED } Recomputation;
+
+/* One run of a program on a micro-batch. */
+typedef struct TimetableEntry {
+  int program, micro;
+} TimetableEntry;
+
+/* What a pipelined loop knows besides its body. An object: the loop's node holds it. */
+typedef struct PipelinePlan {
+  Object object;
+  Schedule schedule;
+  Recomputation recomputation;
+  bool training;
+  bool offload_activations, offload_accumulators, offload_weights, offload_update_variables; /* prices only */
+  int stages;  /* concurrent ones counted singly; what a node's placement says */
+  int places;
+  int ipus;
+  int *place_of, *ipu_of; /* [stages] */
+  /* CUSTOM: each IPU's programs in their order, order[order_begin[ipu]] … */
+  TimetableEntry *order;
+  int *order_begin; /* [ipus + 1] */
+  int micros;       /* CUSTOM: how many micro-batches it is for; else 0 */
+} PipelinePlan;
+
+/* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages on one IPU. */
+PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages, const int *place_of, const int *ipu_of);
+/* For CUSTOM: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries. Checked. */
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin);
+
+const char *schedule_name(Schedule s);
+static inline int plan_programs(const PipelinePlan *p) { return p->training ? 2 * p->places : p->places; }
+/* The program that runs stage's pass. */
+int plan_program(const PipelinePlan *p, int stage, bool backward);
+int plan_place_of_program(const PipelinePlan *p, int program);
+/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do). */
+int plan_overlap(const PipelinePlan *p);
+
+typedef struct Timetable {
+  int rows, micros;
+  int *row_begin;        /* [rows + 1] */
+  TimetableEntry *entry; /* within a row in the order in which an IPU runs them: later programs first */
+} Timetable;
+
+/* NULL with e filled when micros isn't legal; e names the multiple wanted. */
+Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros);
+void timetable_free(Timetable *t);
+/* The row in which program runs on micro. -1: nowhere. */
+int timetable_row(const Timetable *t, int program, int micro);
+/* How many copies of what `made` produces must exist until `used` has used it, the one in use included. at_row_start: it is
+ * there before anything else of the row runs (data from an infeed). */
+int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start);
+#endif
