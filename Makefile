@@ -164,7 +164,7 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test lint lint-objects asan tsan
+.PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	+@$(SUBMAKE) all
 	@$(BUILD)/ipulua examples/mnist.lua
@@ -183,10 +183,12 @@ lint: ## luacheck; compile with clang, warnings being errors, if it is there
 lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
 # The specs under the sanitizers, in build folders of their own.
-SANITIZE_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-SANITIZE_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+SANITIZE_asan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE_tsan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=thread
 asan tsan:
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
+debug: ## the specs with graphs and programs verified after every pass
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-debug CC='$(CC)' CFLAGS='-O1 -g -DIPULUA_VERIFY' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
@@ -212,7 +214,7 @@ uninstall: ## remove what install put there
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-lint build-asan build-tsan
+	rm -rf $(BUILD) build-lint build-debug build-asan build-tsan
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16

@@ -5,6 +5,7 @@
 
 #include "graph/control.h"
 #include "transform/autodiff.h"
+#include "transform/verify.h"
 
 /* ---- one node ---- */
 
@@ -141,6 +142,7 @@ Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool 
   free(map);
   arena_free(scratch);
   if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
+  if (VERIFYING) graph_verify(&to->error, to, "copying a region");
   return to->error.status;
 }
 
