@@ -116,6 +116,10 @@ $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c)
 $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/modules/ipulua/core.so
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) -Wl,-rpath,'$$ORIGIN' -lm
 
+# Random graphs, compiled and naively.
+$(BUILD)/graphs_check: $(addprefix spec/support/,graphs_check.c interpret.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Speeds: build/kernels_bench, build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
