@@ -97,7 +97,7 @@ local function described(entry)
   local d, pipeline = entry.program:describe(), entry.pipeline
   return {
     name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1,
-    shards = d.shards or pipeline and pipeline.shards or 1, stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
+    shards = entry.shards or d.shards, stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
     stash_depth = pipeline and plans.stash_depth(pipeline) or {}, time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
