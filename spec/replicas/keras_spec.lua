@@ -30,7 +30,7 @@ end
 -- A model trained on so many replicas; o: optimizer, steps_per_execution, prepare(model), fit options.
 local function train(replicas, o)
   with_ipus(replicas, o.config)
-  local strategy <close> = ipu.IPUStrategy():scope()
+  local _ <close> = ipu.IPUStrategy():scope()
   local model = network(o.extra)
   model:compile{loss = "mse", optimizer = o.optimizer, metrics = o.metrics, steps_per_execution = o.steps_per_execution or 3}
   if o.prepare then o.prepare(model) end
@@ -131,7 +131,7 @@ describe("fit on replicas", function()
     assert.is_true(math.abs((first + last) / 2 - values.mean) < 1e-6)
     -- with a rate of 0, batches 0, 2, 4 … are those of the first replica
     with_ipus(1)
-    local strategy <close> = ipu.IPUStrategy():scope()
+    local _ <close> = ipu.IPUStrategy():scope()
     local model = network()
     model:compile{loss = "mse", metrics = {"mae"}}
     local sum = 0
@@ -155,7 +155,7 @@ describe("fit on replicas", function()
     local results = {}
     for i, replicas in ipairs{1, 2} do
       with_ipus(replicas)
-      local strategy <close> = ipu.IPUStrategy():scope()
+      local _ <close> = ipu.IPUStrategy():scope()
       local model = network()
       model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.1)}
       model:train_on_batch(x, y)
@@ -166,7 +166,7 @@ describe("fit on replicas", function()
 
   it("leaves one state behind: batch statistics are those of the first replica", function()
     local model = train(2, {optimizer = keras.optimizers.SGD(0.01), extra = function() return layers.BatchNormalization() end})
-    local strategy <close> = ipu.IPUStrategy():scope()
+    local _ <close> = ipu.IPUStrategy():scope()
     local two = model:predict{x, batch_size = batch}
     with_ipus(1)
     local one = model:predict{x, batch_size = batch}
