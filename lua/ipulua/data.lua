@@ -223,7 +223,7 @@ local function trace_element(who, f, types, template)
     if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
     if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
   end
-  return tracing.end_root(leaves, who), result_template
+  return tracing.end_root(leaves, who, true), result_template
 end
 
 local function has_unknown(types)

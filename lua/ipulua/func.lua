@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
+local placement = require "ipulua.placement"
 local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -156,6 +157,22 @@ function Function:concrete(...)
     self.programs[key] = entry
   end
   return entry, leaves
+end
+
+local function restore_estimating(former)
+  return setmetatable({}, {__close = function() core.set_estimating(former) end})
+end
+
+---The traced form for these arguments, which can be priced but not run; it is not remembered.
+function Function:outline(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  local _ <close> = restore_estimating(core.set_estimating(true))
+  local traced = trace(self, leaves, template, count)
+  traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
+  return traced
 end
 
 function Function:__call(...)

@@ -42,7 +42,7 @@ local public = {
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"},
+  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},

@@ -141,6 +141,12 @@ function placement.in_stage(stage, ipu, backward)
     backward = core.set_placement("backward", backward and 1 or 0)}, stage_meta)
 end
 
+---New nodes belong to another stage, until the innermost in_stage is closed.
+function placement.move_to_stage(stage, ipu)
+  core.set_placement("stage", stage)
+  core.set_placement("shard", ipu)
+end
+
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).

@@ -65,9 +65,10 @@ function tracing.begin_root()
   core.trace_begin(false)
 end
 
-function tracing.end_root(results, name)
+---runs: the program will run even where programs are only priced (functions of datasets).
+function tracing.end_root(results, name, runs)
   if core.trace_depth() == 0 then error("no trace is open") end
-  local program = core.trace_end(results, name)
+  local program = core.trace_end(results, name, runs)
   table.remove(roots)
   changed()
   return program

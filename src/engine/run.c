@@ -225,6 +225,7 @@ Status run_steps(Run *r, Step *step, int count) {
 /* ---- binding ---- */
 
 void program_bind(Program *p, int index, void *data) {
+  if (p->outline) return;
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
   b->bound = data;
@@ -232,6 +233,7 @@ void program_bind(Program *p, int index, void *data) {
 }
 
 static Status bind_variables(Program *p, Error *e) {
+  if (p->outline) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it can't run", p->name);
   for (int i = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
     if (!v->value)

@@ -4,6 +4,7 @@
 
 #include "base/interrupt.h"
 #include "lua/bind.h"
+#include "lua/tape.h"
 #include "ops/ops.h"
 #include "program/replicas.h"
 #include "transform/autodiff.h"
@@ -352,7 +353,7 @@ static int free_root(lua_State *L) {
   return 0;
 }
 
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name) {
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
   State *s = bind_state(L);
   Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
   *held = t;
@@ -363,7 +364,9 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
-  *p = program_compile(&e, t, count, written, written_count, s->engine->kernels, &s->engine->numerics, s->engine->threads, name);
+  const Engine *g = s->engine;
+  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
   trace_free(t);
   *held = NULL;
   bind_check(L, &e);
@@ -371,14 +374,14 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   lua_pop(L, 1);
 }
 
-/* (results, name) End the current root trace → program */
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
 static int end_root(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *r = current(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
   Value **results = values_of(L, 1, &count, "result");
-  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2));
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
   return 1;
 }
 
@@ -420,10 +423,12 @@ static int run(lua_State *L) {
   bind_settle(L, NULL);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
+  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
+  if (taped) tape_end_call(L, p, taped);
   return 1;
 }
 

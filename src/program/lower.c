@@ -408,6 +408,8 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);
     return times_read(maker, old) == 1 && value_root(maker->in[at]) == old;
   }
+  for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
+    if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {
@@ -677,8 +679,9 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
-Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
-                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+/* threads 0: an outline. */
+static Program *compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                        const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
   if (root->graph->error.status != OK) {
     if (e->status == OK) *e = root->graph->error;
     return NULL;
@@ -686,13 +689,24 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
   Program *p = new_program(e, name, kernels, numerics, NULL);
   if (!p) return NULL;
   p->graph = trace_take_graph(root);
-  Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
+  p->outline = threads < 1;
+  Lower l = {.error = e, .p = p, .threads = threads};
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
-  if (s == OK && lower_program(&l) == OK) return p;
+  if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
   return NULL;
+}
+
+Program *program_compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, threads < 1 ? 1 : threads, name);
+}
+
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, const char *name) {
+  return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
 Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }

@@ -122,6 +122,7 @@ typedef struct Program {
   Arena *arena; /* of steps, chains, links */
   Graph *graph; /* what it was lowered from; its nodes are named by steps */
   bool borrows_graph; /* a copy's: not freed with it */
+  bool outline;       /* without steps: it can't run */
   Block main;
   Buffer *buffer;
   int buffer_count, buffer_capacity;
@@ -160,6 +161,9 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
 Program *program_copy(Error *e, const Program *p, int threads);
 /* The same as the instance of a replica. */
 Program *program_instance(Error *e, const Program *p, int threads, int replica);
+/* Only to be priced: the graph and the variables, no steps and no memory, so that its size doesn't matter. Running it fails. */
+Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
+                         const Kernels *kernels, const Numerics *numerics, const char *name);
 void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);

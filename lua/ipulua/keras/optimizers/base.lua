@@ -154,9 +154,8 @@ function Optimizer:slot(v, name, initial)
     self._slots[id] = slots
   end
   if not slots[name] then
-    slots[name] = tracing.outside(function()
-      local value = type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
-      return variables.Variable{value, name = self.name .. "/" .. v.name .. "/" .. name, trainable = false}
+    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, v.dtype, v.shape, false, function()
+      return type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
     end)
     self._weights[#self._weights + 1] = slots[name]
     slots[name].key = v.name .. "/" .. name

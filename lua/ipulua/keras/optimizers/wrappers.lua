@@ -9,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
@@ -167,9 +166,7 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
     self.accumulators[id] = found
   end
   return found
