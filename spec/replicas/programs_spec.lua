@@ -72,7 +72,9 @@ describe("replicas", function()
     local got = all:dequeue()
     assert.same({2, 4}, got.a.shape)
     assert.same({{{1, -1}, {2, -2}, {3, -3}, {4, -4}}, {{5, -5}, {6, -6}, {7, -7}, {8, -8}}}, got.list[1]:totable())
-    ipu.func(function() ipu.loops.repeat_n(3, function() all:enqueue{a = ipu.replication_index():cast("float32"), list = {ipu.zeros{2}}} end) end)()
+    ipu.func(function()
+      ipu.loops.repeat_n(3, function() all:enqueue{a = ipu.replication_index():cast("float32"), list = {ipu.zeros{2}}} end)
+    end)()
     local count = 0
     for element in all:iter() do
       count = count + 1
