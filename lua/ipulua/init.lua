@@ -104,7 +104,11 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
-function ipu.set_num_threads(n) core.set_threads(n) end
+local threads_spec <const> = {{"n", "integer"}}
+
+---Bounds all that computes, dataset workers included.
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 function ipu.save(path, tensors) core.save(path, tensors) end

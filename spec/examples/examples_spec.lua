@@ -26,19 +26,42 @@ describe("example", function()
   for name, expected in pairs {
     tutorial_basic = {"[3. 8.]"}, tutorial_xla_compile = {"[3. 8.]"},
     perf_training_example = {"counter\t10", "d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"},
+    perf_training_example_session = {"d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"}, tutorial_sharding = {"[ 4. 14.]"},
     targeting_tf2_example1 = {"[[22. 28.]", " [49. 64.]]"}, targeting_tf2_example2 = {"[[22. 28.]", " [49. 64.]]"},
   } do
     it(name, function() assert.same(expected, run(name)) end)
   end
 
-  it("outfeed_example", function()
-    local lines = run("outfeed_example", 20)
-    assert.equal(40, #lines)
-    local classes = lines[1]:match("classes: (.*)")
-    local first, second = classes:match("^%[(%d+) (%d+)%]$")
-    assert.is_truthy(first)
-    assert.equal(first, second)
-    for i, line in ipairs(lines) do assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line) end
+  for _, name in ipairs {"outfeed_example", "outfeed_example_session"} do
+    it(name, function()
+      local lines = run(name, 20)
+      assert.equal(40, #lines)
+      local classes = lines[1]:match("classes: (.*)")
+      local first, second = classes:match("^%[(%d+) (%d+)%]$")
+      assert.is_truthy(first)
+      assert.equal(first, second)
+      for i, line in ipairs(lines) do assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line) end
+    end)
+  end
+
+  it("example_tf2_fit", function()
+    local losses = numbers(run("example_tf2_fit", "200 3"), "^epoch %d loss (.*)")
+    assert.equal(3, #losses)
+    for i = 2, 3 do assert.is_true(losses[i] < losses[i - 1]) end
+  end)
+
+  it("example_tf2_custom_training", function()
+    local lines = run("example_tf2_custom_training", 201)
+    assert.same({0, 50, 100, 150, 200}, numbers(lines, "^Step (%d+) loss = "))
+    local losses = numbers(lines, "loss = (.*)")
+    assert.is_true(losses[5] < losses[1])
+  end)
+
+  it("example_tf2_model_fit", function()
+    local lines = run("example_tf2_model_fit", "40 1")
+    local loss, accuracy = lines[#lines]:match("^loss (%S+) accuracy (%S+)$")
+    assert.is_true(is_finite(tonumber(loss)))
+    assert.is_true(tonumber(accuracy) >= 0)
   end)
 
   it("outfeed_training_example", function()

@@ -21,7 +21,7 @@ local function four(a, b, c)
   return on_shard(3, function() return o1 + o2 + o3 end)
 end
 
-local function text() return func.compiled()[1].program:text() end
+local function text() return func.compiled()[1].entry[1].program:text() end
 
 describe("shards", function()
   local lines, former = {}, nil

@@ -99,11 +99,17 @@ static void run_epilogue(void *context, void *block, int64_t block_row, int64_t 
   if (events) atomic_fetch_or(&w->events, events);
 }
 
+static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  GemmWork *w = context;
+  chain_fetch_block(w->step->epilogue, row, rows, col, cols);
+}
+
 static Status run_gemm_step(Run *r, Step *s) {
   GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm};
   if (s->gemm->epilogue) run_next_rounding(r, s->gemm->epilogue->numerics, &s->gemm->epilogue->rng);
   s->gemm->gemm.context = &w;
   s->gemm->gemm.epilogue = s->gemm->epilogue ? run_epilogue : NULL;
+  s->gemm->gemm.ahead = s->gemm->epilogue ? fetch_for_epilogue : NULL;
   Pool *pool = s->parallel ? r->pool : NULL;
   if (s->gemm->plan.pack_chunks) pool_run(pool, s->gemm->plan.pack_chunks, pack_chunk, &w);
   pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);

@@ -446,6 +446,33 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
+/* What a branch or loop is given for the place of its output `made`, and hands on where nothing changes it; NULL: nothing. */
+static Value *replaced_by(const Value *made) {
+  const Node *n = made->node;
+  bool cond = n->op == &control_cond;
+  if (!cond && n->op != &control_repeat && n->op != &control_while) return NULL;
+  int carried = control_explicit(n), written = made->index - carried;
+  if (written < 0) return cond ? NULL : value_root(n->in[1 + made->index]);
+  return value_root(n->in[1 + (cond ? 0 : carried) + control_written(n, written)]);
+}
+
+static bool is_read_last_by(const Region *r, const Value *v, const Node *last) {
+  if (last->op != &control_cond && times_read(last, v) > 1) return false;
+  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++)
+    if (r->reader[k] != last->id && region_position(r, r->reader[k]) >= last->id) return false;
+  return true;
+}
+
+/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
+static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
+  for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
+    int *slot = region_slot(r, v);
+    if (!node_is_made(v->node) || *slot >= 0 || !is_read_last_by(r, v, made->node) || !may_write_over(l, r, inputs, target, v))
+      return;
+    *slot = target;
+  }
+}
+
 /* Decide which outputs go straight to their targets; the rest are copied at the end. */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
   const Graph *g = r->graph;
@@ -456,6 +483,7 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
+    follow_replaced(l, r, inputs, targets[i], made);
   }
 }
 

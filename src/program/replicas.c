@@ -170,11 +170,14 @@ static Status build_passes(Builder *b, Phase *p) {
   return s;
 }
 
+static bool same_nodes(const Node *a, const Node *b) { return a == b || (a && b && a->op == b->op && a->id == b->id); }
+
 static bool same_steps(const Builder *b, Block *const *block) {
   for (int r = 1; r < b->replication->count; r++) {
     if (block[r]->count != block[0]->count) return false;
     for (int i = 0; i < block[0]->count; i++)
-      if (block[r]->step[i].kind != block[0]->step[i].kind || block[r]->step[i].node != block[0]->step[i].node) return false;
+      if (block[r]->step[i].kind != block[0]->step[i].kind || !same_nodes(block[r]->step[i].node, block[0]->step[i].node))
+        return false;
   }
   return true;
 }

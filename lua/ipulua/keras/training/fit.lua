@@ -15,8 +15,8 @@ local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local pipelining = require "ipulua.keras.pipelining"
 local progress = require "ipulua.keras.progress"
-local replication = require "ipulua.replication"
 local staging = require "ipulua.keras.staging"
+local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
 
@@ -452,12 +452,13 @@ end
 local function begin(self, who, prefix, mode, a, take)
   local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   build_own(self, feed.dataset)
+  local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
-    steps_per_execution = self.steps_per_execution or 1, replicas = pipelining.replicas(self)})
+    steps_per_execution = self.steps_per_execution or 1, replicas = replicas})
   staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
-    replicas = pipelining.replicas(self), take = take, epochs = 1}
+    replicas = replicas, take = take, epochs = 1}
   check_enough(who, feed, o)
   o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and self._options.asynchronous and wants_batches(o.callbacks, "test")
