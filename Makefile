@@ -223,12 +223,13 @@ COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
 FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
+LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua'))
 
 .PHONY: install uninstall install-rock dist deb
 install-rock: all ## install the command and the Lua module only, as luarocks wants them
 	$(PUT) 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
 	$(PUT) 755 $(BUILD)/modules/ipulua/core.so '$(DESTDIR)$(LUA_CMOD)/ipulua/core.so'
-	cd lua && find ipulua -name '*.lua' ! -name 'ffi*.lua' -exec $(PUT) 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+	for f in $(filter-out ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUA_LMOD)/'$$f || exit; done
 
 install: install-rock ## install everything under PREFIX
 	$(PUT) 755 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)'
@@ -236,7 +237,7 @@ install: install-rock ## install everything under PREFIX
 	$(PUT) 644 src/ipulua.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
-	cd lua && for f in ipulua/ffi*.lua; do $(PUT) 644 $$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f; done
+	for f in $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
 	$(FILL_IN) packaging/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
 	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'

@@ -670,7 +670,7 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
-      {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
+      {"trace_end", end_root},    {"trace_records", bind_trace_records},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses},
       {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},

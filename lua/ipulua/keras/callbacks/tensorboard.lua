@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local nest = require "ipulua.keras.nest"
+local protobuf = require "ipulua.protobuf"
 local base = require "ipulua.keras.callbacks.base"
 local Callback <const> = base.Callback
 
@@ -35,27 +36,14 @@ end
 
 -- ------------------------------------------------ events
 
-local function varint(n)
-  local out = {}
-  repeat
-    local byte = n & 0x7f
-    n = n >> 7
-    out[#out + 1] = string.char(n ~= 0 and byte | 0x80 or byte)
-  until n == 0
-  return table.concat(out)
-end
-
--- A field whose data have a length: strings and messages.
-local function bytes(number, data) return varint(number << 3 | 2) .. varint(#data) .. data end
-
 -- Event: 1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary.
 local function event(time, step, rest)
-  return varint(1 << 3 | 1) .. string.pack("<d", time) .. (step and varint(2 << 3) .. varint(step) or "") .. rest
+  return protobuf.double(1, time) .. (step and protobuf.integer(2, step) or "") .. rest
 end
 
 -- Summary: 1 value {1 tag, 2 simple_value (float)}.
 local function scalar(tag, value)
-  return bytes(5, bytes(1, bytes(1, tag) .. varint(2 << 3 | 5) .. string.pack("<f", value)))
+  return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.float(2, value)))
 end
 
 -- ------------------------------------------------ the callback
@@ -92,7 +80,7 @@ function TensorBoard:writer(kind)
   local name = string.format("%s/events.out.tfevents.%d.ipulua.%d.v2", folder, os.time(), serial)
   local file, problem = io.open(name, "wb")
   if not file then blame.error("TensorBoard: " .. problem, "not_found") end
-  file:write(record(event(core.epoch(), nil, bytes(3, "brain.Event:2"))))
+  file:write(record(event(core.epoch(), nil, protobuf.bytes(3, "brain.Event:2"))))
   self.writers[kind] = file
   return file
 end
