@@ -172,6 +172,9 @@ deps-build: ## install what building needs
 	$(call install_packages,$(PACKAGES_BUILD))
 deps-test: ## install what the tests need besides
 	$(call install_packages,$(PACKAGES_TEST))
+	@test -d $(BUILD)/npm/node_modules/onnxruntime-web || ! command -v npm >/dev/null || \
+	  npm install --silent --no-audit --no-fund --fetch-retries=0 --prefix $(BUILD)/npm onnxruntime-web@1.17.3 >/dev/null 2>&1 || \
+	  echo "without onnxruntime-web one check of ONNX files is left out"
 
 # A make of its own: only then are packages found that deps has just installed.
 JOBS ?= $(shell nproc)

@@ -78,6 +78,24 @@ local function unique(g, name)
   return out
 end
 
+-- Nodes and constants that no output needs: what a conversion found it could leave out.
+local function prune(g, outputs)
+  local needed, nodes, initializers = {}, {}, {}
+  for _, v in ipairs(outputs) do needed[v.name] = true end
+  for i = #g.nodes, 1, -1 do
+    local n, wanted = g.nodes[i], false
+    for _, name in ipairs(n.outputs) do wanted = wanted or needed[name] end
+    if wanted then
+      table.insert(nodes, 1, n)
+      for _, name in ipairs(n.inputs) do needed[name] = true end
+    end
+  end
+  for _, v in ipairs(g.initializers) do
+    if needed[v.name] then initializers[#initializers + 1] = v end
+  end
+  return nodes, initializers
+end
+
 local function build(model, specs)
   local records, results = trace.model(model, specs)
   local g = Builder()
@@ -108,7 +126,8 @@ local function build(model, specs)
     outputs[i] = {name = name, dtype = v.dtype, shape = {}}
     for k, extent in ipairs(v.shape) do outputs[i].shape[k] = math.max(extent, -1) end
   end
-  return {name = model.name, nodes = g.nodes, initializers = g.initializers, inputs = inputs, outputs = outputs}
+  local nodes, initializers = prune(g, outputs)
+  return {name = model.name, nodes = nodes, initializers = initializers, inputs = inputs, outputs = outputs}
 end
 
 local function specs_of(model, batch_size)
