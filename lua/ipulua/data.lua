@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
 local operation = require "ipulua.operation"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -222,7 +223,7 @@ local function trace_element(who, f, types, template)
     if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
     if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
   end
-  return tracing.end_root(leaves, who), result_template
+  return tracing.end_root(leaves, who, true), result_template
 end
 
 local function has_unknown(types)
@@ -659,7 +660,10 @@ function IPUInfeedQueue:init(...)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation

@@ -42,9 +42,9 @@ local public = {
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"},
+  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
@@ -115,6 +115,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

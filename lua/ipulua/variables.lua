@@ -50,6 +50,17 @@ function variables.Variable(...)
   return remember(v)
 end
 
+---A variable whose value make() gives; where programs are only priced it has none, whatever its size.
+---@param name string
+---@param dtype string
+---@param shape integer[]
+---@param trainable boolean
+---@param make fun(): any
+function variables.make(name, dtype, shape, trainable, make)
+  if core.is_estimating() then return variables.declare(unique(name), dtype, shape, trainable) end
+  return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
+end
+
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
@@ -81,11 +92,12 @@ graph.on_reset(function() named, initialisers, used_names = {}, {}, {} end)
 ---Has the value given by f at once, and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[#initialisers + 1] = {v, f}
-  core.set_variable(v, tracing.outside(f))
+  if not core.is_estimating() then core.set_variable(v, tracing.outside(f)) end
   return v
 end
 
 local function initialise(items)
+  if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
     local ok, message = pcall(function() core.set_variable(v, core.tensor(tracing.outside(f), v.dtype)) end)
@@ -94,16 +106,30 @@ local function initialise(items)
 end
 
 local pending_meta = {__close = function(self, err)
+  local made = pending
   pending = self.former
-  if err == nil and not pending then initialise(self.list) end
-  if pending then table.move(self.list, 1, #self.list, #pending + 1, pending) end
+  if err == nil and not pending then initialise(made) end
+  if pending then table.move(made, 1, #made, #pending + 1, pending) end
 end}
 
 ---To be closed when a trace ends: variables that it made by name get their values then.
 function variables.initialise_at_end()
   local former = pending
   pending = {}
-  return setmetatable({former = former, list = pending}, pending_meta)
+  return setmetatable({former = former}, pending_meta)
+end
+
+---Variables made by name since initialise_at_end, in a trace that is thrown away, were never made.
+function variables.undo_pending()
+  for _, item in ipairs(pending or {}) do
+    for name, v in pairs(named) do
+      if v == item[1] then named[name] = nil end
+    end
+    for i = #initialisers, 1, -1 do
+      if initialisers[i] == item then table.remove(initialisers, i) end
+    end
+  end
+  pending = pending and {}
 end
 
 ---An operation that gives the variables made so far their initial values.

@@ -34,11 +34,15 @@ typedef struct State {
   TraceRef *graph; /* what sessions run: placeholders and what is computed from them; NULL: nothing yet */
   char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
   char where[300]; /* the script's line, of the last call to bind_where */
+  bool estimating; /* programs are outlines; variables need no values and read as zeros */
   Scope scope;     /* what new nodes inherit */
   char *prefix;    /* of their names; NULL: none */
   char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
+  bool identical_replicas; /* which then draw the same */
+  int replicas;         /* that the program being traced will have, as far as is known */
+  int replicas_asked;   /* what the first collective whose shape depends on it was told */
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
@@ -107,8 +111,8 @@ int64_t bind_counter_start(uint64_t seed);
 Variable *bind_push_counter(lua_State *L, bool fixed); /* a new one, at its first or restored value */
 
 /* ---- programs (trace.c) ---- */
-/* Compile a root trace and push the program; frees the trace. Raises. */
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name);
+/* Compile a root trace and push the program; frees the trace. An outline can only be priced. Raises. */
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline);
 
 #define PROGRAM_NAME "ipulua.Program"
 Program *bind_check_program(lua_State *L, int index);
@@ -144,6 +148,7 @@ void bind_open_trace(lua_State *L);
 void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
+void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
 void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);

@@ -109,7 +109,7 @@ static int compile(lua_State *L) {
     trace_free(to);
     bind_raise(L, &e);
   }
-  bind_push_program(L, to, results, (int)fetched_count, name);
+  bind_push_program(L, to, results, (int)fetched_count, name, bind_state(L)->estimating);
   return 1;
 }
 

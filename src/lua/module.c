@@ -15,6 +15,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_random(L);
   bind_open_tape(L);
   bind_open_graph(L);
+  bind_open_price(L);
   bind_open_host(L);
   bind_open_job(L);
   bind_open_queue(L);

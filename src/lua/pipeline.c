@@ -70,14 +70,14 @@ static void set_order(lua_State *L, PipelinePlan *p) {
     begin[d + 1] = (int)total;
     lua_pop(L, 1);
   }
-  Slot *order = lua_newuserdatauv(L, ((size_t)total + 1) * sizeof *order, 0);
+  TimetableEntry *order = lua_newuserdatauv(L, ((size_t)total + 1) * sizeof *order, 0);
   for (int d = 0; d < p->ipus; d++) {
     lua_geti(L, lists, d + 1);
     int list = lua_gettop(L);
     for (int i = begin[d]; i < begin[d + 1]; i++) {
       if (lua_geti(L, list, i - begin[d] + 1) != LUA_TTABLE)
         bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair", i - begin[d] + 1, d);
-      order[i] = (Slot){integer_at(L, -1, 1, "a schedule's entry"), integer_at(L, -1, 2, "a schedule's entry")};
+      order[i] = (TimetableEntry){integer_at(L, -1, 1, "a schedule's entry"), integer_at(L, -1, 2, "a schedule's entry")};
       lua_pop(L, 1);
     }
     lua_pop(L, 1);

@@ -211,6 +211,11 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   }
   if (v) {
     bind_settle(L, v);
+    if (!v->value && bind_state(L)->estimating) {
+      Error e = {0};
+      v->value = tensor_new(&e, &v->type);
+      bind_check(L, &e);
+    }
     if (!v->value) bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     bind_push_tensor(L, tensor_retain(v->value));
     return v->value;

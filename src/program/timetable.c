@@ -207,12 +207,12 @@ static bool fill_closed_form(const PipelinePlan *p, int micros, int *row) {
 
 /* D IPUs in turn hold D places each round: place v·D + d is on the d-th. In groups of D micro-batches an IPU runs them through
  * its first place, then its next; backward passes go through the places in reverse. One round of places is plain 1F1B. */
-static Slot nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
+static TimetableEntry nth_pass(const PipelinePlan *p, int turns, int d, int n, bool backward) {
   int rounds = p->places / turns, group = turns * rounds;
   int round = n % group / turns, micro = n / group * turns + n % turns;
   if (backward) round = rounds - 1 - round;
   int place = round * turns + d;
-  return (Slot){backward ? 2 * p->places - 1 - place : place, micro};
+  return (TimetableEntry){backward ? 2 * p->places - 1 - place : place, micro};
 }
 
 /* Forward passes before the first backward one. */
@@ -221,7 +221,7 @@ static int warm_up(const PipelinePlan *p, int turns, int d) {
   return rounds == 1 ? turns - 1 - d : 2 * (turns - 1 - d) + (rounds - 1) * turns;
 }
 
-static int fill_order(const PipelinePlan *p, int turns, int d, int micros, Slot *order) {
+static int fill_order(const PipelinePlan *p, int turns, int d, int micros, TimetableEntry *order) {
   int passes = micros * (p->places / turns), forward = 0, backward = 0, at = 0;
   int ahead = p->training ? warm_up(p, turns, d) : passes;
   while (forward < ahead && forward < passes) order[at++] = nth_pass(p, turns, d, forward++, false);
@@ -239,7 +239,7 @@ static int place_on_ipu(const PipelinePlan *p, int ipu) {
 }
 
 /* Has everything come to s that runs it, with what it needs made in rows before t? at[d]: where IPU d is in its list. */
-static bool is_ready(const PipelinePlan *p, const Slot *order, const int *begin, const int *at, Slot s, const int *before, int t) {
+static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin, const int *at, TimetableEntry s, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
   int place = plan_place_of_program(p, s.program);
   for (int d = 0; d < p->ipus; d++) {
@@ -251,14 +251,14 @@ static bool is_ready(const PipelinePlan *p, const Slot *order, const int *begin,
 
 /* Every IPU runs its list in order, an entry a row, each in the first row after what it depends on. Rows stay -1 where the
  * lists wait for one another for ever. With concurrent stages a program stands in several lists. */
-static bool run_lists(const PipelinePlan *p, const Slot *order, const int *begin, int micros, int *row) {
+static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const int *begin, int micros, int *row) {
   int *at = copy_ints(begin, p->ipus), *next = copy_ints(begin, p->ipus);
   bool moved = at && next;
   for (int t = 0; moved; t++) {
     moved = false;
     for (int d = 0; d < p->ipus; d++) {
       if (at[d] >= begin[d + 1]) continue;
-      Slot s = order[at[d]];
+      TimetableEntry s = order[at[d]];
       int *mine = &row[(size_t)s.program * (size_t)micros + (size_t)s.micro];
       if (!is_ready(p, order, begin, at, s, s.program ? mine - micros : NULL, t)) continue;
       *mine = t;
@@ -277,7 +277,7 @@ static bool fill_from_orders(const PipelinePlan *p, int micros, int *row) {
   bool virtual = p->schedule == SCHEDULE_VIRTUAL;
   int turns = virtual ? p->ipus : p->places;
   size_t each = (size_t)(plan_programs(p) / turns) * (size_t)micros;
-  Slot *order = malloc((each * (size_t)p->ipus + 1) * sizeof *order);
+  TimetableEntry *order = malloc((each * (size_t)p->ipus + 1) * sizeof *order);
   int *begin = calloc((size_t)p->ipus + 1, sizeof *begin);
   bool good = order && begin;
   for (int ipu = 0; ipu < p->ipus && good; ipu++) {
@@ -325,7 +325,7 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
 
 /* ---- custom orders ---- */
 
-Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const Slot *order, const int *begin) {
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin) {
   int programs = plan_programs(p), micros = 0;
   for (int i = 0; i < begin[p->ipus]; i++) {
     if (order[i].program < 0 || order[i].program >= programs || order[i].micro < 0)

@@ -21,10 +21,10 @@ enum { SCHEDULE_COUNT = SCHEDULE_CUSTOM + 1 };
 
 typedef enum Recomputation { RECOMPUTE_NONE, RECOMPUTE_STAGE, RECOMPUTE_INTERLEAVED } Recomputation;
 
-/* One program run of a custom schedule. */
-typedef struct Slot {
+/* One run of a program on a micro-batch. */
+typedef struct TimetableEntry {
   int program, micro;
-} Slot;
+} TimetableEntry;
 
 /* What a pipelined loop knows besides its body. An object: the loop's node holds it. */
 typedef struct PipelinePlan {
@@ -38,7 +38,7 @@ typedef struct PipelinePlan {
   int ipus;
   int *place_of, *ipu_of; /* [stages] */
   /* CUSTOM: each IPU's programs in their order, order[order_begin[ipu]] … */
-  Slot *order;
+  TimetableEntry *order;
   int *order_begin; /* [ipus + 1] */
   int micros;       /* CUSTOM: how many micro-batches it is for; else 0 */
 } PipelinePlan;
@@ -46,7 +46,7 @@ typedef struct PipelinePlan {
 /* place_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages on one IPU. */
 PipelinePlan *pipeline_plan_new(Error *e, Schedule schedule, bool training, int stages, const int *place_of, const int *ipu_of);
 /* For CUSTOM: takes the lists of all IPUs, one after the other; begin has [ipus + 1] entries. Checked. */
-Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const Slot *order, const int *begin);
+Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order, const int *begin);
 
 const char *schedule_name(Schedule s);
 static inline int plan_programs(const PipelinePlan *p) { return p->training ? 2 * p->places : p->places; }
@@ -55,10 +55,6 @@ int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
 /* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do). */
 int plan_overlap(const PipelinePlan *p);
-
-typedef struct TimetableEntry {
-  int program, micro;
-} TimetableEntry;
 
 typedef struct Timetable {
   int rows, micros;

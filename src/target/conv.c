@@ -397,8 +397,9 @@ static ConvShape clamp_shape(const ConvShape *s) {
 
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape, ConvPass pass,
                const PlanOptions *options) {
-  static const PlanOptions defaults = {0};
-  const PlanOptions *o = options ? options : &defaults;
+  PlanOptions chosen = options ? *options : (PlanOptions){0};
+  if (!(chosen.available_memory_proportion > 0)) chosen.available_memory_proportion = t->conv_proportion;
+  const PlanOptions *o = &chosen;
   ConvShape whole = clamp_shape(shape), *s = &whole;
   Cost c = cost_free();
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;

@@ -295,8 +295,9 @@ static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int6
 
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
-  static const PlanOptions defaults = {0};
-  const PlanOptions *o = options ? options : &defaults;
+  PlanOptions chosen = options ? *options : (PlanOptions){0};
+  if (!(chosen.available_memory_proportion > 0)) chosen.available_memory_proportion = t->matmul_proportion;
+  const PlanOptions *o = &chosen;
   Cost c = cost_free();
   if (groups <= 0 || m <= 0 || k <= 0 || n <= 0) return c;
   groups = clamp_extent(groups), m = clamp_extent(m), k = clamp_extent(k), n = clamp_extent(n);

@@ -198,6 +198,7 @@ function graph.run(g, values, options)
   end
   for _, node in ipairs(g.nodes) do
     if known[node.results[1]] == nil then
+      stages.enter_call(node)
       local given = {}
       for i = 1, node.given.n do given[i] = nest.map(value_of, node.given[i]) end
       local passed = nest.map(value_of, node.options)

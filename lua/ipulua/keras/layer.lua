@@ -213,10 +213,10 @@ function Layer:add_weight(...)
         "value")
     end
   end
-  local value = tracing.outside(initial_value, a.initializer, dtype, shape)
   local prefix = table.concat(context.path, "/")
   if context.path[#context.path] ~= self.name then prefix = prefix == "" and self.name or prefix .. "/" .. self.name end
-  local v = variables.Variable{value, name = prefix .. "/" .. a.name, trainable = a.trainable}
+  local v = variables.make(prefix .. "/" .. a.name, dtype, shape, a.trainable,
+    function() return initial_value(a.initializer, dtype, shape) end)
   v.weight_name = a.name
   v.constraint = parts.get("constraint", a.constraint)
   v.regularizer = parts.get("regularizer", a.regularizer)
@@ -441,6 +441,7 @@ function properties.losses(self)
       local id = core.variable_identity(v)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
+        local _ <close> = stages.beside(id)
         list[#list + 1] = v.regularizer(v)
       end
     end
@@ -607,6 +608,7 @@ local function run(self, given, options)
   if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
   check_spec(self, given[1])
   self:ensure_built(given[1])
+  stages.enter_layer(self, context.depth)
   if self.autocast ~= false then
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end

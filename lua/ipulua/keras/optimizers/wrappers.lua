@@ -9,7 +9,6 @@ local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
 local rules = require "ipulua.keras.optimizers.rules"
-local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
 local wrappers = {}
@@ -133,12 +132,11 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
-  local mean = core.ops.cross_replica_mean
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    means[i] = {pair[1] and mean and mean(pair[1]) or pair[1], pair[2]}
+    means[i] = {pair[1] and ipu.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  self.opt:apply_gradients(means)
+  base.without_sum(function() self.opt:apply_gradients(means) end)
 end
 
 -- ------------------------------------------------ accumulation over calls
@@ -168,9 +166,7 @@ local function accumulator_of(self, v)
   local found = self.accumulators[id]
   if not found then
     local dtype = accumulation.dtype(self.name, self.settings.dtype, v)
-    found = tracing.outside(function()
-      return variables.Variable{core.full(v.shape, 0, dtype), name = self.name .. "/" .. v.name, trainable = false}
-    end)
+    found = variables.make(self.name .. "/" .. v.name, dtype, v.shape, false, function() return core.full(v.shape, 0, dtype) end)
     self.accumulators[id] = found
   end
   return found
@@ -347,7 +343,7 @@ local function count_elements(self, grads)
       histogram = histogram and histogram + counts or counts
     end
   end
-  return histogram or core.full({2}, 0, "float32")
+  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
 end
 
 -- The factor after statistics: unchanged where it would leave [1, max) or be no number.

@@ -1,0 +1,53 @@
+-- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340 million weights; none of them is
+-- made, nothing runs. Arguments: the chip (bow), the micro-batch (8), micro-batches for a weight update (512).
+local ipu = require "ipulua"
+local keras, layers = ipu.keras, ipu.keras.layers
+
+local target = arg and arg[1] or "bow"
+local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 8, tonumber(arg and arg[3] or "") or 512
+local sequence, width, heads, vocabulary, blocks, stages <const> = 128, 1024, 16, 30528, 24, 16
+
+local function encoder(x)
+  local attended = layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(x, x)
+  x = layers.LayerNormalization()(layers.Add(){x, attended})
+  local wide = layers.Dense{4 * width, activation = "gelu"}(x)
+  return layers.LayerNormalization()(layers.Add(){x, layers.Dense{width}(wide)})
+end
+
+-- The embedding has the first stage, the prediction of words the last, the blocks share those between.
+local function stage_of(block) return 1 + block * (stages - 2) // blocks end
+
+local function bert()
+  local words = keras.Input{shape = {sequence}, dtype = "int32"}
+  local x
+  do
+    local _ <close> = keras.PipelineStage(0)
+    x = layers.Embedding{vocabulary, width}(words)
+    x = layers.LayerNormalization()(x)
+  end
+  for block = 0, blocks - 1 do
+    local _ <close> = keras.PipelineStage(stage_of(block))
+    x = encoder(x)
+  end
+  local _ <close> = keras.PipelineStage(stages - 1)
+  local model = keras.Model{inputs = words, outputs = layers.Dense{vocabulary}(x), name = "bert_large"}
+  model:compile{optimizer = keras.optimizers.Adam(), loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = accumulation, pipeline_schedule = "Grouped",
+    recomputation_mode = ipu.RecomputationMode.Auto, device_mapping = nil}
+  return model
+end
+
+keras.mixed_precision.set_global_policy("float16")
+local strategy = ipu.IPUStrategy()
+local _ <close> = strategy:scope()
+local e = ipu.estimate(bert, {batch_size = micro_batch, target = target, ipus = 16})
+
+print(string.format("BERT-Large on %d IPUs (%s): %s", e.ipus, e.target, e.fits and "fits" or "does not fit"))
+print(string.format("%d ops, %d of them priced; a weight update takes %.3g s: %.0f sequences a second", e.ops, e.ops_priced,
+  e.seconds, e.samples_per_second))
+print(string.format("%.0f %% of the time is work; the fullest tile has %d of %d bytes", 100 * e.utilisation, e.max_tile_bytes,
+  e.tile_bytes))
+for _, stage in ipairs(e.stages) do
+  print(string.format("  stage %2d  forward %8.0f  backward %8.0f cycles  stash %2d deep  fullest tile %d", stage.stage,
+    stage.forward_cycles, stage.backward_cycles, stage.stash_depth, stage.max_tile_bytes))
+end

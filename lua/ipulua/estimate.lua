@@ -1,0 +1,242 @@
+-- ipu.estimate: what a function or a model would cost on IPUs. Nothing runs and nothing of a model's size is allocated.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local func = require "ipulua.func"
+local machine = require "ipulua.machine"
+local structure = require "ipulua.structure"
+
+local estimate = {}
+
+local function count(name)
+  return {name, "integer", optional = true, check = function(n)
+    if n < 1 then return "must be positive, got " .. n end
+  end}
+end
+
+local rows <const> = {
+  {"fn", "any"}, count("batch_size"), {"inputs", "any", optional = true}, {"target", {"string", "table"}, optional = true},
+  count("ipus"), {"labels", "any", optional = true}, {"training", "boolean", optional = true},
+  {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}},
+  {"host", "string", optional = true, choices = {"machine", "model"}},
+}
+
+local estimating_meta = {__close = function(self) core.set_estimating(self.former) end}
+
+---To be closed: until then programs are only outlined and variables made have no values.
+function estimate.mode()
+  return setmetatable({former = core.set_estimating(true)}, estimating_meta)
+end
+
+---A tensor of zeros for a shape, {shape =, dtype =}, a tensor or a number.
+local function as_argument(spec)
+  if not structure.is_plain(spec) then return spec end
+  if spec.shape then return core.full(spec.shape, 0, spec.dtype or "float32") end
+  if #spec > 0 and math.type(spec[1]) == "integer" then return core.full(spec, 0, "float32") end
+  local out = {}
+  for k, v in pairs(spec) do out[k] = as_argument(v) end
+  return out
+end
+
+-- {…} are several arguments; a single tensor, shape or spec is one.
+local function arguments_of(inputs)
+  if inputs == nil then return {n = 0} end
+  local single = not structure.is_plain(inputs) or inputs.shape or math.type(inputs[1]) == "integer"
+  local list = single and {inputs} or inputs
+  local out = {n = #list}
+  for i, each in ipairs(list) do out[i] = as_argument(each) end
+  return out
+end
+
+-- The price's table with what only the caller knows: how many samples an element of an infeed holds.
+local function finished(price, samples)
+  local result = price:summary()
+  local elements = result.elements
+  if not samples then samples = result.batch > 0 and result.batch or 1 end
+  local runs = elements > 0 and elements or result.replicas
+  result.samples_per_second = result.seconds > 0 and samples * runs / result.seconds or 0
+  result.batch, result.elements = nil, nil
+  return result
+end
+
+-- ------------------------------------------------ functions
+
+local function of_function(f, a)
+  if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
+  local given = arguments_of(a.inputs)
+  local entry
+  if a.inputs == nil and #f.order > 0 then
+    entry = f.order[#f.order]
+  else
+    entry = f:outline(table.unpack(given, 1, given.n))
+  end
+  local options = machine.options(a, entry.device)
+  options.arguments = {}
+  for i, at in ipairs(entry.passed or {}) do options.arguments[i] = entry.leaves and entry.leaves[at] or false end
+  return machine.price(entry, options)
+end
+
+-- ------------------------------------------------ models
+
+local function is_model(x) return class.is_a(x, require "ipulua.keras.model".Model) end
+
+local function is_shape(x) return structure.is_plain(x) and (#x == 0 or math.type(x[1]) == "integer") end
+
+-- Shapes and dtypes of a model's inputs with the batch, in their structure.
+local function input_specs(model, a, batch)
+  local nest = require "ipulua.keras.nest"
+  local function with_batch(shape, dtype)
+    local full = table.move(shape, 1, #shape, 1, {})
+    if full[1] == nil or full[1] < 0 then full[1] = batch end
+    return {shape = full, dtype = dtype}
+  end
+  if a.inputs then
+    local function convert(spec)
+      if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
+      if is_shape(spec) then return {shape = spec, dtype = "float32"} end
+      if spec.shape then return {shape = spec.shape, dtype = spec.dtype or "float32"} end
+      local out = {}
+      for k, v in pairs(spec) do out[k] = convert(v) end
+      return out
+    end
+    return convert(a.inputs)
+  end
+  if not model._graph then
+    blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: inputs = {32, 28, 28}", model.name),
+      "value")
+  end
+  return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
+end
+
+local function first_spec(specs)
+  if specs.shape then return specs end
+  for _, key in ipairs(structure.sorted_keys(specs)) do
+    local found = first_spec(specs[key])
+    if found then return found end
+  end
+end
+
+local function tensors_of(specs)
+  if specs.shape then return core.full(specs.shape, 0, specs.dtype) end
+  local out = {}
+  for k, v in pairs(specs) do out[k] = tensors_of(v) end
+  return out
+end
+
+local function loss_name(loss)
+  if type(loss) == "string" then return loss:lower() end
+  local c = class.of(loss)
+  if c then return (c.__name or ""):lower() end
+  for name, f in pairs(require "ipulua.keras.losses") do
+    if f == loss then return name:lower() end
+  end
+  return ""
+end
+
+-- Labels as the loss wants them: classes for sparse losses, else values like the outputs.
+local function label_specs(model, outputs, a)
+  if a.labels then
+    local l = a.labels
+    if core.is_tensor(l) then return {shape = l.shape, dtype = l.dtype} end
+    return is_shape(l) and {shape = l, dtype = "float32"} or {shape = l.shape, dtype = l.dtype or "float32"}
+  end
+  local nest = require "ipulua.keras.nest"
+  local list = {}
+  for i, out in ipairs(nest.flatten(outputs)) do
+    local loss = model.compile_arguments.loss
+    if structure.is_plain(loss) and not loss.class_name then loss = loss[i] or loss[model._graph and model._graph.outputs[i].layer.name] end
+    local shape = table.move(out.shape, 1, #out.shape, 1, {})
+    if loss_name(loss):find("sparse", 1, true) then
+      shape[#shape] = nil
+      list[i] = {shape = shape, dtype = "int32"}
+    else
+      list[i] = {shape = shape, dtype = "float32"}
+    end
+  end
+  return #list == 1 and list[1] or list
+end
+
+-- What the model gives for inputs of known shapes: {shape =} in the outputs' structure.
+local function output_types(model, specs)
+  local KerasTensor = require "ipulua.keras.tensor"
+  local function keras_tensors(s)
+    if s.shape then return KerasTensor(s.shape, s.dtype) end
+    local out = {}
+    for k, v in pairs(s) do out[k] = keras_tensors(v) end
+    return out
+  end
+  local inputs = keras_tensors(specs)
+  if not model._graph and not rawget(model, "output_types") then model:build_with(inputs) end
+  local types = require "ipulua.keras.infer".results(function(...) return model(...) end, {n = 1, inputs}, KerasTensor.is)
+  return types[1]
+end
+
+local function add_pipelining(options, model)
+  local o = model._options.pipelining
+  if not model:is_pipelined() then return end
+  options.schedule = type(o.pipeline_schedule) == "string" and o.pipeline_schedule or "Grouped"
+  options.mapping = o.device_mapping
+  options.recompute = options.recompute or (o.recomputation_mode ~= nil and o.recomputation_mode ~= "NONE")
+  options.offload_state = o.offload_weight_update_variables ~= false
+  options.offload_activations = o.offload_activations == true
+  options.shard_state = o.replicated_optimizer_state_sharding == true
+end
+
+local function of_model(model, a)
+  local data = require "ipulua.data"
+  local pipelining = require "ipulua.keras.pipelining"
+  local steps = require "ipulua.keras.training.steps"
+  local training = a.training
+  if training == nil then training = model.compiled ~= nil end
+  if training and not model.compiled then
+    blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
+  end
+  local _ <close> = estimate.mode()
+  local specs = input_specs(model, a, a.batch_size or 32)
+  local outputs = output_types(model, specs)
+  local count_of_steps = 1
+  local program
+  if training then count_of_steps = pipelining.accumulation(model)
+  elseif model:is_pipelined() then count_of_steps = model._options.pipelining.gradient_accumulation_steps_per_replica or 1 end
+  local element = tensors_of(specs)
+  if training then element = {element, tensors_of(label_specs(model, outputs, a))} end
+  local infeed = data.IPUInfeedQueue(data.from_tensors(element):repeat_n())
+  if training then program = steps.train_program(model, infeed, count_of_steps)
+  else program = steps.predict_program(model, infeed, count_of_steps) end
+  local options = machine.options(a, config.device(0).ordinal)
+  add_pipelining(options, model)
+  options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
+  return machine.price(program.func:outline(), options), first_spec(specs).shape[1]
+end
+
+---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
+---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
+---first; the weights made in it have no values, so that their size doesn't matter.
+---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host}
+---@return table
+function estimate.estimate(...)
+  local a = args.check("estimate", rows, ...)
+  local price, samples = estimate.price(a)
+  return finished(price, a.batch_size or samples)
+end
+
+---The price itself, and how many samples an element holds.
+function estimate.price(a)
+  local what = a.fn
+  if is_model(what) then return of_model(what, a) end
+  if type(what) == "function" and a.inputs == nil then
+    local made
+    local traced = func.func(function() made = what() return made end, {name = "estimate"}):outline()
+    if is_model(made) then return of_model(made, a) end
+    return machine.price(traced, machine.options(a, traced.device))
+  end
+  if type(what) ~= "function" and not func.is_function(what) then
+    blame.error("estimate: a function or a model is wanted, got " .. args.describe(what), "type")
+  end
+  return of_function(what, a), nil
+end
+
+return estimate

@@ -1,0 +1,90 @@
+-- What a program is priced for: the chip, the number of IPUs and the options that change a price, from the call, the command
+-- line and the configuration.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local json = require "ipulua.json"
+local start = require "ipulua.start"
+
+local machine = {}
+
+local chips <const> = {ipu1 = "GC2", ipu2 = "GC200", ipu21 = "C600"}
+
+local function read_file(path)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+---A target as the core takes it: a name, or JSON. A name, a JSON file, or a table {base =, …}.
+---@param given string|table
+---@return string
+function machine.target(given)
+  if type(given) == "table" then return json.encode(given) end
+  if type(given) ~= "string" then
+    blame.error("target: a name (gc2, gc200, bow, c600), a JSON file or a table with 'base' is wanted, got " .. args.describe(given),
+      "type")
+  end
+  if given:match("%.json$") then
+    return read_file(given) or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
+  end
+  return given
+end
+
+-- A version that the script assigned wins over the command line; without either it is the default's.
+local function default_target()
+  local version = config.get("ipu_model.version")
+  if config.is_assigned("ipu_model.version") or not start.options.target then return chips[version] or "GC200" end
+  return machine.target(start.options.target)
+end
+
+local function proportion(option)
+  return tonumber(config.get(option)["availableMemoryProportion"]) or 0
+end
+
+local function default_ipus(ordinal)
+  if start.options.ipus and not config.is_configured() then return start.options.ipus end
+  return config.device(ordinal or 0).ipus
+end
+
+---Options of core.price for a device.
+---@param given? {target: any, ipus: integer?, topology: string?, host: string?}
+---@param ordinal? integer
+---@return table
+function machine.options(given, ordinal)
+  given = given or {}
+  local flags = config.flags()
+  local model_host = flags.use_ipu_model
+  if given.host then model_host = given.host == "model" end
+  return {
+    target = given.target and machine.target(given.target) or default_target(),
+    ipus = given.ipus or default_ipus(ordinal), topology = given.topology,
+    tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"), io_tiles = config.get("io_tiles.num_io_tiles"),
+    code = config.get("ipu_model.compile_ipu_code"), model_host = model_host,
+    matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
+    synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
+    no_prefetch = not config.get("optimizations.prefetch_data_streams"),
+    recompute = config.get("allow_recompute"),
+  }
+end
+
+---Whether a program that does not fit is an error.
+---@return boolean
+function machine.enforces()
+  local named = config.is_configured() or start.options.target ~= nil
+  return named and config.engine_options()["debug.allowOutOfMemory"] ~= "true"
+end
+
+---The price of a compiled program, {program =, device =}.
+---@param entry table
+---@param options table of machine.options
+---@return userdata
+function machine.price(entry, options)
+  return core.price(entry.program, options)
+end
+
+return machine

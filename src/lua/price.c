@@ -1,0 +1,292 @@
+/* Prices of programs: core.price(program, options) and what it tells. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "machine/profile.h"
+
+#define PRICE_NAME "ipulua.Price"
+
+static Price *check_price(lua_State *L) {
+  Price **p = luaL_checkudata(L, 1, PRICE_NAME);
+  if (!*p) luaL_error(L, "this price has been freed");
+  return *p;
+}
+
+static int free_price(lua_State *L) {
+  Price **p = lua_touserdata(L, 1);
+  price_free(*p);
+  *p = NULL;
+  return 0;
+}
+
+/* ---- options ---- */
+
+static bool flag(lua_State *L, int index, const char *name, bool fallback) {
+  bool value = lua_getfield(L, index, name) == LUA_TNIL ? fallback : lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+static lua_Integer integer(lua_State *L, int index, const char *name, lua_Integer fallback) {
+  lua_Integer value = lua_getfield(L, index, name) == LUA_TNIL ? fallback : luaL_checkinteger(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+static double number(lua_State *L, int index, const char *name, double fallback) {
+  double value = lua_getfield(L, index, name) == LUA_TNIL ? fallback : luaL_checknumber(L, -1);
+  lua_pop(L, 1);
+  return value;
+}
+
+/* A chip's name, or JSON. */
+static Status read_target(lua_State *L, int index, Error *e, Target *t) {
+  size_t length;
+  lua_getfield(L, index, "target");
+  const char *text = luaL_optlstring(L, -1, "GC200", &length);
+  const Target *known = target_find(text);
+  Status s = OK;
+  if (known) *t = *known;
+  else if (text[strspn(text, " \t\r\n")] == '{') s = target_parse(e, text, length, t);
+  else s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600", text);
+  lua_pop(L, 1);
+  if (s == OK) s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0), integer(L, index, "io_tiles", 0));
+  t->code = flag(L, index, "code", t->code);
+  t->matmul_proportion = number(L, index, "matmul_proportion", 0);
+  t->conv_proportion = number(L, index, "conv_proportion", 0);
+  return s;
+}
+
+static Schedule read_schedule(lua_State *L, int index) {
+  Schedule found = SCHEDULE_GROUPED;
+  lua_getfield(L, index, "schedule");
+  const char *text = lua_tostring(L, -1);
+  for (int s = 0; text && s < SCHEDULE_COUNT; s++)
+    if (!strcmp(text, schedule_name((Schedule)s))) found = (Schedule)s;
+  lua_pop(L, 1);
+  return found;
+}
+
+static void read_mapping(lua_State *L, int index, Machine *m) {
+  if (lua_getfield(L, index, "mapping") == LUA_TTABLE) {
+    m->mapping_count = (int)luaL_len(L, -1);
+    if (m->mapping_count > MACHINE_STAGES) bind_fail(L, ERR_VALUE, "more than %d pipeline stages", MACHINE_STAGES);
+    for (int i = 0; i < m->mapping_count; i++) {
+      lua_rawgeti(L, -1, i + 1);
+      lua_Integer ipu = luaL_checkinteger(L, -1);
+      if (ipu < 0 || ipu >= POD_IPUS_MAX) bind_fail(L, ERR_VALUE, "a stage can't be on IPU %d", (int)ipu);
+      m->mapping[i] = (int)ipu;
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+/* Values of the program's arguments where these are integers; pushes what holds them. */
+static const int64_t *read_arguments(lua_State *L, int index, const Program *p) {
+  int64_t *known = lua_newuserdatauv(L, (size_t)(p->argument_count + 1) * sizeof *known, 0);
+  for (int i = 0; i < p->argument_count; i++) known[i] = -1;
+  if (lua_getfield(L, index, "arguments") == LUA_TTABLE) {
+    for (int i = 0; i < p->argument_count; i++) {
+      lua_rawgeti(L, -1, i + 1);
+      LuaTensor *t = bind_test_tensor(L, -1);
+      if (t && t->tensor && type_count(&t->tensor->type) == 1 && !dtype_is_float(t->tensor->type.dtype))
+        known[i] = (int64_t)tensor_get(t->tensor, 0);
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+  return known;
+}
+
+static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
+  Target t;
+  lua_getfield(L, index, "topology");
+  const char *topology = lua_tostring(L, -1); /* stays: the table holds it */
+  lua_pop(L, 1);
+  Status s = read_target(L, index, e, &t);
+  if (s == OK) s = pod_make(e, &t, (int)integer(L, index, "ipus", 1), topology, &m->pod);
+  if (s != OK) return s;
+  m->pod.model_host = flag(L, index, "model_host", false);
+  m->schedule = read_schedule(L, index);
+  read_mapping(L, index, m);
+  m->recompute = flag(L, index, "recompute", false);
+  m->offload_state = flag(L, index, "offload_state", false);
+  m->offload_activations = flag(L, index, "offload_activations", false);
+  m->shard_state = flag(L, index, "shard_state", false);
+  m->half_partials = flag(L, index, "half_partials", false);
+  m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
+  m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
+  m->no_prefetch = flag(L, index, "no_prefetch", false);
+  m->io_tiles = integer(L, index, "io_tiles", 0) > 0;
+  m->calls = number(L, index, "calls", 0);
+  return OK;
+}
+
+/* (program, options) */
+static int price(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  Machine m = {0};
+  Error e = {0};
+  Status s = read_machine(L, 2, &e, &m);
+  m.argument = read_arguments(L, 2, p);
+  Price **out = lua_newuserdatauv(L, sizeof *out, 2);
+  *out = NULL;
+  luaL_setmetatable(L, PRICE_NAME);
+  lua_pushvalue(L, 1); /* rows name the program's nodes */
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, -2);
+  lua_setiuservalue(L, -2, 2);
+  if (s == OK) *out = price_program(&e, p, &m);
+  bind_check(L, &e);
+  return 1;
+}
+
+/* ---- telling ---- */
+
+static void set_number(lua_State *L, const char *name, double value) {
+  lua_pushnumber(L, value);
+  lua_setfield(L, -2, name);
+}
+
+static void set_count(lua_State *L, const char *name, double value) {
+  lua_Integer whole = (lua_Integer)(value + 0.5);
+  lua_pushinteger(L, whole);
+  lua_setfield(L, -2, name);
+}
+
+static void push_cycles(lua_State *L, const double *cycles, double total) {
+  lua_createtable(L, 0, PHASE_COUNT + 1);
+  for (int k = 0; k < PHASE_COUNT; k++) set_number(L, cost_phase_name((CostPhase)k), cycles[k]);
+  set_number(L, "total", total);
+}
+
+/* Bytes of the IPUs of one replica, from first to last. */
+static void push_memory(lua_State *L, const Price *p, int first, int last) {
+  double total = 0, gaps = 0, always = 0, streaming = 0;
+  lua_createtable(L, 0, BYTES_COUNT + 4);
+  for (int k = 0; k < BYTES_COUNT; k++) {
+    double bytes = 0;
+    for (int i = first; i <= last; i++) bytes += p->ipu[i].bytes[k];
+    set_count(L, price_category_name((PriceCategory)k), bytes);
+    total += bytes;
+  }
+  for (int i = first; i <= last; i++) {
+    gaps += p->ipu[i].gaps;
+    always += p->ipu[i].always;
+    streaming += p->ipu[i].streaming;
+  }
+  set_count(L, "total", total);
+  set_count(L, "gaps", gaps);
+  set_count(L, "always_live", always);
+  set_count(L, "streaming", streaming);
+}
+
+static void push_ipus(lua_State *L, const Price *p) {
+  lua_createtable(L, p->shards, 0);
+  for (int i = 0; i < p->shards; i++) {
+    const IpuPrice *x = &p->ipu[i];
+    lua_createtable(L, 0, 8);
+    push_cycles(L, x->cycles, p->total), lua_setfield(L, -2, "cycles");
+    push_memory(L, p, i, i), lua_setfield(L, -2, "memory");
+    set_count(L, "max_tile_bytes", x->most);
+    set_count(L, "min_tile_bytes", x->least);
+    set_count(L, "mean_tile_bytes", x->mean);
+    set_count(L, "tiles_over", x->tiles_over);
+    lua_pushboolean(L, x->fits), lua_setfield(L, -2, "fits");
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static void push_stages(lua_State *L, const Price *p) {
+  lua_createtable(L, p->stage_count, 0);
+  for (int s = 0; s < p->stage_count; s++) {
+    const StagePrice *x = &p->stage[s];
+    lua_createtable(L, 0, 8);
+    set_count(L, "stage", s);
+    set_count(L, "ipu", x->ipu);
+    set_number(L, "forward_cycles", x->forward);
+    set_number(L, "backward_cycles", x->backward);
+    set_count(L, "stash_depth", x->stash_depth);
+    set_count(L, "stash_bytes", x->stash_bytes);
+    set_count(L, "bytes", price_bytes(&p->ipu[x->ipu]));
+    set_count(L, "max_tile_bytes", p->ipu[x->ipu].most);
+    lua_rawseti(L, -2, s + 1);
+  }
+}
+
+static int summary(lua_State *L) {
+  const Price *p = check_price(L);
+  lua_createtable(L, 0, 24);
+  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
+  lua_pushstring(L, p->machine.pod.target.name), lua_setfield(L, -2, "target");
+  set_count(L, "ipus", p->machine.pod.ipus);
+  set_count(L, "replicas", p->replicas);
+  set_count(L, "shards", p->shards);
+  lua_pushboolean(L, p->fits), lua_setfield(L, -2, "fits");
+  set_number(L, "seconds", p->seconds);
+  push_cycles(L, p->cycles, p->total), lua_setfield(L, -2, "cycles");
+  push_memory(L, p, 0, p->shards - 1), lua_setfield(L, -2, "memory");
+  set_count(L, "max_tile_bytes", p->ipu[p->worst].most);
+  set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[p->worst]));
+  set_count(L, "tile_bytes", price_tile_limit(p));
+  push_stages(L, p), lua_setfield(L, -2, "stages");
+  push_ipus(L, p), lua_setfield(L, -2, "ipu");
+  set_number(L, "elements", p->elements * p->replicas);
+  set_count(L, "batch", (double)p->batch);
+  set_count(L, "ops", p->op_count);
+  set_count(L, "ops_priced", p->op_count - p->unpriced);
+  set_number(L, "flops", p->flops * p->replicas);
+  set_number(L, "exchanged_bytes", p->moved_bytes * (double)p->machine.pod.target.tiles);
+  set_number(L, "streamed_bytes", p->streamed_bytes * p->replicas);
+  if (p->stage_count) {
+    set_count(L, "time_steps", p->time_steps);
+    double busy = 0;
+    for (int i = 0; i < p->shards; i++) busy += p->ipu[i].cycles[PHASE_COMPUTE] + p->ipu[i].cycles[PHASE_EXCHANGE];
+    set_number(L, "utilisation", p->total > 0 ? busy / p->shards / p->total : 0);
+  }
+  if (p->why) lua_pushstring(L, p->why), lua_setfield(L, -2, "why");
+  return 1;
+}
+
+/* Text of one of profile.h's writers. */
+static int push_text(lua_State *L, char *text) {
+  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory while writing a profile");
+  lua_pushstring(L, text);
+  free(text);
+  return 1;
+}
+
+static int json(lua_State *L) { return push_text(L, profile_json(check_price(L), luaL_optstring(L, 2, "{}"))); }
+static int trace(lua_State *L) { return push_text(L, profile_trace(check_price(L))); }
+static int text(lua_State *L) { return push_text(L, profile_text(check_price(L))); }
+static int complaint(lua_State *L) { return push_text(L, profile_complaint(check_price(L))); }
+
+/* (bool) → what it was before */
+static int set_estimating(lua_State *L) {
+  State *s = bind_state(L);
+  bool former = s->estimating;
+  s->estimating = lua_toboolean(L, 1);
+  lua_pushboolean(L, former);
+  return 1;
+}
+
+static int is_estimating(lua_State *L) {
+  lua_pushboolean(L, bind_state(L)->estimating);
+  return 1;
+}
+
+void bind_open_price(lua_State *L) {
+  static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"summary", summary}, {"json", json}, {"trace", trace}, {"text", text},
+                                     {"complaint", complaint}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, PRICE_NAME);
+  lua_pushcfunction(L, free_price);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,216 @@
+/* Bytes: what is live at each row, and how the fullest moment lies over the tiles of each IPU. Variables, arguments and results
+ * are spread evenly (128 bytes to a tile at least, each tensor beginning where the last one ended), as PopLibs maps them. */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "machine/rows.h"
+
+/* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for ResNet-50: 8.4 %); of the runtime's
+ * own programs; of the stacks of a supervisor and six workers. */
+enum { GRAIN_BYTES = 128, RUNTIME_BYTES = 1000, STACK_BYTES = 6 * 96 + 512, PACKET_BYTES = 128, TRANSFER_BYTES = 64 };
+static const double gap_share = 0.084, step_code_bytes = 7.2;
+
+static const struct {
+  const char *name;
+  bool always;
+} categories[] = {
+#define X(id, name, always, summary) [BYTES_##id] = {name, always},
+    PRICE_CATEGORIES(X)
+#undef X
+};
+
+const char *price_category_name(PriceCategory c) { return categories[c].name; }
+bool price_category_always(PriceCategory c) { return categories[c].always; }
+
+double price_bytes(const IpuPrice *i) { return i->always + i->temporary; }
+double price_fullest(const IpuPrice *i) { return i->most * (1 + gap_share); }
+double price_tile_limit(const Price *p) { return (double)p->machine.pod.target.tile_bytes; }
+
+static double tiles_of(const Price *p) { return (double)p->machine.pod.target.tiles; }
+
+/* ---- stashes ---- */
+
+static int stash_depth(const Price *p, int stage) {
+  int behind = p->stage_count - 1 - stage;
+  if (p->machine.schedule == SCHEDULE_SEQUENTIAL) return 0;
+  return p->machine.schedule == SCHEDULE_INTERLEAVED ? behind : 2 * behind;
+}
+
+/* Does the backward stage need h of the forward one, kept since then? */
+static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
+  if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end || h->first >= p->row_count) return false;
+  const Row *made = &p->row[h->first], *read = &p->row[h->last];
+  if (made->backward || made->stage < 0) return false;
+  bool enters = made->kind == ROW_LINK || made->kind == ROW_HOST_IN;
+  return p->machine.recompute ? enters : read->backward;
+}
+
+static bool add_stashes(Price *p) {
+  if (p->slot_row < 0) return true;
+  Row block = p->row[p->slot_row];
+  double *bytes = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof *bytes);
+  if (!bytes) return false;
+  for (int i = 0; i < p->held_count; i++)
+    if (is_stashed(p, &p->held[i], &block, p->slot_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
+  for (int s = 0; s < p->stage_count; s++) {
+    int depth = stash_depth(p, s);
+    p->stage[s].stash_depth = depth;
+    p->stage[s].stash_bytes = depth * bytes[s];
+    if (!(p->stage[s].stash_bytes > 0)) continue;
+    if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
+    p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = p->stage[s].stash_bytes, .ipu = price_ipu_of_stage(p, s),
+                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations};
+  }
+  return true;
+}
+
+/* ---- live bytes ---- */
+
+static bool is_always(const Held *h) { return categories[h->category].always && !h->offloaded; }
+
+/* On the tiles: a share, where replicas divide the optimizer's state. */
+static double tile_bytes(const Price *p, const Held *h) {
+  if (h->category == BYTES_STASH && h->offloaded) return 0;
+  bool shared = p->machine.shard_state && h->offloaded;
+  return shared ? h->bytes / p->replicas : h->bytes;
+}
+
+static bool is_live(const Price *p, const Held *h, int row) {
+  (void)p;
+  return is_always(h) || (h->first <= row && row <= h->last);
+}
+
+/* The row at which an IPU holds most, temporaries included. */
+static bool find_peak(Price *p, int ipu) {
+  size_t count = (size_t)p->row_count + 2;
+  double *change = arena_alloc(p->arena, count * sizeof *change);
+  if (!change) return false;
+  for (int i = 0; i < p->held_count; i++) {
+    const Held *h = &p->held[i];
+    if (h->ipu != ipu || is_always(h) || h->first > h->last) continue;
+    int first = h->first < p->row_count ? h->first : p->row_count, last = h->last < p->row_count ? h->last : p->row_count;
+    change[first] += tile_bytes(p, h);
+    change[last + 1] -= tile_bytes(p, h);
+  }
+  double live = 0, most = -1;
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    live += change[i];
+    double now = live + (r->cost && r->ipu == ipu ? r->cost->temporary_total : 0);
+    if (now > most) most = now, p->ipu[ipu].peak = i;
+  }
+  return true;
+}
+
+/* ---- tiles ---- */
+
+typedef struct Spread {
+  double *change; /* [tiles + 1] */
+  int tiles, next;
+} Spread;
+
+static void spread_over(Spread *s, double bytes, int used) {
+  if (!(bytes > 0) || used < 1) return;
+  if (used > s->tiles) used = s->tiles;
+  double each = bytes / used;
+  int begin = s->next, end = begin + used;
+  s->change[begin] += each;
+  s->change[end < s->tiles ? end : s->tiles] -= each;
+  if (end > s->tiles) {
+    s->change[0] += each;
+    s->change[end - s->tiles] -= each;
+  }
+  s->next = end % s->tiles;
+}
+
+static void spread(Spread *s, double bytes) {
+  double used = ceil(bytes / GRAIN_BYTES);
+  spread_over(s, bytes, used < s->tiles ? (int)used : s->tiles);
+}
+
+static void add_code(Price *p, IpuPrice *x, int ipu) {
+  const Target *t = &p->machine.pod.target;
+  double rows = 0, tiles = tiles_of(p);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (row_is_block(r->kind)) rows++;
+    if (r->ipu != ipu || !r->cost) continue;
+    const Cost *c = r->cost;
+    x->vertices |= c->vertices;
+    x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * tiles;
+    x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * tiles;
+    x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
+    bool host = r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT;
+    if (r->bytes > 0 && (host || r->kind == ROW_LINK))
+      x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += r->bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(r->bytes / PACKET_BYTES));
+  }
+  if (!t->code) return;
+  x->bytes[BYTES_CONTROL_CODE] += rows * step_code_bytes * tiles;
+  x->bytes[BYTES_VERTEX_CODE] = (cost_code_bytes(x->vertices) + RUNTIME_BYTES) * tiles;
+  x->bytes[BYTES_STACK] = STACK_BYTES * tiles;
+}
+
+/* What an operation holds while it runs: target/cost.h's categories, of all tiles in use. */
+static void add_temporaries(IpuPrice *x, const Cost *c, Spread *s) {
+  static const PriceCategory to[] = {[MEMORY_MESSAGE] = BYTES_MESSAGE, [MEMORY_REARRANGEMENT] = BYTES_REARRANGEMENT,
+                                     [MEMORY_PARTIALS] = BYTES_PARTIALS, [MEMORY_TEMPORARY] = BYTES_TEMPORARY};
+  double parts = cost_temporary(c);
+  if (!(parts > 0) || !(c->temporary_total > 0)) return;
+  for (int m = 0; m < (int)(sizeof to / sizeof *to); m++) x->bytes[to[m]] += c->temporary_total * c->bytes[m] / parts;
+  s->next = 0;
+  spread_over(s, c->temporary_total, c->tiles > 1 ? (int)fmin(c->tiles, s->tiles) : 1);
+  s->change[0] += c->uneven_bytes;
+  s->change[1] -= c->uneven_bytes;
+}
+
+static void measure_tiles(Price *p, IpuPrice *x, const Spread *s) {
+  double level = 0, limit = price_tile_limit(p);
+  x->least = INFINITY;
+  for (int i = 0; i < s->tiles; i++) {
+    level += s->change[i];
+    x->tile[i] = level;
+    x->most = fmax(x->most, level);
+    x->least = fmin(x->least, level);
+    x->mean += level / s->tiles;
+    if (level * (1 + gap_share) > limit) x->tiles_over++;
+  }
+  x->gaps = gap_share * price_bytes(x);
+  x->fits = x->tiles_over == 0;
+}
+
+static bool fill_tiles(Price *p, int ipu) {
+  IpuPrice *x = &p->ipu[ipu];
+  Spread s = {.tiles = (int)p->machine.pod.target.tiles};
+  s.change = arena_alloc(p->arena, (size_t)(s.tiles + 2) * sizeof *s.change);
+  x->tile = arena_alloc(p->arena, (size_t)(s.tiles + 1) * sizeof *x->tile);
+  if (!s.change || !x->tile) return false;
+  for (int i = 0; i < p->held_count; i++) {
+    const Held *h = &p->held[i];
+    if (h->ipu != ipu) continue;
+    if (h->offloaded) x->streaming += tile_bytes(p, h) > 0 ? tile_bytes(p, h) : h->bytes;
+    if (!is_live(p, h, x->peak)) continue;
+    x->bytes[h->offloaded ? BYTES_VALUE : h->category] += tile_bytes(p, h);
+    spread(&s, tile_bytes(p, h));
+  }
+  add_code(p, x, ipu);
+  const PriceCategory code[] = {BYTES_VERTEX_CODE, BYTES_VERTEX_STATE, BYTES_EXCHANGE_CODE, BYTES_CONTROL_CODE,
+                                BYTES_STACK, BYTES_HOST_HEADER, BYTES_GLOBAL_HEADER};
+  for (size_t i = 0; i < sizeof code / sizeof *code; i++) spread_over(&s, x->bytes[code[i]], s.tiles);
+  x->code = (x->bytes[BYTES_VERTEX_CODE] + x->bytes[BYTES_EXCHANGE_CODE] + x->bytes[BYTES_CONTROL_CODE]) / s.tiles;
+  if (p->row_count && p->row[x->peak].cost && p->row[x->peak].ipu == ipu) add_temporaries(x, p->row[x->peak].cost, &s);
+  for (int k = 0; k < BYTES_COUNT; k++) *(categories[k].always ? &x->always : &x->temporary) += x->bytes[k];
+  measure_tiles(p, x, &s);
+  return true;
+}
+
+bool price_memory(Price *p) {
+  if (!add_stashes(p)) return false;
+  p->fits = true;
+  for (int i = 0; i < p->shards; i++) {
+    if (!find_peak(p, i) || !fill_tiles(p, i)) return false;
+    p->fits = p->fits && p->ipu[i].fits;
+    if (price_fullest(&p->ipu[i]) > price_fullest(&p->ipu[p->worst])) p->worst = i;
+  }
+  return true;
+}

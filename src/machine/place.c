@@ -1,0 +1,143 @@
+#include "machine/place.h"
+
+#include "graph/control.h"
+#include "program/region.h"
+
+static Home *home_at(Homes *h, const Value *v) { return &h->value[h->first_value[v->node->id] + v->index]; }
+
+static Homes *find(const Placer *p, const Graph *g) {
+  Homes *h = p->list;
+  while (h && h->graph != g) h = h->next;
+  return h;
+}
+
+const Homes *place_find(const Placer *p, const Graph *g) { return find(p, g); }
+
+static Homes *make(Placer *p, const Graph *g) {
+  Homes *h = arena_alloc(p->arena, sizeof *h);
+  int count = 0;
+  if (!h) return NULL;
+  h->graph = g;
+  h->first_value = arena_alloc(p->arena, (size_t)(g->node_count + 1) * sizeof *h->first_value);
+  if (!h->first_value) return NULL;
+  for (int i = 0; i < g->node_count; i++) {
+    h->first_value[i] = count;
+    count += g->node[i]->out_count;
+  }
+  h->value = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *h->value);
+  if (!h->value) return NULL;
+  for (int i = 0; i < count; i++) h->value[i] = (Home){.shard = -1, .stage = -1};
+  h->next = p->list;
+  p->list = h;
+  return h;
+}
+
+static bool is_given(const Node *n) { return n->place.stage >= 0 || n->place.shard >= 0; }
+
+bool region_has_stages(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++)
+    if (g->node[i]->place.stage >= 0) return true;
+  return false;
+}
+
+/* The home of the largest operand, of equal ones the newest: little is moved then. */
+static Home operands_home(Homes *h, const Node *n) {
+  Home best = {.shard = -1, .stage = -1};
+  size_t most = 0;
+  int newest = -2;
+  for (int i = 0; i < n->in_count; i++) {
+    const Home *at = home_at(h, n->in[i]);
+    const Node *maker = value_root(n->in[i])->node;
+    int age = node_is_input(maker) || node_is_constant(maker) ? -1 : maker->id;
+    size_t bytes = type_bytes(&n->in[i]->type);
+    bool better = !best.known || bytes > most || (bytes == most && age > newest);
+    if (at->known && better) best = *at, most = bytes, newest = age;
+  }
+  return best;
+}
+
+static void claim(Homes *h, const Node *n, const Home *home) {
+  for (int i = 0; i < n->in_count; i++) {
+    Home *at = home_at(h, n->in[i]);
+    if (!at->known) *at = *home;
+  }
+}
+
+static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs);
+
+/* Regions inside n: homes go in with the operands, what the regions find out comes back. */
+static void place_control(Placer *p, Homes *h, Node *n) {
+  bool loop = n->op == &control_repeat || n->op == &control_while, repeat = n->op == &control_repeat;
+  int skip = n->op == &control_call ? 0 : 1, carried = loop ? control_explicit(n) : 0;
+  int lead = repeat ? 1 : 0, count = n->in_count - skip + lead;
+  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  Home *in = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *in);
+  Home *out = arena_alloc(p->arena, (size_t)(n->out_count + 1) * sizeof *out);
+  if (!in || !out) {
+    p->failed = true;
+    return;
+  }
+  for (int i = 0; i < count; i++) in[i] = (Home){.shard = -1, .stage = -1};
+  for (int i = skip; i < n->in_count; i++) in[lead + i - skip] = *home_at(h, n->in[i]);
+  for (int round = 0; round < 2; round++) {
+    for (int r = 1; r >= 0; r--)
+      if (regions[r] && regions[r]->input_count == count) place_region(p, regions[r], in, r == 0 || n->op == &control_cond ? out : NULL);
+    for (int i = 0; i < carried; i++)
+      if (!in[lead + i].known) in[lead + i] = out[i];
+    if (!loop) break;
+  }
+  for (int i = skip; i < n->in_count; i++) {
+    Home *at = home_at(h, n->in[i]);
+    if (!at->known) *at = in[lead + i - skip];
+  }
+  for (int i = 0; i < n->out_count; i++) *home_at(h, &n->out[i]) = out[i];
+}
+
+static void place_node(Placer *p, Homes *h, Node *n) {
+  if (n->op->traits & CONTROL) {
+    place_control(p, h, n);
+    return;
+  }
+  if (node_is_input(n) || node_is_constant(n)) return;
+  Home home = {.shard = n->place.shard, .stage = n->place.stage, .backward = n->place.backward, .known = true};
+  if (!is_given(n)) home = operands_home(h, n);
+  if (!home.known) return;
+  if (home.stage > p->most_stage) p->most_stage = home.stage;
+  if (home.shard > p->most_shard) p->most_shard = home.shard;
+  for (int i = 0; i < n->out_count; i++) *home_at(h, &n->out[i]) = home;
+  claim(h, n, &home);
+}
+
+static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs) {
+  Homes *h = find(p, g);
+  if (!h) h = make(p, g);
+  if (!h) {
+    p->failed = true;
+    return;
+  }
+  for (int i = 0; i < g->input_count; i++)
+    if (inputs[i].known) *home_at(h, g->input[i]) = inputs[i];
+  for (int i = 0; i < g->node_count; i++) place_node(p, h, g->node[i]);
+  for (int i = g->node_count - 1; i >= 0; i--) {
+    const Node *n = g->node[i];
+    if (n->out_count == 0 || (n->op->traits & CONTROL) || !home_at(h, &n->out[0])->known) continue;
+    Home home = *home_at(h, &n->out[0]);
+    claim(h, n, &home);
+  }
+  for (int i = 0; i < g->input_count; i++) inputs[i] = *home_at(h, g->input[i]);
+  for (int i = 0; outputs && i < g->output_count; i++)
+    if (home_at(h, g->output[i])->known) outputs[i] = *home_at(h, g->output[i]);
+}
+
+void place_program(Placer *p, const Graph *g) {
+  Home *inputs = arena_alloc(p->arena, (size_t)(g->input_count + 1) * sizeof *inputs);
+  p->most_stage = p->most_shard = -1;
+  if (!inputs) {
+    p->failed = true;
+    return;
+  }
+  for (int i = 0; i < g->input_count; i++) inputs[i] = (Home){.shard = -1, .stage = -1};
+  place_region(p, g, inputs, NULL);
+  if (p->most_stage < 0 && p->most_shard < 0) return;
+  place_region(p, g, inputs, NULL); /* what only later readers told */
+}

@@ -1,0 +1,162 @@
+/* What a program would cost on IPUs. A pure function of the program's graph and a Machine: nothing runs, no tensor is
+ * touched, so a program far too large for this computer is priced as well. docs/machine-model.md explains the rules.
+ *
+ * A priced program is a list of rows in program order: ops, moves between IPUs, to and from the host, sums over replicas;
+ * loops and branches are rows that others name as their parent. What takes memory is a list of Held, each live from one row
+ * to another; positions are row numbers. */
+#ifndef IPULUA_MACHINE_PRICE_H
+#define IPULUA_MACHINE_PRICE_H
+#include "program/step.h"
+#include "target/pod.h"
+
+enum { MACHINE_STAGES = 256 };
+
+/* What to price for. Zeroed fields are the defaults, pod apart. */
+typedef struct Machine {
+  Pod pod;
+  Schedule schedule;
+  int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
+  bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
+  bool offload_state;      /* optimizer state lies in streaming memory between updates */
+  bool offload_accumulators, offload_activations;
+  bool shard_state;        /* replicas share the optimizer state */
+  bool half_partials;      /* every product sums in float16 */
+  bool synthetic_infeed, synthetic_outfeed;
+  bool no_prefetch;        /* each infeed element waits for the host */
+  bool io_tiles;           /* host transfers overlap with compute */
+  double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
+  const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
+} Machine;
+
+/* Where bytes of a tile go. The middle ones are target/cost.h's. */
+#define PRICE_CATEGORIES(X)                                                                      \
+  X(VARIABLE, "variable", true, "weights, optimizer state, counters")                            \
+  X(CONSTANT, "constant", true, "constants")                                                     \
+  X(STASH, "stash", true, "activations kept for the backward stages of later time steps")        \
+  X(VALUE, "activation", false, "values between operations")                                     \
+  X(MESSAGE, "message", false, "exchange buffers")                                               \
+  X(REARRANGEMENT, "rearrangement", false, "copies in another layout")                           \
+  X(PARTIALS, "partials", false, "sums not yet complete")                                        \
+  X(TEMPORARY, "temporary", false, "other values inside an operation")                           \
+  X(VERTEX_CODE, "vertexCode", true, "programs of the workers")                                  \
+  X(VERTEX_STATE, "vertexInstanceState", true, "fields of the vertices")                         \
+  X(EXCHANGE_CODE, "internalExchangeCode", true, "send and receive sequences")                   \
+  X(CONTROL_CODE, "controlCode", true, "the program itself")                                     \
+  X(STACK, "stack", true, "of the supervisor and the workers")                                   \
+  X(HOST_HEADER, "hostExchangePacketHeader", true, "4 bytes for 128 moved to or from the host")  \
+  X(GLOBAL_HEADER, "globalExchangePacketHeader", true, "the same between IPUs")
+#define X(id, name, always, summary) BYTES_##id,
+typedef enum PriceCategory { PRICE_CATEGORIES(X) BYTES_COUNT } PriceCategory;
+#undef X
+const char *price_category_name(PriceCategory c);
+bool price_category_always(PriceCategory c);
+
+#define ROW_KINDS(X)                                                                          \
+  X(OP, "op") X(LINK, "link") X(HOST_IN, "host in") X(HOST_OUT, "host out")                   \
+  X(STREAMING, "streaming memory") X(COLLECTIVE, "collective") X(LOOP, "loop")                \
+  X(PIPELINE, "pipeline") X(BRANCH, "branch") X(CALL, "call")
+#define X(id, name) ROW_##id,
+typedef enum RowKind { ROW_KINDS(X) ROW_KIND_COUNT } RowKind;
+#undef X
+const char *row_kind_name(RowKind k);
+static inline bool row_is_block(RowKind k) { return k >= ROW_LOOP; }
+
+typedef struct Row {
+  RowKind kind;
+  const Node *node;  /* NULL: none in particular */
+  int parent;        /* the block it is in; -1: none */
+  int end;           /* blocks: one past the last row inside */
+  int ipu, from_ipu; /* from_ipu: LINK */
+  int stage;         /* -1: none */
+  bool backward;
+  double times;      /* in one run; 0: in a branch that is not taken */
+  double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
+  const Cost *cost;  /* of one execution; NULL for blocks */
+  double bytes;      /* moved over links, to or from the host */
+  double elapsed;    /* PIPELINE: cycles of one run */
+} Row;
+
+typedef struct Held {
+  PriceCategory category;
+  const Node *node;         /* who made it; NULL: an argument or a variable */
+  const Variable *variable; /* NULL: none */
+  double bytes;
+  int ipu, first, last;     /* rows; always live: 0 … the last row */
+  int alias;                /* whose bytes these are; -1: its own */
+  bool written;             /* a variable that the program changes */
+  double writes;            /* how often in a run */
+  bool offloaded;           /* in streaming memory */
+} Held;
+
+typedef struct IpuPrice {
+  double cycles[PHASE_COUNT];   /* of a run; waiting for others counts as sync */
+  double bytes[BYTES_COUNT];    /* all tiles together, at the peak */
+  double always, temporary;     /* the same in two parts */
+  double gaps;                  /* lost to alignment and fragmentation, beside them */
+  int peak;                     /* the row at which most is live */
+  double *tile;                 /* [tiles] bytes at the peak, without gaps */
+  double least, mean, most;     /* of tile */
+  double code;                  /* of a tile: what must lie below the interleaved region */
+  double streaming;             /* bytes in streaming memory */
+  uint32_t vertices;
+  int tiles_over;               /* that hold more than they can, gaps included */
+  bool fits;
+} IpuPrice;
+
+typedef struct StagePrice {
+  int ipu, rows;
+  double forward, backward; /* cycles for one micro-batch, recomputation included */
+  double stash_bytes;       /* on all its tiles */
+  int stash_depth;
+} StagePrice;
+
+/* One entry of a pipeline's time line: work of one stage on one micro-batch. */
+typedef struct Slot {
+  int step, ipu, stage, micro_batch;
+  bool backward;
+  double begin, cycles; /* within one run of the pipeline */
+} Slot;
+
+typedef struct Price {
+  Arena *arena;
+  Machine machine;
+  const Program *program;
+  const char *name;
+  int shards, replicas;
+  Row *row;
+  int row_count, row_capacity;
+  Held *held;
+  int held_count, held_capacity;
+  IpuPrice *ipu; /* [shards] */
+  StagePrice *stage;
+  int stage_count;
+  Slot *slot; /* of the first pipeline */
+  int slot_count, slot_capacity;
+  int slot_row;        /* that pipeline's row */
+  int time_steps;
+  double step_cycles_most; /* the longest time step */
+  double cycles[PHASE_COUNT], total, seconds;
+  double elements;     /* infeed elements that a run takes, of one replica */
+  int64_t batch;       /* extent of the first axis of such an element; 0: none */
+  int op_count;        /* ops that run on IPUs */
+  int unpriced;        /* of them: without a price */
+  double flops, moved_bytes, streamed_bytes;
+  bool fits;
+  int worst;           /* the IPU whose fullest tile is fullest */
+  const char *why;     /* a plan that does not fit: the reason; NULL */
+  const Node *why_node;
+} Price;
+
+/* NULL with e filled when the program can't be placed on the machine, or memory is out. The program must outlive the price. */
+Price *price_program(Error *e, const Program *p, const Machine *m);
+void price_free(Price *p); /* NULL is fine */
+
+double row_cycles(const Row *r);              /* one execution */
+const char *row_name(const Row *r);           /* "matmul", "host in" */
+const char *row_source(const Row *r);         /* "train.lua:12" or "" */
+double price_tile_limit(const Price *p);      /* bytes of a tile */
+double price_bytes(const IpuPrice *i);        /* all categories */
+double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
+const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
+const char *held_source(const Held *h);       /* "train.lua:12" or "" */
+#endif

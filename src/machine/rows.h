@@ -1,0 +1,22 @@
+/* What the files that price a program share. Inside machine/ only. */
+#ifndef IPULUA_MACHINE_ROWS_H
+#define IPULUA_MACHINE_ROWS_H
+#include "base/map.h"
+#include "machine/place.h"
+
+/* Costs of equal nodes are worked out once. */
+typedef struct CostTable {
+  Arena *arena;
+  Map *by_key;
+  const Machine *machine;
+} CostTable;
+const Cost *cost_of_node(CostTable *t, const Node *n); /* NULL: memory is out */
+bool node_has_price(const Node *n);
+
+/* walk.c: rows and what takes memory. */
+Status walk_program(Error *e, Price *p, const Program *program);
+/* time.c: cycles, time lines. memory.c: bytes by tile. */
+bool price_time(Price *p);
+bool price_memory(Price *p);
+int price_ipu_of_stage(const Price *p, int stage);
+#endif

@@ -1,0 +1,247 @@
+/* A price in words: the text summary, and the message of a program that doesn't fit. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "machine/profile.h"
+
+static const char *bytes_text(double bytes, char room[32]) {
+  static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (fabs(bytes) >= 1024 && unit < 4) bytes /= 1024, unit++;
+  snprintf(room, 32, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+  return room;
+}
+
+/* "1,234,567" */
+static const char *count_text(double count, char room[40]) {
+  char plain[40];
+  int digits = snprintf(plain, sizeof plain, "%.0f", count), at = 0;
+  for (int i = 0; i < digits && at < 38; i++) {
+    if (i && (digits - i) % 3 == 0 && plain[i - 1] != '-') room[at++] = ',';
+    room[at++] = plain[i];
+  }
+  room[at] = 0;
+  return room;
+}
+
+static void put_cycles(FILE *f, const double *cycles, double total) {
+  char room[40];
+  for (int k = 0; k < PHASE_COUNT; k++)
+    fprintf(f, "  %-12s %18s  %5.1f %%\n", cost_phase_name((CostPhase)k), count_text(cycles[k], room), total > 0 ? 100 * cycles[k] / total : 0);
+}
+
+static void put_target(FILE *f, const Price *p) {
+  char a[40], b[32];
+  const Target *t = &p->machine.pod.target;
+  fprintf(f, "Program %s\n\nTarget\n  %s: %d IPU%s, %d replica%s of %d, %lld tiles of %s bytes each, %.3f GHz\n", p->name, t->name,
+          p->machine.pod.ipus, p->machine.pod.ipus == 1 ? "" : "s", p->replicas, p->replicas == 1 ? "" : "s", p->shards,
+          (long long)t->tiles, count_text((double)t->tile_bytes, a), (double)t->clock_hz / 1e9);
+  fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n", p->row_count, p->op_count,
+          p->op_count - p->unpriced, p->held_count, bytes_text(p->ipu[0].streaming, b));
+}
+
+static void put_execution(FILE *f, const Price *p) {
+  char a[40];
+  fprintf(f, "\nOne run: %s cycles, %.6g ms", count_text(p->total, a), p->seconds * 1e3);
+  if (p->elements > 0) fprintf(f, ", %.6g infeed elements a second", p->elements * p->replicas / p->seconds);
+  fputc('\n', f);
+  put_cycles(f, p->cycles, p->total);
+}
+
+static void put_stages(FILE *f, const Price *p) {
+  char a[40], b[40], c[32];
+  if (!p->stage_count) return;
+  fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n", schedule_name(p->machine.schedule),
+          p->time_steps);
+  for (int s = 0; s < p->stage_count; s++) {
+    const StagePrice *x = &p->stage[s];
+    fprintf(f, "  %5d  %3d  %13s  %13s  %d deep, %s\n", s, x->ipu, count_text(x->forward, a), count_text(x->backward, b),
+            x->stash_depth, bytes_text(x->stash_bytes, c));
+  }
+}
+
+static void put_memory(FILE *f, const Price *p) {
+  char a[32], b[32], c[32];
+  for (int i = 0; i < p->shards; i++) {
+    const IpuPrice *x = &p->ipu[i];
+    fprintf(f, "\nMemory of IPU %d: %s without gaps, %s with (always live %s)\n", i, bytes_text(price_bytes(x), a),
+            bytes_text(price_bytes(x) + x->gaps, b), bytes_text(x->always, c));
+    for (int k = 0; k < BYTES_COUNT; k++)
+      if (x->bytes[k] >= 0.5) fprintf(f, "  %-26s %12s\n", price_category_name((PriceCategory)k), bytes_text(x->bytes[k], a));
+    fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->least, a), bytes_text(x->mean, b), bytes_text(x->most, c),
+            x->fits ? "" : "  DOES NOT FIT");
+  }
+}
+
+/* Cycles by Lua line and op, the dearest first. */
+typedef struct Line {
+  const char *name, *source;
+  double cycles, times;
+} Line;
+
+static int by_cycles(const void *a, const void *b) {
+  const Line *x = *(Line *const *)a, *y = *(Line *const *)b;
+  if (x->cycles != y->cycles) return x->cycles < y->cycles ? 1 : -1;
+  int order = strcmp(x->source, y->source);
+  return order ? order : strcmp(x->name, y->name);
+}
+
+static void put_dearest(FILE *f, const Price *p) {
+  enum { SHOWN = 12 };
+  Map *lines = map_new();
+  Arena *a = arena_new();
+  char key[600], room[40], other[40];
+  double all = 0;
+  for (int i = 0; lines && a && i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    double cycles = r->times * row_cycles(r);
+    if (!(cycles > 0)) continue;
+    all += cycles;
+    snprintf(key, sizeof key, "%s|%s", row_name(r), row_source(r));
+    Line *line = map_get(lines, key);
+    if (!line && (line = arena_alloc(a, sizeof *line))) {
+      *line = (Line){.name = row_name(r), .source = row_source(r)};
+      map_set(lines, key, line);
+    }
+    if (line) line->cycles += cycles, line->times += r->times;
+  }
+  int count = lines ? map_count(lines) : 0, n = 0, cursor = 0;
+  Line **order = a ? arena_alloc(a, (size_t)(count + 1) * sizeof *order) : NULL;
+  void *value;
+  while (order && n < count && map_next(lines, &cursor, &value)) order[n++] = value;
+  if (n) qsort(order, (size_t)n, sizeof *order, by_cycles);
+  if (n) fprintf(f, "\nDearest operations%s\n            cycles     times  share\n", p->stage_count ? " (of all IPUs together)" : "");
+  for (int i = 0; i < n && i < SHOWN; i++)
+    fprintf(f, "  %16s  %8s  %4.1f %%  %s%s%s\n", count_text(order[i]->cycles, room), count_text(order[i]->times, other),
+            100 * order[i]->cycles / all, order[i]->name, *order[i]->source ? "  " : "", order[i]->source);
+  map_free(lines);
+  arena_free(a);
+}
+
+char *profile_text(const Price *p) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f) return NULL;
+  put_target(f, p);
+  put_execution(f, p);
+  put_stages(f, p);
+  put_memory(f, p);
+  put_dearest(f, p);
+  if (p->why) fprintf(f, "\nNote: %s: %s (%s)\n", p->why_node->op->name, p->why, p->why_node->source ? p->why_node->source : "");
+  fclose(f);
+  return text;
+}
+
+/* ---- out of memory ---- */
+
+static int by_bytes(const void *a, const void *b) {
+  const Held *x = *(Held *const *)a, *y = *(Held *const *)b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+  return (x > y) - (x < y);
+}
+
+static void put_largest(FILE *f, const Price *p, int ipu) {
+  enum { SHOWN = 5 };
+  int n = 0, peak = p->ipu[ipu].peak;
+  const Held **live = malloc((size_t)(p->held_count + 1) * sizeof *live);
+  char a[32];
+  if (!live) return;
+  for (int i = 0; i < p->held_count; i++) {
+    const Held *h = &p->held[i];
+    bool always = price_category_always(h->category) && !h->offloaded;
+    if (h->ipu == ipu && (always || (h->first <= peak && peak <= h->last))) live[n++] = h;
+  }
+  qsort(live, (size_t)n, sizeof *live, by_bytes);
+  fputs("the largest that are live there:", f);
+  for (int i = 0; i < n && i < SHOWN; i++) {
+    const Held *h = live[i];
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_name(h), price_category_name(h->category),
+            *held_source(h) ? "  " : "", held_source(h));
+  }
+  free(live);
+}
+
+
+static void put_remedy(FILE *f, const Price *p, const char *words, const Machine *m, int *count) {
+  Error e = {0};
+  char a[32];
+  Price *q = price_program(&e, p->program, m);
+  if (!q) return;
+  double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
+  if (before - after > 0.001 * before) {
+    fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
+            q->fits ? "; it fits then" : "");
+    ++*count;
+  }
+  price_free(q);
+}
+
+static void put_remedies(FILE *f, const Price *p) {
+  int count = 0;
+  Machine m = p->machine;
+  bool pipelined = p->stage_count > 0;
+  if (pipelined && !m.recompute) {
+    m.recompute = true;
+    put_remedy(f, p, "recomputation (allow_recompute)", &m, &count);
+    m = p->machine;
+  }
+  if (pipelined && m.schedule == SCHEDULE_GROUPED) {
+    m.schedule = SCHEDULE_INTERLEAVED;
+    put_remedy(f, p, "the Interleaved schedule", &m, &count);
+    m = p->machine;
+  }
+  if (pipelined && !m.offload_activations) {
+    m.offload_activations = true;
+    put_remedy(f, p, "offload_activations", &m, &count);
+    m = p->machine;
+  }
+  if (!m.offload_state) {
+    m.offload_state = true;
+    put_remedy(f, p, "optimizer state in streaming memory (offload_weight_update_variables)", &m, &count);
+    if (p->replicas > 1 && !m.shard_state) {
+      m.shard_state = true;
+      put_remedy(f, p, "the same, divided over the replicas (replicated_optimizer_state_sharding)", &m, &count);
+    }
+    m = p->machine;
+  }
+  m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
+  put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
+  m = p->machine;
+  if (!m.half_partials) {
+    m.half_partials = true;
+    put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
+  }
+  fprintf(f, "%s\n  a smaller batch%s", count ? "" : "\nwhat may help:", pipelined ? ", or more pipeline stages" : ", or pipeline stages on several IPUs");
+}
+
+char *profile_complaint(const Price *p) {
+  char *text = NULL, a[40], b[40], c[40];
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f) return NULL;
+  const IpuPrice *x = &p->ipu[p->worst];
+  const Row *peak = &p->row[x->peak];
+  double fullest = price_fullest(x), limit = price_tile_limit(p);
+  int stage = -1, tile = 0;
+  for (int s = 0; s < p->stage_count && stage < 0; s++)
+    if (p->stage[s].ipu == p->worst) stage = s;
+  for (int t = 0; t < (int)p->machine.pod.target.tiles; t++)
+    if (x->tile[t] > x->tile[tile]) tile = t;
+  fprintf(f, "out of memory: '%s' does not fit on IPU %d", p->name, p->worst);
+  if (stage >= 0) fprintf(f, " (pipeline stage %d)", stage);
+  fprintf(f, " of %s: tile %d needs %s bytes of %s, %s too many; ", p->machine.pod.target.name, tile, count_text(fullest, a),
+          count_text(limit, b), count_text(fullest - limit, c));
+  fprintf(f, "%d of %lld tiles are over\nmost is live at step %d, %s%s%s%s; ", x->tiles_over, (long long)p->machine.pod.target.tiles,
+          x->peak, row_name(peak), *row_source(peak) ? " (" : "", row_source(peak), *row_source(peak) ? ")" : "");
+  put_largest(f, p, p->worst);
+  double code = x->code * (double)p->machine.pod.target.tiles;
+  fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
+  fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
+  put_remedies(f, p);
+  fclose(f);
+  return text;
+}

@@ -1,0 +1,22 @@
+/* What happens when, on each IPU: one run of a priced program, unrolled as far as that stays readable. */
+#ifndef IPULUA_MACHINE_TIMELINE_H
+#define IPULUA_MACHINE_TIMELINE_H
+#include "machine/price.h"
+
+typedef struct Event {
+  double begin, cycles;
+  int row, ipu;
+  int slot;        /* of the pipeline's time table; -1: none */
+  double repeats;  /* > 0: stands for that many iterations of the block `row`, too many to draw */
+} Event;
+
+typedef struct Timeline {
+  Event *event;
+  int count, capacity;
+  int room;   /* events that may still be drawn */
+  bool failed; /* memory is out */
+} Timeline;
+
+/* At most about `most` events. free() the list. */
+Timeline timeline_of(const Price *p, int most);
+#endif
