@@ -42,7 +42,9 @@ local public = {
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
+  disable_check_numerics = {"system", "disable_check_numerics"},
+  estimate = {"estimate", "estimate"},
+  ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
@@ -104,9 +106,11 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
+local threads_spec <const> = {{"n", "integer"}}
+
 ---Bounds all that computes, dataset workers included.
----@param n integer 0: the CPU's cores
-function ipu.set_num_threads(n) core.set_threads(n) end
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 function ipu.save(path, tensors) core.save(path, tensors) end

@@ -278,6 +278,14 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   return NULL;
 }
 
+/* (value) What it is in the current trace: symbolic, also where it is known. */
+static int symbolic(lua_State *L) {
+  TraceRef *r = current(L);
+  Value *v = bind_value(L, 1, "pipeline");
+  bind_push_value(L, v, r);
+  return 1;
+}
+
 /* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
  * of variables, and the script's line of a node that takes a captured value (nil: none does). Without an argument: how many
  * nodes there are. */
@@ -721,8 +729,9 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
-      {"trace_end", end_root},    {"trace_records", bind_trace_records},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses},
+      {"trace_records", bind_trace_records},
+      {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses}, {"trace_value", symbolic},
       {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
