@@ -44,7 +44,8 @@ end)
 
 describe("the prompt", function()
   it("shows tensors with dtype, and remembers results", function()
-    assert.equal("tensor([[1., 2.],\n        [3., 4.]], dtype=float32)\ntensor([2., 4.], dtype=float32)\n3.0\ntensor([2., 4.], dtype=float32)\n\n",
+    local matrix, row = "tensor([[1., 2.],\n        [3., 4.]], dtype=float32)\n", "tensor([2., 4.], dtype=float32)\n"
+    assert.equal(matrix .. row .. "3.0\n" .. row .. "\n",
       (typed("ipu.tensor{{1, 2}, {3, 4}}\n_[1] * 2\n_1[2][1]:item()\n_1\n")))
   end)
   it("names the line of an error, shortly", function()
