@@ -36,7 +36,11 @@ local public = {
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
+  load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
@@ -92,6 +96,12 @@ setmetatable(ipu, {
     return value
   end,
 })
+
+---Whether ipu (or a module of it) has that name.
+function ipu.__has(module, name)
+  local place = module and rawget(ipu, module) or ipu
+  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+end
 
 ---Every public name, for completion and suggestions.
 function ipu.__names()
