@@ -762,6 +762,7 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_records", bind_trace_records},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
       {"trace_value", symbolic},
