@@ -53,6 +53,13 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+const char *bind_stale_words(const LuaTensor *t) {
+  if (t->trace && t->trace->is_region)
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
+           "the branch";
+  return "a symbolic tensor is used after the function that made it was traced; return it from there";
+}
+
 Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
@@ -65,8 +72,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   } else if (u && u->value && u->trace->trace && !u->tensor) {
     value = trace_import(t, u->value);
   } else {
-    if (u && !u->tensor)
-      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
     value = graph_constant(t->graph, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
@@ -98,6 +104,7 @@ static int begin(lua_State *L) {
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
   r->parent = parent;
+  r->is_region = region;
   r->below = s->trace;
   s->trace = r;
   return 0;
@@ -413,6 +420,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
