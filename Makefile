@@ -2,6 +2,10 @@
 CC ?= gcc
 BUILD ?= build
 PREFIX ?= /usr/local
+# Optional parts: auto (if the library is there), yes or no.
+WITH_LIBEDIT ?= auto
+WITH_LIBPNG ?= auto
+WITH_LIBJPEG ?= auto
 CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
@@ -13,12 +17,20 @@ LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
 LUA_LIBS = $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
 JSON_LIBS = $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
 ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
-EDIT_CFLAGS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo -DHAVE_LIBEDIT $$($(PKG_CONFIG) --cflags libedit))
-EDIT_LIBS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && $(PKG_CONFIG) --libs libedit)
-PNG_CFLAGS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && echo -DHAVE_LIBPNG $$($(PKG_CONFIG) --cflags libpng))
-PNG_LIBS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && $(PKG_CONFIG) --libs libpng)
-JPEG_CFLAGS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && echo -DHAVE_LIBJPEG $$($(PKG_CONFIG) --cflags libjpeg))
-JPEG_LIBS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && $(PKG_CONFIG) --libs libjpeg)
+# (libedit, LIBEDIT): pkg-config's name when that part is wanted and there
+optional = $(if $(filter no,$(WITH_$(2))),,$(if $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes),$(1),\
+  $(if $(filter yes,$(WITH_$(2))),$(error WITH_$(2)=yes, but pkg-config does not know $(1)))))
+cflags_of = $(if $(1),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
+libs_of = $(if $(1),$(shell $(PKG_CONFIG) --libs $(1)))
+LIBEDIT := $(call optional,libedit,LIBEDIT)
+LIBPNG := $(call optional,libpng,LIBPNG)
+LIBJPEG := $(call optional,libjpeg,LIBJPEG)
+EDIT_CFLAGS := $(call cflags_of,$(LIBEDIT),LIBEDIT)
+EDIT_LIBS := $(call libs_of,$(LIBEDIT))
+PNG_CFLAGS := $(call cflags_of,$(LIBPNG),LIBPNG)
+PNG_LIBS := $(call libs_of,$(LIBPNG))
+JPEG_CFLAGS := $(call cflags_of,$(LIBJPEG),LIBJPEG)
+JPEG_LIBS := $(call libs_of,$(LIBJPEG))
 ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated -ffp-contract=off -fno-math-errno -fvisibility=hidden $(CFLAGS)
 LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
@@ -140,9 +152,10 @@ validate: $(BUILD)/validate ## predicted against published cycles and memory of 
 checks: $(CHECKS) ## build the C check programs
 
 # What Debian calls the things that we need.
-PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev libopenblas-dev zlib1g-dev libjansson-dev libedit-dev \
+PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libedit-dev \
                   libzip-dev libpng-dev libjpeg62-turbo-dev
-PACKAGES_TEST := lua-busted lua-check luajit python3
+PACKAGES_TEST := lua-busted lua-check luajit python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
+                 lua-filesystem debhelper dpkg-dev man-db
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
@@ -196,17 +209,53 @@ conformance: all ## run the conformance cases under DIR=
 	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
 	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
-# Where things go, under DESTDIR.
+# Where things go, under DESTDIR. Below /usr, Lua's own folders are asked for.
+LUA_VARIABLE = $(if $(filter /usr,$(PREFIX)),$(shell $(PKG_CONFIG) --variable=$(1) lua5.4 2>/dev/null))
 BINDIR ?= $(PREFIX)/bin
-LUA_LMOD ?= $(PREFIX)/share/lua/5.4
-.PHONY: install uninstall
-install: all ## install the command and its Lua files under PREFIX
-	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LUA_LMOD)'
-	install -m 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
-	cd lua && find ipulua -name '*.lua' -exec install -D -m 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+LUA_LMOD ?= $(or $(call LUA_VARIABLE,INSTALL_LMOD),$(DATADIR)/lua/5.4)
+LUA_CMOD ?= $(or $(call LUA_VARIABLE,INSTALL_CMOD),$(PREFIX)/lib/lua/5.4)
+LUAJIT_LMOD ?= $(DATADIR)/lua/5.1
+COMPLETIONS ?= $(DATADIR)/bash-completion/completions
+VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
+FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
+PUT = install -D -m
+
+.PHONY: install uninstall install-rock dist deb
+install-rock: all ## install the command and the Lua module only, as luarocks wants them
+	$(PUT) 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
+	$(PUT) 755 $(BUILD)/modules/ipulua/core.so '$(DESTDIR)$(LUA_CMOD)/ipulua/core.so'
+	cd lua && find ipulua -name '*.lua' ! -name 'ffi*.lua' -exec $(PUT) 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+
+install: install-rock ## install everything under PREFIX
+	$(PUT) 755 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)'
+	ln -sf libipulua.so.$(ABI) '$(DESTDIR)$(LIBDIR)/libipulua.so'
+	$(PUT) 644 src/ipulua.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.h'
+	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
+	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
+	cd lua && for f in ipulua/ffi*.lua; do $(PUT) 644 $$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f; done
+	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
+	$(FILL_IN) packaging/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
+	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
+	$(PUT) 644 packaging/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
+	$(BUILD)/ipulua packaging/annotations.lua '$(DESTDIR)$(DATADIR)/ipulua/library'
+
 uninstall: ## remove what install put there
-	rm -f '$(DESTDIR)$(BINDIR)/ipulua'
-	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua'
+	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \
+	  '$(DESTDIR)$(INCLUDEDIR)/ipulua.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h' '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc' \
+	  '$(DESTDIR)$(MANDIR)/man1/ipulua.1' '$(DESTDIR)$(COMPLETIONS)/ipulua'
+	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua' '$(DESTDIR)$(LUA_CMOD)/ipulua' '$(DESTDIR)$(LUAJIT_LMOD)/ipulua' '$(DESTDIR)$(DATADIR)/ipulua'
+
+# The same commit gives the same bytes.
+dist: ## make ipulua-VERSION.tar.gz of the last commit
+	git archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > ipulua-$(VERSION).tar.gz
+	@echo ipulua-$(VERSION).tar.gz
+
+deb: ## build the Debian packages, into the folder above
+	dpkg-buildpackage -us -uc -b
 
 .PHONY: clean help
 clean: ## remove what was built

@@ -1,5 +1,5 @@
--- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json, which knows their SHA-256;
--- dir/latest.json names the newest one. A folder is written beside its place, made durable and moved there in one step, and an
+-- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json, which knows their SHA-256 and its
+-- own; dir/latest.json names the newest one. A folder is written beside its place, made durable and moved there in one step, and an
 -- old one goes only when the new one is durable: whoever is killed at whatever moment leaves a complete one.
 
 local blame = require "ipulua.blame"
@@ -72,8 +72,9 @@ function folder.write(dir, step, content, options)
     core.save(temporary .. "/" .. file, member.tensors, member.metadata or {})
     state.files[file] = core.file_hash(temporary .. "/" .. file)
   end
+  state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
   core.replace_file(temporary .. "/" .. state_file, json.encode(state) .. "\n")
-  local latest = {step = name, sha256 = core.file_hash(temporary .. "/" .. state_file)}
+  local latest = {step = name}
   latest.best = options.best and name or (read_json(dir .. "/" .. latest_file) or {}).best
   core.replace_folder(temporary, dir .. "/" .. name)
   core.replace_file(dir .. "/" .. latest_file, json.encode(latest) .. "\n")
@@ -94,12 +95,14 @@ end
 -- ------------------------------------------------ reading
 
 -- The state of a checkpoint all of whose files are as they were written; or nil and what is wrong.
-local function verified(path, hash)
+local function verified(path)
   local at = path .. "/" .. state_file
   local state = read_json(at)
   if not state then return nil, at .. " is missing or damaged" end
   if state.format ~= format then return nil, string.format("%s has the format '%s'", at, tostring(state.format)) end
-  if hash and core.file_hash(at) ~= hash then return nil, at .. " is not as it was written" end
+  local hash = state.sha256
+  state.sha256 = nil
+  if core.text_hash(json.encode(state)) ~= hash then return nil, at .. " is not as it was written" end
   for file, want in pairs(type(state.files) == "table" and state.files or {}) do
     local member = path .. "/" .. file
     if not core.file_exists(member) then return nil, member .. " is missing" end
@@ -123,11 +126,11 @@ local function candidates(dir)
   local latest = read_json(dir .. "/" .. latest_file) or {}
   local list = {}
   if type(latest.step) == "string" and core.folder_exists(dir .. "/" .. latest.step) then
-    list[1] = {name = latest.step, hash = latest.sha256}
+    list[1] = latest.step
   end
   local names = folder.list(dir)
   for i = #names, 1, -1 do
-    if not list[1] or names[i] ~= list[1].name then list[#list + 1] = {name = names[i]} end
+    if names[i] ~= list[1] then list[#list + 1] = names[i] end
   end
   return list
 end
@@ -143,9 +146,9 @@ function folder.read(dir)
     return opened(dir, state)
   end
   local list = candidates(dir)
-  for i, candidate in ipairs(list) do
-    local path = dir .. "/" .. candidate.name
-    local state, problem = verified(path, candidate.hash)
+  for i, name in ipairs(list) do
+    local path = dir .. "/" .. name
+    local state, problem = verified(path)
     if state then return opened(path, state) end
     log.warn("checkpoint: %s; %s", problem, list[i + 1] and "the one before it is taken" or "there is no other")
   end
@@ -157,7 +160,7 @@ end
 ---@return string?
 function folder.latest(dir)
   local first = candidates(dir)[1]
-  return first and dir .. "/" .. first.name
+  return first and dir .. "/" .. first
 end
 
 return folder

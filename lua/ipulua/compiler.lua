@@ -6,6 +6,7 @@ local core = require "ipulua.core"
 local loops = require "ipulua.loops"
 local operation = require "ipulua.operation"
 local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -92,6 +93,7 @@ function compiler.compile(...)
     local _ <close> = tracing.enter_graph()
     local _ <close> = tracing.guard()
     local _ <close> = variables.initialise_at_end()
+    local _ <close> = replication.begin()
     results, is_empty = trace(a.computation, inputs)
   end
   if is_empty then return operation.new("compiled function", results) end

@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
 local operation = require "ipulua.operation"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -659,7 +660,10 @@ function IPUInfeedQueue:init(...)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation

@@ -174,20 +174,6 @@ local function output_types(model, specs)
   return types[1]
 end
 
--- The stage of each call in a pipelined model's graph.
-local function place_stages(model)
-  local pipelining = require "ipulua.keras.pipelining"
-  if not pipelining.check(model) then return end
-  local stages, stage_of, at = pipelining.stages(model), {}, 0
-  for _, node in ipairs(model._graph.nodes) do
-    if node.layer.__name ~= "InputLayer" then
-      at = at + 1
-      stage_of[node] = stages[at]
-    end
-  end
-  model._graph.stage_of = stage_of
-end
-
 local function add_pipelining(options, model)
   local o = model._options.pipelining
   if not model:is_pipelined() then return end
@@ -211,7 +197,6 @@ local function of_model(model, a)
   local _ <close> = estimate.mode()
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs = output_types(model, specs)
-  place_stages(model)
   local count_of_steps = 1
   local program
   if training then count_of_steps = pipelining.accumulation(model)

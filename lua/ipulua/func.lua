@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -45,11 +46,8 @@ local function any_symbolic(leaves)
   return false
 end
 
--- Call f with symbolic arguments; give the program, the template of its results, and which leaves are run-time arguments.
-local function trace(self, leaves, template, count)
-  local _ <close> = tracing.guard()
-  local _ <close> = variables.initialise_at_end()
-  tracing.begin_root()
+-- Call f with symbolic arguments: symbolic results, their template, and which leaves are run-time arguments.
+local function call_symbolic(self, leaves, template, count)
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
@@ -65,11 +63,29 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
-  local facts = tracing.take_facts()
-  return {
-    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
-    result_count = result_count,
-  }
+  return outputs, {results = result_template, passed = passed, result_count = result_count}
+end
+
+-- former: what a trace that has to be made again found out about replicas.
+local function trace(self, leaves, template, count, former)
+  local _ <close> = tracing.guard()
+  local found
+  do
+    local _ <close> = variables.initialise_at_end()
+    tracing.begin_root()
+    local _ <close> = replication.begin(former)
+    local outputs, traced = call_symbolic(self, leaves, template, count)
+    found = replication.traced()
+    if former or not replication.misled() then
+      traced.replication = found
+      traced.pipeline = tracing.take_facts().pipeline
+      traced.program = tracing.end_root(outputs, self.name)
+      return traced
+    end
+    variables.undo_pending()
+    tracing.give_up_root()
+  end
+  return trace(self, leaves, template, count, found)
 end
 
 local function notify(event, ...)
@@ -81,16 +97,22 @@ local func = {Function = Function}
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
   require "ipulua.report" -- listens; nobody needs it before there is a program
-  entry.device = placement.ordinal()
+  replication.settle(entry)
   compiled[#compiled + 1] = entry
   notify("compile", entry)
   return entry
 end
 
+-- What stands between a compiled program and its run.
+local function make_ready(entry)
+  if not entry.replicas then replication.refuse(entry) end
+  config.attached_device(entry.device)
+end
+
 ---Runs a registered program on a list of tensors.
 ---@return userdata[]
 function func.execute(entry, arguments)
-  config.attached_device(entry.device)
+  make_ready(entry)
   notify("execute", entry, arguments)
   if core.is_estimating() then return require "ipulua.report".pretend(entry, arguments) end
   return entry.program:run(arguments)
@@ -115,7 +137,7 @@ function Function:start(...)
   local entry, leaves = self:concrete(...)
   local arguments = passed_arguments(entry, leaves)
   if core.is_estimating() then return jobs.ended(results_of, entry, func.execute(entry, arguments)) end
-  config.attached_device(entry.device)
+  make_ready(entry)
   notify("execute", entry, arguments)
   local handle = core.start_job(entry.program, arguments)
   return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)

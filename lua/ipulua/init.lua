@@ -46,7 +46,7 @@ local public = {
   estimate = {"estimate", "estimate"},
   ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
@@ -106,6 +106,8 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
+---Bounds all that computes, dataset workers included.
+---@param n integer 0: the CPU's cores
 function ipu.set_num_threads(n) core.set_threads(n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
@@ -115,6 +117,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

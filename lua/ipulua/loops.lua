@@ -155,6 +155,16 @@ local function trace_repeat(a)
   return core.end_repeat(count, carried, results)
 end
 
+-- A tape that records sees each iteration.
+local function repeat_recorded(a)
+  local carried = carried_list(a.inputs)
+  loops.check_parameters(a.body, #carried, "repeat_n body")
+  for _ = 1, count_tensor(a.n, "repeat_n"):item() do
+    carried = check_results("repeat_n", carried, table.pack(a.body(table.unpack(carried))))
+  end
+  return carried
+end
+
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
@@ -163,6 +173,7 @@ function loops.repeat_n(...)
   if core.is_deferred(a.n) or graph.any_deferred(carried) then
     return unpack_results(tracing.in_graph(trace_repeat, a))
   end
+  if core.tape_records() and not a.infeed_queue then return unpack_results(repeat_recorded(a)) end
   return at_once(function(count, ...)
     return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body, inputs = {...},
       infeed_queue = a.infeed_queue})
@@ -174,6 +185,28 @@ local while_spec <const> = {
   {"infeed_queue", "any", optional = true}, {"maximum_iterations", {"integer", "tensor"}, optional = true}, {"use_while_v1", "boolean", true},
 }
 
+local function check_test(test)
+  local dtype, shape = core.type_of(test)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("while_loop: the condition must give a bool scalar, got "
+      .. (dtype and structure.type_text(dtype, shape) or args.describe(test)), "type")
+  end
+  return test
+end
+
+local function while_recorded(a)
+  local carried, limit = carried_list(a.inputs), a.maximum_iterations
+  if limit then limit = count_tensor(limit, "while_loop"):item() end
+  loops.check_parameters(a.condition, #carried, "while_loop condition")
+  loops.check_parameters(a.body, #carried, "while_loop body")
+  local i = 0
+  while (not limit or i < limit) and check_test(a.condition(table.unpack(carried))):item() do
+    carried = check_results("while_loop", carried, table.pack(a.body(table.unpack(carried))))
+    i = i + 1
+  end
+  return carried
+end
+
 local function trace_while(a)
   local carried = carried_list(a.inputs)
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
@@ -182,12 +215,7 @@ local function trace_while(a)
   core.trace_begin(true)
   local given = symbolic_like(carried)
   loops.check_parameters(a.condition, #given, "while_loop condition")
-  local test = a.condition(table.unpack(given))
-  local dtype, shape = core.type_of(test)
-  if dtype ~= "bool" or #shape > 0 then
-    blame.error("while_loop: the condition must give a bool scalar, got "
-      .. (dtype and structure.type_text(dtype, shape) or args.describe(test)), "type")
-  end
+  local test = check_test(a.condition(table.unpack(given)))
   local condition = core.suspend{test}
   core.trace_begin(true)
   local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)
@@ -201,6 +229,7 @@ function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
   if graph.any_deferred(carried_list(a.inputs)) then return unpack_results(tracing.in_graph(trace_while, a)) end
+  if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end
   return at_once(function(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})

@@ -27,6 +27,10 @@ function placement.ordinal()
   return 0
 end
 
+---The shard of the scope that is open, 0 outside.
+---@return integer
+function placement.shard() return state.shard or 0 end
+
 -- "/device:IPU:0", "IPU:0", "/device:CPU:0", "cpu:0", "cpu"
 local function parse(name)
   local plain = name:lower():gsub("^/", ""):gsub("^device:", "")
@@ -80,11 +84,21 @@ local function check_shard(index)
   return index
 end
 
+local function shard_used() end
+
+---f(index) is called when a scope of that shard is entered.
+function placement.on_shard(f) shard_used = f end
+
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
 function placement.ipu_shard(index)
   local list = type(index) == "table" and index or {index}
-  for i = 1, math.max(#list, 1) do check_shard(list[i]) end
-  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", set("shard", list[1]))
+  for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
+  local former, undo = state.shard, set("shard", list[1])
+  state.shard = list[1]
+  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", function()
+    state.shard = former
+    undo()
+  end)
 end
 
 local jit_spec <const> = {{"ipu_scope", "integer"}}
@@ -127,6 +141,12 @@ function placement.in_stage(stage, ipu, backward)
     backward = core.set_placement("backward", backward and 1 or 0)}, stage_meta)
 end
 
+---New nodes belong to another stage, until the innermost in_stage is closed.
+function placement.move_to_stage(stage, ipu)
+  core.set_placement("stage", stage)
+  core.set_placement("shard", ipu)
+end
+
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
@@ -144,15 +164,6 @@ function placement.partials_type(...)
     blame.error("partials_type must be float16 or float32, got " .. a.override_type, "value")
   end
   return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
-end
-
----To be closed: nodes made until then belong to a pipeline stage (nil: to the one before).
----@param stage integer?
-function placement.in_stage(stage)
-  local undo = stage and set("stage", stage)
-  return setmetatable({}, {__close = function()
-    if undo then undo() end
-  end})
 end
 
 local attributes = {} -- of the frontend_attribute scopes that are open

@@ -6,6 +6,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local operation = require "ipulua.operation"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -27,6 +28,17 @@ function IPUOutfeedQueue:init(...)
   self.outfeed_mode, self.device_ordinal, self.buffer_depth = a.outfeed_mode, a.device_ordinal or 0, a.buffer_depth
   self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
   self.enqueued = false
+  replication.remember(self, self.queue)
+end
+
+function IPUOutfeedQueue:set_replicas(n) self.replicas = n end
+
+-- What an element is: with several replicas, their values stacked.
+function IPUOutfeedQueue:element_types()
+  if (self.replicas or 1) == 1 then return self.types end
+  local list = {}
+  for i, t in ipairs(self.types) do list[i] = {dtype = t.dtype, shape = {self.replicas, table.unpack(t.shape)}} end
+  return list
 end
 
 ---Only inside a traced function; once per queue and function.
@@ -77,7 +89,7 @@ function IPUOutfeedQueue:dequeue(...)
   local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
   self:check_enqueued("dequeue")
   if a.wait_for_completion or self.outfeed_mode == "LAST" then core.settle() end
-  return structure.rebuild(self.template, self.queue:take(self.types))
+  return structure.rebuild(self.template, self.queue:take(self:element_types()))
 end
 
 local function unstack(tensors)
@@ -94,7 +106,7 @@ function IPUOutfeedQueue:iter(job)
   return function()
     while true do
       if self.enqueued and self.queue:count() > 0 then
-        return structure.rebuild(self.template, unstack(self.queue:take(self.types, 1)))
+        return structure.rebuild(self.template, unstack(self.queue:take(self:element_types(), 1)))
       end
       if not job or job:done() and self.queue:count() == 0 then return nil end
       job:poll()

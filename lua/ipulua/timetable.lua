@@ -217,7 +217,7 @@ function timetable.timetable(...)
   local first = ...
   if func.is_function(first) then return of_function(first) end
   local Model = package.loaded["ipulua.keras.model"]
-  if Model and class.is_a(first, Model.Model) then return require("ipulua.keras.pipelining").timetable(first, Timetable) end
+  if Model and class.is_a(first, Model.Model) then return require("ipulua.keras.staging").timetable(first, Timetable) end
   return from_words(...)
 end
 

@@ -106,16 +106,30 @@ local function initialise(items)
 end
 
 local pending_meta = {__close = function(self, err)
+  local made = pending
   pending = self.former
-  if err == nil and not pending then initialise(self.list) end
-  if pending then table.move(self.list, 1, #self.list, #pending + 1, pending) end
+  if err == nil and not pending then initialise(made) end
+  if pending then table.move(made, 1, #made, #pending + 1, pending) end
 end}
 
 ---To be closed when a trace ends: variables that it made by name get their values then.
 function variables.initialise_at_end()
   local former = pending
   pending = {}
-  return setmetatable({former = former, list = pending}, pending_meta)
+  return setmetatable({former = former}, pending_meta)
+end
+
+---Variables made by name since initialise_at_end, in a trace that is thrown away, were never made.
+function variables.undo_pending()
+  for _, item in ipairs(pending or {}) do
+    for name, v in pairs(named) do
+      if v == item[1] then named[name] = nil end
+    end
+    for i = #initialisers, 1, -1 do
+      if initialisers[i] == item then table.remove(initialisers, i) end
+    end
+  end
+  pending = pending and {}
 end
 
 ---An operation that gives the variables made so far their initial values.

@@ -1,9 +1,10 @@
 -- Every example runs, shortened by an argument, and what it prints is right.
 
-local command = os.getenv("IPULUA") or "build/ipulua"
+local command = require "spec.support.command"
 
-local function run(name, argument)
-  local line = string.format("IPULUA_LOG=error '%s' --seed 1 examples/%s.lua %s 2>&1", command, name, argument or "")
+local function run(name, argument, environment)
+  local line = string.format("%s IPULUA_LOG=error '%s' --seed 1 examples/%s.lua %s 2>&1", environment or "", command.ipulua, name,
+    argument or "")
   local pipe <close> = assert(io.popen(line))
   local lines = {}
   for text in pipe:lines() do lines[#lines + 1] = text end
@@ -79,4 +80,30 @@ describe("example", function()
     assert.is_truthy(with[2]:find("^Time taken using infeed/outfeed queues: %d+%.%d+ seconds$"))
     assert.is_truthy(without[2]:find("^Time taken without infeed/outfeed queues: %d+%.%d+ seconds$"))
   end)
+
+  -- Shortened so far that only the direction shows.
+  for name, expected in pairs {
+    mnist_cnn = {"^test accuracy (%d+%.%d+) %%$", 40, 100}, autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.3},
+    resnet20 = {"^test accuracy (%d+%.%d+) %%$", 0, 100}, text_classifier = {"^test accuracy (%d+%.%d+) %%$", 20, 100},
+    two_inputs = {"greater right (%d+%.%d+) %%$", 45, 100}, custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
+  } do
+    it(name, function()
+      local found = numbers(run(name, "short"), expected[1])
+      assert.equal(1, #found)
+      assert.is_true(found[1] >= expected[2] and found[1] <= expected[3], tostring(found[1]))
+    end)
+  end
+
+  for _, name in ipairs{"char_lstm", "char_gpt"} do
+    it(name, function()
+      local folder = command.folder()
+      command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+      local lines = run(name, "short", "IPULUA_DATA=" .. folder)
+      command.remove(folder)
+      local losses = numbers(lines, "^validation loss (%d+%.%d+)$")
+      assert.equal(1, #losses)
+      assert.is_true(losses[1] > 0 and losses[1] < math.log(22)) -- less than by guessing among its 22 characters
+      assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
+    end)
+  end
 end)

@@ -218,7 +218,7 @@ static void check_model(ipu_context *c) {
   unlink(path);
   ipu_model_free(again);
   REFUSED(c, ipu_model_compile(m, "{\"optimizer\": \"sdg\"}"), IPU_E_VALUE, "unknown optimizer 'sdg'");
-  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_VALUE, "did you mean 'optimizer'");
+  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_TYPE, "did you mean 'optimizer'");
   REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "a value was expected");
   REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
   REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");

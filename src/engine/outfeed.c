@@ -16,7 +16,7 @@ struct Outfeed {
   Outlet outlet;
   bool keep_last;
   pthread_mutex_t mutex;
-  int components;
+  int components, replicas;
   Column *column;
   int64_t count, total;
 };
@@ -29,10 +29,26 @@ static void destroy(Object *o) {
   free(q);
 }
 
-static Status set_columns(Outfeed *q, int count, const Type *const *type, Error *e) {
+/* What a queue keeps of a component: with several replicas their values, stacked. */
+static Status element_type(const Type *component, int replicas, Type *out, Error *e) {
+  *out = *component;
+  if (replicas == 1) return OK;
+  if (component->rank == MAX_RANK)
+    return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack the replicas' values of rank %d", MAX_RANK);
+  memmove(out->shape + 1, component->shape, (size_t)component->rank * sizeof *out->shape);
+  out->shape[0] = replicas;
+  out->rank++;
+  return OK;
+}
+
+static Status set_columns(Outfeed *q, int replicas, int count, const Type *const *type, Error *e) {
+  Type element;
   if (q->components == count && count > 0) {
     bool same = true;
-    for (int i = 0; i < count; i++) same = same && type_equal(&q->column[i].type, type[i]);
+    for (int i = 0; i < count; i++) {
+      if (element_type(type[i], replicas, &element, e) != OK) return e->status;
+      same = same && type_equal(&q->column[i].type, &element);
+    }
     if (same) return OK;
     if (q->count) return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another shape; dequeue them first");
   }
@@ -42,7 +58,11 @@ static Status set_columns(Outfeed *q, int count, const Type *const *type, Error 
   q->column = calloc((size_t)count + 1, sizeof *q->column);
   if (!q->column) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed");
   q->components = count;
-  for (int i = 0; i < count; i++) q->column[i] = (Column){.type = *type[i], .bytes = type_bytes(type[i])};
+  for (int i = 0; i < count; i++) {
+    if (element_type(type[i], replicas, &element, e) != OK) return e->status;
+    q->column[i] = (Column){.type = element, .bytes = type_bytes(&element)};
+  }
+  q->replicas = replicas;
   return OK;
 }
 
@@ -56,11 +76,11 @@ static bool reserve(Column *c) {
   return true;
 }
 
-static Status put(Outlet *o, int count, const Type *const *type, const void *const *data, Error *e) {
+static Status put(Outlet *o, int replicas, int count, const Type *const *type, const void *const *data, Error *e) {
   Outfeed *q = (Outfeed *)o;
   pthread_mutex_lock(&q->mutex);
-  Status s = q->components == count ? OK : ERR_INTERNAL;
-  if (q->total == 0 || s != OK) s = set_columns(q, count, type, e);
+  Status s = q->components == count && q->replicas == replicas ? OK : ERR_INTERNAL;
+  if (q->total == 0 || s != OK) s = set_columns(q, replicas, count, type, e);
   for (int i = 0; i < count && s == OK; i++) {
     Column *c = &q->column[i];
     if (q->keep_last) c->used = 0;
@@ -68,7 +88,8 @@ static Status put(Outlet *o, int count, const Type *const *type, const void *con
       s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
       break;
     }
-    if (c->bytes) memcpy(c->data + c->used, data[i], c->bytes);
+    size_t share = c->bytes / (size_t)replicas;
+    for (int r = 0; r < replicas && share; r++) memcpy(c->data + c->used + (size_t)r * share, data[r * count + i], share);
     c->used += c->bytes;
   }
   if (s == OK) q->count = q->keep_last ? 1 : q->count + 1, q->total++;

@@ -14,6 +14,10 @@ enum { CONTROL_BODY, CONTROL_OTHER, CONTROL_EXPLICIT, CONTROL_WRITTEN, CONTROL_P
 
 extern const OpDef control_repeat, control_while, control_cond, control_call;
 
+/* Append such a node; g owns the regions from now on, whatever becomes of the node. NULL with g->error set. */
+Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count, Graph *body, Graph *other, int explicit_count,
+                   const int64_t *written, int written_count, Object *plan);
+
 static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }
 static inline const Graph *control_other(const Node *n) { return n->attr[CONTROL_OTHER].graph; }
 static inline Object *control_plan(const Node *n) { return n->attr[CONTROL_PLAN].kind == ATTR_OBJECT ? n->attr[CONTROL_PLAN].object : NULL; }

@@ -5,19 +5,6 @@
 
 #include "graph/control.h"
 
-#define CONTROL_ATTRS                                                             \
-  {                                                                               \
-    {.name = "body", .kind = ATTR_GRAPH, .fallback = "nil"},                      \
-        {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                 \
-        {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                  \
-        {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                \
-        {.name = "plan", .kind = ATTR_OBJECT, .fallback = "nil"},                 \
-  }
-const OpDef control_repeat = {.name = "repeat", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_while = {.name = "while", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_cond = {.name = "cond", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_call = {.name = "call", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-
 Trace *trace_new(Trace *parent) {
   Trace *t = calloc(1, sizeof *t);
   if (t) t->graph = graph_new();
@@ -234,20 +221,9 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   give_outputs(a, written, cond_only_test ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
   Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
-  for (Region *r = a; r; r = r == a ? b : NULL)
-    if (r->trace->graph->error.status != OK && g->error.status == OK) g->error = r->trace->graph->error;
-  Attr attrs[MAX_ATTRS] = {{.kind = ATTR_GRAPH, .graph = first->trace->graph},
-                           {.kind = ATTR_GRAPH, .graph = second ? second->trace->graph : NULL},
-                           attr_int(explicit_count),
-                           attr_ints(written, written_count),
-                           {.kind = plan ? ATTR_OBJECT : ATTR_NONE, .object = plan}};
-  Node *node = graph_node(g, op, in, lead_count + n, attrs);
+  Node *node = control_node(g, op, in, lead_count + n, trace_take_graph(first->trace),
+                            second ? trace_take_graph(second->trace) : NULL, explicit_count, written, written_count, plan);
   if (!node) return g->error.status;
-  graph_adopt(g, trace_take_graph(first->trace));
-  if (second) graph_adopt(g, trace_take_graph(second->trace));
-  const Graph *body = control_body(node);
-  if (!node_outputs(g->arena, node, explicit_count + written_count)) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int i = 0; i < node->out_count; i++) node->out[i].type = body->output[i]->type;
   for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
   for (int i = 0; i < written_count; i++)
     trace_assign(parent, a->trace->extra[written[i]].variable, &node->out[explicit_count + i]);

@@ -40,6 +40,9 @@ typedef struct State {
   char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
+  bool identical_replicas; /* which then draw the same */
+  int replicas;         /* that the program being traced will have, as far as is known */
+  int replicas_asked;   /* what the first collective whose shape depends on it was told */
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;

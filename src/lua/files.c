@@ -240,6 +240,15 @@ static int file_hash(lua_State *L) { /* (path) → SHA-256 in hexadecimal */
   return 1;
 }
 
+static int text_hash(lua_State *L) { /* (text) → SHA-256 in hexadecimal */
+  size_t bytes;
+  const char *data = luaL_checklstring(L, 1, &bytes);
+  char text[SHA256_TEXT];
+  sha256_text(data, bytes, text);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 /* ---- folders ---- */
 
 static int folder_there(lua_State *L) {
@@ -352,7 +361,7 @@ void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"save", save}, {"load", load}, {"read_idx", read_idx}, {"read_cifar", read_cifar}, {"read_csv", read_csv},
       {"read_image", read_image}, {"write_png", write_png}, {"read_bytes", read_bytes}, {"digits", digits},
-      {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash}, {"folder_exists", folder_there},
+      {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash}, {"text_hash", text_hash}, {"folder_exists", folder_there},
       {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
       {"peak_memory", peak_memory}, {"process_seconds", process_seconds}, {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -4,7 +4,9 @@
 
 #include "base/interrupt.h"
 #include "lua/bind.h"
+#include "lua/tape.h"
 #include "ops/ops.h"
+#include "program/replicas.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 
@@ -421,16 +423,63 @@ static int run(lua_State *L) {
   bind_settle(L, NULL);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
+  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
+  if (taped) tape_end_call(L, p, taped);
+  return 1;
+}
+
+/* (program, replicas) */
+static int replicate(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_Integer replicas = luaL_checkinteger(L, 2);
+  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  Error e = {0};
+  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* What collectives of the program being traced take for the number of replicas. */
+static int set_replicas(lua_State *L) {
+  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+/* How many a collective was told, since the last call; 0: none asked. */
+static int replicas_asked(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->replicas_asked);
+  bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
+static void list_queues(lua_State *L, const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
+    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
+}
+
+/* Identities of the queues that a program reads and fills. */
+static int queues(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  list_queues(L, p->graph);
   return 1;
 }
 
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
@@ -676,11 +725,11 @@ void bind_open_trace(lua_State *L) {
       {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses},
       {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
-      {"set_placement", set_placement}, {"where", where},
+      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
                                             {"variable_types", variable_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

@@ -49,6 +49,14 @@ static int value_of(lua_State *L) {
   return 1;
 }
 
+/* All replicas go on from the first one's value. */
+static int merge_replicas(lua_State *L) {
+  Variable *v = check(L);
+  bind_settle(L, v);
+  v->replicas = 1;
+  return 0;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -239,7 +247,7 @@ static int same(lua_State *L) {
 
 void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
-                                       {"variable_value", value_of},
+                                       {"variable_value", value_of}, {"merge_replicas", merge_replicas},
                                        {"variable_identity", identity}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};

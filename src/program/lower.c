@@ -5,6 +5,7 @@
 
 #include "graph/control.h"
 #include "program/lower.h"
+#include "program/replicas.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
@@ -112,6 +113,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->attr = n->attr;
   c->in_count = n->in_count;
   c->out_count = n->out_count;
+  c->replica = l->p->replica;
   c->kernels = l->p->kernels;
   c->numerics = node_numerics(l, n);
   c->rng.stream = (uint32_t)n->stream;
@@ -406,6 +408,8 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);
     return times_read(maker, old) == 1 && value_root(maker->in[at]) == old;
   }
+  for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
+    if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {
@@ -442,6 +446,33 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
+/* What a branch or loop is given for the place of its output `made`, and hands on where nothing changes it; NULL: nothing. */
+static Value *replaced_by(const Value *made) {
+  const Node *n = made->node;
+  bool cond = n->op == &control_cond;
+  if (!cond && n->op != &control_repeat && n->op != &control_while) return NULL;
+  int carried = control_explicit(n), written = made->index - carried;
+  if (written < 0) return cond ? NULL : value_root(n->in[1 + made->index]);
+  return value_root(n->in[1 + (cond ? 0 : carried) + control_written(n, written)]);
+}
+
+static bool is_read_last_by(const Region *r, const Value *v, const Node *last) {
+  if (last->op != &control_cond && times_read(last, v) > 1) return false;
+  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++)
+    if (r->reader[k] != last->id && region_position(r, r->reader[k]) >= last->id) return false;
+  return true;
+}
+
+/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
+static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
+  for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
+    int *slot = region_slot(r, v);
+    if (!node_is_made(v->node) || *slot >= 0 || !is_read_last_by(r, v, made->node) || !may_write_over(l, r, inputs, target, v))
+      return;
+    *slot = target;
+  }
+}
+
 /* Decide which outputs go straight to their targets; the rest are copied at the end. */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
   const Graph *g = r->graph;
@@ -452,6 +483,7 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
+    follow_replaced(l, r, inputs, targets[i], made);
   }
 }
 
@@ -668,6 +700,7 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
     return NULL;
   }
   p->kernels = kernels;
+  p->replicas = 1;
   if (numerics) p->numerics = *numerics;
   p->name = arena_string(p->arena, name ? name : "program");
   p->graph = graph;
@@ -704,10 +737,13 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
   return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
-Program *program_copy(Error *e, const Program *from, int threads) {
+Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }
+
+Program *program_instance(Error *e, const Program *from, int threads, int replica) {
   Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
   if (!p) return NULL;
   p->borrows_graph = true;
+  p->replica = replica;
   Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
   Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
   for (int i = 0; i < p->variable_count; i++) {
@@ -721,6 +757,7 @@ Program *program_copy(Error *e, const Program *from, int threads) {
 
 void program_free(Program *p) {
   if (!p) return;
+  replication_free(p->replication);
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
   free(p->pipeline);

@@ -4,9 +4,11 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local config = require "ipulua.config"
 local enums = require "ipulua.enums"
 local Layer = require "ipulua.keras.layer"
 local nearest = require "ipulua.nearest"
+local placement = require "ipulua.placement"
 local summary = require "ipulua.keras.summary"
 
 local pipelining = {methods = {}, properties = {}}
@@ -114,7 +116,7 @@ end
 local pipelining_known <const> = {
   "gradient_accumulation_steps_per_replica", "device_mapping", "accumulate_outfeed", "gradient_accumulation_reduction_method",
   "pipeline_schedule", "schedule", "recomputation_mode", "continuous_weight_updates", "offload_activations",
-  "offload_gradient_accumulation_buffers", "replicated_weight_sharding", "offload_weights", "weight_update_pipeline_options",
+  "offload_gradient_accumulation_buffers", "replicated_weight_sharding", "offload_weights", "weight_update_poplar_options",
   "forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options", "offload_weight_update_variables",
   "replicated_optimizer_state_sharding", "gradient_accumulation_dtype", "gradient_accumulation_for_captured_grads", "name",
   "optimizer_function_options",
@@ -161,6 +163,9 @@ function methods:set_pipelining_options(...)
     schedule = args.check_value(who, {"pipeline_schedule", enums.PipelineSchedule}, schedule)
   end
   copy.pipeline_schedule = schedule
+  if given.continuous_weight_updates then
+    blame.error(who .. ": continuous weight updates are not supported", "not_implemented")
+  end
   merge(self._options.pipelining, copy)
   self:discard_programs()
 end
@@ -209,11 +214,12 @@ local functional_rows <const> = {
 function FunctionalAssignment:init(...)
   local a = args.check(self.__name, functional_rows, ...)
   self.layer, self.node_index, self.pipeline_stage = a.layer, a.node_index, a.pipeline_stage
+  self.inbound_layers = {}
   local node = a.layer.nodes[a.node_index + 1]
   if not node then
+    if class.of(self) == pipelining.ModelLayerPipelineStageAssignment then return end
     blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name, a.node_index), "value")
   end
-  self.inbound_layers = {}
   for _, operand in ipairs(require "ipulua.keras.graph".operands(node)) do
     self.inbound_layers[#self.inbound_layers + 1] = operand.layer
   end
@@ -227,17 +233,40 @@ local function is_sequential(self) return rawget(self, "_stack") ~= nil end
 
 local function is_input(layer) return layer.__name == "InputLayer" end
 
--- The calls that have a stage, in the order in which they run.
-local function stage_nodes(self)
-  if not self._graph then
-    blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first",
-      self.name), "runtime")
+-- Does a nested model say itself which of its layers are in which stage?
+local function has_own_stages(layer)
+  if not rawget(layer, "_graph") then return false end
+  for _, node in ipairs(layer._graph.nodes) do
+    if node.stage or has_own_stages(node.layer) then return true end
   end
-  local nodes = {}
-  for _, node in ipairs(self._graph.nodes) do
-    if not is_input(node.layer) then nodes[#nodes + 1] = node end
+  return false
+end
+
+local function collect_nodes(model, list)
+  for _, node in ipairs(model._graph.nodes) do
+    if has_own_stages(node.layer) then collect_nodes(node.layer, list)
+    elseif not is_input(node.layer) then list[#list + 1] = node end
+  end
+  return list
+end
+
+-- What a model of one's own called when it was built, as calls.
+local function called_nodes(self)
+  local nodes, count = {}, {}
+  for i, call in ipairs(self._calls) do
+    local index = count[call.layer] or 0
+    count[call.layer] = index + 1
+    nodes[i] = {layer = call.layer, index = index, stage = call.stage, given = {n = 0}, options = {}}
   end
   return nodes
+end
+
+-- The calls that have a stage, in the order in which they run.
+local function stage_nodes(self)
+  if self._graph then return collect_nodes(self, {}) end
+  if rawget(self, "_calls") then return called_nodes(self) end
+  blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first", self.name),
+    "runtime")
 end
 
 -- Stages given by PipelineStage scopes: all calls have one, or none.
@@ -245,7 +274,7 @@ local function scoped_stages(self)
   local entries = {}
   if is_sequential(self) then
     for i, layer in ipairs(self._stack) do entries[i] = {layer = layer, stage = rawget(layer, "stage")} end
-  elseif self._graph then
+  elseif self._graph or rawget(self, "_calls") then
     for i, node in ipairs(stage_nodes(self)) do entries[i] = {layer = node.layer, stage = node.stage} end
   end
   local with, without
@@ -281,8 +310,9 @@ local function make_assignments(self, stages)
     end
     return list
   end
+  local Assignment = self._graph and FunctionalAssignment or pipelining.ModelLayerPipelineStageAssignment
   for i, node in ipairs(stage_nodes(self)) do
-    list[i] = FunctionalAssignment{layer = node.layer, node_index = node.index, pipeline_stage = stages and stages[i] or nil}
+    list[i] = Assignment{layer = node.layer, node_index = node.index, pipeline_stage = stages and stages[i] or nil}
   end
   return list
 end
@@ -439,6 +469,19 @@ function pipelining.check(self)
   return highest + 1
 end
 
+---The stage of every call of a model about to run, and which call it is: for the trace of a micro-batch.
+---@param self Model
+---@return {of: table?, calls: integer[]?, count: integer}?
+function pipelining.route(self)
+  local count = pipelining.check(self)
+  if not count then return nil end
+  local stages = pipelining.stages(self)
+  if not self._graph then return {calls = stages, at = 0, count = count} end
+  local of = {}
+  for i, node in ipairs(stage_nodes(self)) do of[node] = stages[i] end
+  return {of = of, count = count}
+end
+
 ---IPUs that one replica takes: a power of two.
 ---@param self Model
 ---@return integer
@@ -453,6 +496,18 @@ function pipelining.shards(self)
   local shards = 1
   while shards < highest + 1 do shards = shards * 2 end
   return shards
+end
+
+---How many replicas of the model its device holds.
+---@param self Model
+---@return integer
+function pipelining.replicas(self)
+  local shards, ipus = pipelining.shards(self), config.device(placement.ordinal()).ipus
+  if ipus % shards ~= 0 then
+    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name, ipus,
+      ipus == 1 and "" or "s", shards), "value")
+  end
+  return ipus // shards
 end
 
 local summary_rows <const> = {

@@ -57,7 +57,7 @@ local function fill(path, values)
   end))
 end
 
-function ModelCheckpoint:save(epoch, logs)
+function ModelCheckpoint:save(epoch, logs, batch)
   if self.save_best_only then
     local current = monitors.value(self, logs)
     if not current then return end
@@ -69,7 +69,7 @@ function ModelCheckpoint:save(epoch, logs)
     monitors.say(self, "Epoch %d: %s improved from %.5f to %.5f", epoch + 1, self.monitor, self.best, current)
     self.best = current
   end
-  local values = {epoch = epoch + 1}
+  local values = {epoch = epoch + 1, batch = batch and batch + 1}
   for name, value in pairs(logs) do values[name] = value end
   local path = fill(self.filepath, values)
   monitors.say(self, "Epoch %d: saving model to %s", epoch + 1, path)
@@ -78,12 +78,12 @@ end
 
 function ModelCheckpoint:on_epoch_begin(epoch) self.epoch = epoch end
 
-function ModelCheckpoint:on_train_batch_end(_, logs, info)
+function ModelCheckpoint:on_train_batch_end(batch, logs, info)
   if self.save_freq == "epoch" then return end
   self.steps_since_save = self.steps_since_save + info.step_last - info.step_first + 1
   if self.steps_since_save < self.save_freq then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
-  self:save(self.epoch or 0, logs)
+  self:save(self.epoch or 0, logs, batch)
 end
 
 function ModelCheckpoint:on_epoch_end(epoch, logs)

@@ -3,9 +3,13 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
-local core = require "ipulua.core"
-local nest = require "ipulua.keras.nest"
 local base = require "ipulua.keras.callbacks.base"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local log = require "ipulua.log"
+local nest = require "ipulua.keras.nest"
+local saving = require "ipulua.keras.saving"
+
 local Callback <const> = base.Callback
 
 -- ------------------------------------------------ records
@@ -58,6 +62,30 @@ local function scalar(tag, value)
   return bytes(5, bytes(1, bytes(1, tag) .. varint(2 << 3 | 5) .. string.pack("<f", value)))
 end
 
+-- Numbers in one field, packed.
+local function doubles(number, list)
+  return bytes(number, string.pack("<" .. ("d"):rep(#list), table.unpack(list)))
+end
+
+local function double(number, x) return varint(number << 3 | 1) .. string.pack("<d", x) end
+
+local bucket_count <const> = 30
+
+-- HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum of squares, 6 upper limits of the buckets, 7 how many are in each.
+local function histogram(tag, values)
+  local x = ipu.cast(ipu.reshape(values, {-1}), "float32")
+  local low, high = ipu.reduce_min(x):item(), ipu.reduce_max(x):item()
+  if low - low ~= 0 or high - high ~= 0 then return nil end -- not finite
+  local width = high > low and (high - low) / bucket_count or 1
+  local at = ipu.minimum(ipu.cast(ipu.floor((x - low) / width), "int32"), bucket_count - 1)
+  local counts = ipu.segment_sum(ipu.ones{x.size}, at, bucket_count):totable()
+  local limits = {}
+  for i = 1, bucket_count do limits[i] = low + i * width end
+  local proto = double(1, low) .. double(2, high) .. double(3, x.size) .. double(4, ipu.reduce_sum(x):item())
+    .. double(5, ipu.reduce_sum(ipu.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
+  return bytes(5, bytes(1, bytes(1, tag) .. bytes(5, proto)))
+end
+
 -- ------------------------------------------------ the callback
 
 local rows <const> = {
@@ -67,7 +95,7 @@ local rows <const> = {
 }
 
 ---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a
----number of steps. Of the things that it can show, scalars are written.
+---number of steps. Scalars are written, and each histogram_freq epochs histograms of the weights.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
 
@@ -77,19 +105,36 @@ function TensorBoard:init(...)
   if type(self.update_freq) == "string" and self.update_freq ~= "epoch" then
     blame.error("TensorBoard: 'update_freq' is \"epoch\", \"batch\" or a number of steps, got " .. self.update_freq, "value")
   end
+  for _, name in ipairs{"write_images", "profile_batch", "embeddings_freq"} do
+    local value = self[name]
+    if value ~= false and value ~= 0 then log.warn("TensorBoard: '%s' has no effect: scalars and histograms are written", name) end
+  end
   self.writers, self.step, self.since_write = {}, 0, 0
 end
 
 base._keep_fields(TensorBoard, {"step", "since_write"})
 
+-- Of this process, as the names of event files want them.
+local function read_word(path)
+  local file = io.open(path)
+  local word = file and file:read("l")
+  if file then file:close() end
+  return word and word:match("^[%w%-%.]+")
+end
+
 local serial = 0
+
+local function file_name()
+  serial = serial + 1
+  return string.format("events.out.tfevents.%d.%s.%s.%d.v2", os.time(), read_word("/proc/sys/kernel/hostname") or "localhost",
+    read_word("/proc/self/stat") or "0", serial)
+end
 
 function TensorBoard:writer(kind)
   if self.writers[kind] then return self.writers[kind] end
   local folder = self.log_dir .. "/" .. kind
   core.make_folder(folder)
-  serial = serial + 1
-  local name = string.format("%s/events.out.tfevents.%d.ipulua.%d.v2", folder, os.time(), serial)
+  local name = folder .. "/" .. file_name()
   local file, problem = io.open(name, "wb")
   if not file then blame.error("TensorBoard: " .. problem, "not_found") end
   file:write(record(event(core.epoch(), nil, bytes(3, "brain.Event:2"))))
@@ -116,6 +161,19 @@ function TensorBoard:on_train_batch_end(_, logs, info)
   self:write("train", self.step, logs, "batch_")
 end
 
+function TensorBoard:on_epoch_begin()
+  self.begun, self.first_step = core.clock(), self.step
+end
+
+function TensorBoard:write_histograms(epoch)
+  local file = self:writer("train")
+  for _, entry in ipairs(saving.paths(self.model)) do
+    local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
+    if summary then file:write(record(event(core.epoch(), epoch, summary))) end
+  end
+  file:flush()
+end
+
 function TensorBoard:on_epoch_end(epoch, logs)
   local train, validation = {}, {}
   for name, value in pairs(logs) do
@@ -125,8 +183,12 @@ function TensorBoard:on_epoch_end(epoch, logs)
   if rate and core.is_variable(rate) then train.learning_rate = rate:item()
   elseif rate then train.learning_rate = self.model.optimizer:current_learning_rate():item() end
   train.lr = nil
+  if self.write_steps_per_second and self.begun then
+    train.steps_per_second = (self.step - self.first_step) / math.max(core.clock() - self.begun, 1e-9)
+  end
   self:write("train", epoch, train, "epoch_")
   if next(validation) then self:write("validation", epoch, validation, "epoch_") end
+  if self.histogram_freq > 0 and epoch % self.histogram_freq == 0 then self:write_histograms(epoch) end
 end
 
 function TensorBoard:on_train_end()

@@ -132,12 +132,11 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
-  local mean = core.ops.cross_replica_mean
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    means[i] = {pair[1] and mean and mean(pair[1]) or pair[1], pair[2]}
+    means[i] = {pair[1] and ipu.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  self.opt:apply_gradients(means)
+  base.without_sum(function() self.opt:apply_gradients(means) end)
 end
 
 -- ------------------------------------------------ accumulation over calls
@@ -344,7 +343,7 @@ local function count_elements(self, grads)
       histogram = histogram and histogram + counts or counts
     end
   end
-  return histogram or core.full({2}, 0, "float32")
+  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
 end
 
 -- The factor after statistics: unchanged where it would leave [1, max) or be no number.

@@ -1,6 +1,7 @@
 -- compile, fit, evaluate, predict and their relatives for one batch.
 
 local args = require "ipulua.args"
+local asynchronous = require "ipulua.keras.training.asynchronous"
 local blame = require "ipulua.blame"
 local callbacks = require "ipulua.keras.callbacks"
 local compiled = require "ipulua.keras.training.compiled"
@@ -14,6 +15,8 @@ local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local pipelining = require "ipulua.keras.pipelining"
 local progress = require "ipulua.keras.progress"
+local staging = require "ipulua.keras.staging"
+local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
 
@@ -103,9 +106,14 @@ local function ensure_built(self, dataset)
   if unbuilt then self:build_with(input_specs(dataset)) end
 end
 
+-- A model of one's own says what is pipelined when it is called.
+local function build_own(self, dataset)
+  if not rawget(self, "_stack") then ensure_built(self, dataset) end
+end
+
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
-  local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-"}
+  local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
   for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
   if mode == "train" then
     parts[#parts + 1] = self.optimizer.version or 0
@@ -167,15 +175,33 @@ local function current_logs(self)
   return logs
 end
 
+local function wants_batches(list, prefix)
+  return list:listens("on_" .. prefix .. "_batch_end") or list:listens("on_" .. prefix .. "_batch_begin")
+end
+
+-- An execution that called its callbacks when it was over: once, for its last step.
+local function call_batch_end(self, o, first, done, named)
+  local list, event = o.callbacks, "on_" .. o.prefix .. "_batch_end"
+  if not list:listens(event) then return end
+  list[event](list, done - 1, named, {step_first = first, step_last = done - 1, samples = (done - first) * o.batch_size * o.replicas,
+    updates = o.accumulation and self.optimizer.iterations:item() or nil})
+end
+
 -- Runs executions of an epoch. Options: entry, steps, per_execution, event prefix, callbacks, bar, updates.
 -- Returns the last logs, and whether it was interrupted.
 local function run_steps(self, o)
   local logs = {}
   local done = o.done or 0
   local list, prefix = o.callbacks, o.prefix
+  local is_asynchronous = o.entry.outfeed ~= nil
   while done < o.steps do
-    list["on_" .. prefix .. "_batch_begin"](list, done, {})
-    local ok, result, more = pcall(o.entry.program.run)
+    local ok, result, more
+    if is_asynchronous then
+      ok, result = pcall(asynchronous.run, self, o, done)
+    else
+      list["on_" .. prefix .. "_batch_begin"](list, done, {})
+      ok, result, more = pcall(o.entry.program.run)
+    end
     if not ok then
       if is_cancelled(result) then return o.take and logs or current_logs(self), true end
       error(result, 0)
@@ -183,9 +209,8 @@ local function run_steps(self, o)
     local first = done
     done = done + o.per_execution
     if o.take then o.take(result, more) else logs = result end
-    local named = o.take and {} or as_table(logs)
     if o.bar then o.bar:update(done, o.take and {} or logs) end
-    fit.call_batch_end(self, o, first, done, named)
+    if not is_asynchronous then call_batch_end(self, o, first, done, o.take and {} or as_table(logs)) end
     if core.take_interrupt() then return logs, true end
     if self.stop_training and prefix == "train" then break end
   end
@@ -198,31 +223,10 @@ local function hold_interrupts()
   return setmetatable({}, {__close = function() core.hold_interrupts(false) end})
 end
 
--- Once for an execution; with asynchronous callbacks once for each step, with that step's values.
-function fit.call_batch_end(self, o, first, done, named)
-  local list, event = o.callbacks, "on_" .. o.prefix .. "_batch_end"
-  local function info(from, to)
-    return {step_first = from, step_last = to, samples = (to - from + 1) * o.batch_size * o.replicas,
-      updates = o.accumulation and self.optimizer.iterations:item() or nil}
-  end
-  local outfeed = o.entry.outfeed
-  if not outfeed then
-    if list:listens(event) then list[event](list, done - 1, named, info(first, done - 1)) end
-    return
-  end
-  local metrics = self.metrics
-  local columns = outfeed:dequeue()
-  local rows = columns.m1 and columns.m1.shape[1] or 0
-  local stride = (done - first) // math.max(rows, 1)
-  for row = 1, rows do
-    local logs = {}
-    for i, metric in ipairs(metrics) do logs[metric.name] = compiled.read(columns["m" .. i][row]) end
-    local step = first + row * stride - 1
-    list[event](list, step, logs, info(step - stride + 1, step))
-  end
+-- Statistics of batches differ from replica to replica; what is kept are those of the first.
+local function agree(self)
+  for _, v in ipairs(self.non_trainable_variables) do core.merge_replicas(v) end
 end
-
-local function replicas_of(_) return 1 end
 
 local function new_bar(verbose, target, epoch, epochs)
   if progress.verbosity(verbose) == 0 then return nil end
@@ -301,13 +305,12 @@ local function check_accumulation(self, per_execution, accumulation)
   end
 end
 
-local function check_enough(feed, o)
+local function check_enough(who, feed, o)
   if feed.batches < 0 or o.recreates then return end
   local needed = o.epochs * o.steps * o.replicas
   if needed > feed.batches then
-    blame.error(string.format("fit: %d epochs of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
-      .. "fewer steps",
-      o.epochs, o.steps, needed, feed.batches), "value")
+    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps", who, o.epochs, o.epochs == 1 and "" or "s", o.steps, needed, feed.batches), "value")
   end
 end
 
@@ -328,16 +331,6 @@ local function say_steps(self, feed, o, verbose)
   end
 end
 
-local function check_devices(self)
-  local shards = pipelining.shards(self)
-  if shards == 1 then return end
-  local available = ipu.get_num_of_ipus_in_device("/device:IPU:0")
-  if available % shards ~= 0 or available < shards then
-    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name,
-      available, available == 1 and "" or "s", shards), "value")
-  end
-end
-
 -- One epoch; returns its logs in order, and whether it was interrupted. resume: steps of it were made before.
 local function run_epoch(self, o, epoch, a, resume)
   self:reset_metrics()
@@ -355,6 +348,7 @@ local function run_epoch(self, o, epoch, a, resume)
   end}
   local logs, interrupted = run_steps(self, o)
   local named = as_table(logs)
+  agree(self)
   if not interrupted and a.validation_data and validation_due(a.validation_freq, epoch) then
     for name, value in pairs(self:evaluate(validation_arguments(a))) do named["val_" .. name] = value end
   end
@@ -392,25 +386,27 @@ function methods:fit(...)
   split_validation(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight})
-  check_devices(self)
-  local replicas = replicas_of(self)
+  build_own(self, feed.dataset)
+  local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
   check_accumulation(self, per_execution, accumulation)
+  staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local o = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
   }
-  check_enough(feed, o)
+  check_enough("fit", feed, o)
   ensure_built(self, feed.dataset)
   local params = {verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = count}
   o.callbacks = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   o.callbacks:add(history, self, params)
   self.history = history
-  local wants_logs = self._options.asynchronous and o.callbacks:listens("on_train_batch_end")
+  local wants_logs = self._options.asynchronous and not self._options.pipelining.accumulate_outfeed
+    and wants_batches(o.callbacks, "train")
   o.entry = program_for(self, "train", feed, per_execution, wants_logs)
   say_steps(self, feed, o, a.verbose)
   self.stop_training = false
@@ -455,14 +451,17 @@ end
 -- What is common to evaluate and predict.
 local function begin(self, who, prefix, mode, a, take)
   local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
-  check_devices(self)
+  build_own(self, feed.dataset)
+  local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
-    steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
+    steps_per_execution = self.steps_per_execution or 1, replicas = replicas})
+  staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
-    replicas = replicas_of(self), take = take}
+    replicas = replicas, take = take, epochs = 1}
+  check_enough(who, feed, o)
   o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
-  local wants_logs = mode == "test" and self._options.asynchronous and o.callbacks:listens("on_test_batch_end")
+  local wants_logs = mode == "test" and self._options.asynchronous and wants_batches(o.callbacks, "test")
   o.entry = program_for(self, mode, feed, per_execution, wants_logs)
   o.bar = new_bar(a.verbose, count)
   return o
@@ -547,6 +546,7 @@ local function batch_function(self, mode)
   local f = self._programs[key]
   if not f then
     f = ipu.func(function(x, y, w)
+      replication.alone() -- there is one batch
       local logs
       if mode == "train" then logs = self:train_step(x, y, w) else logs = self:test_step(x, y, w) end
       return logs
@@ -602,7 +602,10 @@ function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
   local f = self._programs.predict_on_batch
   if not f then
-    f = ipu.func(function(given) return self:predict_step(given) end, {name = self.name .. ".predict_on_batch"})
+    f = ipu.func(function(given)
+      replication.alone()
+      return self:predict_step(given)
+    end, {name = self.name .. ".predict_on_batch"})
     self._programs.predict_on_batch = f
     if not self._graph and not rawget(self, "output_types") then
       self:build_with(nest.map(function(t) return KerasTensor(#t.shape == 1 and {t.shape[1], 1} or t.shape, t.dtype) end, x))

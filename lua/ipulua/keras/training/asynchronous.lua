@@ -1,0 +1,45 @@
+-- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are called as the step's values
+-- arrive by an outfeed.
+
+local compiled = require "ipulua.keras.training.compiled"
+
+local asynchronous = {}
+
+-- Left by an error, the execution stops: nobody waits for it any more.
+local function cancelled_on_error(job)
+  return setmetatable({}, {__close = function(_, problem)
+    if problem ~= nil then job:cancel() end
+  end})
+end
+
+---One execution, steps first … first + per_execution - 1 of the epoch.
+---@param model Model
+---@param o table what fit keeps of the run
+---@param first integer
+---@return table logs of the execution, a list of {name, value}
+function asynchronous.run(model, o, first)
+  local list, metrics, accumulation = o.callbacks, model.metrics, o.accumulation or 1
+  local begin_event, end_event = "on_" .. o.prefix .. "_batch_begin", "on_" .. o.prefix .. "_batch_end"
+  local updates = o.accumulation and model.optimizer.iterations:item()
+  local job, results = o.entry.program.start()
+  local _ <close> = cancelled_on_error(job)
+  local from = first
+  for element in o.entry.outfeed:iter(job) do
+    local last = from + accumulation - 1
+    updates = updates and updates + 1
+    for replica = 1, o.replicas do
+      local logs = {}
+      for i, metric in ipairs(metrics) do
+        local value = element["m" .. i]
+        logs[metric.name] = compiled.read(o.replicas > 1 and value[replica] or value)
+      end
+      list[begin_event](list, from, {})
+      list[end_event](list, last, logs, {step_first = from, step_last = last, updates = updates,
+        samples = accumulation * o.batch_size * o.replicas})
+    end
+    from = last + 1
+  end
+  return results()
+end
+
+return asynchronous
