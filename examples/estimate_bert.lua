@@ -41,6 +41,11 @@ local function bert()
   return model
 end
 
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = stages
+cfg.allow_recompute = true
+cfg:configure_ipu_system()
+
 keras.mixed_precision.set_global_policy("float16")
 local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()

@@ -375,7 +375,17 @@ function config.device(name)
     blame.error(string.format("there is no device /device:IPU:%d; %s", ordinal, last == 0
       and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:" .. last), "not_found")
   end
-  return device
+  return state.supposed and setmetatable({ipus = state.supposed}, {__index = device}) or device
+end
+
+local supposed_meta = {__close = function(self) state.supposed = self.former end}
+
+---To be closed: until then devices seem to have so many IPUs, for what is only priced.
+---@param count integer?
+function config.suppose_ipus(count)
+  local former = state.supposed
+  state.supposed = count or former
+  return setmetatable({former = former}, supposed_meta)
 end
 
 ---The device that a program is about to run on, attached if it is not yet.

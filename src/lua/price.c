@@ -268,7 +268,8 @@ static int pretend(lua_State *L) {
     const Row *r = &p->row[i];
     if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MAX_OUTPUTS * 8) continue;
     const Type *types[MAX_OUTPUTS * 8];
-    const void *data[MAX_OUTPUTS * 8];
+    size_t pointers = (size_t)(r->node->in_count * p->replicas + 1);
+    const void **data = lua_newuserdatauv(L, pointers * sizeof *data, 0);
     size_t most = 1;
     for (int k = 0; k < r->node->in_count; k++) {
       types[k] = &r->node->in[k]->type;
@@ -276,11 +277,11 @@ static int pretend(lua_State *L) {
     }
     void *zeros = lua_newuserdatauv(L, most, 0);
     memset(zeros, 0, most);
-    for (int k = 0; k < r->node->in_count; k++) data[k] = zeros;
+    for (size_t k = 0; k < pointers; k++) data[k] = zeros;
     Outlet *o = (Outlet *)r->node->attr[0].object;
     Error e = {0};
-    for (double n = 0; n < r->times && n < MOST_PRETENDED && e.status == OK; n++) o->put(o, r->node->in_count, types, data, &e);
-    lua_pop(L, 1);
+    for (double n = 0; n < r->times && n < MOST_PRETENDED && e.status == OK; n++) o->put(o, p->replicas, r->node->in_count, types, data, &e);
+    lua_pop(L, 2);
     bind_check(L, &e);
   }
   return 0;

@@ -39,15 +39,17 @@ static bool is_state(const Price *p, const Held *h) {
   return false;
 }
 
-static bool has_collectives(const Price *p) {
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == ROW_OP && strstr(p->row[i].node->op->name, "replica")) return true;
+static bool sums_gradients(const Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const char *name = p->row[i].kind == ROW_COLLECTIVE && p->row[i].node ? p->row[i].node->op->name : "";
+    if (!strncmp(name, "cross_replica", 13) || !strcmp(name, "reduce_scatter")) return true;
+  }
   return false;
 }
 
 /* Gradients are summed over the replicas before each update, unless the program says how itself. */
 static bool add_collectives(Price *p) {
-  if (p->replicas < 2 || has_collectives(p)) return true;
+  if (p->replicas < 2 || sums_gradients(p)) return true;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
@@ -110,8 +112,8 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return cost_streaming(pod, r->bytes);
     case ROW_COLLECTIVE: {
-      Cost c = cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
-      return c;
+      bool half = r->node && strncmp(r->node->op->name, "cross_replica", 13) != 0;
+      return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
     }
     default: return cost_free();
   }
