@@ -193,7 +193,7 @@ local function of_model(model, a)
   local _ <close> = estimate.mode()
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs = output_types(model, specs)
-  local count_of_steps, program = 1, nil
+  local count_of_steps, program = 1
   if training then count_of_steps = pipelining.accumulation(model)
   elseif model:is_pipelined() then count_of_steps = model._options.pipelining.gradient_accumulation_steps_per_replica or 1 end
   local element = tensors_of(specs)
