@@ -44,6 +44,9 @@ end
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = stages
 cfg.allow_recompute = true
+cfg.matmuls.poplar_options = {partialsType = "half"}
+cfg.convolutions.poplar_options = {partialsType = "half"}
+cfg.optimizations.maximum_cross_replica_sum_buffer_size = 64 << 20
 cfg:configure_ipu_system()
 
 keras.mixed_precision.set_global_policy("float16")

@@ -116,6 +116,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->offload_state = flag(L, index, "offload_state", false);
   m->offload_activations = flag(L, index, "offload_activations", false);
   m->shard_state = flag(L, index, "shard_state", false);
+  m->merge_bytes = number(L, index, "merge_bytes", 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_partials = flag(L, index, "half_partials", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);

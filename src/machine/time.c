@@ -63,6 +63,28 @@ static bool add_collectives(Price *p) {
   return true;
 }
 
+/* Sums of one block join the first of them, up to the size of the buffer. */
+static bool merge_collectives(Price *p) {
+  double limit = p->machine.merge_bytes;
+  Cost nothing = cost_free();
+  const Cost *joined = keep(p, &nothing);
+  if (!joined) return false;
+  for (int i = 0; i < p->row_count && limit > 0; i++) {
+    Row *lead = &p->row[i];
+    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
+    for (int k = i + 1; k < p->row_count; k++) {
+      Row *r = &p->row[k];
+      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
+                   r->ipu == lead->ipu && r->times == lead->times;
+      if (!alike || lead->bytes + r->bytes > limit) continue;
+      lead->bytes += r->bytes;
+      r->bytes = 0;
+      r->cost = joined;
+    }
+  }
+  return true;
+}
+
 /* Optimizer state comes in for an update and goes out again. */
 static bool add_offloads(Price *p) {
   bool offloads = p->machine.offload_state || (p->plan && p->plan->offload_update_variables);
@@ -287,7 +309,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];
