@@ -106,6 +106,30 @@ describe("an estimate", function()
     assert.equal(0, #ipu.programs())
   end)
 
+  it("leaves a model as good as new, built or not", function()
+    local model, unbuilt = dense{optimizer = "adam"}, keras.Sequential{layers.Dense{4}}
+    unbuilt:compile{optimizer = "adam", loss = "mse"}
+    local before = model:get_weights()[1]:totable()
+    ipu.estimate(model)
+    ipu.estimate(unbuilt, {inputs = {8, 3}})
+    assert.same(before, model:get_weights()[1]:totable())
+    assert.same({3, 4}, unbuilt:get_weights()[1].shape)
+    assert(math.abs(ipu.reduce_max(ipu.abs(unbuilt:get_weights()[1])):item()) > 0, "weights begin as zeros")
+    for m, sizes in pairs{[model] = {256, 10}, [unbuilt] = {3, 4}} do
+      local ds = ipu.data.from_tensors{ipu.ones{8, sizes[1]}, ipu.ones{8, sizes[2]}}:repeat_n()
+      local losses = m:fit(ds, {epochs = 2, steps_per_epoch = 10, verbose = 0}).history.loss
+      assert(losses[2] < losses[1])
+    end
+  end)
+
+  it("shows in a model's summary", function()
+    local lines = {}
+    dense():summary{ipu = true, print_fn = function(line) lines[#lines + 1] = line end}
+    local text = table.concat(lines, "\n")
+    assert.matches("Cycles +Bytes", text)
+    assert.matches("dense[%w_]* %(Dense%)[^\n]+131584 +%- +%d+,%d+ +[%d,]+", text)
+  end)
+
   it("has no price below the roofline, and grows with size", function()
     local last = 0
     for _, n in ipairs{64, 256, 1024, 2048} do

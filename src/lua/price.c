@@ -260,6 +260,28 @@ static int fits(lua_State *L) {
   return 1;
 }
 
+/* t[name] += value, for the table on top of the stack. */
+static void add_to(lua_State *L, const char *name, double value) {
+  lua_getfield(L, -1, name);
+  double sum = lua_tonumber(L, -1) + value;
+  lua_pop(L, 1);
+  lua_pushnumber(L, sum);
+  lua_setfield(L, -2, name);
+}
+
+/* Cycles of a run by the names of nodes, bytes by those of nodes and variables: two tables. */
+static int names(lua_State *L) {
+  const Price *p = check_price(L);
+  lua_newtable(L);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * row_cycles(r));
+  }
+  lua_newtable(L);
+  for (int i = 0; i < p->held_count; i++) add_to(L, held_name(&p->held[i]), p->held[i].bytes);
+  return 2;
+}
+
 enum { MOST_PRETENDED = 1 << 20 };
 
 /* Outfeeds get zeros for each element that a run would have put there. */
@@ -317,7 +339,7 @@ static int is_estimating(lua_State *L) {
 
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
+  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"names", names}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
                                      {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, PRICE_NAME);
