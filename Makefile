@@ -128,6 +128,10 @@ $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c)
 $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/modules/ipulua/core.so
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) -Wl,-rpath,'$$ORIGIN' -lm
 
+# Random graphs, compiled and naively.
+$(BUILD)/graphs_check: $(addprefix spec/support/,graphs_check.c interpret.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Speeds: build/kernels_bench, build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
@@ -178,7 +182,7 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test lint lint-objects asan tsan
+.PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	+@$(SUBMAKE) all
 	@$(BUILD)/ipulua examples/mnist.lua
@@ -197,12 +201,18 @@ lint: ## luacheck; compile with clang, warnings being errors, if it is there
 lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 
 # The specs under the sanitizers, in build folders of their own.
-SANITIZE_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-SANITIZE_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+SANITIZE_asan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE_tsan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=thread
 asan tsan:
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-$@ CC='$(CC)' CFLAGS='$(SANITIZE_$@)' spec/support/run.sh build checks specs
+debug: ## the specs with graphs and programs verified after every pass
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-debug CC='$(CC)' CFLAGS='-O1 -g -DIPULUA_VERIFY' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+.PHONY: docs
+docs: all ## write the reference of ipu.keras: docs/keras.md, and library/keras.lua for LuaLS
+	@$(BUILD)/ipulua docs/source/make_keras.lua
 
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
@@ -235,6 +245,7 @@ install: install-rock ## install everything under PREFIX
 	$(PUT) 755 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)'
 	ln -sf libipulua.so.$(ABI) '$(DESTDIR)$(LIBDIR)/libipulua.so'
 	$(PUT) 644 src/ipulua.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.h'
+	$(PUT) 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
 	cd lua && for f in ipulua/ffi*.lua; do $(PUT) 644 $$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f; done
@@ -246,7 +257,7 @@ install: install-rock ## install everything under PREFIX
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \
-	  '$(DESTDIR)$(INCLUDEDIR)/ipulua.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h' '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc' \
+	  '$(DESTDIR)$(INCLUDEDIR)/ipulua.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h' '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc' \
 	  '$(DESTDIR)$(MANDIR)/man1/ipulua.1' '$(DESTDIR)$(COMPLETIONS)/ipulua'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua' '$(DESTDIR)$(LUA_CMOD)/ipulua' '$(DESTDIR)$(LUAJIT_LMOD)/ipulua' '$(DESTDIR)$(DATADIR)/ipulua'
 
@@ -260,7 +271,7 @@ deb: ## build the Debian packages, into the folder above
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-lint build-asan build-tsan
+	rm -rf $(BUILD) build-lint build-debug build-asan build-tsan
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16

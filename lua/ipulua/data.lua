@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
 local operation = require "ipulua.operation"
+local queues = require "ipulua.queues"
 local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -656,7 +657,8 @@ function IPUInfeedQueue:init(...)
     blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
-  self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
+  self.dataset, self.prefetch_depth = a.dataset, depth
+  self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false

@@ -191,6 +191,7 @@ local function of_model(model, a)
     blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
   end
   local _ <close> = estimate.mode()
+  local _ <close> = config.pretend_ipus(a.ipus or not config.is_configured() and pipelining.shards(model) or nil)
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs = output_types(model, specs)
   local count_of_steps, program = 1
@@ -221,7 +222,7 @@ end
 ---The price itself, and how many samples an element holds.
 function estimate.price(a)
   local what = a.fn
-  local _ <close> = config.suppose_ipus(a.ipus)
+  local _ <close> = config.pretend_ipus(a.ipus)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then
     local made

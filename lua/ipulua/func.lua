@@ -16,7 +16,7 @@ local variables = require "ipulua.variables"
 ---@class Function
 local Function = class.new("Function")
 
-local compiled = {}   -- every program since the last reset, in order
+local compiled = {}   -- a record of every program since the last reset, in order; the program goes with its function
 local listeners = {}  -- functions told of each compilation and execution
 
 function Function:init(f, name)
@@ -24,6 +24,7 @@ function Function:init(f, name)
   self.name = name
   self.programs = {}
   self.order = {}
+  self.depth = 0
 end
 
 local function signature(leaves, template)
@@ -92,28 +93,32 @@ local function notify(event, ...)
   for _, f in ipairs(listeners) do f(event, ...) end
 end
 
+local weak <const> = {__mode = "v"}
+
 local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
   require "ipulua.report" -- listens; nobody needs it before there is a program
   replication.settle(entry)
-  compiled[#compiled + 1] = entry
+  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), pipeline = entry.pipeline,
+    entry = setmetatable({entry}, weak)}
+  compiled[#compiled + 1] = entry.record
   notify("compile", entry)
   return entry
 end
 
--- What stands between a compiled program and its run.
-local function make_ready(entry)
+local function begin(entry, arguments)
   if not entry.replicas then replication.refuse(entry) end
   config.attached_device(entry.device)
+  entry.record.executions = entry.record.executions + 1
+  notify("execute", entry, arguments)
 end
 
 ---Runs a registered program on a list of tensors.
 ---@return userdata[]
 function func.execute(entry, arguments)
-  make_ready(entry)
-  notify("execute", entry, arguments)
+  begin(entry, arguments)
   if core.is_estimating() then return require "ipulua.report".pretend(entry, arguments) end
   return entry.program:run(arguments)
 end
@@ -131,16 +136,19 @@ end
 
 local function run(entry, leaves) return results_of(entry, func.execute(entry, passed_arguments(entry, leaves))) end
 
+---Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting for it gives.
+---@return Job
+function func.start(entry, arguments, finish)
+  if core.is_estimating() then return jobs.ended(finish, func.execute(entry, arguments)) end
+  begin(entry, arguments)
+  return jobs.Job(core.start_job(entry.program, arguments), finish)
+end
+
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
-  local arguments = passed_arguments(entry, leaves)
-  if core.is_estimating() then return jobs.ended(results_of, entry, func.execute(entry, arguments)) end
-  make_ready(entry)
-  notify("execute", entry, arguments)
-  local handle = core.start_job(entry.program, arguments)
-  return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)
+  return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
 ---The compiled form for these arguments, traced now if need be.
@@ -179,8 +187,23 @@ function Function:outline(...)
   return traced
 end
 
+local deepest <const> = 100 -- calls of itself, which only end when a number or a table says so
+
+local inlined_meta = {__close = function(self) self.fn.depth = self.fn.depth - 1 end}
+
+-- Called while another function, or itself, is traced: a part of that.
+local function inline(self, ...)
+  if self.depth >= deepest then
+    blame.error(string.format("'%s' calls itself without end while it is traced; what repeats is written with ipu.loops", self.name),
+      "runtime")
+  end
+  self.depth = self.depth + 1
+  local _ <close> = setmetatable({fn = self}, inlined_meta)
+  return self.f(...)
+end
+
 function Function:__call(...)
-  if tracing.is_active() then return self.f(...) end
+  if tracing.is_active() then return inline(self, ...) end
   local given = table.pack(...)
   given.n = nil
   if any_symbolic((structure.flatten(given))) then return tracing.in_graph(self.f, ...) end
@@ -216,18 +239,22 @@ end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
 
----Programs compiled since the last reset.
+---What is known of the programs compiled since the last reset: {name, executions, facts}; entry[1] is nil when the function
+---is gone.
+---@return table[]
 function func.compiled() return compiled end
-
----Forget them (configuration reset).
-function func.reset()
-  for _, entry in ipairs(compiled) do entry.stale = true end
-  compiled = {}
-end
 
 ---Compile them anew when they are called next: what they are compiled for has changed.
 function func.recompile()
-  for _, entry in ipairs(compiled) do entry.stale = true end
+  for _, record in ipairs(compiled) do
+    if record.entry[1] then record.entry[1].stale = true end
+  end
+end
+
+---Forget them (configuration reset).
+function func.reset()
+  func.recompile()
+  compiled = {}
 end
 
 ---f(event, entry) is called with "compile" and "execute".

@@ -124,7 +124,7 @@ local function class_help(c)
     width = math.max(width, #row[1])
   end
   table.insert(lines, 1, ("%s{%s}"):format(c.__name, table.concat(names, ", ")))
-  for _, row in ipairs(c.argument_rows or {}) do 
+  for _, row in ipairs(c.argument_rows or {}) do
     lines[#lines + 1] = row_line(width, row, (c.argument_kinds or {})[row[1]])
   end
   return lines

@@ -36,7 +36,11 @@ local public = {
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
+  load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
@@ -93,6 +97,12 @@ setmetatable(ipu, {
   end,
 })
 
+---Whether ipu (or a module of it) has that name.
+function ipu.__has(module, name)
+  local place = module and rawget(ipu, module) or ipu
+  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+end
+
 ---Every public name, for completion and suggestions.
 function ipu.__names()
   local names = {}
@@ -106,9 +116,11 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
+local threads_spec <const> = {{"n", "integer"}}
+
 ---Bounds all that computes, dataset workers included.
----@param n integer 0: the CPU's cores
-function ipu.set_num_threads(n) core.set_threads(n) end
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
 function ipu.save(path, tensors) core.save(path, tensors) end

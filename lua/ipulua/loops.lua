@@ -305,6 +305,12 @@ local function trace_cond(pred, yes_fn, no_fn)
   return table.unpack(structure.rebuild(template, results), 1, count)
 end
 
+local function check_pred(dtype, shape)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
+  end
+end
+
 local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
@@ -312,15 +318,16 @@ function loops.cond(...)
   local a = args.check("cond", cond_spec, ...)
   local pred = a.pred
   if core.is_variable(pred) then pred = pred:read_value() end
+  if core.is_tensor(pred) then check_pred(core.type_of(pred)) end
   if core.is_symbolic(pred) then
-    local dtype, shape = core.type_of(pred)
-    if dtype ~= "bool" or #shape > 0 then
-      blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
-    end
     if tracing.is_active() then return trace_cond(pred, a.true_fn, a.false_fn) end
     return tracing.in_graph(trace_cond, pred, a.true_fn, a.false_fn)
   end
-  if core.is_tensor(pred) then pred = pred:item() end
+  if core.is_tensor(pred) then
+    pred = pred:item()
+  elseif type(pred) ~= "boolean" then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. args.describe(pred), "type")
+  end
   if pred then return a.true_fn() end
   return a.false_fn()
 end

@@ -76,11 +76,14 @@ function placement.ipu_scope(...)
   return scope.new("ipu_scope(" .. a.device .. ")", placement.enter_device("ipu_scope", a.device))
 end
 
+local most_shards <const> = 1024 -- of the largest machine
+
 local function check_shard(index)
   if math.type(index) ~= "integer" then
     blame.error("ipu_shard: 'index' must be an integer or a list of integers, got " .. args.describe(index), "type")
   end
   if index < 0 then blame.error("ipu_shard: 'index' must not be negative, got " .. index, "value") end
+  if index >= most_shards then blame.error(string.format("ipu_shard: no machine has an IPU %d", index), "value") end
   return index
 end
 

@@ -93,12 +93,14 @@ local function own_variables(names)
   return list
 end
 
-local function described(entry)
-  local d, pipeline = entry.program:describe(), entry.pipeline
+local function described(record)
+  local entry, pipeline = record.entry[1], record.pipeline
+  local d = entry and entry.program:describe() or record.facts
   return {
-    name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1,
-    shards = d.shards or pipeline and pipeline.shards or 1, stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
-    stash_depth = pipeline and plans.stash_depth(pipeline) or {}, time_steps = pipeline and plans.time_steps(pipeline) or nil,
+    name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
+    replicas = d.replicas or 1, shards = d.shards or pipeline and pipeline.shards or 1,
+    stage_ipus = pipeline and plans.stage_ipus(pipeline) or {}, stash_depth = pipeline and plans.stash_depth(pipeline) or {},
+    time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
 
@@ -106,7 +108,7 @@ end
 ---@return table[]
 function system.programs()
   local list = {}
-  for i, entry in ipairs(func.compiled()) do list[i] = described(entry) end
+  for i, record in ipairs(func.compiled()) do list[i] = described(record) end
   return list
 end
 
@@ -142,9 +144,8 @@ local function tile_count()
 end
 
 -- For each variable: name, output index, shape, dtype, has_constant, has_aliases, elements, tiles.
-local function tensor_map(entry)
-  local mapped, names, types = {}, entry.program:describe().variables, entry.program:variable_types()
-  local tiles = tile_count()
+local function tensor_map(module, names, types)
+  local mapped, tiles = {}, tile_count()
   for i, name in ipairs(names) do
     local elements = 1
     for _, extent in ipairs(types[i].shape) do elements = elements * extent end
@@ -152,7 +153,7 @@ local function tensor_map(entry)
       mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, tiles)}
     end
   end
-  return json.encode{mappings = {[entry.name] = mapped}}
+  return json.encode{mappings = {[module] = mapped}}
 end
 
 local watching = {}
@@ -164,7 +165,8 @@ end
 
 function watching.compile(entry)
   if not watching.begun then add("COMPILE_BEGIN", entry) end
-  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(entry)})
+  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), variables = entry.record.facts.variables,
+    types = entry.program:variable_types()})
   watching.begun = nil
 end
 
@@ -188,6 +190,10 @@ end)
 function system.ipu_event_trace()
   local list = events
   events = {}
+  for _, event in ipairs(list) do
+    if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
+    event.variables, event.types = nil, nil
+  end
   return list
 end
 

@@ -128,6 +128,7 @@ void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes 
 /* ---- jobs (job.c) ---- */
 /* Wait for the job that runs, if it uses v (NULL: for any). */
 void bind_settle(lua_State *L, const Variable *v);
+bool bind_job_uses(lua_State *L, const Object *o); /* is a job running with this queue? */
 
 /* ---- the graph of sessions (graph.c) ---- */
 TraceRef *bind_graph(lua_State *L); /* made at first use */

@@ -282,29 +282,36 @@ static int names(lua_State *L) {
   return 2;
 }
 
-enum { MOST_PRETENDED = 1 << 20 };
+enum { MOST_PRETENDED = 1 << 20, MOST_COMPONENTS = 256 };
 
-/* Outfeeds get zeros for each element that a run would have put there. */
+/* An outfeed gets zeros for each element that a run would have put there. */
+static Status pretend_put(const Node *n, double times, int replicas, char *zeros, Error *e) {
+  const Type *types[MOST_COMPONENTS];
+  const void **data = calloc((size_t)(replicas * n->in_count) + 1, sizeof *data);
+  if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int k = 0; k < n->in_count; k++) types[k] = &n->in[k]->type;
+  for (int k = 0; k < replicas * n->in_count; k++) data[k] = zeros;
+  Outlet *o = (Outlet *)n->attr[0].object;
+  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++) o->put(o, replicas, n->in_count, types, data, e);
+  free(data);
+  return e->status;
+}
+
 static int pretend(lua_State *L) {
   const Price *p = check_price(L);
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
-    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MAX_OUTPUTS * 8) continue;
-    const Type *types[MAX_OUTPUTS * 8];
-    size_t pointers = (size_t)(r->node->in_count * p->replicas + 1);
-    const void **data = lua_newuserdatauv(L, pointers * sizeof *data, 0);
+    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MOST_COMPONENTS) continue;
     size_t most = 1;
     for (int k = 0; k < r->node->in_count; k++) {
-      types[k] = &r->node->in[k]->type;
-      most = type_bytes(types[k]) > most ? type_bytes(types[k]) : most;
+      size_t bytes = type_bytes(&r->node->in[k]->type);
+      if (bytes > most) most = bytes;
     }
-    void *zeros = lua_newuserdatauv(L, most, 0);
+    char *zeros = lua_newuserdatauv(L, most, 0);
     memset(zeros, 0, most);
-    for (size_t k = 0; k < pointers; k++) data[k] = zeros;
-    Outlet *o = (Outlet *)r->node->attr[0].object;
     Error e = {0};
-    for (double n = 0; n < r->times && n < MOST_PRETENDED && e.status == OK; n++) o->put(o, p->replicas, r->node->in_count, types, data, &e);
-    lua_pop(L, 2);
+    pretend_put(r->node, r->times, p->program->replicas > 1 ? p->program->replicas : 1, zeros, &e);
+    lua_pop(L, 1);
     bind_check(L, &e);
   }
   return 0;
