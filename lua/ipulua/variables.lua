@@ -69,7 +69,7 @@ core.set_initialiser(function(v)
   if core.is_estimating() then return end
   local id = core.variable_identity(v)
   for each, make in pairs(postponed) do
-    if core.variable_identity(each) == id then
+    if core.is_variable(each) and core.variable_identity(each) == id then -- finalised ones stay for a while
       postponed[each] = nil
       core.set_variable(v, tracing.outside(make))
       return
