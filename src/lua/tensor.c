@@ -209,6 +209,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   }
   if (v) {
     bind_settle(L, v);
+    if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {
       Error e = {0};
       v->value = tensor_new(&e, &v->type);
