@@ -153,6 +153,12 @@ local accumulation_rows <const> = {
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
 
+---Over one mini-batch it is the optimizer itself.
+function GradientAccumulationOptimizer.substitute(...)
+  local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
+  return a.num_mini_batches == 1 and check_wrapped("GradientAccumulationOptimizer", a.opt)
+end
+
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
   self:init_wrapper(a.opt, a.name)
@@ -427,6 +433,7 @@ end
 ---Accumulates the gradients of an ALSOptimizer.
 ---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local ALSAccumulation = define("ALSGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...
