@@ -203,6 +203,10 @@ asan tsan:
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
+.PHONY: docs
+docs: all ## write the reference of ipu.keras: docs/keras.md, and library/keras.lua for LuaLS
+	@$(BUILD)/ipulua docs/source/make_keras.lua
+
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
 conformance: all ## run the conformance cases under DIR=

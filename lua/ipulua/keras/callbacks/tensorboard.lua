@@ -99,6 +99,8 @@ local rows <const> = {
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
 
+TensorBoard.argument_rows = rows
+
 function TensorBoard:init(...)
   for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
   if self.update_freq == "batch" then self.update_freq = 1 end
