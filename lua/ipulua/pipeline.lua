@@ -317,10 +317,14 @@ local function trace_micro_batch(a)
     local _ <close> = placement.in_stage(a.last_stage, a.ipu_of(a.last_stage), false)
     work.sums = outputs.enqueue(a, feed)
   end
+  local captured, template = {}, nil
+  if output then captured, template = output:captured() end
+  if a.gradient_accumulation_for_captured_grads then work.captured = captured end
   if output or #work.sums > 0 then
-    work.finish = function(given, sums)
+    work.finish = function(given, sums, accumulated)
       outputs.enqueue_sums(a, feed, sums)
-      if output then output:apply(given) end
+      local by_tag = #captured > 0 and structure.rebuild(template, work.captured and accumulated or captured) or nil
+      if output then output:apply(given, by_tag) end
     end
   end
   return work
