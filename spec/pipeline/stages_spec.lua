@@ -161,6 +161,25 @@ describe("the stages of a pipeline", function()
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
   end)
 
+  it("put what they offload into streaming memory, as the price of their program says", function()
+    local function memory(options)
+      pipelines.device(4)
+      local _, _, f = pipelines.net(30):train(options)
+      return ipu.estimate(f).memory, ipu.timetable(f)
+    end
+    local plain, t = memory{offload_weight_update_variables = false}
+    assert.is_true(plain.stash > 0)
+    assert.are.equal(0, plain.streaming)
+    assert.are.equal(0, (memory{offload_activations = true}).stash)
+    assert.is_true((memory{offload_activations = true}).streaming >= plain.stash)
+    local momenta = (6 * 8 + 8 * 8 + 8 * 8 + 8 * 3) * 4
+    local by_default = memory{} -- remote memory is there: the update's variables are in it
+    assert.are.equal(plain.variable - momenta, by_default.variable)
+    assert.are.equal(4, #t.stage_cycles)
+    for _, cycles in ipairs(t.stage_cycles) do assert.is_true(cycles > 0) end
+    assert.is_true(t.utilisation > 0 and t.utilisation < 1)
+  end)
+
   it("of a session: placeholders for the inputs and the count", function()
     pipelines.device(2)
     ipu.reset_default_graph()

@@ -157,7 +157,7 @@ function staging.timetable(model, Timetable)
     local program = model._programs[key].program
     local entry = program and program.kind == "train" and func.is_function(program.func) and program.func.order[1]
     if entry and entry.pipeline then
-      return Timetable(entry.pipeline, entry.pipeline.count, core.pipeline_stages(entry.program))
+      return Timetable(entry.pipeline, entry.pipeline.count, entry)
     end
   end
   return Timetable(facts, (pipelining.accumulation(model)))
