@@ -58,7 +58,7 @@ end
 function Timetable:init(facts, count, entry)
   self.facts, self.count = facts, count
   self.schedule, self.training = facts.schedule, facts.training
-  self.count_multiple = facts.plan:overlap()
+  self.count_multiple = plans.count_rule(facts)
   self.order = make_order(facts, count)
   self.time_steps = #self.order
   self.stash_depth = plans.stash_depth(facts)
@@ -239,7 +239,7 @@ local function from_words(...)
     schedule = plans.read_schedule("timetable", a.schedule), training = a.training, widths = widths_of(a),
     device_mapping = a.device_mapping,
   })
-  local count = a.count or facts.plan:overlap()
+  local count = a.count or plans.least_count(facts)
   local words = plans.refuse_count(facts, count, "count")
   if words then blame.error("timetable: " .. words, "failed_precondition") end
   return Timetable(facts, count)
@@ -252,7 +252,7 @@ local function of_function(fn)
   if not found then
     blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline yet; run it first", fn.name), "value")
   end
-  return Timetable(found.pipeline, found.pipeline.count or found.pipeline.plan:overlap(), found)
+  return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), found)
 end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,

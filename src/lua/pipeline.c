@@ -105,6 +105,7 @@ static int new_plan(lua_State *L) {
   *held = (Object *)p;
   bind_check(L, &e);
   p->recomputation = (Recomputation)mode;
+  p->io_overlap = flag(L, "io_overlap");
   p->offload_activations = flag(L, "offload_activations");
   p->offload_accumulators = flag(L, "offload_accumulators");
   p->offload_weights = flag(L, "offload_weights");
@@ -115,10 +116,12 @@ static int new_plan(lua_State *L) {
   return 1;
 }
 
-/* plan → what a count of micro-batches must be a multiple of */
+/* plan → what a count of micro-batches must be a multiple of, the least count */
 static int overlap(lua_State *L) {
-  lua_pushinteger(L, plan_overlap(check(L)));
-  return 1;
+  const PipelinePlan *p = check(L);
+  lua_pushinteger(L, plan_overlap(p));
+  lua_pushinteger(L, plan_least(p));
+  return 2;
 }
 
 /* The plan with one stage at each place: concurrent stages count as one. */
