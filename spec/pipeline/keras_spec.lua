@@ -285,5 +285,18 @@ describe("a pipelined Keras model", function()
     end
     assert.are.same({"inner1", "inner2", "head"}, names)
     assert.are.same({0, 1, 1}, found)
+    assert.are.equal("inner", model:get_pipeline_stage_assignment()[2].nested_model.name)
+    local lines = {}
+    model:print_pipeline_stage_assignment_summary{print_fn = function(line) lines[#lines + 1] = line end}
+    local function starts(i, text) assert.are.equal(text, lines[i]:sub(1, #text)) end
+    starts(4, "=====")
+    starts(5, 'Nested Model: "inner"')
+    starts(6, "-----")
+    starts(7, "inner1 (Dense) (0)")
+    starts(8, "_____")
+    starts(9, "inner2 (Dense) (0)")
+    starts(10, "=====")
+    starts(11, "head (Dense) (0)")
+    assert.are.equal(12, #lines)
   end)
 end)

@@ -242,12 +242,17 @@ local function has_own_stages(layer)
   return false
 end
 
-local function collect_nodes(model, list)
+-- The calls of a model and of such models in it; owner: the nested model of each that is in one.
+local function collect_nodes(model, nodes, owner, nested)
   for _, node in ipairs(model._graph.nodes) do
-    if has_own_stages(node.layer) then collect_nodes(node.layer, list)
-    elseif not is_input(node.layer) then list[#list + 1] = node end
+    if has_own_stages(node.layer) then
+      collect_nodes(node.layer, nodes, owner, node.layer)
+    elseif not is_input(node.layer) then
+      nodes[#nodes + 1] = node
+      owner[#nodes] = nested
+    end
   end
-  return list
+  return nodes, owner
 end
 
 -- What a model of one's own called when it was built, as calls.
@@ -263,8 +268,8 @@ end
 
 -- The calls that have a stage, in the order in which they run.
 local function stage_nodes(self)
-  if self._graph then return collect_nodes(self, {}) end
-  if rawget(self, "_calls") then return called_nodes(self) end
+  if self._graph then return collect_nodes(self, {}, {}) end
+  if rawget(self, "_calls") then return called_nodes(self), {} end
   blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first", self.name),
     "runtime")
 end
@@ -311,8 +316,10 @@ local function make_assignments(self, stages)
     return list
   end
   local Assignment = self._graph and FunctionalAssignment or pipelining.ModelLayerPipelineStageAssignment
-  for i, node in ipairs(stage_nodes(self)) do
+  local nodes, owner = stage_nodes(self)
+  for i, node in ipairs(nodes) do
     list[i] = Assignment{layer = node.layer, node_index = node.index, pipeline_stage = stages and stages[i] or nil}
+    list[i].nested_model = owner[i]
   end
   return list
 end
@@ -514,16 +521,25 @@ local summary_rows <const> = {
   {"line_length", "integer", optional = true}, {"print_fn", "callable", optional = true},
 }
 
+local function summary_row(entry)
+  local inputs = {}
+  for k, layer in ipairs(entry.inbound_layers or {}) do inputs[k] = layer.name end
+  return {name = entry.layer.name, class = entry.layer.__name, stage = entry.pipeline_stage, node_index = entry.node_index,
+    inputs = inputs}
+end
+
 ---Prints which layer is in which stage.
 ---@param ... any line_length, print_fn
 function methods:print_pipeline_stage_assignment_summary(...)
   local a = args.check("print_pipeline_stage_assignment_summary", summary_rows, ...)
-  local rows = {}
-  for i, entry in ipairs(self:get_pipeline_stage_assignment()) do
-    local inputs = {}
-    for k, layer in ipairs(entry.inbound_layers or {}) do inputs[k] = layer.name end
-    rows[i] = {name = entry.layer.name, class = entry.layer.__name, stage = entry.pipeline_stage, node_index = entry.node_index,
-      inputs = inputs}
+  local rows, nested = {}, nil -- nested: the model inside whose calls come now
+  for _, entry in ipairs(self:get_pipeline_stage_assignment()) do
+    if entry.nested_model and entry.nested_model ~= nested then
+      rows[#rows + 1] = {nested = {name = entry.nested_model.name, rows = {}}}
+    end
+    nested = entry.nested_model
+    local into = nested and rows[#rows].nested.rows or rows
+    into[#into + 1] = summary_row(entry)
   end
   local print_line = a.print_fn or print
   local description = {name = self.name, functional = not is_sequential(self), rows = rows}
