@@ -276,9 +276,7 @@ function plans.stash_depth(facts) return facts.plan:stashes() end
 ---How many time steps a run takes; nil where the count is known only at run time.
 ---@return integer?
 function plans.time_steps(facts)
-  if not facts.count then return nil end
-  if facts.schedule == "Grouped" then return facts.count + (facts.training and 2 or 1) * facts.places - 1 end
-  return #facts.plan:timetable(facts.count)
+  return facts.count and facts.plan:time_steps(facts.count) or nil
 end
 
 return plans

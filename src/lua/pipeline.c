@@ -151,6 +151,19 @@ static int stashes(lua_State *L) {
   return 1;
 }
 
+/* (plan, micro-batches) → how many time steps they take */
+static int time_steps(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_Integer micros = luaL_checkinteger(L, 2);
+  Error e = {0};
+  Timetable *t = micros > 0 && micros <= MOST_ENTRIES ? timetable_new(&e, p, (int)micros) : NULL;
+  bind_check(L, &e);
+  if (!t) return 0;
+  lua_pushinteger(L, t->rows);
+  timetable_free(t);
+  return 1;
+}
+
 /* An entry for each of the program's stages. */
 static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int at) {
   for (int s = 0; s < p->stages; s++) {
@@ -291,7 +304,7 @@ static int stages_of(lua_State *L) {
 
 void bind_open_pipeline(lua_State *L) {
   static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {"time_steps", time_steps}, {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_object_type(L, PLAN_NAME, methods);
 }

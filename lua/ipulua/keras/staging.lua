@@ -147,19 +147,24 @@ end
 
 -- ------------------------------------------------ looking
 
----The timetable of a pipelined model's training, measured if it has trained already.
+-- The program of a kind that a model has made with its pipeline, if any.
+local function made_program(model, kind)
+  for _, key in ipairs(structure.sorted_keys(model._programs)) do
+    local program = model._programs[key].program
+    local entry = program and program.kind == kind and func.is_function(program.func) and program.func.order[1]
+    if entry and entry.pipeline then return entry end
+  end
+  return nil
+end
+
+---The timetable of a pipelined model: of what it has run, training first; of training as it would be otherwise.
 function staging.timetable(model, Timetable)
   local facts = staging.facts(model, true)
   if not facts then
     blame.error(string.format("timetable: model '%s' is not pipelined", model.name), "value")
   end
-  for _, key in ipairs(structure.sorted_keys(model._programs)) do
-    local program = model._programs[key].program
-    local entry = program and program.kind == "train" and func.is_function(program.func) and program.func.order[1]
-    if entry and entry.pipeline then
-      return Timetable(entry.pipeline, entry.pipeline.count, entry)
-    end
-  end
+  local entry = made_program(model, "train") or made_program(model, "test") or made_program(model, "predict")
+  if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
   return Timetable(facts, (pipelining.accumulation(model)))
 end
 
