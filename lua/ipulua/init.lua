@@ -36,6 +36,8 @@ local public = {
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
+  load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
   capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
   GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
@@ -95,6 +97,12 @@ setmetatable(ipu, {
   end,
 })
 
+---Whether ipu (or a module of it) has that name.
+function ipu.__has(module, name)
+  local place = module and rawget(ipu, module) or ipu
+  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+end
+
 ---Every public name, for completion and suggestions.
 function ipu.__names()
   local names = {}
@@ -122,6 +130,7 @@ function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
 ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
+ipu.nn.batch_norm = require("ipulua.distributed_norm").batch_norm
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

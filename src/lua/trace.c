@@ -53,6 +53,13 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+const char *bind_stale_words(const LuaTensor *t) {
+  if (t->trace && t->trace->is_region)
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
+           "the branch";
+  return "a symbolic tensor is used after the function that made it was traced; return it from there";
+}
+
 Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
@@ -65,8 +72,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   } else if (u && u->value && u->trace->trace && !u->tensor) {
     value = trace_import(t, u->value);
   } else {
-    if (u && !u->tensor)
-      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
     value = graph_constant(t->graph, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
@@ -98,6 +104,7 @@ static int begin(lua_State *L) {
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
   r->parent = parent;
+  r->is_region = region;
   r->below = s->trace;
   s->trace = r;
   return 0;
@@ -257,6 +264,39 @@ static int end_call(lua_State *L) {
   return push_values(L, out, result_count, outer);
 }
 
+static int64_t *positions_of(lua_State *L, int index, int *count) {
+  *count = (int)luaL_len(L, index);
+  int64_t *v = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *v, 0);
+  for (int i = 0; i < *count; i++) {
+    lua_rawgeti(L, index, i + 1);
+    v[i] = lua_tointeger(L, -1) - 1;
+    lua_pop(L, 1);
+  }
+  return v;
+}
+
+/* (arguments, results, gradient region, upstream, given) of the current region → results; upstream says for which results the
+ * gradient's region has arguments, given for which arguments it has results. */
+static int end_custom(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *region = current(L), *outer = region->below;
+  int argument_count, result_count;
+  CustomGradient gradient = {0};
+  Value **results = values_of(L, 2, &result_count, "custom_gradient");
+  gradient.upstream = positions_of(L, 4, &gradient.upstream_count);
+  gradient.given = positions_of(L, 5, &gradient.given_count);
+  s->trace = outer;
+  Value **arguments = values_of(L, 1, &argument_count, "custom_gradient");
+  s->trace = region;
+  Value **out = lua_newuserdatauv(L, (size_t)(result_count + 1) * sizeof *out, 0), **given;
+  bind_mark_line(L, outer->trace->graph);
+  gradient.trace = take_region(L, 3, &given);
+  gradient.results = given;
+  trace_end_custom(pop(s), arguments, results, result_count, &gradient, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, result_count, outer);
+}
+
 /* ---- what a region takes from outside ---- */
 
 /* Values of the enclosing trace that the current region uses, as tensors of that trace. */
@@ -391,6 +431,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
@@ -740,8 +781,10 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_records", bind_trace_records},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses}, {"trace_value", symbolic},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
+      {"trace_value", symbolic},
       {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},

@@ -41,7 +41,7 @@ static bool is_state(const Price *p, const Held *h) {
 
 static bool has_collectives(const Price *p) {
   for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == ROW_OP && strstr(p->row[i].node->op->name, "replica")) return true;
+    if (p->row[i].kind == ROW_COLLECTIVE) return true;
   return false;
 }
 
@@ -100,6 +100,15 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
+static Cost cost_of_meeting(const Price *p, const Row *r) {
+  const char *name = r->node ? r->node->op->name : "";
+  const Pod *pod = &p->machine.pod;
+  if (!strcmp(name, "all_gather")) return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
+  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
+}
+
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, on_board = board < pod->ipus ? board : pod->ipus;
@@ -109,10 +118,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return cost_streaming(pod, r->bytes);
-    case ROW_COLLECTIVE: {
-      Cost c = cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
-      return c;
-    }
+    case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }
 }
