@@ -360,6 +360,17 @@ static int uses(lua_State *L) {
   return 2;
 }
 
+/* (first, stage, half_partials) What products of a stage's backward pass add up in, of the current trace's nodes from the first on. */
+static int set_backward_partials(lua_State *L) {
+  const Graph *g = current(L)->trace->graph;
+  lua_Integer stage = luaL_checkinteger(L, 2), value = luaL_checkinteger(L, 3);
+  for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
+    Placement *p = &g->node[i]->place;
+    if (p->backward && p->stage == (int)stage) p->half_partials = (int8_t)value;
+  }
+  return 0;
+}
+
 /* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
 static int inline_region(lua_State *L) {
   TraceRef *r = current(L);
@@ -775,7 +786,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
       {"trace_value", symbolic},
-      {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
