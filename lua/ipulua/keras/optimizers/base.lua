@@ -58,6 +58,11 @@ local function set_learning_rate(self, value)
   local is_rate = type(value) == "number" or core.is_tensor(value) or core.is_variable(value)
   if not is_rate then -- a schedule or a function
     if args.is_plain(value) then value = parts.get("schedule", value) end
+    local meta = getmetatable(value)
+    if type(value) ~= "function" and not (type(meta) == "table" and meta.__call) then
+      blame.error(string.format("%s: 'learning_rate' must be a number, a tensor, a schedule or a function, got %s", self.name,
+        args.describe(value)), "type")
+    end
     rawset(self, "_learning_rate", value)
     rawset(self, "version", (rawget(self, "version") or 0) + 1)
   elseif core.is_variable(current) then
@@ -135,6 +140,10 @@ function Optimizer:current_learning_rate()
   elseif class.of(rate) then rate = rate(self.iterations)
   else rate = rate() end
   if type(rate) == "number" then rate = core.tensor(rate, "float32") end
+  if not core.is_tensor(rate) then
+    blame.error(string.format("%s: the learning rate's function must give a number or a tensor, got %s", self.name,
+      args.describe(rate)), "type")
+  end
   if self.decay and self.decay > 0 then
     rate = rate / (ipu.cast(self.iterations, "float32") * self.decay + 1)
   end
