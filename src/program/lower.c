@@ -6,6 +6,7 @@
 #include "graph/control.h"
 #include "program/lower.h"
 #include "program/replicas.h"
+#include "transform/verify.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
@@ -402,7 +403,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
-    if (maker->op == &control_cond || maker->op == &control_call) return true;
+    if (maker->op != &control_repeat && maker->op != &control_while) return true;
     int explicit_count = control_explicit(maker), at = made->index < explicit_count
                              ? 1 + made->index
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);
@@ -588,16 +589,26 @@ static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
 }
 
+/* A lane alone uses the whole team, side by side each its own. */
+static int slots_for(const Program *p, int threads) { return threads + (p->lanes ? p->lanes - 1 : 0); }
+
+static bool make_slots(Program *p, int threads) {
+  char *slots = NULL;
+  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64)) return false;
+  free(p->slots);
+  p->slots = slots;
+  p->slot_count = slots_for(p, threads);
+  return true;
+}
+
 static Status place(Lower *l) {
   Program *p = l->p;
   p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
   size_t bytes = p->memory_bytes;
   if (bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
-  p->slot_count = l->threads + (p->lanes ? p->lanes - 1 : 0); /* a lane alone uses the whole team, side by side each its own */
   if (posix_memalign((void **)&p->memory, 64, bytes + 64)) p->memory = NULL;
-  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)p->slot_count + 64)) p->slots = NULL;
-  if (!p->memory || !p->slots)
+  if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
@@ -647,6 +658,13 @@ static void give_scratch(Program *p, Block *b, int lane) {
   }
 }
 
+Status program_fit_team(Error *e, Program *p, int threads) {
+  if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
+  if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
+  give_scratch(p, &p->main, 0);
+  return OK;
+}
+
 /* ---- the program ---- */
 
 static int bind_buffer(Lower *l, int index, size_t bytes) {
@@ -684,8 +702,10 @@ static Status lower_program(Lower *l) {
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
-  Status s = lower_region(l, g, inputs, targets, &p->main);
+  Status s = VERIFYING ? graph_verify(l->error, g, "tracing") : OK;
+  if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = place(l);
+  if (s == OK && VERIFYING) s = program_verify(l->error, p);
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(p, &p->main, 0);
   return s;

@@ -58,6 +58,11 @@ local function set_learning_rate(self, value)
   local is_rate = type(value) == "number" or core.is_tensor(value) or core.is_variable(value)
   if not is_rate then -- a schedule or a function
     if args.is_plain(value) then value = parts.get("schedule", value) end
+    local meta = getmetatable(value)
+    if type(value) ~= "function" and not (type(meta) == "table" and meta.__call) then
+      blame.error(string.format("%s: 'learning_rate' must be a number, a tensor, a schedule or a function, got %s", self.name,
+        args.describe(value)), "type")
+    end
     rawset(self, "_learning_rate", value)
     rawset(self, "version", (rawget(self, "version") or 0) + 1)
   elseif core.is_variable(current) then
@@ -92,15 +97,17 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so `SGD{0.01, momentum = 0.9}` is told apart here: its
--- first position is the rate.
+-- A learning rate may itself be a table (a schedule's configuration), so a single table of arguments is told apart here:
+-- `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum = 0.9}` none.
 local function spread(first, ...)
-  if select("#", ...) > 0 or not args.is_plain(first) or first[1] == nil then return first, ... end
-  local named = {}
+  if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
+  local given, named = table.move(first, 1, #first, 1, {}), {}
   for k, v in pairs(first) do
-    if k ~= 1 then named[k] = v end
+    if not given[k] then named[k] = v end
   end
-  return first[1], named
+  local count = math.max(#given, 1)
+  given[count + 1] = named
+  return table.unpack(given, 1, count + 1)
 end
 
 function Optimizer:init(...)
@@ -133,6 +140,10 @@ function Optimizer:current_learning_rate()
   elseif class.of(rate) then rate = rate(self.iterations)
   else rate = rate() end
   if type(rate) == "number" then rate = core.tensor(rate, "float32") end
+  if not core.is_tensor(rate) then
+    blame.error(string.format("%s: the learning rate's function must give a number or a tensor, got %s", self.name,
+      args.describe(rate)), "type")
+  end
   if self.decay and self.decay > 0 then
     rate = rate / (ipu.cast(self.iterations, "float32") * self.decay + 1)
   end
