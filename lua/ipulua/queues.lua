@@ -165,5 +165,6 @@ end
 
 function ScopedIPUOutfeedQueue:__close() self:deleter() end
 
-queues.IPUOutfeedQueue, queues.ScopedIPUOutfeedQueue = IPUOutfeedQueue, ScopedIPUOutfeedQueue
+queues.IPUOutfeedQueue = class.guard(IPUOutfeedQueue)
+queues.ScopedIPUOutfeedQueue = ScopedIPUOutfeedQueue
 return queues

@@ -175,4 +175,4 @@ function Session:run_async(...)
   return func.start(entry, arguments, finish)
 end
 
-return {Session = Session}
+return {Session = class.guard(Session)}

@@ -73,6 +73,11 @@ local cases <const> = {
     Loop()(ipu.ones{2})
   end, "is called inside itself"},
   {"a layer of -1 units", function() ipu.keras.layers.Dense(-1) end, "'units' must be positive, got %-1"},
+  {"a dot for a colon, of a queue", function() ipu.IPUOutfeedQueue().dequeue() end, "IPUOutfeedQueue%.dequeue is a method.*colon"},
+  {"a dot for a colon, of a dataset", function() ipu.data.range(3).batch(2) end, "Dataset%.batch is a method.*x:batch"},
+  {"a dot for a colon, of a session", function() ipu.Session().run(t) end, "Session%.run is a method"},
+  {"a dot for a colon, of a strategy", function() ipu.IPUStrategy().run(print) end, "IPUStrategy%.run is a method"},
+  {"a dot for a colon, of an iterator", function() ipu.data.range(3):iterator().next() end, "next is a method"},
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
 }
 
