@@ -62,6 +62,15 @@ local cases <const> = {
   end, "has been closed"},
   {"fetching nothing", function() ipu.Session():run(nil) end, "'fetches' is missing"},
   {"feeding what is no placeholder", function() ipu.Session():run(t, {feed_dict = {x = 1}}) end, "keys of feed_dict are placeholders"},
+  {"a misspelt feed_dict", function()
+    ipu.Session():run(ipu.placeholder("float32", {}), {feeddict = {}})
+  end, "written {feed_dict = {%[placeholder%] = value}}"},
+  {"fetching from a graph that is gone", function()
+    local x = ipu.placeholder("float32", {})
+    ipu.reset_default_graph()
+    ipu.Session():run(x)
+  end, "reset_default_graph has forgotten"},
+  {"a host callback's outputs as numbers", function() ipu.host_callback(print, {outputs = {3}}) end, "output 1 must be {shape, dtype}"},
   {"a scope that was closed", function()
     local s = ipu.name_scope("x")
     s(print)
