@@ -167,10 +167,18 @@ static int8_t rounding(const Region *r, const Group *g) {
   return r->graph->node[g->count ? g->member[0] : g->gemm]->place.stochastic_rounding;
 }
 
+/* A product reads whole operands: nothing that runs with it can be one. */
+static bool product_has_operands(const Region *r, const Group *g) {
+  const Node *gemm = g->gemm >= 0 ? r->graph->node[g->gemm] : NULL;
+  for (int k = 0; gemm && k < gemm->in_count; k++)
+    if (contains(g, value_root(gemm->in[k])->node->id)) return false;
+  return true;
+}
+
 static bool try_merge(const Region *r, Group *g, const Group *other) {
   if (rounding(r, g) != rounding(r, other)) return false;
   Group trial = *g;
-  if (!merge_members(&trial, other) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
+  if (!merge_members(&trial, other) || !product_has_operands(r, &trial) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
       count_slots(r, &trial) > GROUP_SLOTS)
     return false;
   *g = trial;
