@@ -196,6 +196,10 @@ debug: ## the specs with graphs and programs verified after every pass
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
+.PHONY: docs
+docs: all ## write docs/ops.md from the rows of the ops
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
+
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
 conformance: all ## run the conformance cases under DIR=
