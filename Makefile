@@ -158,8 +158,9 @@ OUT ?= $(BUILD)/validate.jsonl
 $(BUILD)/validate: spec/support/validate.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 .PHONY: validate
-validate: $(BUILD)/validate ## predicted against published cycles and memory of the machine model
+validate: $(BUILD)/validate all ## predicted against published cycles and memory of the machine model
 	@$(BUILD)/validate $(BENCH) $(OUT)
+	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs

@@ -101,8 +101,8 @@ local func = {Function = Function}
 function func.register(entry)
   require "ipulua.report" -- listens; nobody needs it before there is a program
   replication.settle(entry)
-  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), pipeline = entry.pipeline,
-    entry = setmetatable({entry}, weak)}
+  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
+    pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
   notify("compile", entry)
   return entry

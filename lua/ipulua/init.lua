@@ -130,6 +130,7 @@ function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
 ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
+ipu.nn.batch_norm = require("ipulua.distributed_norm").batch_norm
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

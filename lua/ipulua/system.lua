@@ -98,7 +98,7 @@ local function described(record)
   local d = entry and entry.program:describe() or record.facts
   return {
     name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
-    replicas = d.replicas or 1, shards = d.shards or pipeline and pipeline.shards or 1,
+    replicas = d.replicas or 1, shards = record.shards or d.shards or 1,
     stage_ipus = pipeline and plans.stage_ipus(pipeline) or {}, stash_depth = pipeline and plans.stash_depth(pipeline) or {},
     time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }

@@ -159,6 +159,14 @@ describe("ipu.pipeline refuses", function()
     run{offload_activations = true}
   end)
 
+  it("too few micro-batches where tiles of their own move data; any number from 2S + 2 on will do", function()
+    pipelines.device(2, {["io_tiles.num_io_tiles"] = 32, ["io_tiles.place_ops_on_io_tiles"] = true})
+    fails("failed_precondition", function() run{gradient_accumulation_count = 5} end, "at least 6", "it is 5")
+    run{gradient_accumulation_count = 7}
+    assert.are.equal(7, #outfeed:dequeue()[1])
+    pipelines.fails("failed_precondition", function() run{gradient_accumulation_count = 3, optimizer_function = "nil"} end, "at least 4")
+  end)
+
   it("the iteration counter outside of a stage", function()
     fails("runtime", function() ipu.get_current_iteration_counter() end, "pipeline")
   end)

@@ -39,15 +39,17 @@ static bool is_state(const Price *p, const Held *h) {
   return false;
 }
 
-static bool has_collectives(const Price *p) {
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == ROW_OP && strstr(p->row[i].node->op->name, "replica")) return true;
+static bool sums_gradients(const Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const char *name = p->row[i].kind == ROW_COLLECTIVE && p->row[i].node ? p->row[i].node->op->name : "";
+    if (!strncmp(name, "cross_replica", 13) || !strcmp(name, "reduce_scatter")) return true;
+  }
   return false;
 }
 
 /* Gradients are summed over the replicas before each update, unless the program says how itself. */
 static bool add_collectives(Price *p) {
-  if (p->replicas < 2 || has_collectives(p)) return true;
+  if (p->replicas < 2 || sums_gradients(p)) return true;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
@@ -57,6 +59,28 @@ static bool add_collectives(Price *p) {
       times = fmax(times, h->writes);
     }
     if (bytes > 0 && !append(p, ROW_COLLECTIVE, ipu, bytes, times)) return false;
+  }
+  return true;
+}
+
+/* Sums of one block join the first of them, up to the size of the buffer. */
+static bool merge_collectives(Price *p) {
+  double limit = p->machine.merge_bytes;
+  Cost nothing = cost_free();
+  const Cost *joined = keep(p, &nothing);
+  if (!joined) return false;
+  for (int i = 0; i < p->row_count && limit > 0; i++) {
+    Row *lead = &p->row[i];
+    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
+    for (int k = i + 1; k < p->row_count; k++) {
+      Row *r = &p->row[k];
+      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
+                   r->ipu == lead->ipu && r->times == lead->times;
+      if (!alike || lead->bytes + r->bytes > limit) continue;
+      lead->bytes += r->bytes;
+      r->bytes = 0;
+      r->cost = joined;
+    }
   }
   return true;
 }
@@ -100,6 +124,15 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
+static Cost cost_of_meeting(const Price *p, const Row *r) {
+  const char *name = r->node ? r->node->op->name : "";
+  const Pod *pod = &p->machine.pod;
+  if (!strcmp(name, "all_gather")) return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
+  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
+}
+
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, on_board = board < pod->ipus ? board : pod->ipus;
@@ -109,10 +142,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return cost_streaming(pod, r->bytes);
-    case ROW_COLLECTIVE: {
-      Cost c = cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
-      return c;
-    }
+    case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }
 }
@@ -285,7 +315,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];

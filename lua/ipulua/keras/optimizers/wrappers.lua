@@ -156,6 +156,12 @@ local accumulation_rows <const> = {
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
 GradientAccumulationOptimizer.argument_rows = accumulation_rows
 
+---Over one mini-batch it is the optimizer itself.
+function GradientAccumulationOptimizer.substitute(...)
+  local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
+  return a.num_mini_batches == 1 and check_wrapped("GradientAccumulationOptimizer", a.opt)
+end
+
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
   self:init_wrapper(a.opt, a.name)
@@ -434,6 +440,7 @@ end
 ---Accumulates the gradients of an ALSOptimizer.
 ---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local ALSAccumulation = define("ALSGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...
