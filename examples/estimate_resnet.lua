@@ -1,10 +1,10 @@
 -- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and nothing runs. Arguments: the chip
--- (bow), the micro-batch (16), micro-batches for a weight update (8).
+-- (bow), the micro-batch (8), micro-batches for a weight update (16).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local target = arg and arg[1] or "bow"
-local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 16, tonumber(arg and arg[3] or "") or 8
+local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 8, tonumber(arg and arg[3] or "") or 16
 
 local function convolution(x, filters, size, strides)
   x = layers.Conv2D{filters, size, strides = strides or 1, padding = "same", use_bias = false}(x)
@@ -22,7 +22,7 @@ local function bottleneck(x, filters, strides, project)
 end
 
 local function resnet50()
-  local images = keras.Input{shape = {224, 224, 3}}
+  local images = keras.Input{shape = {224, 224, 3}, dtype = "float16"}
   local x = relu(convolution(images, 64, 7, 2))
   x = layers.MaxPooling2D{3, strides = 2, padding = "same"}(x)
   for stage, count in ipairs{3, 4, 6, 3} do

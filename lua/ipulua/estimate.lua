@@ -195,6 +195,7 @@ local function of_model(model, a)
     blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
   end
   local _ <close> = estimate.mode()
+  local _ <close> = config.pretend_ipus(a.ipus or not config.is_configured() and pipelining.shards(model) or nil)
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs = output_types(model, specs)
   local count_of_steps = 1
@@ -219,6 +220,7 @@ end
 ---@return table
 function estimate.estimate(...)
   local a = args.check("estimate", rows, ...)
+  local _ <close> = config.pretend_ipus(a.ipus)
   local price, samples = estimate.price(a)
   return finished(price, a.batch_size or samples)
 end

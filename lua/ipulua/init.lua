@@ -36,13 +36,19 @@ local public = {
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
+  load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
+  disable_check_numerics = {"system", "disable_check_numerics"},
+  estimate = {"estimate", "estimate"},
+  ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
@@ -90,6 +96,12 @@ setmetatable(ipu, {
     return value
   end,
 })
+
+---Whether ipu (or a module of it) has that name.
+function ipu.__has(module, name)
+  local place = module and rawget(ipu, module) or ipu
+  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+end
 
 ---Every public name, for completion and suggestions.
 function ipu.__names()

@@ -263,7 +263,7 @@ end
 local function first_arguments(a)
   local _ <close> = placement.in_stage(0, a.ipu_of(0), false)
   local given = {n = #a.tensors}
-  for i, x in ipairs(a.tensors) do given[i] = core.ops.identity(x) end
+  for i, x in ipairs(a.tensors) do given[i] = core.ops.identity(core.trace_value(x)) end
   if not a.infeed_queue then return given end
   local element = table.pack(a.infeed_queue:dequeue_in_loop(who))
   for i = 1, element.n do given[given.n + i] = element[i] end

@@ -31,15 +31,28 @@ end
 
 local closed_meta <const> = {__close = function() table.remove(iterations) end}
 
-local function zeros(shape, dtype) return tracing.outside(core.full, shape, 0, dtype) end
-
--- What the loop carries: {begin = first value, argument =, result =}.
+-- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a micro-batch.
 local Carried = {}
 Carried.__index = Carried
 
 function Carried:add(shape, dtype)
-  self.begin[#self.begin + 1] = zeros(shape, dtype)
-  return core.trace_argument(dtype, shape, "carried " .. #self.begin)
+  self.types[#self.types + 1] = {dtype, shape}
+  return core.trace_argument(dtype, shape, "carried " .. #self.types)
+end
+
+-- Zeros made by the program: a constant would take a parameter's memory.
+local function zeros(t)
+  local zero = core.trace_value(core.tensor(0, t[1]))
+  return #t[2] > 0 and core.ops.broadcast_to(zero, t[2]) or zero
+end
+
+-- The first values, in the trace around the loop.
+function Carried:begin(around)
+  local body, list = core.trace_current(), {}
+  core.trace_show(around)
+  for i, t in ipairs(self.types) do list[i] = zeros(t) end
+  core.trace_show(body)
+  return list
 end
 
 function Carried:give(result) self.result[#self.result + 1] = result end
@@ -124,9 +137,10 @@ end
 ---@param o PipelineLoop
 function loop.trace(o)
   local _ <close> = tracing.guard()
+  local around = core.trace_current()
   core.trace_begin(true)
   local iteration = core.trace_argument("int32", {}, "iteration")
-  local carried = setmetatable({begin = {}, result = {}}, Carried)
+  local carried = setmetatable({types = {}, result = {}}, Carried)
   local region, captured
   do
     iterations[#iterations + 1] = {value = iteration, root = tracing.root()}
@@ -140,8 +154,8 @@ function loop.trace(o)
     carried:add(x.shape, x.dtype)
     carried:give(x)
   end
-  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"), carried.begin,
-    carried.result, o.plan)
+  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"),
+    carried:begin(around), carried.result, o.plan)
   if region then
     core.inline_region(region, table.move(finals, 1, count, 1, {}), table.move(finals, count + 1, #finals, 1, {}))
   end

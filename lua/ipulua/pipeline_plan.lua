@@ -86,6 +86,7 @@ end
 function plans.check_device(who, shards, ordinal)
   local ipus = config.device(ordinal).ipus
   if ipus % shards == 0 and ipus >= shards then return end
+  if core.is_estimating() and not config.is_configured() then return end -- as many as the program wants
   blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the device, %d; "
     .. "configure more with auto_select_ipus, or map stages together with device_mapping", who, shards, ipus), "internal")
 end

@@ -57,9 +57,9 @@ local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
 types.OptimizerFunctionOutput = OptimizerFunctionOutput
 
 local output_spec <const> = {
-  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "any", optional = true},
-  {"compute_gradients_kwargs", "any", optional = true}, {"apply_gradients_args", "any", optional = true},
-  {"apply_gradients_kwargs", "any", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
+  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "list", optional = true},
+  {"compute_gradients_kwargs", "dict", optional = true}, {"apply_gradients_args", "list", optional = true},
+  {"apply_gradients_kwargs", "dict", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
   {"gradient_capture_context", "any", optional = true}, {"captured_gradient_outfeed", "any", optional = true},
 }
 
@@ -69,12 +69,6 @@ end
 
 local function refuse(name, what, value)
   blame.error(string.format("OptimizerFunctionOutput: '%s' must be %s, got %s", name, what, args.describe(value)), "type")
-end
-
-local function check_call_arguments(a, prefix)
-  local list, named = prefix .. "_gradients_args", prefix .. "_gradients_kwargs"
-  if a[list] ~= nil and not args.is_list(a[list]) then refuse(list, "a list", a[list]) end
-  if a[named] ~= nil and not structure.is_plain(a[named]) then refuse(named, "a table with names", a[named]) end
 end
 
 local function has_capture(a)
@@ -126,8 +120,19 @@ local function check_variables(list)
   if #list == 0 then blame.error("OptimizerFunctionOutput: there are no variables to optimize: 'variables' is empty", "value") end
 end
 
+-- An optimizer is a table itself: a table that begins with one holds the arguments.
+local function spread(first, ...)
+  if select("#", ...) > 0 or not structure.is_plain(first) or first[1] == nil then return first, ... end
+  local named = {}
+  for key, value in pairs(first) do
+    if math.type(key) ~= "integer" then named[key] = value end
+  end
+  if first[2] == nil then return first[1], named end
+  return first[1], first[2], named
+end
+
 function OptimizerFunctionOutput:init(...)
-  local a = args.check("OptimizerFunctionOutput", output_spec, ...)
+  local a = args.check("OptimizerFunctionOutput", output_spec, spread(...))
   self.is_keras = is_keras_optimizer(a.opt)
   if not self.is_keras and not train.is_optimizer(a.opt) then
     refuse("opt", "an optimizer of ipu.train or ipu.keras.optimizers", a.opt)
@@ -136,8 +141,6 @@ function OptimizerFunctionOutput:init(...)
   elseif type(a.tape) == "string" or a.tape == nil or class.is_a(a.tape, tape.GradientTape) then check_plain(a) end
   if a.tape ~= nil and not class.is_a(a.tape, tape.GradientTape) then refuse("tape", "a GradientTape", a.tape) end
   if not core.is_tensor(a.loss) then refuse("loss", "a tensor", a.loss) end
-  check_call_arguments(a, "compute")
-  check_call_arguments(a, "apply")
   check_variables(a.variables)
   check_capture(a)
   for key, value in pairs(a) do self[key] = value end

@@ -125,6 +125,7 @@ function Session:program(wanted, feeds)
   if entry and not entry.stale then return entry end
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
+    pipeline = graph.pipeline_of(keys),
   }
   self.programs[key] = entry
   return entry

@@ -129,4 +129,56 @@ describe("example", function()
       assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
     end)
   end
+
+  -- #4 and #5 of the tutorial: the same model in other schedules, the same digits.
+  it("mnist_sequential_pipelined", function()
+    local printed = {}
+    for i, schedule in ipairs{"Grouped", "Interleaved", "Sequential"} do
+      local lines = run("mnist_sequential_pipelined", "100 " .. schedule)
+      local text = table.concat(lines, "\n")
+      assert.is_truthy(text:find(schedule .. ", 2 stages on 2 IPUs, training, 4 micro-batches", 1, true), text)
+      printed[i] = table.concat(lines, "\n", #lines - 3)
+      local losses = numbers(lines, "^epoch %d loss (.*)")
+      for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
+    end
+    assert.equal(printed[1], printed[2])
+    assert.equal(printed[1], printed[3])
+  end)
+
+  it("mnist_functional_pipelined", function()
+    local lines = run("mnist_functional_pipelined", 100)
+    assert.same({100}, numbers(lines, "^updates\t(%d+)"))
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
+    assert.is_truthy(table.concat(lines, "\n"):find("flatten %(Flatten%) %(0%) +input +0 "))
+  end)
+
+  it("pipelining", function()
+    local lines = run("pipelining", 20)
+    local count, first, mean = lines[#lines]:match("^losses: (%d+), first (%S+), mean of the last 16 (%S+)$")
+    assert.equal("320", count)
+    assert.is_true(tonumber(mean) < tonumber(first))
+  end)
+
+  it("concurrent_stages", function()
+    local lines = run("concurrent_stages", 10)
+    assert.equal("equal\ttrue", lines[#lines - 1])
+    local from, to = lines[#lines]:match("^loss (%S+) to (%S+)$")
+    assert.is_true(tonumber(to) < tonumber(from))
+  end)
+
+  it("imdb_pipelined", function()
+    local lines = run("imdb_pipelined", 16)
+    local text = table.concat(lines, "\n")
+    assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time steps", 1, true), text)
+    assert.equal(2, #numbers(lines, "^epoch %d loss (.*)"))
+  end)
+
+  it("training_pipelining and inference_pipelining", function()
+    local lines = run("training_pipelining", 16)
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    assert.is_true(losses[#losses] < losses[1])
+    lines = run("inference_pipelining")
+    assert.equal("predictions\t64x10", lines[#lines])
+  end)
 end)

@@ -7,6 +7,7 @@
 
 #include "lua/bind.h"
 #include "lua/tape.h"
+#include "ops/library.h"
 #include "ops/ops.h"
 
 enum { MAX_OPERANDS = 64, MAX_LIST = 64 };
@@ -510,7 +511,62 @@ static void add_methods(lua_State *L, const char *metatable) {
   lua_pop(L, 2);
 }
 
+/* ---- libraries ---- */
+
+#define LIBRARY_NAME "ipulua.OpLibrary"
+
+static int free_library(lua_State *L) {
+  OpLibrary **l = lua_touserdata(L, 1);
+  op_library_close(*l);
+  *l = NULL;
+  return 0;
+}
+
+/* (path) → table of functions by name. The library stays until the state is closed: nodes may be anywhere. */
+static int open_library(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LIBRARY_NAME);
+  OpLibrary **l = lua_newuserdatauv(L, sizeof *l, 0);
+  *l = NULL;
+  if (luaL_newmetatable(L, LIBRARY_NAME ".meta")) {
+    lua_pushcfunction(L, free_library);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  Error e = {0};
+  *l = op_library_open(&e, path);
+  bind_check(L, &e);
+  lua_pushvalue(L, -1);
+  luaL_ref(L, -3);
+  lua_newtable(L);
+  const OpDef *op;
+  for (int i = 0; (op = op_library_row(*l, i)); i++) {
+    lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+    lua_pushcclosure(L, call_op, 1);
+    lua_setfield(L, -2, op->name);
+  }
+  return 1;
+}
+
+/* (name, function): a method of tensors and variables. */
+static int add_method(lua_State *L) {
+  static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
+  luaL_checkstring(L, 1);
+  for (int i = 0; i < 2; i++) {
+    luaL_getmetatable(L, metatables[i]);
+    lua_getfield(L, -1, "methods");
+    lua_pushvalue(L, 2);
+    lua_setfield(L, -2, lua_tostring(L, 1));
+    lua_pop(L, 2);
+  }
+  return 0;
+}
+
 void bind_open_ops(lua_State *L) {
+  lua_pushcfunction(L, add_method);
+  lua_setfield(L, -2, "add_method");
+  lua_pushcfunction(L, open_library);
+  lua_setfield(L, -2, "open_op_library");
   lua_pushcfunction(L, describe);
   lua_setfield(L, -2, "describe_op");
   lua_newtable(L);

@@ -194,7 +194,8 @@ void tape_end_call(lua_State *L, const Program *p, Value **in) {
   Graph *body = graph_copy(p->graph);
   if (!body) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   count = lift_constants(t, body, in, count);
-  Node *n = control_node(g, &control_call, in, count, body, NULL, p->result_count, written, written_count, NULL);
+  ControlParts parts = {.body = body, .explicit_count = p->result_count, .written = written, .written_count = written_count};
+  Node *n = control_node(g, &control_call, in, count, &parts);
   for (int i = 0; n && i < p->result_count; i++) {
     lua_rawgeti(L, results, i + 1);
     give_value(t, bind_test_tensor(L, -1), &n->out[i]);

@@ -449,8 +449,35 @@ static int bytes_alive(lua_State *L) {
   return 1;
 }
 
+/* (tensor) → its elements as a string, row-major and little-endian */
+static int to_bytes(lua_State *L) {
+  Tensor *t = bind_concrete(L, 1, "to_bytes");
+  size_t bytes = type_bytes(&t->type);
+  luaL_Buffer b;
+  char *data = luaL_buffinitsize(L, &b, bytes);
+  if (bytes) tensor_copy_out(t, data);
+  luaL_pushresultsize(&b, bytes);
+  return 1;
+}
+
+/* (dtype, shape, string) → tensor */
+static int from_bytes(lua_State *L) {
+  Type type = {.dtype = bind_check_dtype(L, 1)};
+  type.rank = bind_check_shape(L, 2, "shape", type.shape);
+  size_t bytes;
+  const char *data = luaL_checklstring(L, 3, &bytes);
+  Error e = {0};
+  type_check(&e, "tensor", &type);
+  bind_check(L, &e);
+  if (bytes != type_bytes(&type)) bind_fail(L, ERR_VALUE, "a tensor of %zu bytes was given %zu", type_bytes(&type), bytes);
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_from(&e, &type, data);
+  bind_check(L, &e);
+  return 1;
+}
+
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
+  static const luaL_Reg functions[] = {{"to_bytes", to_bytes}, {"from_bytes", from_bytes}, {"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
                                        {"is_symbolic", is_symbolic}, {"type_of", type_of}, {"same_bytes", same_bytes},
                                        {"bytes_alive", bytes_alive}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};

@@ -257,6 +257,39 @@ static int end_call(lua_State *L) {
   return push_values(L, out, result_count, outer);
 }
 
+static int64_t *positions_of(lua_State *L, int index, int *count) {
+  *count = (int)luaL_len(L, index);
+  int64_t *v = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *v, 0);
+  for (int i = 0; i < *count; i++) {
+    lua_rawgeti(L, index, i + 1);
+    v[i] = lua_tointeger(L, -1) - 1;
+    lua_pop(L, 1);
+  }
+  return v;
+}
+
+/* (arguments, results, gradient region, upstream, given) of the current region → results; upstream says for which results the
+ * gradient's region has arguments, given for which arguments it has results. */
+static int end_custom(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *region = current(L), *outer = region->below;
+  int argument_count, result_count;
+  CustomGradient gradient = {0};
+  Value **results = values_of(L, 2, &result_count, "custom_gradient");
+  gradient.upstream = positions_of(L, 4, &gradient.upstream_count);
+  gradient.given = positions_of(L, 5, &gradient.given_count);
+  s->trace = outer;
+  Value **arguments = values_of(L, 1, &argument_count, "custom_gradient");
+  s->trace = region;
+  Value **out = lua_newuserdatauv(L, (size_t)(result_count + 1) * sizeof *out, 0), **given;
+  bind_mark_line(L, outer->trace->graph);
+  gradient.trace = take_region(L, 3, &given);
+  gradient.results = given;
+  trace_end_custom(pop(s), arguments, results, result_count, &gradient, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, result_count, outer);
+}
+
 /* ---- what a region takes from outside ---- */
 
 /* Values of the enclosing trace that the current region uses, as tensors of that trace. */
@@ -276,6 +309,14 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
     if (t->extra[i].inner == v) return &t->extra[i];
   return NULL;
+}
+
+/* (value) What it is in the current trace: symbolic, also where it is known. */
+static int symbolic(lua_State *L) {
+  TraceRef *r = current(L);
+  Value *v = bind_value(L, 1, "pipeline");
+  bind_push_value(L, v, r);
+  return 1;
 }
 
 /* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
@@ -721,8 +762,10 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_records", bind_trace_records},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
+      {"trace_value", symbolic},
       {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},

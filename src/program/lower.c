@@ -6,6 +6,7 @@
 #include "graph/control.h"
 #include "program/lower.h"
 #include "program/replicas.h"
+#include "transform/verify.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
@@ -402,7 +403,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
-    if (maker->op == &control_cond || maker->op == &control_call) return true;
+    if (maker->op != &control_repeat && maker->op != &control_while) return true;
     int explicit_count = control_explicit(maker), at = made->index < explicit_count
                              ? 1 + made->index
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);
@@ -701,8 +702,10 @@ static Status lower_program(Lower *l) {
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
-  Status s = lower_region(l, g, inputs, targets, &p->main);
+  Status s = VERIFYING ? graph_verify(l->error, g, "tracing") : OK;
+  if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = place(l);
+  if (s == OK && VERIFYING) s = program_verify(l->error, p);
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(p, &p->main, 0);
   return s;

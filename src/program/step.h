@@ -170,6 +170,11 @@ void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);
 
+/* verify.c */
+Status program_verify(Error *e, const Program *p);
+
+/* memory.c: whether two buffers may be live at once. */
+bool buffers_meet(const Buffer *a, const Buffer *b);
 /* memory.c: offsets for ARENA buffers; returns the bytes in all. */
 size_t plan_memory(Buffer *buffers, int count);
 #endif

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/control.h"
 #include "ops/ops.h"
 #include "transform/control_gradient.h"
+#include "transform/verify.h"
 
 /* Per node: does it depend on an x or is one, does an operand depend on one, and the gradients collected for its outputs. */
 typedef struct Entry {
@@ -98,5 +98,6 @@ Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Valu
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
   g->scope = scope;
   free(p.entry);
+  if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;
 }

@@ -5,6 +5,7 @@
 
 #include "graph/control.h"
 #include "transform/autodiff.h"
+#include "transform/verify.h"
 
 /* ---- one node ---- */
 
@@ -102,6 +103,66 @@ Graph *graph_copy(const Graph *g) {
   return NULL;
 }
 
+/* ---- what the outputs of a region need ---- */
+
+/* False: a value that is needed comes of an effect. */
+static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live) {
+  for (int i = 0; i < g->output_count; i++)
+    if (!needed || needed[i]) live[g->output[i]->node->id] = true;
+  for (int i = g->node_count - 1; i >= 0; i--) {
+    const Node *n = g->node[i];
+    if (!live[i]) continue;
+    if ((n->op->traits & STATEFUL) && !(n->op->traits & CONTROL)) {
+      fail_at(e, n->source, ERR_INVALID_ARGUMENT,
+              "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
+              "inside of it, or take the value before it and hand it over", n->op->name);
+      return false;
+    }
+    for (int k = 0; k < n->in_count; k++) live[n->in[k]->node->id] = true;
+  }
+  return true;
+}
+
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
+  Arena *scratch = to->error.status == OK ? arena_new() : NULL;
+  Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
+  bool *live = scratch ? arena_alloc(scratch, (size_t)g->node_count + 1) : NULL;
+  Scope scope = to->scope;
+  int first = to->node_count;
+  bool ok = map && live && mark_needed(&to->error, g, needed, live);
+  for (int i = 0; i < g->input_count && ok; i++) {
+    Value ***slot = &map[g->input[i]->node->id];
+    ok = keep_outputs(scratch, slot, 1, NULL);
+    if (ok) (*slot)[0] = inputs[i];
+  }
+  ok = ok && copy_nodes(to, g, scratch, map, live);
+  for (int i = 0; i < g->output_count; i++) outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
+  for (int i = first; i < to->node_count; i++) to->node[i]->place.backward |= scope.place.backward;
+  to->scope = scope;
+  free(map);
+  arena_free(scratch);
+  if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
+  if (VERIFYING) graph_verify(&to->error, to, "copying a region");
+  return to->error.status;
+}
+
+static Graph *copy_pure(const Graph *g, Error *e) {
+  Graph *to = graph_new();
+  Value **values = calloc((size_t)(g->input_count + g->output_count) + 1, sizeof *values);
+  if (to && values) {
+    to->scope = g->scope;
+    for (int i = 0; i < g->input_count; i++) values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
+    graph_inline(to, g, values, NULL, values + g->input_count);
+    for (int i = 0; i < g->output_count; i++) graph_output(to, values[g->input_count + i]);
+  }
+  bool ok = to && values && to->error.status == OK;
+  if (to && !ok && e->status == OK) *e = to->error;
+  free(values);
+  if (ok) return to;
+  graph_free(to);
+  return NULL;
+}
+
 /* ---- a region in place ---- */
 
 static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value ***map) {
@@ -154,65 +215,6 @@ Status clone_region(const Trace *region, Value *const *arguments, Value *const *
   g->scope = scope;
   if (!ok && g->error.status == OK) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   return g->error.status;
-}
-
-/* ---- what the outputs of a region need ---- */
-
-/* False: a value that is needed comes of an effect. */
-static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live) {
-  for (int i = 0; i < g->output_count; i++)
-    if (!needed || needed[i]) live[g->output[i]->node->id] = true;
-  for (int i = g->node_count - 1; i >= 0; i--) {
-    const Node *n = g->node[i];
-    if (!live[i]) continue;
-    if ((n->op->traits & STATEFUL) && !(n->op->traits & CONTROL)) {
-      fail_at(e, n->source, ERR_INVALID_ARGUMENT,
-              "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
-              "inside of it, or take the value before it and hand it over", n->op->name);
-      return false;
-    }
-    for (int k = 0; k < n->in_count; k++) live[n->in[k]->node->id] = true;
-  }
-  return true;
-}
-
-Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
-  Arena *scratch = to->error.status == OK ? arena_new() : NULL;
-  Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
-  bool *live = scratch ? arena_alloc(scratch, (size_t)g->node_count + 1) : NULL;
-  Scope scope = to->scope;
-  int first = to->node_count;
-  bool ok = map && live && mark_needed(&to->error, g, needed, live);
-  for (int i = 0; i < g->input_count && ok; i++) {
-    Value ***slot = &map[g->input[i]->node->id];
-    ok = keep_outputs(scratch, slot, 1, NULL);
-    if (ok) (*slot)[0] = inputs[i];
-  }
-  ok = ok && copy_nodes(to, g, scratch, map, live);
-  for (int i = 0; i < g->output_count; i++) outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
-  for (int i = first; i < to->node_count; i++) to->node[i]->place.backward |= scope.place.backward;
-  to->scope = scope;
-  free(map);
-  arena_free(scratch);
-  if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
-  return to->error.status;
-}
-
-static Graph *copy_pure(const Graph *g, Error *e) {
-  Graph *to = graph_new();
-  Value **values = calloc((size_t)(g->input_count + g->output_count) + 1, sizeof *values);
-  if (to && values) {
-    to->scope = g->scope;
-    for (int i = 0; i < g->input_count; i++) values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
-    graph_inline(to, g, values, NULL, values + g->input_count);
-    for (int i = 0; i < g->output_count; i++) graph_output(to, values[g->input_count + i]);
-  }
-  bool ok = to && values && to->error.status == OK;
-  if (to && !ok && e->status == OK) *e = to->error;
-  free(values);
-  if (ok) return to;
-  graph_free(to);
-  return NULL;
 }
 
 /* ---- what a session fetches ---- */

@@ -74,12 +74,36 @@ static void branch_gradient(Graph *g, const Node *n, Value *const *dy, const boo
   for (int i = 0; i < b.count; i++) found_count += found[i] = yes[i] || no[i];
   if (body) give_gradients(body, found, b.count, n, b.skip, yes);
   if (other) give_gradients(other, found, b.count, n, b.skip, no);
-  Node *made = control_node(g, n->op, in, in_count, body, other, found_count, NULL, 0, NULL);
+  Node *made = control_node(g, n->op, in, in_count, &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
   for (int i = 0, k = 0; made && i < b.count; i++)
     if (found[i]) dx[b.skip + i] = &made->out[k++];
 }
 
+/* The region that the node brings along, in its place. */
+static void custom_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  const Graph *region = control_other(n);
+  const Attr *upstream = &n->attr[CONTROL_UPSTREAM], *saved = &n->attr[CONTROL_SAVED], *given = &n->attr[CONTROL_GIVEN];
+  Value **in = arena_alloc(g->arena, (size_t)(region->input_count + 1) * sizeof *in);
+  Value **out = arena_alloc(g->arena, (size_t)(region->output_count + 1) * sizeof *out);
+  if (!in || !out) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
+  int at = 0;
+  for (int i = 0; i < upstream->ints.n; i++) {
+    int64_t k = upstream->ints.v[i];
+    in[at++] = dy[k] ? dy[k] : ops_zeros(g, &n->out[k].type);
+  }
+  for (int i = 0; i < saved->ints.n; i++) {
+    int64_t k = saved->ints.v[i];
+    in[at++] = k >= 0 ? n->in[k] : &n->out[-1 - k];
+  }
+  graph_inline(g, region, in, NULL, out);
+  for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
+}
+
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
   if (n->op == &control_repeat || n->op == &control_while) loop_gradient(g, n, dy, wanted, dx);
+  else if (n->op == &control_custom) custom_gradient(g, n, dy, dx);
   else branch_gradient(g, n, dy, wanted, dx);
 }

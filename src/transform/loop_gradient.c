@@ -283,7 +283,8 @@ static void walk_forwards(Loop *l, const OpDef *op, Value *bound, bool with_tape
   node_in[0] = bound;
   for (int i = 0; i < p.count; i++) node_in[1 + i] = p.outer[i];
   Graph *condition = counts ? walk_condition(l, p.outer, p.count, tapes) : NULL;
-  Node *n = control_node(l->g, op, node_in, 1 + p.count, r, condition, explicit_count, NULL, 0, NULL);
+  ControlParts parts = {.body = r, .other = condition, .explicit_count = explicit_count};
+  Node *n = control_node(l->g, op, node_in, 1 + p.count, &parts);
   if (!n) return;
   if (counts) l->trips = &n->out[0];
   for (int s = 0, k = explicit_count - tapes; s < l->states; s++)
@@ -317,7 +318,7 @@ static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
   Graph *r = new_region(l);
   Passing p = {r, values(l, l->inputs + l->states + 2), 0};
   Inside in = {r, values(l, l->inputs)};
-  Value **out = values(l, l->states), **node_in;
+  Value **out = values(l, l->states);
   if (l->g->error.status != OK) {
     graph_free(r);
     return;
@@ -336,8 +337,7 @@ static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
   graph_inline(r, l->body, in.in, l->taped, out);
   for (int s = 0; s < l->states; s++)
     if (l->taped[s]) graph_output(r, out[s]);
-  node_in = p.outer;
-  Node *n = control_node(outer, &control_repeat, node_in, p.count, r, NULL, explicit_count, NULL, 0, NULL);
+  Node *n = control_node(outer, &control_repeat, p.outer, p.count, &(ControlParts){.body = r, .explicit_count = explicit_count});
   for (int s = 0, k = 0; n && s < l->states; s++)
     if (l->taped[s]) state[s] = &n->out[k++];
 }
@@ -395,7 +395,7 @@ static void backwards(Loop *l, Value *const *dy, Value **dx) {
   }
   for (int i = 0; i < l->inputs; i++)
     if (l->differentiated[i]) graph_output(r, found[i] ? ops_add(r, sum[i], found[i]) : sum[i]);
-  Node *n = control_node(g, &control_repeat, p.outer, p.count, r, NULL, explicit_count, NULL, 0, NULL);
+  Node *n = control_node(g, &control_repeat, p.outer, p.count, &(ControlParts){.body = r, .explicit_count = explicit_count});
   int k = 0;
   for (int s = 0; n && s < l->states; s++)
     if (l->active[s]) dx[1 + l->input_of[s] - l->first] = &n->out[k++];

@@ -244,10 +244,17 @@ end
 
 -- ------------------------------------------------ weights in files
 
----Weights as a table for ipu.save: name → tensor.
+---Writes the weights to a .safetensors or .npz file.
+---@param ... any path
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
+---@param ... any path, by_name, skip_mismatch
 function Model:load_weights(...) return require "ipulua.keras.saving".load_weights(self, ...) end
+---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
+---@param ... any path, include_optimizer, overwrite
 function Model:save(...) return require "ipulua.keras.saving".save(self, ...) end
+---The architecture as JSON.
+---@return string
 function Model:to_json() return require "ipulua.keras.saving".to_json(self) end
 
 -- ------------------------------------------------ configs

@@ -118,6 +118,7 @@ end
 
 -- ------------------------------------------------ text
 
+---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.
 ---@class Vocabulary: Class
 ---@field size integer
 ---@field characters string[] in the order of their numbers

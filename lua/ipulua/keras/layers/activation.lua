@@ -51,7 +51,9 @@ function ELU:call(x) return ipu.nn.elu(x, {alpha = self.alpha}) end
 
 ---x above theta, else 0.
 ---@class ThresholdedReLU: Layer
-local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1}})
+local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, check = function(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end}})
 function ThresholdedReLU:call(x)
   return x * ipu.cast(ipu.greater(x, self.theta), x.dtype)
 end

@@ -32,6 +32,10 @@ local function positive(n)
   if n <= 0 then return "must be positive, got " .. n end
 end
 
+local function not_negative(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end
+
 -- ------------------------------------------------ dense
 
 ---activation(x · kernel + bias) along the last axis.
@@ -215,7 +219,7 @@ end
 
 ---In training, adds normally distributed noise.
 ---@class GaussianNoise: Layer
-local GaussianNoise = declare("GaussianNoise", {{"stddev", "number"}, {"seed", "integer", optional = true}})
+local GaussianNoise = declare("GaussianNoise", {{"stddev", "number", check = not_negative}, {"seed", "integer", optional = true}})
 GaussianNoise.supports_masking = true
 function GaussianNoise:call(x, options)
   if not options.training then return ipu.identity(x) end

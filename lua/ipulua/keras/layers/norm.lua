@@ -200,6 +200,9 @@ local function as_values(value)
 end
 
 function Normalization:setup()
+  if (self.mean == nil) ~= (self.variance == nil) then
+    blame.error("Normalization: give both 'mean' and 'variance', or neither and call adapt(data)", "value")
+  end
   rawset(self, "mean_value", as_values(self.mean))
   rawset(self, "variance_value", as_values(self.variance))
 end

@@ -92,15 +92,17 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so `SGD{0.01, momentum = 0.9}` is told apart here: its
--- first position is the rate.
+-- A learning rate may itself be a table (a schedule's configuration), so a single table of arguments is told apart here:
+-- `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum = 0.9}` none.
 local function spread(first, ...)
-  if select("#", ...) > 0 or not args.is_plain(first) or first[1] == nil then return first, ... end
-  local named = {}
+  if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
+  local given, named = table.move(first, 1, #first, 1, {}), {}
   for k, v in pairs(first) do
-    if k ~= 1 then named[k] = v end
+    if not given[k] then named[k] = v end
   end
-  return first[1], named
+  local count = math.max(#given, 1)
+  given[count + 1] = named
+  return table.unpack(given, 1, count + 1)
 end
 
 function Optimizer:init(...)

@@ -102,6 +102,7 @@ local map_rows <const> = {
 ---Changes each gradient by f(gradient, variable) before it is applied.
 ---@class MapGradientOptimizer: IpuOptimizerWrapper
 local MapGradientOptimizer = define("MapGradientOptimizer")
+MapGradientOptimizer.argument_rows = map_rows
 
 function MapGradientOptimizer:init(...)
   local a = args.check(self.__name, map_rows, ...)
@@ -125,6 +126,7 @@ local wrap_rows <const> = {{"opt", "table"}, {"name", "string", optional = true}
 ---The mean of each gradient over the replicas is applied.
 ---@class CrossReplicaOptimizer: IpuOptimizerWrapper
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
+CrossReplicaOptimizer.argument_rows = wrap_rows
 
 function CrossReplicaOptimizer:init(...)
   local a = args.check(self.__name, wrap_rows, ...)
@@ -152,6 +154,7 @@ local accumulation_rows <const> = {
 ---Sums (or averages) the gradients of num_mini_batches calls, then applies them once.
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
+GradientAccumulationOptimizer.argument_rows = accumulation_rows
 
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
@@ -241,7 +244,10 @@ local als_rows <const> = {
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = define("ALSOptimizer")
 
+ALSOptimizer.takes_captured = true
+
 local als_options = {{"opt", "table"}, table.unpack(als_rows)}
+ALSOptimizer.argument_rows = als_options
 
 local function scalar_state(self, name, value, shape)
   rawset(self, name, variables.Variable{core.full(shape or {}, value, "float32"), name = self.name .. "/" .. name,
@@ -409,12 +415,13 @@ for name, rule in pairs{ALSOptimizerSGD = "SGD", ALSOptimizerAdam = "Adam", ALSO
   local c = define(name, ALSOptimizer)
   local als_names = {}
   for _, row in ipairs(als_rows) do als_names[row[1]] = true end
+  local rows = {}
+  for _, row in ipairs(rules[rule].argument_rows) do
+    if row[1] ~= "name" then rows[#rows + 1] = row end
+  end
+  table.move(als_rows, 1, #als_rows, #rows + 1, rows)
+  c.argument_rows = rows
   function c:init(...)
-    local rows = {}
-    for _, row in ipairs(rules[rule].argument_rows) do
-      if row[1] ~= "name" then rows[#rows + 1] = row end
-    end
-    table.move(als_rows, 1, #als_rows, #rows + 1, rows)
     local a = args.check(name, rows, ...)
     local of_als, of_rule = {}, {}
     for key, value in pairs(a) do

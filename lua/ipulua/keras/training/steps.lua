@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -85,8 +86,14 @@ end
 ---One weight update on one batch, in a traced function.
 function steps.train(model, x, y, weight)
   local list = model.trainable_variables
+  local captures <close> = capture.GradientCaptureContext()
   local total = total_of(model, expand(x), expand(y), expand(weight))
-  model.optimizer:apply_gradients(ipu.gradients(total, list), list)
+  local grads = capture.gradients(captures, total, list)
+  if next(captures.captured_gradients) and model.optimizer.takes_captured then
+    model.optimizer:apply_gradients(grads, list, {captured_grads = captures.captured_gradients})
+  else
+    model.optimizer:apply_gradients(grads, list)
+  end
 end
 
 ---One batch of a test, in a traced function.
