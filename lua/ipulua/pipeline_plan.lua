@@ -177,6 +177,7 @@ function plans.new(who, a)
     offload_activations = flag(a, "offload_activations"), offload_weights = flag(a, "offload_weights"),
     offload_accumulators = flag(a, "offload_gradient_accumulation_buffers"),
     offload_update_variables = flag(a, "offload_weight_update_variables"),
+    shard_state = flag(a, "replicated_optimizer_state_sharding"),
   }
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
