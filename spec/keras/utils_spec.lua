@@ -11,12 +11,6 @@ local function message_of(f, ...)
   return message
 end
 
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  file:write(text)
-  file:close()
-end
-
 describe("keras.utils", function()
   it("to_categorical", function()
     assert.are.same({{1, 0, 0}, {0, 0, 1}}, keras.utils.to_categorical{{0, 2}}:totable())
