@@ -36,6 +36,8 @@ local public = {
   stochastic_rounding = {"placement", "stochastic_rounding"}, partials_type = {"placement", "partials_type"},
   frontend_attribute = {"placement", "frontend_attribute"},
   train = {"train", false}, optimizers = {"optimizers", false},
+  custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
+  load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
   capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
   GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
@@ -44,9 +46,11 @@ local public = {
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
+  disable_check_numerics = {"system", "disable_check_numerics"},
+  estimate = {"estimate", "estimate"},
+  ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
@@ -93,6 +97,12 @@ setmetatable(ipu, {
   end,
 })
 
+---Whether ipu (or a module of it) has that name.
+function ipu.__has(module, name)
+  local place = module and rawget(ipu, module) or ipu
+  return rawget(place, name) ~= nil or (not module and (public[name] ~= nil or require("ipulua.enums")[name] ~= nil))
+end
+
 ---Every public name, for completion and suggestions.
 function ipu.__names()
   local names = {}
@@ -106,15 +116,30 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
-function ipu.set_num_threads(n) core.set_threads(n) end
+local threads_spec <const> = {{"n", "integer"}}
+
+---Bounds all that computes, dataset workers included.
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
+
+local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
-function ipu.save(path, tensors) core.save(path, tensors) end
+function ipu.save(path, tensors)
+  local describe = require("ipulua.args").describe
+  if type(path) ~= "string" then blame.error("save: 'path' must be a string, got " .. describe(path), "type") end
+  if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
+    blame.error("save: 'tensors' must be a table of tensors by name, got " .. describe(tensors), "type")
+  end
+  core.save(path, tensors)
+end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
-function ipu.load(path) return (core.load(path)) end
+function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
+ipu.nn.batch_norm = require("ipulua.distributed_norm").batch_norm
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

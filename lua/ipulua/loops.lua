@@ -3,7 +3,9 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
+local data = require "ipulua.data"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
 local operation = require "ipulua.operation"
@@ -106,6 +108,9 @@ local function body_arguments(who, body, carried, infeed)
   local given = {table.unpack(carried)}
   local n = #given
   if infeed then
+    if not class.is_a(infeed, data.IPUInfeedQueue) then
+      blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got " .. args.describe(infeed), "type")
+    end
     local element = table.pack(infeed:dequeue_in_loop(who))
     for i = 1, element.n do given[n + i] = element[i] end
     n = n + element.n
@@ -155,6 +160,16 @@ local function trace_repeat(a)
   return core.end_repeat(count, carried, results)
 end
 
+-- A tape that records sees each iteration.
+local function repeat_recorded(a)
+  local carried = carried_list(a.inputs)
+  loops.check_parameters(a.body, #carried, "repeat_n body")
+  for _ = 1, count_tensor(a.n, "repeat_n"):item() do
+    carried = check_results("repeat_n", carried, table.pack(a.body(table.unpack(carried))))
+  end
+  return carried
+end
+
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
@@ -163,6 +178,7 @@ function loops.repeat_n(...)
   if core.is_deferred(a.n) or graph.any_deferred(carried) then
     return unpack_results(tracing.in_graph(trace_repeat, a))
   end
+  if core.tape_records() and not a.infeed_queue then return unpack_results(repeat_recorded(a)) end
   return at_once(function(count, ...)
     return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body, inputs = {...},
       infeed_queue = a.infeed_queue})
@@ -174,6 +190,28 @@ local while_spec <const> = {
   {"infeed_queue", "any", optional = true}, {"maximum_iterations", {"integer", "tensor"}, optional = true}, {"use_while_v1", "boolean", true},
 }
 
+local function check_test(test)
+  local dtype, shape = core.type_of(test)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("while_loop: the condition must give a bool scalar, got "
+      .. (dtype and structure.type_text(dtype, shape) or args.describe(test)), "type")
+  end
+  return test
+end
+
+local function while_recorded(a)
+  local carried, limit = carried_list(a.inputs), a.maximum_iterations
+  if limit then limit = count_tensor(limit, "while_loop"):item() end
+  loops.check_parameters(a.condition, #carried, "while_loop condition")
+  loops.check_parameters(a.body, #carried, "while_loop body")
+  local i = 0
+  while (not limit or i < limit) and check_test(a.condition(table.unpack(carried))):item() do
+    carried = check_results("while_loop", carried, table.pack(a.body(table.unpack(carried))))
+    i = i + 1
+  end
+  return carried
+end
+
 local function trace_while(a)
   local carried = carried_list(a.inputs)
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
@@ -182,12 +220,7 @@ local function trace_while(a)
   core.trace_begin(true)
   local given = symbolic_like(carried)
   loops.check_parameters(a.condition, #given, "while_loop condition")
-  local test = a.condition(table.unpack(given))
-  local dtype, shape = core.type_of(test)
-  if dtype ~= "bool" or #shape > 0 then
-    blame.error("while_loop: the condition must give a bool scalar, got "
-      .. (dtype and structure.type_text(dtype, shape) or args.describe(test)), "type")
-  end
+  local test = check_test(a.condition(table.unpack(given)))
   local condition = core.suspend{test}
   core.trace_begin(true)
   local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)
@@ -201,6 +234,7 @@ function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
   if graph.any_deferred(carried_list(a.inputs)) then return unpack_results(tracing.in_graph(trace_while, a)) end
+  if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end
   return at_once(function(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
@@ -276,6 +310,12 @@ local function trace_cond(pred, yes_fn, no_fn)
   return table.unpack(structure.rebuild(template, results), 1, count)
 end
 
+local function check_pred(dtype, shape)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
+  end
+end
+
 local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
@@ -283,15 +323,16 @@ function loops.cond(...)
   local a = args.check("cond", cond_spec, ...)
   local pred = a.pred
   if core.is_variable(pred) then pred = pred:read_value() end
+  if core.is_tensor(pred) then check_pred(core.type_of(pred)) end
   if core.is_symbolic(pred) then
-    local dtype, shape = core.type_of(pred)
-    if dtype ~= "bool" or #shape > 0 then
-      blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
-    end
     if tracing.is_active() then return trace_cond(pred, a.true_fn, a.false_fn) end
     return tracing.in_graph(trace_cond, pred, a.true_fn, a.false_fn)
   end
-  if core.is_tensor(pred) then pred = pred:item() end
+  if core.is_tensor(pred) then
+    pred = pred:item()
+  elseif type(pred) ~= "boolean" then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. args.describe(pred), "type")
+  end
   if pred then return a.true_fn() end
   return a.false_fn()
 end

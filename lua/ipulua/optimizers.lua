@@ -62,16 +62,10 @@ function CrossReplicaOptimizer:init(...)
   IpuOptimizer.init(self, a.opt, a.name)
 end
 
--- The mean over the replicas; of one replica the value itself.
-local function mean_over_replicas(g)
-  local mean = core.ops.cross_replica_mean
-  return mean and mean(g) or g
-end
-
 function CrossReplicaOptimizer:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   local means = {}
-  for i, pair in ipairs(given) do means[i] = {pair[1] and mean_over_replicas(pair[1]), pair[2]} end
+  for i, pair in ipairs(given) do means[i] = {pair[1] and core.ops.cross_replica_mean(pair[1]), pair[2]} end
   return self.wrapped:apply_gradients(means, {global_step = step})
 end
 

@@ -51,7 +51,8 @@ local tape_spec <const> = {{"persistent", "boolean", false}, {"watch_accessed_va
 
 function GradientTape:init(...)
   local a = args.check("GradientTape", tape_spec, ...)
-  self.persistent = a.persistent
+  self.persistent, self.watch_accessed_variables = a.persistent, a.watch_accessed_variables
+  self.watched = {}
   self.eager = not tracing.is_active()
   self.recording = true
   self.used = false
@@ -68,13 +69,30 @@ function GradientTape:stop()
   if self.eager then core.tape_pause() end
 end
 
----Symbolic and recorded tensors need no watching; kept because scripts say it.
-function GradientTape:watch(_) return self end
+---Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---@param value any a tensor, a variable, or a table of them
+function GradientTape:watch(value)
+  for _, leaf in ipairs((structure.flatten(value))) do self.watched[leaf] = true end
+  return self
+end
+
+function GradientTape:is_watched(source)
+  return self.watch_accessed_variables or not core.is_variable(source) or self.watched[source] == true
+end
 
 local gradient_spec <const> = {
   {"target", "any"}, {"sources", "any"}, {"output_gradients", "any", optional = true},
   {"unconnected_gradients", "string", "none", choices = {"none", "zero"}},
 }
+
+local function check_values(what, value)
+  for _, v in ipairs(structure.is_plain(value) and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
+    if not core.is_tensor(v) and not core.is_variable(v) then
+      blame.error(string.format("GradientTape.gradient: '%s' must be a tensor, a variable or a table of them, got %s", what,
+        args.describe(v)), "type")
+    end
+  end
+end
 
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
 function GradientTape:gradient(...)
@@ -82,6 +100,8 @@ function GradientTape:gradient(...)
   if self.used and not self.persistent then
     blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = true}", "runtime")
   end
+  check_values("target", a.target)
+  check_values("sources", a.sources)
   self.used = true
   local ys = as_list(a.target)
   local leaves, template = structure.flatten(a.sources)
@@ -90,7 +110,7 @@ function GradientTape:gradient(...)
   if self.eager and not tracing.is_active() then found = core.tape_gradients(ys, leaves, dys)
   else found = core.gradients(ys, leaves, dys) end
   for i, leaf in ipairs(leaves) do
-    local g = found[i] or nil
+    local g = self:is_watched(leaf) and found[i] or nil
     if g == nil and a.unconnected_gradients == "zero" then
       local dtype, shape = leaf.dtype, leaf.shape
       g = core.full(shape, 0, dtype)

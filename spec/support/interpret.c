@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "graph/control.h"
 #include "ops/ops.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xA5 };
@@ -110,6 +111,70 @@ static Tensor **value_of(const Values *v, const Value *x) {
   return &v->value[v->first[x->node->id] + x->index];
 }
 
+/* ---- nodes with regions ---- */
+
+static void release_all(Tensor **t, int count) {
+  for (int i = 0; i < count; i++) tensor_release(t[i]), t[i] = NULL;
+}
+
+static Tensor *int32_tensor(Error *e, int32_t value) {
+  Tensor *t = tensor_new(e, &(Type){.dtype = I32});
+  if (t) memcpy(t->data, &value, sizeof value);
+  return t;
+}
+
+/* One iteration: state [in_count - 1] are the node's operands behind the count, replaced by what the body gives. */
+static Status iterate(Error *e, const Node *n, Tensor **state, Tensor **given, Tensor **made, const Interpretation *how, int32_t i) {
+  const Graph *body = control_body(n);
+  int count = n->in_count - 1, lead = n->op == &control_repeat, carried = control_explicit(n);
+  if (lead && !(given[0] = int32_tensor(e, i))) return e->status;
+  memcpy(given + lead, state, (size_t)count * sizeof *given);
+  Status s = interpret(e, body, given, made, how);
+  if (lead) tensor_release(given[0]);
+  for (int k = 0; k < body->output_count && s == OK; k++) {
+    int at = k < carried ? k : carried + control_written(n, k - carried);
+    tensor_release(state[at]);
+    state[at] = made[k];
+  }
+  return s;
+}
+
+static Status holds(Error *e, const Node *n, Tensor **state, const Interpretation *how, bool *go_on) {
+  Tensor *test = NULL;
+  Status s = interpret(e, control_other(n), state, &test, how);
+  *go_on = s == OK && *(const uint8_t *)test->data;
+  tensor_release(test);
+  return s;
+}
+
+static Status run_loop(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how) {
+  int count = n->in_count - 1, carried = control_explicit(n);
+  Tensor **state = calloc((size_t)(3 * n->in_count + n->out_count) + 3, sizeof *state);
+  if (!state) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  Tensor **given = state + count, **made = given + count + 1;
+  for (int i = 0; i < count; i++) state[i] = tensor_retain(in[1 + i]);
+  int32_t limit;
+  memcpy(&limit, in[0]->data, sizeof limit);
+  bool repeat = n->op == &control_repeat, go_on = true;
+  Status s = OK;
+  for (int32_t i = 0; s == OK && (i < limit || (!repeat && limit < 0)); i++) {
+    if (!repeat) s = holds(e, n, state, how, &go_on);
+    if (s != OK || !go_on) break;
+    s = iterate(e, n, state, given, made, how, i);
+  }
+  for (int k = 0; k < n->out_count && s == OK; k++)
+    out[k] = tensor_retain(state[k < carried ? k : carried + control_written(n, k - carried)]);
+  release_all(state, count);
+  free(state);
+  return s;
+}
+
+static Status run_control(Error *e, const Node *n, Tensor *const *in, Tensor **out, const Interpretation *how) {
+  if (n->op == &control_repeat || n->op == &control_while) return run_loop(e, n, in, out, how);
+  if (n->op != &control_cond) return interpret(e, control_body(n), in, out, how);
+  return interpret(e, *(const uint8_t *)in[0]->data ? control_body(n) : control_other(n), in + 1, out, how);
+}
+
 static Status step(Error *e, const Values *v, const Node *n, const Interpretation *how) {
   if (node_is_input(n)) return OK;
   if (node_is_constant(n)) {
@@ -119,7 +184,8 @@ static Status step(Error *e, const Values *v, const Node *n, const Interpretatio
   Tensor **in = calloc((size_t)n->in_count + 1, sizeof *in);
   if (!in) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < n->in_count; i++) in[i] = *value_of(v, n->in[i]);
-  Status s = interpret_node(e, n, in, value_of(v, &n->out[0]), how, -1);
+  Tensor **out = n->out_count ? value_of(v, &n->out[0]) : NULL;
+  Status s = n->op->traits & CONTROL ? run_control(e, n, in, out, how) : interpret_node(e, n, in, out, how, -1);
   free(in);
   return s;
 }

@@ -339,7 +339,7 @@ static size_t callee_end(const Place *p, const char *s, size_t brace) {
 
 /* Adds "name = " for the options of the call around the cursor. They come from
  * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
- * with the name. */
+ * with the name; or they are the argument_rows of a class. */
 static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
   size_t end = callee_end(p, s, p->open[p->depth - 1]);
@@ -356,6 +356,10 @@ static void add_options(lua_State *L, const Place *p, const char *s, const char 
         lua_pushvalue(L, set + 1);
         lua_rawget(L, -2);
       }
+    }
+    if (!lua_istable(L, -1) && lua_istable(L, set + 1)) {
+      lua_pushliteral(L, "argument_rows");
+      lua_rawget(L, set + 1);
     }
   }
   int list = lua_gettop(L);

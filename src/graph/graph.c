@@ -236,13 +236,21 @@ static Node *leaf(Graph *g, const OpDef *op, const Type *type) {
   return append(g, n) ? n : out_of_memory(g);
 }
 
+static Value *add_input(Graph *g, Value *v) {
+  if (!array_reserve(&g->input, &g->input_capacity, g->input_count + 1, sizeof *g->input)) return out_of_memory(g);
+  return g->input[g->input_count++] = v;
+}
+
 Value *graph_input(Graph *g, const Type *type, const char *name) {
   Node *n = leaf(g, &input_op, type);
   if (!n) return NULL;
   n->name = arena_string(g->arena, name);
-  if (!array_reserve(&g->input, &g->input_capacity, g->input_count + 1, sizeof *g->input)) return out_of_memory(g);
-  g->input[g->input_count++] = &n->out[0];
-  return &n->out[0];
+  return add_input(g, &n->out[0]);
+}
+
+void graph_make_input(Graph *g, Node *n) {
+  n->op = &input_op;
+  add_input(g, &n->out[0]);
 }
 
 Value *graph_constant(Graph *g, Tensor *t) {

@@ -68,6 +68,8 @@ void graph_free(Graph *g);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
+/* The constant node n becomes g's last input. */
+void graph_make_input(Graph *g, Node *n);
 /* A rank-0 constant (or filled one) of that dtype. */
 Value *graph_number(Graph *g, Dtype d, double value);
 void graph_output(Graph *g, Value *v);

@@ -5,19 +5,6 @@
 
 #include "graph/control.h"
 
-#define CONTROL_ATTRS                                                             \
-  {                                                                               \
-    {.name = "body", .kind = ATTR_GRAPH, .fallback = "nil"},                      \
-        {.name = "other", .kind = ATTR_GRAPH, .fallback = "nil"},                 \
-        {.name = "explicit", .kind = ATTR_INT, .fallback = "0"},                  \
-        {.name = "written", .kind = ATTR_INTS, .fallback = "nil"},                \
-        {.name = "plan", .kind = ATTR_OBJECT, .fallback = "nil"},                 \
-  }
-const OpDef control_repeat = {.name = "repeat", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_while = {.name = "while", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_cond = {.name = "cond", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-const OpDef control_call = {.name = "call", .traits = CONTROL | INTERNAL | STATEFUL, .attrs = CONTROL_ATTRS, .outputs = -1};
-
 Trace *trace_new(Trace *parent) {
   Trace *t = calloc(1, sizeof *t);
   if (t) t->graph = graph_new();
@@ -234,20 +221,10 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   give_outputs(a, written, cond_only_test ? 0 : written_count);
   if (b) give_outputs(b, written, written_count);
   Region *first = cond_only_test ? b : a, *second = cond_only_test ? a : b;
-  for (Region *r = a; r; r = r == a ? b : NULL)
-    if (r->trace->graph->error.status != OK && g->error.status == OK) g->error = r->trace->graph->error;
-  Attr attrs[MAX_ATTRS] = {{.kind = ATTR_GRAPH, .graph = first->trace->graph},
-                           {.kind = ATTR_GRAPH, .graph = second ? second->trace->graph : NULL},
-                           attr_int(explicit_count),
-                           attr_ints(written, written_count),
-                           {.kind = plan ? ATTR_OBJECT : ATTR_NONE, .object = plan}};
-  Node *node = graph_node(g, op, in, lead_count + n, attrs);
+  ControlParts parts = {.body = trace_take_graph(first->trace), .other = second ? trace_take_graph(second->trace) : NULL,
+                        .explicit_count = explicit_count, .written = written, .written_count = written_count, .plan = plan};
+  Node *node = control_node(g, op, in, lead_count + n, &parts);
   if (!node) return g->error.status;
-  graph_adopt(g, trace_take_graph(first->trace));
-  if (second) graph_adopt(g, trace_take_graph(second->trace));
-  const Graph *body = control_body(node);
-  if (!node_outputs(g->arena, node, explicit_count + written_count)) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int i = 0; i < node->out_count; i++) node->out[i].type = body->output[i]->type;
   for (int i = 0; i < explicit_count; i++) out[i] = &node->out[i];
   for (int i = 0; i < written_count; i++)
     trace_assign(parent, a->trace->extra[written[i]].variable, &node->out[explicit_count + i]);
@@ -311,6 +288,55 @@ Status trace_end_call(Trace *body, Value *const *arguments, Value *const *result
   Status s = end_regions(&control_call, &r, NULL, arguments, body->argument_count, count, NULL, out);
   trace_free(body);
   return s;
+}
+
+static int position_of(Value *const *list, int count, const Value *v) {
+  for (int i = 0; i < count; i++)
+    if (list[i] == v) return i;
+  return -1;
+}
+
+/* Where the node of body finds what the gradient's region takes from body; what only body has becomes one of its results. */
+static bool save_values(Trace *body, Trace *gradient, Value **results, int *count, int64_t *saved) {
+  for (int i = 0; i < gradient->extra_count; i++) {
+    Extra *x = &gradient->extra[i];
+    Value *v = x->variable ? trace_read(body, x->variable) : trace_import(body, x->outer);
+    if (!v) return false;
+    int input = position_of(body->graph->input, body->graph->input_count, v), output = position_of(results, *count, v);
+    if (input < 0 && output < 0) results[output = (*count)++] = v;
+    saved[i] = input >= 0 ? input : -1 - output;
+  }
+  return true;
+}
+
+static Attr own_ints(Arena *a, const int64_t *v, int n) { return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n); }
+
+Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
+                        Value **out) {
+  Graph *g = body->parent->graph, *inner = gradient->trace->graph;
+  int most = count + gradient->trace->extra_count + 1, all = count, saved_count = gradient->trace->extra_count;
+  Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept), **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
+  int64_t *saved = arena_alloc(g->arena, (size_t)most * sizeof *saved);
+  Status s = kept && made && saved ? inner->error.status : ERR_OUT_OF_MEMORY;
+  for (int i = 0; i < count && s == OK; i++) kept[i] = results[i];
+  for (int i = 0; i < gradient->given_count; i++) graph_output(inner, gradient->results[i]);
+  if (s == OK && !save_values(body, gradient->trace, kept, &all, saved)) s = body->graph->error.status;
+  if (s != OK && g->error.status == OK) g->error = inner->error.status != OK ? inner->error : body->graph->error;
+  if (s != OK && g->error.status == OK) fail(&g->error, s, "out of memory while tracing a gradient");
+  Region r = {body, kept, all};
+  if (s == OK) s = end_regions(&control_custom, &r, NULL, arguments, body->argument_count, all, NULL, made);
+  if (s == OK) {
+    Node *n = g->node[g->node_count - 1];
+    n->attr[CONTROL_OTHER] = (Attr){.kind = ATTR_GRAPH, .graph = inner};
+    graph_adopt(g, trace_take_graph(gradient->trace));
+    n->attr[CONTROL_UPSTREAM] = own_ints(g->arena, gradient->upstream, gradient->upstream_count);
+    n->attr[CONTROL_SAVED] = own_ints(g->arena, saved, saved_count);
+    n->attr[CONTROL_GIVEN] = own_ints(g->arena, gradient->given, gradient->given_count);
+    for (int i = 0; i < count; i++) out[i] = made[i];
+  }
+  trace_free(gradient->trace);
+  trace_free(body);
+  return g->error.status;
 }
 
 int trace_end_root(Trace *t, Value *const *results, int count, int *written) {

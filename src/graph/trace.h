@@ -86,6 +86,16 @@ Status trace_end_while(Trace *cond, Value *test, Trace *body, Value *limit, Valu
 Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace *no, Value *const *no_results, int count,
                       Value **out);
 Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count, Value **out);
+/* The same with a gradient of its own: a region inside of body whose arguments are the upstream gradients of the results that
+ * upstream lists, and whose results are those of the arguments that given lists. */
+typedef struct CustomGradient {
+  Trace *trace;
+  Value *const *results;
+  const int64_t *upstream, *given;
+  int upstream_count, given_count;
+} CustomGradient;
+Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
+                        Value **out);
 /* End of a root trace: results, then the assigned variables, become the graph's outputs. written[i] says which extra output
  * result_count + i belongs to. */
 int trace_end_root(Trace *t, Value *const *results, int count, int *written);

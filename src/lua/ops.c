@@ -7,6 +7,7 @@
 
 #include "lua/bind.h"
 #include "lua/tape.h"
+#include "ops/library.h"
 #include "ops/ops.h"
 
 enum { MAX_OPERANDS = 64, MAX_LIST = 64 };
@@ -75,7 +76,7 @@ static int apply_eager(lua_State *L, const OpDef *op, const int *index, int coun
 
 int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  bool symbolic = (op->traits & RANDOM) && s->trace && !s->trace->taped;
+  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace && !s->trace->taped;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
   return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
 }
@@ -376,6 +377,18 @@ static void add_counter(lua_State *L, Arguments *a) {
   lua_call(L, 2, 0);
 }
 
+/* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
+static void add_factor(lua_State *L, Arguments *a) {
+  State *s = bind_state(L);
+  if (!s->trace || s->trace->taped) return;
+  int replicas = s->replicas > 1 ? s->replicas : 1;
+  for (int i = 0; i < op_attr_count(a->op); i++) {
+    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;
+    a->attr[i] = attr_int(replicas);
+    if (!s->replicas_asked) s->replicas_asked = replicas;
+  }
+}
+
 /* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
  * in place of the op. */
 static bool find_stand_in(lua_State *L, int index, bool in_list) {
@@ -415,6 +428,7 @@ static int call_op(lua_State *L) {
   for (int i = 0; i < op_attr_count(op); i++)
     if (a.attr[i].kind == ATTR_NONE && !op->attrs[i].fallback) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
   if (op->traits & RANDOM) add_counter(L, &a);
+  if (op->traits & PER_REPLICA) add_factor(L, &a);
   return bind_apply(L, op, a.operand, a.operand_count, a.attr);
 }
 
@@ -497,7 +511,62 @@ static void add_methods(lua_State *L, const char *metatable) {
   lua_pop(L, 2);
 }
 
+/* ---- libraries ---- */
+
+#define LIBRARY_NAME "ipulua.OpLibrary"
+
+static int free_library(lua_State *L) {
+  OpLibrary **l = lua_touserdata(L, 1);
+  op_library_close(*l);
+  *l = NULL;
+  return 0;
+}
+
+/* (path) → table of functions by name. The library stays until the state is closed: nodes may be anywhere. */
+static int open_library(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LIBRARY_NAME);
+  OpLibrary **l = lua_newuserdatauv(L, sizeof *l, 0);
+  *l = NULL;
+  if (luaL_newmetatable(L, LIBRARY_NAME ".meta")) {
+    lua_pushcfunction(L, free_library);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  Error e = {0};
+  *l = op_library_open(&e, path);
+  bind_check(L, &e);
+  lua_pushvalue(L, -1);
+  luaL_ref(L, -3);
+  lua_newtable(L);
+  const OpDef *op;
+  for (int i = 0; (op = op_library_row(*l, i)); i++) {
+    lua_pushlightuserdata(L, (void *)(uintptr_t)op);
+    lua_pushcclosure(L, call_op, 1);
+    lua_setfield(L, -2, op->name);
+  }
+  return 1;
+}
+
+/* (name, function): a method of tensors and variables. */
+static int add_method(lua_State *L) {
+  static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
+  luaL_checkstring(L, 1);
+  for (int i = 0; i < 2; i++) {
+    luaL_getmetatable(L, metatables[i]);
+    lua_getfield(L, -1, "methods");
+    lua_pushvalue(L, 2);
+    lua_setfield(L, -2, lua_tostring(L, 1));
+    lua_pop(L, 2);
+  }
+  return 0;
+}
+
 void bind_open_ops(lua_State *L) {
+  lua_pushcfunction(L, add_method);
+  lua_setfield(L, -2, "add_method");
+  lua_pushcfunction(L, open_library);
+  lua_setfield(L, -2, "open_op_library");
   lua_pushcfunction(L, describe);
   lua_setfield(L, -2, "describe_op");
   lua_newtable(L);

@@ -4,7 +4,9 @@
 
 #include "base/interrupt.h"
 #include "lua/bind.h"
+#include "lua/tape.h"
 #include "ops/ops.h"
+#include "program/replicas.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 
@@ -51,6 +53,13 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+const char *bind_stale_words(const LuaTensor *t) {
+  if (t->trace && t->trace->is_region)
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
+           "the branch";
+  return "a symbolic tensor is used after the function that made it was traced; return it from there";
+}
+
 Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
@@ -63,8 +72,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   } else if (u && u->value && u->trace->trace && !u->tensor) {
     value = trace_import(t, u->value);
   } else {
-    if (u && !u->tensor)
-      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
     value = graph_constant(t->graph, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
@@ -96,6 +104,7 @@ static int begin(lua_State *L) {
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
   r->parent = parent;
+  r->is_region = region;
   r->below = s->trace;
   s->trace = r;
   return 0;
@@ -255,6 +264,39 @@ static int end_call(lua_State *L) {
   return push_values(L, out, result_count, outer);
 }
 
+static int64_t *positions_of(lua_State *L, int index, int *count) {
+  *count = (int)luaL_len(L, index);
+  int64_t *v = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *v, 0);
+  for (int i = 0; i < *count; i++) {
+    lua_rawgeti(L, index, i + 1);
+    v[i] = lua_tointeger(L, -1) - 1;
+    lua_pop(L, 1);
+  }
+  return v;
+}
+
+/* (arguments, results, gradient region, upstream, given) of the current region → results; upstream says for which results the
+ * gradient's region has arguments, given for which arguments it has results. */
+static int end_custom(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *region = current(L), *outer = region->below;
+  int argument_count, result_count;
+  CustomGradient gradient = {0};
+  Value **results = values_of(L, 2, &result_count, "custom_gradient");
+  gradient.upstream = positions_of(L, 4, &gradient.upstream_count);
+  gradient.given = positions_of(L, 5, &gradient.given_count);
+  s->trace = outer;
+  Value **arguments = values_of(L, 1, &argument_count, "custom_gradient");
+  s->trace = region;
+  Value **out = lua_newuserdatauv(L, (size_t)(result_count + 1) * sizeof *out, 0), **given;
+  bind_mark_line(L, outer->trace->graph);
+  gradient.trace = take_region(L, 3, &given);
+  gradient.results = given;
+  trace_end_custom(pop(s), arguments, results, result_count, &gradient, out);
+  check_graph(L, outer->trace->graph);
+  return push_values(L, out, result_count, outer);
+}
+
 /* ---- what a region takes from outside ---- */
 
 /* Values of the enclosing trace that the current region uses, as tensors of that trace. */
@@ -274,6 +316,14 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
     if (t->extra[i].inner == v) return &t->extra[i];
   return NULL;
+}
+
+/* (value) What it is in the current trace: symbolic, also where it is known. */
+static int symbolic(lua_State *L) {
+  TraceRef *r = current(L);
+  Value *v = bind_value(L, 1, "pipeline");
+  bind_push_value(L, v, r);
+  return 1;
 }
 
 /* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
@@ -308,6 +358,17 @@ static int uses(lua_State *L) {
   }
   lua_pushstring(L, line);
   return 2;
+}
+
+/* (first, stage, half_partials) What products of a stage's backward pass add up in, of the current trace's nodes from the first on. */
+static int set_backward_partials(lua_State *L) {
+  const Graph *g = current(L)->trace->graph;
+  lua_Integer stage = luaL_checkinteger(L, 2), value = luaL_checkinteger(L, 3);
+  for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
+    Placement *p = &g->node[i]->place;
+    if (p->backward && p->stage == (int)stage) p->half_partials = (int8_t)value;
+  }
+  return 0;
 }
 
 /* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
@@ -370,6 +431,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
@@ -419,18 +481,66 @@ static int run(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   State *s = bind_state(L);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
+  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
+  if (taped) tape_end_call(L, p, taped);
+  return 1;
+}
+
+/* (program, replicas) */
+static int replicate(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_Integer replicas = luaL_checkinteger(L, 2);
+  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  Error e = {0};
+  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* What collectives of the program being traced take for the number of replicas. */
+static int set_replicas(lua_State *L) {
+  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+/* How many a collective was told, since the last call; 0: none asked. */
+static int replicas_asked(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->replicas_asked);
+  bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
+static void list_queues(lua_State *L, const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
+    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
+}
+
+/* Identities of the queues that a program reads and fills. */
+static int queues(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  list_queues(L, p->graph);
   return 1;
 }
 
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
@@ -672,15 +782,17 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_records", bind_trace_records},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"trace_captured", captured}, {"trace_uses", uses},
-      {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
+      {"trace_value", symbolic},
+      {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
-      {"set_placement", set_placement}, {"where", where},
+      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
                                             {"variable_types", variable_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

@@ -68,7 +68,7 @@ static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs)
 /* Regions inside n: homes go in with the operands, what the regions find out comes back. */
 static void place_control(Placer *p, Homes *h, Node *n) {
   bool loop = n->op == &control_repeat || n->op == &control_while, repeat = n->op == &control_repeat;
-  int skip = n->op == &control_call ? 0 : 1, carried = loop ? control_explicit(n) : 0;
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, carried = loop ? control_explicit(n) : 0;
   int lead = repeat ? 1 : 0, count = n->in_count - skip + lead;
   const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Home *in = arena_alloc(p->arena, (size_t)(count + 1) * sizeof *in);

@@ -5,6 +5,8 @@
 
 #include "graph/control.h"
 #include "program/lower.h"
+#include "program/replicas.h"
+#include "transform/verify.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
 enum { PARALLEL_ELEMENTS = 32768, PARALLEL_FLOPS = 400000 };
@@ -112,6 +114,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->attr = n->attr;
   c->in_count = n->in_count;
   c->out_count = n->out_count;
+  c->replica = l->p->replica;
   c->kernels = l->p->kernels;
   c->numerics = node_numerics(l, n);
   c->rng.stream = (uint32_t)n->stream;
@@ -400,12 +403,15 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   const Node *maker = made->node;
   int group = region_group(r, maker->id);
   if (reader == maker && (maker->op->traits & CONTROL)) {
-    if (maker->op == &control_cond || maker->op == &control_call) return true;
+    if (maker->op != &control_repeat && maker->op != &control_while) return true;
     int explicit_count = control_explicit(maker), at = made->index < explicit_count
                              ? 1 + made->index
                              : 1 + explicit_count + control_written(maker, made->index - explicit_count);
     return times_read(maker, old) == 1 && value_root(maker->in[at]) == old;
   }
+  for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
+    if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
+  if (group >= 0 && r->group[group].gemm == maker->id) return false; /* a product is there before anything that runs with it */
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {
@@ -442,6 +448,33 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
+/* What a branch or loop is given for the place of its output `made`, and hands on where nothing changes it; NULL: nothing. */
+static Value *replaced_by(const Value *made) {
+  const Node *n = made->node;
+  bool cond = n->op == &control_cond;
+  if (!cond && n->op != &control_repeat && n->op != &control_while) return NULL;
+  int carried = control_explicit(n), written = made->index - carried;
+  if (written < 0) return cond ? NULL : value_root(n->in[1 + made->index]);
+  return value_root(n->in[1 + (cond ? 0 : carried) + control_written(n, written)]);
+}
+
+static bool is_read_last_by(const Region *r, const Value *v, const Node *last) {
+  if (last->op != &control_cond && times_read(last, v) > 1) return false;
+  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++)
+    if (r->reader[k] != last->id && region_position(r, r->reader[k]) >= last->id) return false;
+  return true;
+}
+
+/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
+static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
+  for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
+    int *slot = region_slot(r, v);
+    if (!node_is_made(v->node) || *slot >= 0 || !is_read_last_by(r, v, made->node) || !may_write_over(l, r, inputs, target, v))
+      return;
+    *slot = target;
+  }
+}
+
 /* Decide which outputs go straight to their targets; the rest are copied at the end. */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
   const Graph *g = r->graph;
@@ -452,6 +485,7 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
+    follow_replaced(l, r, inputs, targets[i], made);
   }
 }
 
@@ -556,16 +590,26 @@ static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
 }
 
+/* A lane alone uses the whole team, side by side each its own. */
+static int slots_for(const Program *p, int threads) { return threads + (p->lanes ? p->lanes - 1 : 0); }
+
+static bool make_slots(Program *p, int threads) {
+  char *slots = NULL;
+  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64)) return false;
+  free(p->slots);
+  p->slots = slots;
+  p->slot_count = slots_for(p, threads);
+  return true;
+}
+
 static Status place(Lower *l) {
   Program *p = l->p;
   p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
   size_t bytes = p->memory_bytes;
   if (bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
-  p->slot_count = l->threads + (p->lanes ? p->lanes - 1 : 0); /* a lane alone uses the whole team, side by side each its own */
   if (posix_memalign((void **)&p->memory, 64, bytes + 64)) p->memory = NULL;
-  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)p->slot_count + 64)) p->slots = NULL;
-  if (!p->memory || !p->slots)
+  if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
@@ -615,6 +659,13 @@ static void give_scratch(Program *p, Block *b, int lane) {
   }
 }
 
+Status program_fit_team(Error *e, Program *p, int threads) {
+  if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
+  if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
+  give_scratch(p, &p->main, 0);
+  return OK;
+}
+
 /* ---- the program ---- */
 
 static int bind_buffer(Lower *l, int index, size_t bytes) {
@@ -652,8 +703,10 @@ static Status lower_program(Lower *l) {
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
-  Status s = lower_region(l, g, inputs, targets, &p->main);
+  Status s = VERIFYING ? graph_verify(l->error, g, "tracing") : OK;
+  if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = place(l);
+  if (s == OK && VERIFYING) s = program_verify(l->error, p);
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(p, &p->main, 0);
   return s;
@@ -668,6 +721,7 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
     return NULL;
   }
   p->kernels = kernels;
+  p->replicas = 1;
   if (numerics) p->numerics = *numerics;
   p->name = arena_string(p->arena, name ? name : "program");
   p->graph = graph;
@@ -704,10 +758,13 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
   return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
-Program *program_copy(Error *e, const Program *from, int threads) {
+Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }
+
+Program *program_instance(Error *e, const Program *from, int threads, int replica) {
   Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
   if (!p) return NULL;
   p->borrows_graph = true;
+  p->replica = replica;
   Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
   Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
   for (int i = 0; i < p->variable_count; i++) {
@@ -721,6 +778,7 @@ Program *program_copy(Error *e, const Program *from, int threads) {
 
 void program_free(Program *p) {
   if (!p) return;
+  replication_free(p->replication);
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
   free(p->pipeline);

@@ -26,7 +26,7 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Lanes run side by side: what is live when is known only within one. */
-static bool lives_meet(const Buffer *a, const Buffer *b) {
+bool buffers_meet(const Buffer *a, const Buffer *b) {
   if (a->lane >= 0 && b->lane >= 0 && a->lane != b->lane) return true;
   return a->first <= b->last && b->first <= a->last;
 }
@@ -58,7 +58,7 @@ size_t plan_memory(Buffer *buffers, int count) {
   for (int i = 0; i < n; i++) {
     int near_count = 0, kept = 0;
     for (int k = 0; k < done; k++) {
-      if (lives_meet(placed[k], order[i])) near[near_count++] = placed[k];
+      if (buffers_meet(placed[k], order[i])) near[near_count++] = placed[k];
       if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first) placed[kept++] = placed[k];
     }
     done = kept;

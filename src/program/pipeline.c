@@ -5,6 +5,7 @@
 #include "graph/control.h"
 #include "program/lower.h"
 #include "program/passes.h"
+#include "transform/verify.h"
 
 typedef struct Pipeline {
   Lower *l;
@@ -212,7 +213,7 @@ static int *find_passes(Pipeline *p, Arena *scratch) {
     Graph *g = recompute_forward(p->g, p->plan, pass);
     if (g) graph_adopt(l->p->graph, g);
     else lower_no_memory(l);
-    if (!g) return NULL;
+    if (!g || (VERIFYING && graph_verify(l->error, g, "recomputation") != OK)) return NULL;
     p->g = g;
   }
 }

@@ -32,6 +32,7 @@ typedef struct PipelinePlan {
   Schedule schedule;
   Recomputation recomputation;
   bool training;
+  bool io_overlap; /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline and those */
   bool offload_activations, offload_accumulators, offload_weights, offload_update_variables; /* prices only */
   int stages;  /* concurrent ones counted singly; what a node's placement says */
   int places;
@@ -53,8 +54,9 @@ static inline int plan_programs(const PipelinePlan *p) { return p->training ? 2 
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
-/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do). */
+/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do), and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);
+int plan_least(const PipelinePlan *p);
 
 typedef struct Timetable {
   int rows, micros;

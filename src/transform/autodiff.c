@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/control.h"
 #include "ops/ops.h"
-#include "transform/branch.h"
+#include "transform/control_gradient.h"
+#include "transform/verify.h"
 
-/* Per node: does it depend on an x, and the gradients collected for its outputs. */
+/* Per node: does it depend on an x or is one, does an operand depend on one, and the gradients collected for its outputs. */
 typedef struct Entry {
-  bool depends;
+  bool depends, passes_on;
   Value **gradient; /* [out_count]; NULL until the first arrives */
 } Entry;
 
@@ -42,26 +42,25 @@ static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
     if (n->op->traits & NO_GRADIENT) {
       continue; /* depends only when it is an x itself */
     }
-    for (int k = 0; k < n->in_count && !p->entry[n->id].depends; k++)
-      if (entry_of(p, n->in[k])->depends) p->entry[n->id].depends = true;
+    Entry *e = &p->entry[n->id];
+    for (int k = 0; k < n->in_count && !e->passes_on; k++) e->passes_on = entry_of(p, n->in[k])->depends;
+    e->depends |= e->passes_on;
   }
 }
 
-static bool is_branch(const Node *n) { return n->op == &control_cond || n->op == &control_call; }
-
-static void differentiate_branch(Pass *p, const Node *n, Value *const *dy, Value **dx) {
-  bool *wanted = arena_alloc(p->graph->arena, (size_t)n->in_count * sizeof *wanted);
-  for (int i = 0; wanted && i < n->in_count; i++)
-    wanted[i] = entry_of(p, n->in[i])->depends && dtype_is_float(n->in[i]->type.dtype);
-  if (wanted) branch_grad(p->graph, n, dy, wanted, dx);
+static void differentiate_control(Pass *p, const Node *n, Value *const *dy, Value **dx) {
+  bool *wanted = arena_alloc(p->graph->arena, (size_t)n->in_count);
+  for (int i = 0; wanted && i < n->in_count; i++) wanted[i] = entry_of(p, n->in[i])->depends;
+  if (wanted) control_gradient(p->graph, n, dy, wanted, dx);
+  else fail(&p->graph->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
 }
 
 static void differentiate(Pass *p, const Node *n) {
   Graph *g = p->graph;
-  Value **dy = p->entry[n->id].gradient;
-  bool branch = is_branch(n);
-  if (!dy || n->in_count == 0 || (!n->op->grad && !branch)) {
-    if (dy && n->in_count && !n->op->grad && !(n->op->traits & NO_GRADIENT))
+  Value **dy = p->entry[n->id].passes_on ? p->entry[n->id].gradient : NULL;
+  bool control = n->op->traits & CONTROL;
+  if (!dy || n->in_count == 0 || (!n->op->grad && !control)) {
+    if (dy)
       fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
     return;
   }
@@ -72,7 +71,7 @@ static void differentiate(Pass *p, const Node *n) {
   g->scope.source = n->source;
   g->scope.prefix = n->name;
   g->scope.attributes = n->attributes;
-  if (branch) differentiate_branch(p, n, dy, dx);
+  if (control) differentiate_control(p, n, dy, dx);
   else n->op->grad(g, n, dy, dx);
   for (int i = 0; i < n->in_count; i++) collect(p, n->in[i], dx[i]);
 }
@@ -99,5 +98,6 @@ Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Valu
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
   g->scope = scope;
   free(p.entry);
+  if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;
 }

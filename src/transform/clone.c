@@ -5,26 +5,29 @@
 
 #include "graph/control.h"
 #include "transform/autodiff.h"
+#include "transform/verify.h"
 
 /* ---- one node ---- */
 
 static bool fixed_outputs(const OpDef *op) { return op->outputs >= 0 || op->infer; }
 
-static void adopt_copies(Graph *to, const Node *n, Attr *attrs) {
+static Graph *copy_pure(const Graph *g, Error *e);
+
+static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   for (int i = 0; i < op_attr_count(n->op); i++) {
     attrs[i] = n->attr[i];
     if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
-    attrs[i].graph = graph_copy(attrs[i].graph);
+    attrs[i].graph = pure ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
     if (attrs[i].graph) graph_adopt(to, attrs[i].graph);
-    else fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
+    else if (to->error.status == OK) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   }
 }
 
 /* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
  * traced with must stay. */
-Node *clone_node(Graph *to, const Node *n, Value *const *in) {
+static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
-  adopt_copies(to, n, attrs);
+  adopt_copies(to, n, attrs, pure);
   to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
                       arena_string(to->arena, n->attributes)};
   Node *made = graph_node(to, n->op, in, n->in_count, attrs);
@@ -44,6 +47,8 @@ Node *clone_node(Graph *to, const Node *n, Value *const *in) {
   return made;
 }
 
+Node *clone_node(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, false); }
+
 /* ---- a whole graph ---- */
 
 static Value *copied(Value **const *map, const Value *v) {
@@ -57,11 +62,11 @@ static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
   return *slot != NULL;
 }
 
-/* live: by node; NULL: all */
-static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map, const bool *live) {
+/* live (NULL: all) says which nodes; map may hold inputs already. */
+static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, const bool *live) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
-    if (live && !live[n->id]) continue;
+    if ((live && !live[i]) || map[n->id]) continue;
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
@@ -70,22 +75,27 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map, c
     } else if (node_is_constant(n)) {
       out = graph_constant(to, n->attr[0].tensor);
     } else {
-      Node *made = clone_node(to, n, in);
+      Node *made = copy_node(to, n, in, live != NULL);
       out = made ? made->out : NULL;
     }
     if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
   }
+  return true;
+}
+
+static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
+  if (!copy_nodes(to, g, scratch, map, NULL)) return false;
   for (int i = 0; i < g->input_count; i++) to->input[i] = copied(map, g->input[i]); /* in their order, not the nodes' */
   for (int i = 0; i < g->output_count; i++) graph_output(to, copied(map, g->output[i]));
   to->scope = g->scope;
   return to->error.status == OK;
 }
 
-static Graph *copy_graph(const Graph *g, const bool *live) {
+Graph *graph_copy(const Graph *g) {
   Graph *to = graph_new();
   Arena *scratch = arena_new();
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
-  bool ok = to && scratch && map && copy_into(to, g, scratch, map, live);
+  bool ok = to && scratch && map && copy_into(to, g, scratch, map);
   free(map);
   arena_free(scratch);
   if (ok) return to;
@@ -93,18 +103,64 @@ static Graph *copy_graph(const Graph *g, const bool *live) {
   return NULL;
 }
 
-Graph *graph_copy(const Graph *g) { return copy_graph(g, NULL); }
+/* ---- what the outputs of a region need ---- */
 
-Graph *graph_copy_live(const Graph *g) {
-  bool *live = calloc((size_t)g->next_id + 1, sizeof *live);
-  if (!live) return NULL;
-  for (int i = 0; i < g->input_count; i++) live[g->input[i]->node->id] = true;
-  for (int i = 0; i < g->output_count; i++) live[g->output[i]->node->id] = true;
-  for (int i = g->node_count - 1; i >= 0; i--)
-    for (int k = 0; live[g->node[i]->id] && k < g->node[i]->in_count; k++) live[g->node[i]->in[k]->node->id] = true;
-  Graph *to = copy_graph(g, live);
-  free(live);
-  return to;
+/* False: a value that is needed comes of an effect. */
+static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live) {
+  for (int i = 0; i < g->output_count; i++)
+    if (!needed || needed[i]) live[g->output[i]->node->id] = true;
+  for (int i = g->node_count - 1; i >= 0; i--) {
+    const Node *n = g->node[i];
+    if (!live[i]) continue;
+    if ((n->op->traits & STATEFUL) && !(n->op->traits & CONTROL)) {
+      fail_at(e, n->source, ERR_INVALID_ARGUMENT,
+              "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
+              "inside of it, or take the value before it and hand it over", n->op->name);
+      return false;
+    }
+    for (int k = 0; k < n->in_count; k++) live[n->in[k]->node->id] = true;
+  }
+  return true;
+}
+
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
+  Arena *scratch = to->error.status == OK ? arena_new() : NULL;
+  Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
+  bool *live = scratch ? arena_alloc(scratch, (size_t)g->node_count + 1) : NULL;
+  Scope scope = to->scope;
+  int first = to->node_count;
+  bool ok = map && live && mark_needed(&to->error, g, needed, live);
+  for (int i = 0; i < g->input_count && ok; i++) {
+    Value ***slot = &map[g->input[i]->node->id];
+    ok = keep_outputs(scratch, slot, 1, NULL);
+    if (ok) (*slot)[0] = inputs[i];
+  }
+  ok = ok && copy_nodes(to, g, scratch, map, live);
+  for (int i = 0; i < g->output_count; i++) outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
+  for (int i = first; i < to->node_count; i++) to->node[i]->place.backward |= scope.place.backward;
+  to->scope = scope;
+  free(map);
+  arena_free(scratch);
+  if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
+  if (VERIFYING) graph_verify(&to->error, to, "copying a region");
+  return to->error.status;
+}
+
+static Graph *copy_pure(const Graph *g, Error *e) {
+  Graph *to = graph_new();
+  Value **values = calloc((size_t)(g->input_count + g->output_count) + 1, sizeof *values);
+  if (to && values) {
+    to->scope = g->scope;
+    for (int i = 0; i < g->input_count; i++) values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
+    graph_inline(to, g, values, NULL, values + g->input_count);
+    for (int i = 0; i < g->output_count; i++) graph_output(to, values[g->input_count + i]);
+  }
+  bool ok = to && values && to->error.status == OK;
+  if (to && !ok && e->status == OK) *e = to->error;
+  free(values);
+  if (ok) return to;
+  graph_free(to);
+  return NULL;
 }
 
 /* ---- a region in place ---- */
@@ -117,7 +173,7 @@ static bool copy_region(const Trace *region, Trace *to, Arena *scratch, Value **
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in);
     if (!in) return false;
     for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
-    Node *made = node_is_constant(n) ? NULL : clone_node(g, n, in);
+    Node *made = node_is_constant(n) ? NULL : copy_node(g, n, in, false);
     Value *out = made ? made->out : node_is_constant(n) ? graph_constant(g, n->attr[0].tensor) : NULL;
     if (!out && n->out_count) return false;
     if (!keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
@@ -259,7 +315,7 @@ static void copy_plain(Clone *c, const Node *n) {
     set_copy(c, &n->out[0], graph_constant(g, n->attr[0].tensor));
     return;
   }
-  Node *made = clone_node(g, n, in);
+  Node *made = copy_node(g, n, in, false);
   for (int k = 0; made && k < n->out_count && k < made->out_count; k++)
     if (!is_fed(c, &n->out[k])) set_copy(c, &n->out[k], &made->out[k]);
 }

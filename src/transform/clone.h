@@ -19,7 +19,10 @@ Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *co
 Node *clone_node(Graph *to, const Node *n, Value *const *in);
 /* A region, or any other graph, node by node. NULL when memory is out. */
 Graph *graph_copy(const Graph *g);
-Graph *graph_copy_live(const Graph *g); /* without what no output needs */
+/* What g's outputs need, appended to `to`, where inputs[i] stands for g's input i; needed (NULL: all) says which outputs. Effects
+ * stay behind, and a value that comes of one (an element of a queue) is refused: it can't be had a second time. Those nodes are
+ * of the backward pass when to->scope is. */
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs);
 /* Put the nodes of a region into the trace `to`, as if they had been traced there: in place of its arguments stand the given
  * values, in place of captured ones (region->extra without variables, in order) those of captured. Variables are `to`'s. */
 Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to);

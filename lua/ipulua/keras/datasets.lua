@@ -142,15 +142,18 @@ end
 
 -- ------------------------------------------------ cifar
 
--- Images and labels of the training files (joined) and of the test file, which is the last; labels [n] or [n, 2].
-local function load_cifar(name, folder_names, files, path, classes)
+-- Images and labels of the training files (joined) and of the test file, which is the last; coarse: cifar100's labels of that kind.
+local function load_cifar(name, folder_names, files, path, classes, coarse)
   local found
   for _, folder in ipairs(folder_names) do
     found = found or find(folder, path, files)
   end
   if not found then missing(name, path, files, folder_names[2]) end
   local images, labels = {}, {}
-  for i, at in ipairs(found) do images[i], labels[i] = core.read_cifar(at, classes) end
+  for i, at in ipairs(found) do
+    local x, fine, rough = core.read_cifar(at, classes)
+    images[i], labels[i] = x, coarse and rough or fine
+  end
   local last = #found
   local function joined(list)
     local train = table.move(list, 1, last - 1, 1, {})
@@ -158,7 +161,7 @@ local function load_cifar(name, folder_names, files, path, classes)
   end
   local x_train, x_test = joined(images)
   local y_train, y_test = joined(labels)
-  return x_train, y_train, x_test, y_test
+  return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
 end
 
 datasets.cifar10 = {}
@@ -171,8 +174,7 @@ function datasets.cifar10.load_data(...)
   local files = {}
   for i = 1, 5 do files[i] = "data_batch_" .. i .. ".bin" end
   files[6] = "test_batch.bin"
-  local x_train, y_train, x_test, y_test = load_cifar("cifar10", {"cifar10", "cifar-10-batches-bin"}, files, path, 10)
-  return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
+  return load_cifar("cifar10", {"cifar10", "cifar-10-batches-bin"}, files, path, 10)
 end
 
 datasets.cifar100 = {}
@@ -186,11 +188,7 @@ local cifar100_rows <const> = {
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar100.load_data(...)
   local a = args.check("load_data", cifar100_rows, ...)
-  local x_train, y_train, x_test, y_test = load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"},
-    a.path, 100)
-  local column = a.label_mode == "fine" and 1 or 0
-  local function chosen(y) return ipu.slice(y, {0, column}, {y.shape[1], 1}) end
-  return x_train, chosen(y_train), x_test, chosen(y_test)
+  return load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"}, a.path, 100, a.label_mode == "coarse")
 end
 
 -- ------------------------------------------------ text

@@ -5,7 +5,6 @@ local blame = require "ipulua.blame"
 local infer = require "ipulua.keras.infer"
 local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
-local placement = require "ipulua.placement"
 local stages = require "ipulua.keras.stages"
 
 local graph = {}
@@ -199,12 +198,12 @@ function graph.run(g, values, options)
   end
   for _, node in ipairs(g.nodes) do
     if known[node.results[1]] == nil then
+      stages.enter_call(node)
       local given = {}
       for i = 1, node.given.n do given[i] = nest.map(value_of, node.given[i]) end
       local passed = nest.map(value_of, node.options)
       if passed.training == nil then passed.training = options.training end
       given[node.given.n + 1] = passed
-      local _ <close> = placement.in_stage(g.stage_of and g.stage_of[node])
       local results = table.pack(node.layer(table.unpack(given, 1, node.given.n + 1)))
       local leaves = {}
       for i = 1, results.n do nest.flatten(results[i], leaves) end

@@ -441,6 +441,7 @@ function properties.losses(self)
       local id = core.variable_identity(v)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
+        local _ <close> = stages.beside(id)
         list[#list + 1] = v.regularizer(v)
       end
     end
@@ -607,6 +608,7 @@ local function run(self, given, options)
   if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
   check_spec(self, given[1])
   self:ensure_built(given[1])
+  stages.enter_layer(self, context.depth)
   if self.autocast ~= false then
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end

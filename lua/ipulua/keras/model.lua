@@ -13,6 +13,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
 local nest = require "ipulua.keras.nest"
 local shapes = require "ipulua.keras.shapes"
+local stages = require "ipulua.keras.stages"
 
 local model = {}
 
@@ -236,8 +237,12 @@ end
 function Model:build_with(inputs)
   if self._graph then return end
   rawset(self, "built", true)
-  local types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)
+  local types
+  local calls = stages.record(function()
+    types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)
+  end)
   rawset(self, "output_types", types[1])
+  rawset(self, "_calls", calls)
 end
 
 -- ------------------------------------------------ weights in files

@@ -9,6 +9,12 @@ local stages = {}
 
 local current -- the open scope's stage
 
+-- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model, calls = those of the layers that
+-- a model of one's own calls, in order, stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
+local route
+
+local recorded -- calls of layers by a model of one's own that is being built: {layer =, stage =}
+
 local spec <const> = {{"stage", "integer"}}
 
 ---A scope whose layers and layer calls belong to a stage, from 0.
@@ -25,6 +31,7 @@ function stages.PipelineStage(...)
       current), "runtime")
   end
   current = stage
+  if route then route.go(stage) end
   return scope.new("PipelineStage(" .. stage .. ")", function() current = nil end)
 end
 
@@ -32,6 +39,59 @@ end
 ---@return integer?
 function stages.current()
   return current
+end
+
+-- ------------------------------------------------ building
+
+---Runs f, which calls a model of one's own with the shapes of its inputs; the layers that the model called, in order.
+---@return table[] {layer =, stage =}
+function stages.record(f)
+  local former = recorded
+  recorded = {}
+  local ok, problem = pcall(f)
+  local calls = recorded
+  recorded = former
+  if not ok then error(problem, 0) end
+  return calls
+end
+
+-- ------------------------------------------------ tracing a pipelined model
+
+local left <const> = {__close = function(self) route = self.former end}
+
+---To be closed: until then calls of layers go to their stages.
+function stages.follow(r)
+  local former = route
+  route = r
+  return setmetatable({former = former}, left)
+end
+
+---A call of a functional model is about to run.
+function stages.enter_call(node)
+  local stage = route and route.of and route.of[node]
+  if stage then route.go(stage) end
+end
+
+---A layer is about to run inside `depth` calls of others.
+function stages.enter_layer(layer, depth)
+  if recorded then
+    if depth == 0 then recorded = {} -- once more from the beginning
+    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = current or rawget(layer, "stage")} end
+  end
+  if not route or not route.calls or depth ~= 1 then return end
+  route.at = route.at + 1
+  if route.calls[route.at] then route.go(route.calls[route.at]) end
+end
+
+---To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where there are no stages.
+function stages.beside(identity)
+  local stage = route and route.stage_of[identity]
+  return stage and stage >= 0 and route.beside(stage) or nil
+end
+
+---From now on in the last stage, where the loss is.
+function stages.finish()
+  if route then route.go(route.last) end
 end
 
 return stages

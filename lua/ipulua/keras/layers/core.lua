@@ -293,8 +293,7 @@ end
 ---@class AssumeEqualAcrossReplicas: Layer
 local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean", false}})
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
-  local assume = core.ops.assume_equal_across_replicas
-  return assume and assume(x) or ipu.identity(x)
+  return ipu.assume_equal_across_replicas(x)
 end
 
 return layers

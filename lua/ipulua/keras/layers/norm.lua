@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local distributed_norm = require "ipulua.distributed_norm"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 
@@ -91,7 +92,7 @@ end
 local function unbiased(self, x, variance, count)
   local is_fused = self.fused
   if is_fused == nil then is_fused = #x.shape == 4 end
-  local n = x.size // count
+  local n = x.size // count * distributed_norm.group_size()
   if not is_fused or n < 2 then return variance end
   return variance * (n / (n - 1))
 end

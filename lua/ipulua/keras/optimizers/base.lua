@@ -10,6 +10,7 @@ local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
@@ -341,12 +342,30 @@ local function update_average(self, v)
   v:assign(ipu.where(due, ipu.cast(average:read_value(), v.dtype), v:read_value()))
 end
 
+local summing = true
+
+-- On several replicas their gradients are added up; of one replica the gradients themselves.
+local function sum_over_replicas(list)
+  if not summing or replication.count() == 1 then return end
+  for i, g in ipairs(list) do list[i] = ipu.cross_replica_sum(g) end
+end
+
+local summing_again = {__close = function() summing = true end}
+
+---f(), for gradients that were reduced over the replicas before.
+function base.without_sum(f)
+  local _ <close> = setmetatable({}, summing_again)
+  summing = false
+  f()
+end
+
 ---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient, variable}.
 ---@param grads any[]
 ---@param vars userdata[]?
 function Optimizer:apply_gradients(grads, vars)
   local list
   list, vars = read_pairs(self, grads, vars)
+  sum_over_replicas(list)
   if self.aggregate then list = self:aggregate(list, vars) end
   for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
   self:build(vars)

@@ -134,12 +134,11 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
-  local mean = core.ops.cross_replica_mean
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    means[i] = {pair[1] and mean and mean(pair[1]) or pair[1], pair[2]}
+    means[i] = {pair[1] and ipu.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  self.opt:apply_gradients(means)
+  base.without_sum(function() self.opt:apply_gradients(means) end)
 end
 
 -- ------------------------------------------------ accumulation over calls
@@ -156,6 +155,12 @@ local accumulation_rows <const> = {
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
 GradientAccumulationOptimizer.argument_rows = accumulation_rows
+
+---Over one mini-batch it is the optimizer itself.
+function GradientAccumulationOptimizer.substitute(...)
+  local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
+  return a.num_mini_batches == 1 and check_wrapped("GradientAccumulationOptimizer", a.opt)
+end
 
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
@@ -350,7 +355,7 @@ local function count_elements(self, grads)
       histogram = histogram and histogram + counts or counts
     end
   end
-  return histogram or core.full({2}, 0, "float32")
+  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
 end
 
 -- The factor after statistics: unchanged where it would leave [1, max) or be no number.
@@ -439,6 +444,7 @@ end
 ---Accumulates the gradients of an ALSOptimizer.
 ---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local ALSAccumulation = define("ALSGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...

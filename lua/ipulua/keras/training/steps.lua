@@ -7,7 +7,9 @@ local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local nest = require "ipulua.keras.nest"
+local replication = require "ipulua.replication"
 local pipelining = require "ipulua.keras.pipelining"
+local staging = require "ipulua.keras.staging"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
@@ -72,23 +74,23 @@ local function require_loss(total)
   blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
 end
 
--- The gradients of a batch's loss, its variables, and what layers captured.
-local function gradients_of(model, x, y, weight)
-  local captures <close> = capture.GradientCaptureContext()
-  local y_pred = model(x, {training = true})
+-- A batch's loss as the optimizer wants it.
+local function total_of(model, x, y, weight)
+  local y_pred = staging.forward(model, x, {training = true})
   local total = require_loss(steps.loss(model, x, y, y_pred, weight))
-  local list = model.trainable_variables
   local optimizer = model.optimizer
   if optimizer.scale_loss then total = optimizer:scale_loss(total) end
-  local grads = capture.gradients(captures, total, list)
-  return grads, list, next(captures.captured_gradients) and captures.captured_gradients
+  return total
 end
 
 ---One weight update on one batch, in a traced function.
 function steps.train(model, x, y, weight)
-  local grads, list, captured = gradients_of(model, expand(x), expand(y), expand(weight))
-  if captured and model.optimizer.takes_captured then
-    model.optimizer:apply_gradients(grads, list, {captured_grads = captured})
+  local list = model.trainable_variables
+  local captures <close> = capture.GradientCaptureContext()
+  local total = total_of(model, expand(x), expand(y), expand(weight))
+  local grads = capture.gradients(captures, total, list)
+  if next(captures.captured_gradients) and model.optimizer.takes_captured then
+    model.optimizer:apply_gradients(grads, list, {captured_grads = captures.captured_gradients})
   else
     model.optimizer:apply_gradients(grads, list)
   end
@@ -97,38 +99,7 @@ end
 ---One batch of a test, in a traced function.
 function steps.test(model, x, y, weight)
   x, y, weight = expand(x), expand(y), expand(weight)
-  steps.loss(model, x, y, model(x, {training = false}), weight)
-end
-
--- ------------------------------------------------ accumulation
-
--- count batches, then one update. Gradients are carried through an inner loop.
-local function accumulate(model, infeed, count, method, dtype)
-  local list = model.trainable_variables
-  local zeros = {}
-  for i, v in ipairs(list) do
-    local wide = type(dtype) == "function" and dtype(v) or dtype or v.dtype
-    zeros[i] = #v.shape > 0 and ipu.broadcast_to(core.tensor(0, wide), v.shape) or core.tensor(0, wide)
-  end
-  local reached = {}
-  local sums = table.pack(ipu.loops.repeat_n(count, function(...)
-    local carried = table.pack(...)
-    local x, y, weight = table.unpack(carried, #list + 1, carried.n)
-    local grads = gradients_of(model, expand(x), expand(y), expand(weight))
-    local new = {}
-    for i = 1, #list do
-      local g = grads[i]
-      reached[i] = g ~= nil
-      new[i] = g and carried[i] + ipu.cast(g, zeros[i].dtype) or carried[i]
-    end
-    return table.unpack(new, 1, #list)
-  end, zeros, infeed))
-  local grads = {}
-  for i = 1, #list do
-    local g = sums[i]
-    if reached[i] then grads[i] = method == "SUM" and g or g / count end
-  end
-  model.optimizer:apply_gradients(grads, list)
+  steps.loss(model, x, y, staging.forward(model, x, {training = false}), weight)
 end
 
 -- ------------------------------------------------ programs
@@ -136,6 +107,12 @@ end
 local function is_custom(model, name)
   local base = require "ipulua.keras.model".Model
   return model[name] ~= base[name]
+end
+
+local function refuse_custom_pipelined(model, name)
+  if is_custom(model, name) and model:is_pipelined() then
+    blame.error(string.format("model '%s': its own %s can't be pipelined", model.name, name), "runtime")
+  end
 end
 
 -- Logs of an own train_step are kept in variables, for the last step's to be read.
@@ -165,6 +142,24 @@ local function metric_results(model)
   return names, values
 end
 
+-- One value out of those of all replicas.
+local reductions <const> = {
+  NONE = function(t) return compiled.read(t[#t]) end,
+  LIST = function(t)
+    local list = {}
+    for i = 1, #t do list[i] = compiled.read(t[i]) end
+    return list
+  end,
+  SUM = function(t) return compiled.read(ipu.reduce_sum(t, {axis = 0})) end,
+  MEAN = function(t) return compiled.read(ipu.reduce_mean(ipu.cast(t, "float32"), {axis = 0})) end,
+}
+
+-- A value of each replica as one.
+local function read_replicas(model, value)
+  return reductions[model._options.replicated_metric_reduction_method](value)
+end
+steps.read_replicas = read_replicas
+
 ---@class StepProgram
 ---@field run fun(): table logs, a list of {name, value}
 ---@field prepare fun() traces it now
@@ -173,9 +168,10 @@ end
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
 local function make_program(model, kind, count, trace_steps)
-  local names
+  local names, replicas
   local holder = {}
   local f = ipu.func(function()
+    replication.need_ipus(pipelining.shards(model))
     trace_steps(holder)
     local values
     if #holder > 0 then
@@ -184,15 +180,21 @@ local function make_program(model, kind, count, trace_steps)
     else
       names, values = metric_results(model)
     end
+    replicas = replication.count()
+    for i, value in ipairs(values) do
+      if replicas > 1 then values[i] = ipu.all_gather(value) end
+    end
     return table.unpack(values)
   end, {name = model.name .. "." .. kind})
   local function named(...)
     local results, logs = {...}, {}
-    for i, name in ipairs(names) do logs[i] = {name, compiled.read(results[i])} end
+    for i, name in ipairs(names) do
+      logs[i] = {name, replicas > 1 and read_replicas(model, results[i]) or compiled.read(results[i])}
+    end
     return logs
   end
   return {
-    count = count, func = f,
+    count = count, kind = kind, func = f,
     prepare = function() f:concrete() end,
     run = function() return named(f()) end,
     start = function()
@@ -220,19 +222,18 @@ end
 ---@param outfeed table? receives the logs of each step
 ---@return StepProgram
 function steps.train_program(model, infeed, count, outfeed)
-  local accumulation, method, dtype = pipelining.accumulation(model)
+  local accumulation = pipelining.accumulation(model)
   local custom = is_custom(model, "train_step")
-  if custom and model:is_pipelined() then
-    blame.error(string.format("model '%s': its own train_step can't be pipelined", model.name), "runtime")
-  end
+  refuse_custom_pipelined(model, "train_step")
   if custom and accumulation > 1 then
     blame.error(string.format("model '%s': its own train_step can't accumulate gradients", model.name), "runtime")
   end
   return make_program(model, "train", count, function(holder)
-    if accumulation > 1 then
-      ipu.loops.repeat_n(count // accumulation, function()
-        accumulate(model, infeed, accumulation, method, dtype)
+    if accumulation > 1 or model:is_pipelined() then
+      staging.train(model, infeed, accumulation, count // accumulation, function(x, y, weight)
+        local total = total_of(model, expand(x), expand(y), expand(weight))
         enqueue_logs(model, outfeed)
+        return total
       end)
       return
     end
@@ -247,11 +248,12 @@ end
 ---@return StepProgram
 function steps.test_program(model, infeed, count, outfeed)
   local custom = is_custom(model, "test_step")
+  refuse_custom_pipelined(model, "test_step")
   return make_program(model, "test", count, function(holder)
-    ipu.loops.repeat_n(count, function(...)
+    staging.run(model, infeed, count, function(...)
       if custom then log_variables(holder, model:test_step(...)) else steps.test(model, ...) end
       enqueue_logs(model, outfeed)
-    end, {}, infeed)
+    end)
   end)
 end
 
@@ -261,22 +263,27 @@ function steps.predict_program(model, infeed, count)
   local outfeed = ipu.IPUOutfeedQueue()
   local structure
   local custom = is_custom(model, "predict_step")
+  refuse_custom_pipelined(model, "predict_step")
+  local replicas
   local f = ipu.func(function()
-    ipu.loops.repeat_n(count, function(x)
+    replication.need_ipus(pipelining.shards(model))
+    replicas = replication.count()
+    staging.run(model, infeed, count, function(x)
       local y
-      if custom then y = model:predict_step(x) else y = model(expand(x), {training = false}) end
+      if custom then y = model:predict_step(x) else y = staging.forward(model, expand(x), {training = false}) end
       structure = y
       outfeed:enqueue(nest.flatten(y))
-    end, {}, infeed)
+    end)
   end, {name = model.name .. ".predict"})
   return {
-    count = count, func = f,
+    count = count, kind = "predict", func = f,
     run = function()
       f()
       local joined = {}
       for i, t in ipairs(outfeed:dequeue()) do
-        local shape = t.shape
-        local rest = table.move(shape, 3, #shape, 2, {shape[1] * shape[2]})
+        -- [steps, replicas, batch, …]: elements were dealt in this order
+        local shape, at = t.shape, replicas > 1 and 3 or 2
+        local rest = table.move(shape, at + 1, #shape, 2, {-1})
         joined[i] = ipu.reshape(t, rest)
       end
       return joined, structure

@@ -1,0 +1,184 @@
+-- Gradients and ops that a script or a C library brings along.
+
+local ipu = require "ipulua"
+
+local x = ipu.tensor{1, 2}
+
+local function fails(text, f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_truthy(tostring(message):find(text, 1, true), message)
+  assert.is_truthy(tostring(message):find("^[^:]*custom_spec.lua:%d+: "), message)
+end
+
+-- Value and gradient of f, traced.
+local function differentiated(f)
+  local y, g = ipu.func(function(v)
+    local y = f(v)
+    return y, ipu.gradients(y, {v})[1]
+  end)(x)
+  return y:totable(), g:totable()
+end
+
+local function near(expected, got)
+  for i, v in ipairs(expected) do assert.is_true(math.abs(v - got[i]) <= 1e-5 * math.abs(v), got[i] .. " is not " .. v) end
+end
+
+describe("custom_gradient", function()
+  -- ten times the true gradient, so that nobody can mistake it for that of the ops
+  local softplus = ipu.custom_gradient(function(v)
+    local e = ipu.exp(v)
+    return ipu.log(1 + e), function(dy) return dy * (1 - 1 / (1 + e)) * 10 end
+  end)
+  local value = {math.log(1 + math.exp(1)), math.log(1 + math.exp(2))}
+  local slope = {10 / (1 + math.exp(-1)), 10 / (1 + math.exp(-2))}
+
+  it("replaces the gradient of what it wraps: traced, eagerly, in a session", function()
+    near(value, softplus(x):totable())
+    local y, g = differentiated(softplus)
+    near(value, y)
+    near(slope, g)
+    local tape = ipu.GradientTape()
+    local sum = tape(function() return softplus(x) * 2 end)
+    near({2 * slope[1], 2 * slope[2]}, tape:gradient(sum, x):totable())
+    ipu.reset_default_graph()
+    local p = ipu.placeholder("float32", {2})
+    local z = softplus(p)
+    local session <close> = ipu.Session()
+    local results = session:run({z, ipu.gradients(z, {p})[1]}, {feed_dict = {[p] = {1, 2}}})
+    near(value, results[1]:totable())
+    near(slope, results[2]:totable())
+    ipu.reset_default_graph()
+  end)
+
+  it("works in loops and branches", function()
+    local _, g = differentiated(function(v) return ipu.loops.repeat_n(2, softplus, {v}) end)
+    local second = 10 / (1 + math.exp(-value[1]))
+    near({slope[1] * second}, g)
+    _, g = differentiated(function(v) return ipu.cond(ipu.less(0, ipu.reduce_sum(v)), function() return softplus(v) end,
+      function() return v end) end)
+    near(slope, g)
+  end)
+
+  it("takes and gives several values", function()
+    local both = ipu.custom_gradient(function(a, b) return a * b, a + b, function(d1, d2) return d1 * 100 + d2, nil end end)
+    local found = table.pack(ipu.func(function(a, b)
+      local p, q = both(a, b)
+      local g = ipu.gradients({p, q}, {a, b})
+      return p, q, g[1], g[2] == nil
+    end)(x, x * 3))
+    assert.same({3, 12}, found[1]:totable())
+    assert.same({4, 8}, found[2]:totable())
+    assert.same({101, 101}, found[3]:totable())
+    assert.is_true(found[4])
+  end)
+
+  it("explains what it can't take", function()
+    fails("must return its value and a function", ipu.func(function(v) return (ipu.custom_gradient(function(a) return a end)(v)) end), x)
+    fails("returned 2 values for 1 input", ipu.func(function(v)
+      return (ipu.custom_gradient(function(a) return a, function(dy) return dy, dy end end)(v))
+    end), x)
+    fails("gradient of input 1 must be float32[2], got float32[]", ipu.func(function(v)
+      return (ipu.custom_gradient(function(a) return a, function(dy) return ipu.reduce_sum(dy) end end)(v))
+    end), x)
+  end)
+end)
+
+describe("register_op", function()
+  it("adds a function and a method with a gradient", function()
+    ipu.register_op{name = "spec_cube", call = function(v, k) return v * v * v * k end,
+      gradient = function(dy, v, k, y)
+        assert.same(v.shape, y.shape)
+        return dy * 3 * v * v * k
+      end}
+    local y, g = differentiated(function(v) return v:spec_cube(2) end)
+    assert.same({2, 16}, y)
+    assert.same({6, 24}, g)
+    assert.same({2, 16}, ipu.spec_cube(x, 2):totable())
+    local second = ipu.func(function(v)
+      return ipu.gradients(ipu.gradients(ipu.spec_cube(v, 2), {v})[1], {v})[1]
+    end)(x)
+    assert.same({12, 24}, second:totable())
+  end)
+
+  it("without a gradient takes that of its ops", function()
+    local op = ipu.register_op{name = "nn.spec_double", call = function(v) return v + v end}
+    local _, g = differentiated(ipu.nn.spec_double)
+    assert.same({2, 2}, g)
+    assert.same({2, 4}, op(x):totable())
+  end)
+
+  it("refuses names that are taken or no names", function()
+    fails("there is an op 'exp' already", ipu.register_op, {name = "exp", call = print})
+    fails("there is an op 'func' already", ipu.register_op, {name = "func", call = print})
+    fails("must be a name", ipu.register_op, {name = "a b", call = print})
+    fails("there is no module 'nowhere'", ipu.register_op, {name = "nowhere.x", call = print})
+  end)
+end)
+
+describe("load_op_library", function()
+  local built = {}
+
+  local function build(source)
+    local path = os.tmpname()
+    os.remove(path)
+    path = path .. ".so"
+    built[#built + 1] = path
+    local command = string.format("cc -O1 -shared -fPIC -Isrc -x c -o '%s' %s -lm 2>&1", path, source)
+    local pipe <close> = assert(io.popen(command))
+    local said = pipe:read("a")
+    assert(pipe:close(), said)
+    return path
+  end
+
+  local function build_text(text)
+    local path = os.tmpname()
+    local file <close> = assert(io.open(path, "w"))
+    file:write("#include <ipulua_op.h>\n", text)
+    file:close()
+    built[#built + 1] = path
+    return build(path)
+  end
+
+  teardown(function()
+    for _, path in ipairs(built) do os.remove(path) end
+  end)
+
+  it("gives ops that run, are traced, differentiated and priced", function()
+    local library = ipu.load_op_library(build("examples/custom_op.c"))
+    local snake = library.snake
+    local function expected(v, a) return v + math.sin(a * v) ^ 2 / a end
+    near({expected(1, 2), expected(2, 2)}, snake(x, {frequency = 2}):totable())
+    near({expected(1, 1), expected(2, 1)}, snake(x):totable())
+    local y, g = differentiated(function(v) return snake(v, {frequency = 2}) end)
+    near({expected(1, 2), expected(2, 2)}, y)
+    near({1 + math.sin(4), 1 + math.sin(8)}, g)
+    local tape = ipu.GradientTape()
+    local z = tape(function() return ipu.reduce_sum(snake(x) * 2) end)
+    near({2 * (1 + math.sin(2)), 2 * (1 + math.sin(4))}, tape:gradient(z, x):totable())
+    local _, twice = differentiated(function(v) return ipu.loops.repeat_n(2, function(c) return snake(c) end, {v}) end)
+    near({(1 + math.sin(2)) * (1 + math.sin(2 * expected(1, 1)))}, twice)
+    fails("snake: frequency must be positive", snake, x, {frequency = -1})
+    fails("snake: wants float32 or float64", snake, ipu.tensor({1}, {dtype = "int32"}))
+    fails("snake has no argument 'frequancy'; did you mean 'frequency'?", snake, x, {frequancy = 1})
+  end)
+
+  it("says what is wrong with a file", function()
+    fails("cannot open shared object file", ipu.load_op_library, "/nowhere/ops.so")
+    fails("load_op_library: ", ipu.load_op_library, "examples/custom_op.c")
+    fails("exports no ipulua_op_library", ipu.load_op_library, build_text("int nothing;"))
+    fails("was built for ABI 99", ipu.load_op_library, build_text([[
+      const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {
+        static const IpuOpLibrary l = {99, sizeof(IpuOp), 0};
+        return h ? &l : 0;
+      }]]))
+    fails("refuses this version", ipu.load_op_library, build_text(
+      "const IpuOpLibrary *ipulua_op_library(const IpuHost *h) { return h ? 0 : 0; }"))
+    fails("op 'half' needs infer, eval", ipu.load_op_library, build_text([[
+      static const IpuOp ops[] = {{.name = "half"}, {.name = 0}};
+      const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {
+        static const IpuOpLibrary l = {IPU_OP_ABI, sizeof(IpuOp), ops};
+        return h ? &l : 0;
+      }]]))
+  end)
+end)

@@ -1,0 +1,82 @@
+-- Eager tapes: what they record, how often they answer.
+
+local ipu = require "ipulua"
+
+local x = ipu.tensor{1, 2}
+
+local function recorded(options, f)
+  local tape = ipu.GradientTape(options)
+  local y = tape(f)
+  return tape, y
+end
+
+describe("GradientTape", function()
+  it("gives gradients once, or as often as asked when persistent", function()
+    local tape, y = recorded({}, function() return ipu.reduce_sum(x * x * x) end)
+    assert.same({3, 12}, tape:gradient(y, x):totable())
+    local ok, message = pcall(tape.gradient, tape, y, x)
+    assert.is_false(ok)
+    assert.is_truthy(message:find("persistent", 1, true))
+    tape, y = recorded({persistent = true}, function() return ipu.reduce_sum(x * x) end)
+    assert.same({2, 4}, tape:gradient(y, x):totable())
+    assert.same({2, 4}, tape:gradient(y, x):totable())
+  end)
+
+  it("inside another gives second derivatives", function()
+    local outer = ipu.GradientTape()
+    local first = outer(function()
+      local inner, y = recorded({}, function() return ipu.reduce_sum(x ^ 3) end)
+      return inner:gradient(y, x)
+    end)
+    assert.same({6, 12}, outer:gradient(first, x):totable())
+  end)
+
+  it("leaves stopped gradients out", function()
+    local tape, y = recorded({persistent = true}, function() return ipu.reduce_sum(ipu.stop_gradient(x * x) * x) end)
+    assert.same({1, 4}, tape:gradient(y, x):totable())
+    tape, y = recorded({persistent = true}, function() return ipu.reduce_sum(ipu.stop_gradient(x * x)) end)
+    assert.is_nil(tape:gradient(y, x))
+    assert.same({0, 0}, tape:gradient(y, x, {unconnected_gradients = "zero"}):totable())
+  end)
+
+  it("watches only what it is told when accessed variables don't count", function()
+    local v, u = ipu.Variable(ipu.tensor{3, 4}), ipu.Variable(ipu.tensor{5, 6})
+    local tape = ipu.GradientTape{watch_accessed_variables = false}
+    local y = tape(function()
+      tape:watch(v)
+      return ipu.reduce_sum(v * u)
+    end)
+    local grads = tape:gradient(y, {v, u})
+    assert.same({5, 6}, grads[1]:totable())
+    assert.is_nil(grads[2])
+  end)
+
+  it("records a traced function, its captured tensors and its variables", function()
+    local v = ipu.Variable(ipu.tensor{2, 3})
+    local w = ipu.tensor{3, 4}
+    local f = ipu.func(function(a)
+      v:assign_add(a)
+      return ipu.reduce_sum(v * a * w)
+    end)
+    local tape, y = recorded({persistent = true}, function() return f(x * 1) end)
+    assert.equal(3 * 1 * 3 + 5 * 2 * 4, y:item())
+    assert.same({3 * (3 + 1), 4 * (5 + 2)}, tape:gradient(y, x):totable())
+    assert.same({3, 10}, tape:gradient(y, w):totable())
+  end)
+
+  it("records loops that run at once", function()
+    local tape, y = recorded({}, function()
+      return ipu.reduce_sum(ipu.loops.repeat_n(3, function(c) return c * x end, {x}))
+    end)
+    assert.same({4, 32}, tape:gradient(y, x):totable())
+    tape, y = recorded({}, function()
+      local _, c = ipu.loops.while_loop(function(i, _) return ipu.less(i, 2) end, function(i, c) return i + 1, c * x end, {0, x})
+      return ipu.reduce_sum(c)
+    end)
+    assert.same({3, 12}, tape:gradient(y, x):totable())
+    tape, y = recorded({}, function()
+      return ipu.cond(ipu.less(ipu.reduce_sum(x), 5), function() return ipu.reduce_sum(x * x) end, function() return x end)
+    end)
+    assert.same({2, 4}, tape:gradient(y, x):totable())
+  end)
+end)
