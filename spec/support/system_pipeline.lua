@@ -122,12 +122,20 @@ return function(runner)
     sgd = function() return ipu.train.GradientDescentOptimizer(0.1) end,
   }
 
+  -- "a gradient tape" and its like.
+  local function meant(value)
+    if type(value) ~= "string" or not value:find("^an? ") then return value end
+    if value:find("capture context", 1, true) then return ipu.GradientCaptureContext() end
+    if value:find("capture", 1, true) and value:find("tape", 1, true) then return ipu.GradientCaptureTape() end
+    if value:find("tape", 1, true) then return ipu.GradientTape() end
+    return value:find("outfeed", 1, true) and ipu.IPUOutfeedQueue() or value
+  end
+
   function runner.constructors.OptimizerFunctionOutput(a)
     ipu.func(function(x)
       local given = {loss = x}
-      for key, value in pairs(a) do given[key] = value end
-      given.opt = (optimizers[a.opt] or error("no optimizer called " .. tostring(a.opt)))()
-      if type(given.tape) == "string" then given.tape = ipu.GradientTape() end
+      for key, value in pairs(a) do given[key] = meant(value) end
+      given.opt = optimizers[a.opt] and optimizers[a.opt]() or a.opt
       ipu.OptimizerFunctionOutput(given)
       return x
     end):concrete(ipu.tensor(1.0))
