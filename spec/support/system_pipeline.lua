@@ -125,10 +125,12 @@ return function(runner)
   -- "a gradient tape" and its like.
   local function meant(value)
     if type(value) ~= "string" or not value:find("^an? ") then return value end
-    if value:find("capture context", 1, true) then return ipu.GradientCaptureContext() end
-    if value:find("capture", 1, true) and value:find("tape", 1, true) then return ipu.GradientCaptureTape() end
-    if value:find("tape", 1, true) then return ipu.GradientTape() end
-    return value:find("outfeed", 1, true) and ipu.IPUOutfeedQueue() or value
+    if value:find("outfeed", 1, true) then return ipu.IPUOutfeedQueue() end
+    local captures, tape = value:find("capture", 1, true), value:find("tape", 1, true)
+    local scope = captures and (tape and ipu.GradientCaptureTape() or ipu.GradientCaptureContext()) or tape and ipu.GradientTape()
+    if not scope then return value end
+    scope:close()
+    return scope
   end
 
   function runner.constructors.OptimizerFunctionOutput(a)
