@@ -84,6 +84,9 @@ LuaTensor *bind_test_tensor(lua_State *L, int index); /* NULL when it is somethi
 LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what);
 Variable *bind_test_variable(lua_State *L, int index);
 void bind_push_variable(lua_State *L, Variable *v); /* takes v over */
+/* A variable whose value was put off, while programs were only priced, gets it now: the one at index, or all of p's. */
+void bind_initialise(lua_State *L, int index);
+void bind_initialise_all(lua_State *L, const Program *p);
 /* The type of a tensor or variable at index; false for anything else. */
 bool bind_type_at(lua_State *L, int index, Type *out);
 Dtype bind_check_dtype(lua_State *L, int index);

@@ -481,6 +481,7 @@ static int run(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   State *s = bind_state(L);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
   Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
