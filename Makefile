@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 WITH_LIBEDIT ?= auto
 WITH_LIBPNG ?= auto
 WITH_LIBJPEG ?= auto
+WITH_HDF5 ?= auto
 CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
@@ -25,6 +26,7 @@ libs_of = $(if $(1),$(shell $(PKG_CONFIG) --libs $(1)))
 LIBEDIT := $(call optional,libedit,LIBEDIT)
 LIBPNG := $(call optional,libpng,LIBPNG)
 LIBJPEG := $(call optional,libjpeg,LIBJPEG)
+HDF5 := $(call optional,hdf5,HDF5)
 EDIT_CFLAGS := $(call cflags_of,$(LIBEDIT),LIBEDIT)
 EDIT_LIBS := $(call libs_of,$(LIBEDIT))
 PNG_CFLAGS := $(call cflags_of,$(LIBPNG),LIBPNG)
@@ -52,9 +54,10 @@ LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
 CLI_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
 API_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/api/*.c))
 LIBRARY := $(BUILD)/libipulua.so.$(ABI)
+PLUGINS := $(if $(HDF5),$(BUILD)/modules/ipulua/hdf5.so)
 
 .PHONY: all
-all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua ## build the command, the C library, the Lua module
+all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(PLUGINS) ## build the command, the C library, the Lua module
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
@@ -72,6 +75,12 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,--version-script=src/export_core.map -o $@ \
 	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
+
+# What is large and seldom needed, as a module of its own.
+$(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -isystem $(patsubst -I%,%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # The header's marked region, which LuaJIT reads as it stands.
 $(BUILD)/luajit/ipulua/ipulua.cdef.h: src/ipulua.h
@@ -102,6 +111,7 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+$(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -147,6 +157,10 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-ops
+bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
+	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)
+
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
 OUT ?= $(BUILD)/validate.jsonl
@@ -163,7 +177,7 @@ checks: $(CHECKS) ## build the C check programs
 # What Debian calls the things that we need.
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libedit-dev \
                   libzip-dev libpng-dev libjpeg62-turbo-dev
-PACKAGES_TEST := lua-busted lua-check luajit python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
+PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
                  lua-filesystem debhelper dpkg-dev man-db
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
@@ -181,6 +195,9 @@ deps-build: ## install what building needs
 	$(call install_packages,$(PACKAGES_BUILD))
 deps-test: ## install what the tests need besides
 	$(call install_packages,$(PACKAGES_TEST))
+	@test -d $(BUILD)/npm/node_modules/onnxruntime-web || ! command -v npm >/dev/null || \
+	  npm install --silent --no-audit --no-fund --fetch-retries=0 --prefix $(BUILD)/npm onnxruntime-web@1.17.3 >/dev/null 2>&1 || \
+	  echo "without onnxruntime-web one check of ONNX files is left out"
 
 # A make of its own: only then are packages found that deps has just installed.
 JOBS ?= $(shell nproc)
@@ -202,7 +219,7 @@ lint: ## luacheck; compile with clang, warnings being errors, if it is there
 	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
 	exit $$good
 
-lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
+lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(PLUGINS)
 
 # The specs under the sanitizers, in build folders of their own.
 SANITIZE_asan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -215,7 +232,8 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the reference of ipu.keras: docs/keras.md, and library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and library/keras.lua for LuaLS
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 
 # The cases are elsewhere: JSON lines under DIR.
@@ -238,12 +256,14 @@ COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
 FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
+LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua'))
 
 .PHONY: install uninstall install-rock dist deb
 install-rock: all ## install the command and the Lua module only, as luarocks wants them
 	$(PUT) 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
 	$(PUT) 755 $(BUILD)/modules/ipulua/core.so '$(DESTDIR)$(LUA_CMOD)/ipulua/core.so'
-	cd lua && find ipulua -name '*.lua' ! -name 'ffi*.lua' -exec $(PUT) 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+	for f in $(notdir $(PLUGINS)); do $(PUT) 755 $(BUILD)/modules/ipulua/$$f '$(DESTDIR)$(LUA_CMOD)/ipulua/'$$f || exit; done
+	for f in $(filter-out ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUA_LMOD)/'$$f || exit; done
 
 install: install-rock ## install everything under PREFIX
 	$(PUT) 755 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)'
@@ -252,7 +272,7 @@ install: install-rock ## install everything under PREFIX
 	$(PUT) 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
-	cd lua && for f in ipulua/ffi*.lua; do $(PUT) 644 $$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f; done
+	for f in $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
 	$(FILL_IN) packaging/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
 	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'

@@ -17,7 +17,10 @@ local function is_a(self, c)
   return class.is_a(self, c)
 end
 
+-- A class may answer a call with something that is there already: `substitute(...)`, nil for a new instance.
 local function build(c, ...)
+  local other = c.substitute and c.substitute(...)
+  if other ~= nil and other ~= false then return other end
   local self = setmetatable({}, c)
   local init = c.init
   if init then init(self, ...) end

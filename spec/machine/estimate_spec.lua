@@ -188,7 +188,7 @@ describe("replicas", function()
     local one, many = ipu.estimate(model, {batch_size = 64, ipus = 1}), ipu.estimate(model, {batch_size = 64, ipus = 16})
     assert.equal(16, many.replicas)
     assert(many.seconds > one.seconds)
-    assert(many.samples_per_second > 10 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
+    assert(many.samples_per_second > 8 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
   end)
 end)
 

@@ -203,6 +203,8 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_model_log(m, "no such", &loss), IPU_E_NOT_FOUND, "no 'no such'");
   OK_(c, ipu_model_summary(m, &text));
   EXPECT(c, strstr(text, "Dense"));
+  OK_(c, ipu_model_estimate(m, "{\"batch_size\": 2, \"target\": \"gc200\"}", &text));
+  EXPECT(c, strstr(text, "\"samples_per_second\":"));
   OK_(c, ipu_model_to_json(m, &text));
   EXPECT(c, strstr(text, "\"Sequential\""));
   char path[64];

@@ -13,7 +13,6 @@ local function chip(tiles, code, base)
 end
 
 local function f16(shape) return {shape = shape, dtype = "float16"} end
-local function i32(shape) return {shape = shape, dtype = "int32"} end
 
 -- Variables without values.
 local function weight(shape, dtype)

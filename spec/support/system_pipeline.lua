@@ -86,7 +86,9 @@ return function(runner)
       given[name] = not absent(program[name]) and system.dtype(program[name]) or nil
     end
     for key, value in pairs(program) do
-      if not own_keys[key] then given[key] = key:find("options", 1, true) and stage_options(value) or value end
+      if not own_keys[key] and value ~= json.null then
+        given[key] = key:find("options", 1, true) and stage_options(value) or value
+      end
     end
     return given
   end

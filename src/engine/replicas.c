@@ -230,6 +230,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   for (int i = 0; i < r->count && s == OK; i++) {
     t.run[i] = (Run){g, r->instance[i], pool, &t.own_error[i], stop};
     program_begin_rounding(g, r->instance[i]);
+    s = program_fit_team(e, r->instance[i], pool_size(pool));
   }
   if (s == OK) bind_others(r);
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);

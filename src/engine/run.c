@@ -272,6 +272,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
   Run r = {g, p, engine_pool(g), e, &p->cancelled};
+  if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
   if (p->replicas > 1 && program_diverges(p)) {
     if (s == OK) s = program_make_instances(e, p, g->threads);
     if (s == OK) s = run_replicas(g, r.pool, p, e);

@@ -13,6 +13,8 @@ int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
+bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
+
 bool price_recomputes(const Price *p, const PipelinePlan *plan) {
   return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
 }
@@ -98,7 +100,7 @@ static bool add_offloads(Price *p) {
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
-    if (p->machine.shard_state) bytes /= p->replicas;
+    if (price_shards_state(p)) bytes /= p->replicas;
     if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
   }
   return true;
@@ -124,6 +126,15 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
+static Cost cost_of_meeting(const Price *p, const Row *r) {
+  const char *name = r->node ? r->node->op->name : "";
+  const Pod *pod = &p->machine.pod;
+  if (!strcmp(name, "all_gather")) return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
+  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
+}
+
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, on_board = board < pod->ipus ? board : pod->ipus;
@@ -133,10 +144,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return cost_streaming(pod, r->bytes);
-    case ROW_COLLECTIVE: {
-      bool half = r->node && strncmp(r->node->op->name, "cross_replica", 13) != 0;
-      return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
-    }
+    case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }
 }

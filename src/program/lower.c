@@ -411,6 +411,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   }
   for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
     if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
+  if (group >= 0 && r->group[group].gemm == maker->id) return false; /* a product is there before anything that runs with it */
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {
@@ -589,16 +590,26 @@ static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
 }
 
+/* A lane alone uses the whole team, side by side each its own. */
+static int slots_for(const Program *p, int threads) { return threads + (p->lanes ? p->lanes - 1 : 0); }
+
+static bool make_slots(Program *p, int threads) {
+  char *slots = NULL;
+  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64)) return false;
+  free(p->slots);
+  p->slots = slots;
+  p->slot_count = slots_for(p, threads);
+  return true;
+}
+
 static Status place(Lower *l) {
   Program *p = l->p;
   p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
   size_t bytes = p->memory_bytes;
   if (bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
-  p->slot_count = l->threads + (p->lanes ? p->lanes - 1 : 0); /* a lane alone uses the whole team, side by side each its own */
   if (posix_memalign((void **)&p->memory, 64, bytes + 64)) p->memory = NULL;
-  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)p->slot_count + 64)) p->slots = NULL;
-  if (!p->memory || !p->slots)
+  if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
@@ -646,6 +657,13 @@ static void give_scratch(Program *p, Block *b, int lane) {
       if (s->control.other) give_scratch(p, s->control.other, lane);
     }
   }
+}
+
+Status program_fit_team(Error *e, Program *p, int threads) {
+  if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
+  if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
+  give_scratch(p, &p->main, 0);
+  return OK;
 }
 
 /* ---- the program ---- */

@@ -229,7 +229,7 @@ Status program_replicate(Error *e, Program *p, int replicas, int threads) {
   if (p->replicas > 1) return fail(e, ERR_INTERNAL, "'%s' is replicated already", p->name);
   p->replicas = replicas;
   p->uniform = graph_is_uniform(p->graph);
-  return p->uniform ? OK : program_make_instances(e, p, threads);
+  return p->uniform || p->outline ? OK : program_make_instances(e, p, threads);
 }
 
 static Status fill(Builder *b, int threads) {

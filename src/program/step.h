@@ -159,11 +159,13 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
                          const Kernels *kernels, const Numerics *numerics, int threads, const char *name);
 /* Another one of the same graph, to run beside p on another thread; p must outlive it. */
 Program *program_copy(Error *e, const Program *p, int threads);
+/* The same as the instance of a replica. */
+Program *program_instance(Error *e, const Program *p, int threads, int replica);
 /* Only to be priced: the graph and the variables, no steps and no memory, so that its size doesn't matter. Running it fails. */
 Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
                          const Kernels *kernels, const Numerics *numerics, const char *name);
-/* Another one, as the instance of a replica. */
-Program *program_instance(Error *e, const Program *p, int threads, int replica);
+/* Scratch for a team that has grown since p was compiled. */
+Status program_fit_team(Error *e, Program *p, int threads);
 void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);

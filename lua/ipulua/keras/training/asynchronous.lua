@@ -1,5 +1,5 @@
 -- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are called as the step's values
--- arrive by an outfeed.
+-- arrive by an outfeed, once for each replica.
 
 local compiled = require "ipulua.keras.training.compiled"
 
