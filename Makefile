@@ -153,6 +153,10 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-ops
+bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
+	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)
+
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
 OUT ?= $(BUILD)/validate.jsonl
@@ -224,7 +228,8 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the reference of ipu.keras: docs/keras.md, and library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and library/keras.lua for LuaLS
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 
 # The cases are elsewhere: JSON lines under DIR.

@@ -727,7 +727,7 @@ function IPUInfeedQueue:dequeue_in_loop(who)
     blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
   end
   self.dequeued = true
-  if tracing.is_graph() then self.queue:open_explicitly() end -- as in the graphs of other frameworks
+  if tracing.is_graph() and not self.is_owned then self.queue:open_explicitly() end -- as in the graphs of other frameworks
   local given, n = spread(self.dataset.template, self.queue:dequeue())
   return table.unpack(given, 1, n)
 end
@@ -739,6 +739,7 @@ local IPUOwnedIterator = class.new("IPUOwnedIterator")
 
 function IPUOwnedIterator:init(dataset)
   self.infeed = IPUInfeedQueue(dataset)
+  self.infeed.is_owned = true -- no script ever initialises it
   self.element_spec = dataset.element_spec
   self.where = blame.where()
 end

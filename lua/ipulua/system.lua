@@ -114,15 +114,19 @@ end
 
 -- ------------------------------------------------ events
 
-local events, resident = {}, setmetatable({}, {__mode = "k"}) -- resident: variables whose values the device has
+local events, first, last = {}, 1, 0 -- events[first … last]
+local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the device has
 
 local most_events <const> = 100000 -- nobody reads them: the oldest go
 
 local function add(kind, entry, more)
   local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
   for key, value in pairs(more or {}) do event[key] = value end
-  if #events >= most_events then table.remove(events, 1) end
-  events[#events + 1] = event
+  last = last + 1
+  events[last] = event
+  if last - first < most_events then return end
+  events[first] = nil
+  first = first + 1
 end
 
 -- [tile, elements] of a variable that is spread evenly.
@@ -188,8 +192,8 @@ end)
 ---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
 ---@return table[]
 function system.ipu_event_trace()
-  local list = events
-  events = {}
+  local list = table.move(events, first, last, 1, {})
+  events, first, last = {}, 1, 0
   for _, event in ipairs(list) do
     if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
     event.variables, event.types = nil, nil

@@ -73,6 +73,12 @@ describe("example", function()
     end
   end)
 
+  it("custom_op", function()
+    local lines = run("custom_op", 300)
+    assert.equal("[0.         0.72984886 1.7080734 ]", lines[1]) -- x + sin(x)^2
+    assert.is_truthy(lines[2]:find("-> 0.000000, weight 1.00, bias 0.00", 1, true), lines[2])
+  end)
+
   it("targeting_tf2_example3", function()
     local lines = run("targeting_tf2_example3")
     assert.equal(10, #lines)

@@ -277,6 +277,36 @@ describe("a pipelined Keras model", function()
     pipelines.fails("runtime", function() own:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end, "train_step")
   end)
 
+  it("refuses queue options that it sets itself, and takes the others", function()
+    local model = makers.sequential(true)
+    for _, name in ipairs{"dataset", "infeed_spec", "element_spec"} do
+      pipelines.fails("value", function() model:set_infeed_queue_options{[name] = 1} end, name, "automatically")
+    end
+    for _, name in ipairs{"outfeed_mode", "device_ordinal"} do
+      pipelines.fails("value", function() model:set_outfeed_queue_options{[name] = 0} end, name, "automatically")
+    end
+    pipelines.fails("value", function() model:set_infeed_queue_options{prefetch_deph = 2} end, "prefetch_depth")
+    model:set_infeed_queue_options{prefetch_depth = 5}
+    model:set_outfeed_queue_options{buffer_depth = 2}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    compiled(model):fit(dataset(), {steps_per_epoch = 16, verbose = 0})
+  end)
+
+  it("is fed float64 data, and leaves steps out that its replicas can't share", function()
+    local warnings = {}
+    log.set_writer(function(text) warnings[#warnings + 1] = tostring(text) end)
+    pipelines.device(4)
+    local model = makers.sequential(true)
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.01), steps_per_execution = 4}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    local x, y = ipu.random.normal({36, 6}, {seed = 1}):cast("float64"), ipu.random.normal({36, 3}, {seed = 2}):cast("float64")
+    local finite = ipu.data.from_tensor_slices{x, y}:batch(4, {drop_remainder = true})
+    local history = model:fit(finite, {verbose = 0}).history
+    assert.is_true(history.loss[1] > 0)
+    assert.is_truthy(table.concat(warnings, "\n"):find("9 steps on 2 replicas: the last 1 are left out", 1, true), table.concat(warnings, "\n"))
+    assert.are.equal(1, model.optimizer.iterations:item())
+  end)
+
   it("lists the calls of a nested model that has stages of its own", function()
     local model = makers.nested(true)
     local names, found = {}, {}

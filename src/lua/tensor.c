@@ -376,6 +376,11 @@ static int length(lua_State *L) {
   return 1;
 }
 
+static int refuse_assignment(lua_State *L) {
+  return bind_fail(L, ERR_TYPE, "a tensor's elements can't be assigned to; make a new one (ipu.where, ipu.scatter_nd, ipu.concat), or keep the "
+                                "values in an ipu.Variable");
+}
+
 static int refuse_comparison(lua_State *L) {
   return bind_fail(L, ERR_TYPE, "tensors are compared with ipu.less(a, b), ipu.less_equal(a, b), ipu.equal(a, b) …, not with < or <=");
 }
@@ -481,7 +486,8 @@ void bind_open_tensor(lua_State *L) {
                                        {"bytes_alive", bytes_alive}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_tensor}, {"__tostring", text}, {"__repr", repr}, {"__len", length},
-                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison}, {"__concat", concatenation},
+                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison},
+                                  {"__newindex", refuse_assignment}, {"__concat", concatenation},
                                   {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, TENSOR_NAME);

@@ -1,6 +1,7 @@
 -- model:summary(): the description of a model that summary.lua draws.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local graph = require "ipulua.keras.graph"
 local pipelining = require "ipulua.keras.pipelining"
@@ -101,11 +102,25 @@ local rows <const> = {
   {"columns", "integer", optional = true},
 }
 
+-- Where columns end: shares of the line or characters, rising.
+local function check_positions(positions, count)
+  if not positions then return end
+  local former, rising = 0, #positions >= count
+  for _, each in ipairs(positions) do
+    rising = rising and type(each) == "number" and each > former
+    former = rising and each or former
+  end
+  if not rising then
+    blame.error(string.format("summary: 'positions' must be a list of %d rising numbers, the ends of the columns", count), "value")
+  end
+end
+
 function describe.summary(model, ...)
   local a = args.check("summary", rows, ...)
   local print_line = a.print_fn or print
   local description = describe.model(model)
   if a.ipu then add_prices(model, description) end
+  check_positions(a.positions, description.functional and 4 or 3)
   for _, line in ipairs(summary.lines(description, a)) do print_line(line) end
 end
 
