@@ -79,7 +79,8 @@ local function trace(self, leaves, template, count, former)
     found = replication.traced()
     if former or not replication.misled() then
       traced.replication = found
-      traced.pipeline = tracing.take_facts().pipeline
+      local facts = tracing.take_facts()
+      traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end

@@ -181,6 +181,7 @@ local function read(...)
     recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations, offload_weights = a.offload_weights,
     offload_gradient_accumulation_buffers = a.offload_gradient_accumulation_buffers,
     offload_weight_update_variables = a.offload_weight_update_variables,
+    replicated_optimizer_state_sharding = a.replicated_optimizer_state_sharding,
   })
   a.ipu_of = function(stage) return a.facts.ipu_of[stage + 1] end
   return a

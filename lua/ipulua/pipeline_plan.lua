@@ -147,8 +147,6 @@ end
 
 -- ------------------------------------------------ plans
 
-local core_names <const> = {InterleavedVirtual = "Virtual"}
-
 ---@class PipelineFacts what ipu.programs and ipu.timetable tell of a pipeline
 ---@field plan userdata
 ---@field schedule string
@@ -170,13 +168,14 @@ function plans.new(who, a)
   local schedule = custom and "Custom" or a.schedule
   local ipus = math.max(table.unpack(read.ipu_of)) + 1
   local plan = core.pipeline_plan{
-    schedule = core_names[schedule] or schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
+    schedule = schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
     io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
     order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
     offload_activations = flag(a, "offload_activations"), offload_weights = flag(a, "offload_weights"),
     offload_accumulators = flag(a, "offload_gradient_accumulation_buffers"),
     offload_update_variables = flag(a, "offload_weight_update_variables"),
+    shard_state = flag(a, "replicated_optimizer_state_sharding"),
   }
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,

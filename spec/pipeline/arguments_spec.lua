@@ -61,6 +61,8 @@ describe("ipu.pipeline refuses", function()
     {"an unknown schedule", {pipeline_schedule = "Sideways"}, "value", "Grouped, Interleaved, Sequential"},
     {"Interleaved training on a shared IPU", {pipeline_schedule = "Interleaved", device_mapping = {0, 0}}, "not_implemented",
       "Interleaved"},
+    {"OneFOneB on a shared IPU", {pipeline_schedule = "OneFOneB", device_mapping = {0, 0}}, "value", "OneFOneB", "InterleavedVirtual"},
+    {"InterleavedVirtual out of turn", {pipeline_schedule = "interleavedvirtual", device_mapping = {1, 0}}, "value", "in turns"},
     {"an unknown recomputation mode", {recomputation_mode = "Never"}, "value", "recomputation_mode"},
     {"recomputation of Interleaved op by op", {pipeline_schedule = "Interleaved",
       recomputation_mode = "RecomputeAndBackpropagateInterleaved"}, "not_implemented", "RecomputeAndBackpropagateInterleaved", "Interleaved"},

@@ -209,6 +209,20 @@ describe("the stages of a pipeline", function()
     assert.is_true(t.utilisation > 0 and t.utilisation < 1)
   end)
 
+  it("share optimizer state out over replicas, with the same weights", function()
+    local function trained(sharded)
+      pipelines.device(8) -- two replicas
+      local net = pipelines.net(30)
+      local _, weights, f = net:train{replicated_optimizer_state_sharding = sharded}
+      return weights, ipu.estimate(f)
+    end
+    local weights, whole = trained(false)
+    local same, shared = trained(true)
+    assert.are.same(weights, same)
+    assert.are.equal(2, shared.replicas)
+    assert.are.equal(whole.memory.streaming / 2, shared.memory.streaming)
+  end)
+
   it("of a session: placeholders for the inputs and the count", function()
     pipelines.device(2)
     ipu.reset_default_graph()

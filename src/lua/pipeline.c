@@ -110,6 +110,7 @@ static int new_plan(lua_State *L) {
   p->offload_accumulators = flag(L, "offload_accumulators");
   p->offload_weights = flag(L, "offload_weights");
   p->offload_update_variables = flag(L, "offload_update_variables");
+  p->shard_state = flag(L, "shard_state");
   int plan = lua_gettop(L);
   if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
   lua_settop(L, plan);

@@ -13,6 +13,8 @@ int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
+bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
+
 bool price_recomputes(const Price *p, const PipelinePlan *plan) {
   return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
 }
@@ -98,7 +100,7 @@ static bool add_offloads(Price *p) {
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
-    if (p->machine.shard_state) bytes /= p->replicas;
+    if (price_shards_state(p)) bytes /= p->replicas;
     if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
   }
   return true;

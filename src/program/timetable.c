@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *schedule_name(Schedule s) {
-  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "Virtual", "Custom"};
+  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual", "Custom"};
   return names[s];
 }
 
@@ -75,9 +75,9 @@ static Status check_stages(Error *e, const PipelinePlan *p) {
   bool turns = p->places % p->ipus == 0;
   for (int s = 0; s < p->stages && turns; s++) turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
   if (p->schedule == SCHEDULE_VIRTUAL && !turns)
-    return fail(e, ERR_VALUE, "schedule Virtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+    return fail(e, ERR_VALUE, "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
   if (p->schedule == SCHEDULE_ONE_F_ONE_B && any_shared_ipu(p))
-    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; Virtual takes several");
+    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
   return OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct PipelinePlan {
   bool training;
   bool io_overlap; /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline and those */
   bool offload_activations, offload_accumulators, offload_weights, offload_update_variables; /* prices only */
+  bool shard_state; /* the same: replicas share out the optimizer state that is offloaded */
   int stages;  /* concurrent ones counted singly; what a node's placement says */
   int places;
   int ipus;
