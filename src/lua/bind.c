@@ -7,9 +7,9 @@ static const char STATE_KEY, CALLBACKS_KEY;
 
 static int free_state(lua_State *L) {
   State *s = lua_touserdata(L, 1);
+  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL; /* queues in it still need what follows */
   host_calls_free(s->host);
   engine_free(s->engine);
-  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL;
   trace_ref_release(s->graph);
   free(s->prefix);
   free(s->attributes);
