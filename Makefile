@@ -134,6 +134,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# Prices of every row at random shapes.
+$(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # The C interface as a program sees it that was linked with the library.
 $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/modules/ipulua/core.so
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) -Wl,-rpath,'$$ORIGIN' -lm

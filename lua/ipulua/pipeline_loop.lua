@@ -7,6 +7,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 
 local loop = {}
@@ -84,6 +85,7 @@ function loop.note(who, facts)
     blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
   end
   plans.check_device(who, facts.shards, placement.ordinal())
+  replication.need_ipus(facts.shards)
   all.pipeline = facts
 end
 

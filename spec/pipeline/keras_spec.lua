@@ -180,6 +180,29 @@ describe("a pipelined Keras model", function()
     pipelines.fails("value", function() ipu.timetable(model) end, "not pipelined")
   end)
 
+  it("has them with several inputs and outputs, whose stages lie side by side", function()
+    local function results(staged)
+      pipelines.device(staged and 2 or 1)
+      local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {3}, name = "b"}
+      local function at(stage, f) return in_stage(staged and stage, f) end
+      local h = at(0, function() return dense(6, 1, "tanh")(a) end)
+      local g = at(1, function() return dense(6, 2, "relu")(b) end)
+      local aux = at(0, function() return dense(2, 3, nil, "aux")(h) end)
+      local main = at(1, function() return dense(1, 4, nil, "main")(layers.Add()({h, g})) end)
+      local model = keras.Model{inputs = {a, b}, outputs = {main, aux}}
+      model:compile{loss = {main = "mse", aux = "mae"}, loss_weights = {main = 1.0, aux = 0.5}, metrics = {main = {"mae"}},
+        optimizer = keras.optimizers.Adam(0.01), steps_per_execution = 8}
+      local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
+      set(model, {gradient_accumulation_steps_per_replica = 4})
+      local function normal(seed, width) return ipu.random.normal({32, width}, {seed = seed}) end
+      local x, y = {a = normal(5, 4), b = normal(6, 3)}, {main = normal(7, 1), aux = normal(8, 2)}
+      local history = model:fit{x = x, y = y, batch_size = 4, epochs = 2, shuffle = false, verbose = 0}.history
+      local p = model:predict(x, {batch_size = 4})
+      return {history, model:evaluate{x = x, y = y, batch_size = 4, verbose = 0, return_dict = true}, p[1]:totable(), p[2]:totable()}
+    end
+    assert.are.same(results(false), results(true))
+  end)
+
   it("is a replica on each pair of four IPUs: the numbers of two IPUs without stages", function()
     local function fitted(ipus, staged, schedule)
       pipelines.device(ipus)
