@@ -111,6 +111,7 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+$(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -133,6 +134,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# Prices of every row at random shapes.
+$(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # The C interface as a program sees it that was linked with the library.
 $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/modules/ipulua/core.so
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBRARY) -Wl,-rpath,'$$ORIGIN' -lm
@@ -152,14 +157,19 @@ ROUNDS ?= $(if $(PEERS),3,1)
 bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in turn)
 	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/run.lua --rounds $(ROUNDS) $(if $(PEERS),--peers) $(BENCH_ARGS)
 
+.PHONY: bench-ops
+bench-ops: all $(BUILD)/ops_bench ## our ops next to PyTorch's on 1 and 2 threads (NAMES=: only those)
+	@OPS_BENCH=$(BUILD)/ops_bench $(BUILD)/ipulua examples/bench/ops.lua $(NAMES)
+
 # The machine model against published figures: make validate BENCH=file OUT=file
 BENCH ?= spec/machine/benchmarks.jsonl
 OUT ?= $(BUILD)/validate.jsonl
 $(BUILD)/validate: spec/support/validate.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 .PHONY: validate
-validate: $(BUILD)/validate ## predicted against published cycles and memory of the machine model
+validate: $(BUILD)/validate all ## predicted against published cycles and memory of the machine model
 	@$(BUILD)/validate $(BENCH) $(OUT)
+	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
@@ -222,7 +232,8 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the reference of ipu.keras: docs/keras.md, and library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and library/keras.lua for LuaLS
+	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 
 # The cases are elsewhere: JSON lines under DIR.

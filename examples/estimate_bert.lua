@@ -41,6 +41,14 @@ local function bert()
   return model
 end
 
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = stages
+cfg.allow_recompute = true
+cfg.matmuls.poplar_options = {partialsType = "half"}
+cfg.convolutions.poplar_options = {partialsType = "half"}
+cfg.optimizations.maximum_cross_replica_sum_buffer_size = 64 << 20
+cfg:configure_ipu_system()
+
 keras.mixed_precision.set_global_policy("float16")
 local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()

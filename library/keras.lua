@@ -21,7 +21,7 @@ local Model = {}
 
 ---What every layer is: own layers extend it (`Layer:extend("Name")`) with `build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, `get_config`.
 ---@class keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
 layers.Layer = {}
 
 ---What a functional model begins with: a placeholder with the shape of a sample.
@@ -29,447 +29,447 @@ function layers.Input(...) end
 
 ---What a functional model begins with; keras.Input makes it.
 ---@class keras.layers.InputLayer: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InputLayer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InputLayer
 layers.InputLayer = {}
 
 ---activation(x · kernel + bias) along the last axis.
 ---@class keras.layers.Dense: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dense
+---@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dense
 layers.Dense = {}
 
 ---Dense, its product done in parts, for less memory on the machine; the same result.
 ---@class keras.layers.SerialDense: keras.layers.Layer
----@overload fun(units: integer, serialization_factor: integer, serialization_dimension: string, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SerialDense
+---@overload fun(units: integer, serialization_factor: integer, serialization_dimension: string, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SerialDense
 layers.SerialDense = {}
 
 ---An activation function as a layer.
 ---@class keras.layers.Activation: keras.layers.Layer
----@overload fun(options?: {activation?: string|function, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Activation
+---@overload fun(options?: {activation?: string|function, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Activation
 layers.Activation = {}
 
 ---A row of a table for each number.
 ---@class keras.layers.Embedding: keras.layers.Layer
----@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
+---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
 ---Class numbers as vectors of 0 and 1.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
----@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
+---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
 
 ---Everything but the batch in one axis.
 ---@class keras.layers.Flatten: keras.layers.Layer
----@overload fun(options?: {data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Flatten
+---@overload fun(options?: {data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Flatten
 layers.Flatten = {}
 
 ---The same elements in another shape; one extent may be -1.
 ---@class keras.layers.Reshape: keras.layers.Layer
----@overload fun(target_shape: any[]|integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Reshape
+---@overload fun(target_shape: any|integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Reshape
 layers.Reshape = {}
 
 ---Axes in another order; dims counts from 1, the batch being 0.
 ---@class keras.layers.Permute: keras.layers.Layer
----@overload fun(dims: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Permute
+---@overload fun(dims: any, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Permute
 layers.Permute = {}
 
 ---Each sample n times along a new axis.
 ---@class keras.layers.RepeatVector: keras.layers.Layer
----@overload fun(n: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RepeatVector
+---@overload fun(n: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RepeatVector
 layers.RepeatVector = {}
 
 ---A function of one's own as a layer.
 ---@class keras.layers.Lambda: keras.layers.Layer
----@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
+---@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
 layers.Lambda = {}
 
 ---What an op becomes that is applied to a functional model's tensors, such as `x * 2`; nobody has to make it.
 ---@class keras.layers.OpLambda: keras.layers.Layer
----@overload fun(op: string, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.OpLambda
+---@overload fun(op: string, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.OpLambda
 layers.OpLambda = {}
 
 ---Steps whose features all equal mask_value are 0 and masked.
 ---@class keras.layers.Masking: keras.layers.Layer
----@overload fun(options?: {mask_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Masking
+---@overload fun(options?: {mask_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Masking
 layers.Masking = {}
 
 ---Adds to the model's loss a penalty on its input.
 ---@class keras.layers.ActivityRegularization: keras.layers.Layer
----@overload fun(options?: {l1?: number, l2?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ActivityRegularization
+---@overload fun(options?: {l1?: number, l2?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ActivityRegularization
 layers.ActivityRegularization = {}
 
 ---Marks a place where recomputation may begin; the value itself.
 ---@class keras.layers.RecomputationCheckpoint: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RecomputationCheckpoint
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RecomputationCheckpoint
 layers.RecomputationCheckpoint = {}
 
 ---Promises that a value is equal on all replicas; the value itself.
 ---@class keras.layers.AssumeEqualAcrossReplicas: keras.layers.Layer
----@overload fun(options?: {inplace?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AssumeEqualAcrossReplicas
+---@overload fun(options?: {inplace?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AssumeEqualAcrossReplicas
 layers.AssumeEqualAcrossReplicas = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer
----@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
+---@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
 layers.Dropout = {}
 
 ---Dropout of whole channels of a sequence.
 ---@class keras.layers.SpatialDropout1D: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout1D
+---@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout1D
 layers.SpatialDropout1D = {}
 
 ---Dropout of whole channels of a picture.
 ---@class keras.layers.SpatialDropout2D: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout2D
+---@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout2D
 layers.SpatialDropout2D = {}
 
 ---Dropout of whole channels of a volume.
 ---@class keras.layers.SpatialDropout3D: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout3D
+---@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout3D
 layers.SpatialDropout3D = {}
 
 ---In training, adds normally distributed noise.
 ---@class keras.layers.GaussianNoise: keras.layers.Layer
----@overload fun(stddev: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GaussianNoise
+---@overload fun(stddev: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GaussianNoise
 layers.GaussianNoise = {}
 
 ---In training, multiplies by normally distributed noise around 1.
 ---@class keras.layers.GaussianDropout: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GaussianDropout
+---@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GaussianDropout
 layers.GaussianDropout = {}
 
 ---Dropout that keeps mean and variance of SELU's outputs.
 ---@class keras.layers.AlphaDropout: keras.layers.Layer
----@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AlphaDropout
+---@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AlphaDropout
 layers.AlphaDropout = {}
 
 ---max(x, 0), with a slope below the threshold and a greatest value.
 ---@class keras.layers.ReLU: keras.layers.Layer
----@overload fun(options?: {max_value?: number, negative_slope?: number, threshold?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ReLU
+---@overload fun(options?: {max_value?: number, negative_slope?: number, threshold?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ReLU
 layers.ReLU = {}
 
 ---x above 0, alpha x below; alpha is 0.3 here (0.2 in the function).
 ---@class keras.layers.LeakyReLU: keras.layers.Layer
----@overload fun(options?: {alpha?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LeakyReLU
+---@overload fun(options?: {alpha?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LeakyReLU
 layers.LeakyReLU = {}
 
 ---x above 0, alpha x below, alpha being learned for each element (or shared along shared_axes).
 ---@class keras.layers.PReLU: keras.layers.Layer
----@overload fun(options?: {alpha_initializer?: string|table, alpha_regularizer?: string|table, alpha_constraint?: string|table, shared_axes?: any[]|integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PReLU
+---@overload fun(options?: {alpha_initializer?: string|table, alpha_regularizer?: string|table, alpha_constraint?: string|table, shared_axes?: any[]|integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PReLU
 layers.PReLU = {}
 
 ---x above 0, alpha (e^x - 1) below.
 ---@class keras.layers.ELU: keras.layers.Layer
----@overload fun(options?: {alpha?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ELU
+---@overload fun(options?: {alpha?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ELU
 layers.ELU = {}
 
 ---x above theta, else 0.
 ---@class keras.layers.ThresholdedReLU: keras.layers.Layer
----@overload fun(options?: {theta?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ThresholdedReLU
+---@overload fun(options?: {theta?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ThresholdedReLU
 layers.ThresholdedReLU = {}
 
 ---e^x divided by its sum along an axis (or several); a mask leaves elements out.
 ---@class keras.layers.Softmax: keras.layers.Layer
----@overload fun(options?: {axis?: integer|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Softmax
+---@overload fun(options?: {axis?: integer|any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Softmax
 layers.Softmax = {}
 
 ---Filters over a sequence: a product-sum of each window, one number a filter.
 ---@class keras.layers.Conv1D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv1D
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv1D
 layers.Conv1D = {}
 
 ---Filters over pictures.
 ---@class keras.layers.Conv2D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv2D
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv2D
 layers.Conv2D = {}
 
 ---Filters over volumes.
 ---@class keras.layers.Conv3D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3D
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], groups?: integer, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3D
 layers.Conv3D = {}
 
 ---A depthwise convolution of a sequence, then one that mixes channels.
 ---@class keras.layers.SeparableConv1D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], depth_multiplier?: integer, activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, pointwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, pointwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, pointwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SeparableConv1D
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], depth_multiplier?: integer, activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, pointwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, pointwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, pointwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SeparableConv1D
 layers.SeparableConv1D = {}
 
 ---A depthwise convolution, then one that mixes channels.
 ---@class keras.layers.SeparableConv2D: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], depth_multiplier?: integer, activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, pointwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, pointwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, pointwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SeparableConv2D
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], depth_multiplier?: integer, activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, pointwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, pointwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, pointwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SeparableConv2D
 layers.SeparableConv2D = {}
 
 ---Each channel of a sequence convolved by itself.
 ---@class keras.layers.DepthwiseConv1D: keras.layers.Layer
----@overload fun(kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, depth_multiplier?: integer, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.DepthwiseConv1D
+---@overload fun(kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, depth_multiplier?: integer, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.DepthwiseConv1D
 layers.DepthwiseConv1D = {}
 
 ---Each channel convolved by itself.
 ---@class keras.layers.DepthwiseConv2D: keras.layers.Layer
----@overload fun(kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, depth_multiplier?: integer, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.DepthwiseConv2D
+---@overload fun(kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, depth_multiplier?: integer, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, depthwise_initializer?: string|table, bias_initializer?: string|table, depthwise_regularizer?: string|table, bias_regularizer?: string|table, depthwise_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.DepthwiseConv2D
 layers.DepthwiseConv2D = {}
 
 ---The adjoint of Conv1D: from small to large.
 ---@class keras.layers.Conv1DTranspose: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv1DTranspose
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv1DTranspose
 layers.Conv1DTranspose = {}
 
 ---The adjoint of Conv2D.
 ---@class keras.layers.Conv2DTranspose: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv2DTranspose
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv2DTranspose
 layers.Conv2DTranspose = {}
 
 ---The adjoint of Conv3D.
 ---@class keras.layers.Conv3DTranspose: keras.layers.Layer
----@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3DTranspose
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3DTranspose
 layers.Conv3DTranspose = {}
 
 ---Zeros at both ends.
 ---@class keras.layers.ZeroPadding1D: keras.layers.Layer
----@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding1D
+---@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding1D
 layers.ZeroPadding1D = {}
 
 ---Zeros around pictures; `{{top, bottom}, {left, right}}` says where.
 ---@class keras.layers.ZeroPadding2D: keras.layers.Layer
----@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding2D
+---@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding2D
 layers.ZeroPadding2D = {}
 
 ---Zeros around volumes.
 ---@class keras.layers.ZeroPadding3D: keras.layers.Layer
----@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding3D
+---@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding3D
 layers.ZeroPadding3D = {}
 
 ---Cuts off both ends.
 ---@class keras.layers.Cropping1D: keras.layers.Layer
----@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping1D
+---@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping1D
 layers.Cropping1D = {}
 
 ---Cuts off the edges of pictures.
 ---@class keras.layers.Cropping2D: keras.layers.Layer
----@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping2D
+---@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping2D
 layers.Cropping2D = {}
 
 ---Cuts off the edges of volumes.
 ---@class keras.layers.Cropping3D: keras.layers.Layer
----@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping3D
+---@overload fun(options?: {cropping?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Cropping3D
 layers.Cropping3D = {}
 
 ---Each step several times.
 ---@class keras.layers.UpSampling1D: keras.layers.Layer
----@overload fun(options?: {size?: integer|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling1D
+---@overload fun(options?: {size?: integer|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling1D
 layers.UpSampling1D = {}
 
 ---Pictures enlarged, by repeating or bilinearly.
 ---@class keras.layers.UpSampling2D: keras.layers.Layer
----@overload fun(options?: {size?: integer|any[], data_format?: string, interpolation?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling2D
+---@overload fun(options?: {size?: integer|any[], data_format?: string, interpolation?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling2D
 layers.UpSampling2D = {}
 
 ---Volumes enlarged by repeating.
 ---@class keras.layers.UpSampling3D: keras.layers.Layer
----@overload fun(options?: {size?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling3D
+---@overload fun(options?: {size?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UpSampling3D
 layers.UpSampling3D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling1D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling1D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling1D
 layers.MaxPooling1D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling2D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling2D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling2D
 layers.MaxPooling2D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling3D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling3D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling3D
 layers.MaxPooling3D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling1D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling1D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling1D
 layers.AveragePooling1D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling2D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling2D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling2D
 layers.AveragePooling2D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling3D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling3D
+---@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling3D
 layers.AveragePooling3D = {}
 
 ---The greatest over all steps.
 ---@class keras.layers.GlobalMaxPooling1D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling1D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling1D
 layers.GlobalMaxPooling1D = {}
 
 ---The greatest over each picture.
 ---@class keras.layers.GlobalMaxPooling2D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling2D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling2D
 layers.GlobalMaxPooling2D = {}
 
 ---The greatest over each volume.
 ---@class keras.layers.GlobalMaxPooling3D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling3D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalMaxPooling3D
 layers.GlobalMaxPooling3D = {}
 
 ---The mean over all steps; a mask leaves steps out.
 ---@class keras.layers.GlobalAveragePooling1D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling1D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling1D
 layers.GlobalAveragePooling1D = {}
 
 ---The mean over each picture.
 ---@class keras.layers.GlobalAveragePooling2D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling2D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling2D
 layers.GlobalAveragePooling2D = {}
 
 ---The mean over each volume.
 ---@class keras.layers.GlobalAveragePooling3D: keras.layers.Layer
----@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling3D
+---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling3D
 layers.GlobalAveragePooling3D = {}
 
 ---By mean and variance of the batch in training, by their moving averages otherwise.
 ---@class keras.layers.BatchNormalization: keras.layers.Layer
----@overload fun(options?: {axis?: integer|any[], momentum?: number, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, moving_mean_initializer?: string|table, moving_variance_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, fused?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.BatchNormalization
+---@overload fun(options?: {axis?: integer|any, momentum?: number, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, moving_mean_initializer?: string|table, moving_variance_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, fused?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.BatchNormalization
 layers.BatchNormalization = {}
 
 ---By mean and variance over axes of each sample.
 ---@class keras.layers.LayerNormalization: keras.layers.Layer
----@overload fun(options?: {axis?: integer|any[], epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LayerNormalization
+---@overload fun(options?: {axis?: integer|any, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LayerNormalization
 layers.LayerNormalization = {}
 
 ---By mean and variance over space of groups of channels of each sample.
 ---@class keras.layers.GroupNormalization: keras.layers.Layer
----@overload fun(options?: {groups?: integer, axis?: integer, epsilon?: number, channels_axis?: integer, strided_channel_grouping?: boolean, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GroupNormalization
+---@overload fun(options?: {groups?: integer, axis?: integer, epsilon?: number, channels_axis?: integer, strided_channel_grouping?: boolean, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GroupNormalization
 layers.GroupNormalization = {}
 
 ---By mean and variance over space of each channel of each sample.
 ---@class keras.layers.InstanceNormalization: keras.layers.Layer
----@overload fun(options?: {channels_axis?: integer, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InstanceNormalization
+---@overload fun(options?: {channels_axis?: integer, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InstanceNormalization
 layers.InstanceNormalization = {}
 
 ---Each vector along an axis scaled to length 1.
 ---@class keras.layers.UnitNormalization: keras.layers.Layer
----@overload fun(options?: {axis?: integer|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UnitNormalization
+---@overload fun(options?: {axis?: integer|any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UnitNormalization
 layers.UnitNormalization = {}
 
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class keras.layers.Normalization: keras.layers.Layer
----@overload fun(options?: {axis?: integer|any[], mean?: any, variance?: any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Normalization
+---@overload fun(options?: {axis?: integer|any, mean?: any, variance?: any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Normalization
 layers.Normalization = {}
 
 ---h ← tanh(x·kernel + h·recurrent_kernel + bias), step by step.
 ---@class keras.layers.SimpleRNN: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNN
+---@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNN
 layers.SimpleRNN = {}
 
 ---Long short-term memory; gates in the order i, f, c, o.
 ---@class keras.layers.LSTM: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTM
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTM
 layers.LSTM = {}
 
 ---Gated recurrent unit; gates in the order z, r, h; `reset_after` as in cuDNN.
 ---@class keras.layers.GRU: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRU
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRU
 layers.GRU = {}
 
 ---Another name of LSTM.
 ---@class keras.layers.PopnnLSTM: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PopnnLSTM
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PopnnLSTM
 layers.PopnnLSTM = {}
 
 ---Another name of GRU.
 ---@class keras.layers.PopnnGRU: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PopnnGRU
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, implementation?: integer, dropout_seed?: any, partials_dtype?: string, options?: table, options_bwd?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PopnnGRU
 layers.PopnnGRU = {}
 
 ---A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
 ---@class keras.layers.RNN: keras.layers.Layer
----@overload fun(cell: table|function, options?: {return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RNN
+---@overload fun(cell: table|function, options?: {return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RNN
 layers.RNN = {}
 
 ---One step of SimpleRNN: called with x and a list of states.
 ---@class keras.layers.SimpleRNNCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNNCell
+---@overload fun(units: integer, options?: {activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SimpleRNNCell
 layers.SimpleRNNCell = {}
 
 ---One step of LSTM: called with x and the states {h, c}.
 ---@class keras.layers.LSTMCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTMCell
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LSTMCell
 layers.LSTMCell = {}
 
 ---One step of GRU: called with x and the states {h}.
 ---@class keras.layers.GRUCell: keras.layers.Layer
----@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
+---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
 layers.GRUCell = {}
 
 ---Cells one above the other.
 ---@class keras.layers.StackedRNNCells: keras.layers.Layer
----@overload fun(cells: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.StackedRNNCells
+---@overload fun(cells: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.StackedRNNCells
 layers.StackedRNNCells = {}
 
 ---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
 ---@class keras.layers.Bidirectional: keras.layers.Layer
----@overload fun(layer: table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
+---@overload fun(layer: table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
 layers.Bidirectional = {}
 
 ---A layer applied to each step of a sequence.
 ---@class keras.layers.TimeDistributed: keras.layers.Layer
----@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
+---@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
 layers.TimeDistributed = {}
 
 ---Attention with scores that are dot products (Luong); use_scale: times a learned number.
 ---@class keras.layers.Attention: keras.layers.Layer
----@overload fun(options?: {use_scale?: boolean, causal?: boolean, dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Attention
+---@overload fun(options?: {use_scale?: boolean, causal?: boolean, dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Attention
 layers.Attention = {}
 
 ---Attention with scores that are sums of tanh(query + key) (Bahdanau).
 ---@class keras.layers.AdditiveAttention: keras.layers.Layer
----@overload fun(options?: {use_scale?: boolean, causal?: boolean, dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AdditiveAttention
+---@overload fun(options?: {use_scale?: boolean, causal?: boolean, dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AdditiveAttention
 layers.AdditiveAttention = {}
 
 ---Several attentions side by side, each of its own projection of query, key and value. Called as mha(query, value, {key =, attention_mask =, return_attention_scores =, use_causal_mask =}).
 ---@class keras.layers.MultiHeadAttention: keras.layers.Layer
----@overload fun(num_heads: integer, key_dim: integer, options?: {value_dim?: integer, dropout?: number, use_bias?: boolean, output_shape?: integer|any[], attention_axes?: integer|any[], kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MultiHeadAttention
+---@overload fun(num_heads: integer, key_dim: integer, options?: {value_dim?: integer, dropout?: number, use_bias?: boolean, output_shape?: integer|any[], attention_axes?: integer|any[], kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MultiHeadAttention
 layers.MultiHeadAttention = {}
 
 ---The sum of several tensors.
 ---@class keras.layers.Add: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Add
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Add
 layers.Add = {}
 
 ---The first minus the second.
 ---@class keras.layers.Subtract: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Subtract
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Subtract
 layers.Subtract = {}
 
 ---The product, element by element.
 ---@class keras.layers.Multiply: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Multiply
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Multiply
 layers.Multiply = {}
 
 ---The mean, element by element.
 ---@class keras.layers.Average: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Average
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Average
 layers.Average = {}
 
 ---The greatest, element by element.
 ---@class keras.layers.Maximum: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Maximum
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Maximum
 layers.Maximum = {}
 
 ---The least, element by element.
 ---@class keras.layers.Minimum: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Minimum
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Minimum
 layers.Minimum = {}
 
 ---Tensors one behind the other along an axis.
 ---@class keras.layers.Concatenate: keras.layers.Layer
----@overload fun(options?: {axis?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Concatenate
+---@overload fun(options?: {axis?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Concatenate
 layers.Concatenate = {}
 
 ---Sums of products over an axis of each of two tensors; normalize: their cosine.
 ---@class keras.layers.Dot: keras.layers.Layer
----@overload fun(axes: integer|any[], options?: {normalize?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dot
+---@overload fun(axes: integer|any[], options?: {normalize?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dot
 layers.Dot = {}
 
 ---Calls Add.
@@ -498,67 +498,67 @@ function layers.dot(...) end
 
 ---x · scale + offset.
 ---@class keras.layers.Rescaling: keras.layers.Layer
----@overload fun(scale: number|any[], options?: {offset?: number|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Rescaling
+---@overload fun(scale: number|any[], options?: {offset?: number|any[], name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Rescaling
 layers.Rescaling = {}
 
 ---Images in another size.
 ---@class keras.layers.Resizing: keras.layers.Layer
----@overload fun(height: integer, width: integer, options?: {interpolation?: string, crop_to_aspect_ratio?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Resizing
+---@overload fun(height: integer, width: integer, options?: {interpolation?: string, crop_to_aspect_ratio?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Resizing
 layers.Resizing = {}
 
 ---The middle of images; smaller ones are enlarged.
 ---@class keras.layers.CenterCrop: keras.layers.Layer
----@overload fun(height: integer, width: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CenterCrop
+---@overload fun(height: integer, width: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CenterCrop
 layers.CenterCrop = {}
 
 ---In training a window at a random place, the same for a batch; else the middle.
 ---@class keras.layers.RandomCrop: keras.layers.Layer
----@overload fun(height: integer, width: integer, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomCrop
+---@overload fun(height: integer, width: integer, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomCrop
 layers.RandomCrop = {}
 
 ---In training each image is mirrored or not.
 ---@class keras.layers.RandomFlip: keras.layers.Layer
----@overload fun(options?: {mode?: string, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomFlip
+---@overload fun(options?: {mode?: string, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomFlip
 layers.RandomFlip = {}
 
 ---In training images are moved by a random share of their height and width.
 ---@class keras.layers.RandomTranslation: keras.layers.Layer
----@overload fun(height_factor: number|any[], width_factor: number|any[], options?: {fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomTranslation
+---@overload fun(height_factor: number|any[], width_factor: number|any[], options?: {fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomTranslation
 layers.RandomTranslation = {}
 
 ---In training images are turned by a random share of a full turn.
 ---@class keras.layers.RandomRotation: keras.layers.Layer
----@overload fun(factor: number|any[], options?: {fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomRotation
+---@overload fun(factor: number|any[], options?: {fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomRotation
 layers.RandomRotation = {}
 
 ---In training images are enlarged (negative factors) or made smaller, by a random share.
 ---@class keras.layers.RandomZoom: keras.layers.Layer
----@overload fun(height_factor: number|any[], options?: {width_factor?: number|any[], fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomZoom
+---@overload fun(height_factor: number|any[], options?: {width_factor?: number|any[], fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomZoom
 layers.RandomZoom = {}
 
 ---In training the distance of values from their mean is scaled by a random factor around 1.
 ---@class keras.layers.RandomContrast: keras.layers.Layer
----@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
+---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}
 
 ---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and their lengths.
 ---@class keras.layers.CTCInferenceLayer: keras.layers.Layer
----@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCInferenceLayer
+---@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCInferenceLayer
 layers.CTCInferenceLayer = {}
 
 ---The most probable label sequence of each sample, filled up with the blank index.
 ---@class keras.layers.CTCPredictionsLayer: keras.layers.Layer
----@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCPredictionsLayer
+---@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCPredictionsLayer
 layers.CTCPredictionsLayer = {}
 
 ---A layer whose result's gradient is recorded under a tag.
 ---@class keras.layers.CaptureUpstreamGradients: keras.layers.Layer
----@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureUpstreamGradients
+---@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureUpstreamGradients
 layers.CaptureUpstreamGradients = {}
 
 ---A layer the gradient of whose activation's input is recorded under a tag.
 ---@class keras.layers.CaptureActivationGradients: keras.layers.Layer
----@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any[]|integer, batch_input_shape?: any[], batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureActivationGradients
+---@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureActivationGradients
 layers.CaptureActivationGradients = {}
 
 ---What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives a number for each sample.
@@ -951,7 +951,7 @@ optimizers.ALSOptimizerAdam = {}
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerRMSProp
 optimizers.ALSOptimizerRMSProp = {}
 
----What every schedule is: own ones extend it with `call(step)`.
+---What every schedule is: own ones extend it with `rate(step)`.
 ---@class keras.schedules.LearningRateSchedule
 ---@overload fun(): keras.schedules.LearningRateSchedule
 schedules.LearningRateSchedule = {}
@@ -991,7 +991,7 @@ schedules.CosineDecayRestarts = {}
 ---@overload fun(initial_learning_rate: number, decay_steps: number, options?: {num_periods?: number, alpha?: number, beta?: number, name?: string}): keras.schedules.LinearCosineDecay
 schedules.LinearCosineDecay = {}
 
----What every initializer is: own ones extend it with `call(shape, {dtype =})`.
+---What every initializer is: own ones extend it with `make(shape, dtype)`.
 ---@class keras.initializers.Initializer
 ---@overload fun(): keras.initializers.Initializer
 initializers.Initializer = {}
@@ -1071,7 +1071,7 @@ initializers.LecunNormal = {}
 ---@overload fun(options?: {seed?: integer}): keras.initializers.LecunUniform
 initializers.LecunUniform = {}
 
----What every regularizer is: own ones extend it with `call(x)`, a number.
+---What every regularizer is: own ones extend it with `penalty(x)`, a number.
 ---@class keras.regularizers.Regularizer
 ---@overload fun(): keras.regularizers.Regularizer
 regularizers.Regularizer = {}
@@ -1100,19 +1100,19 @@ function regularizers.l2(...) end
 ---Calls L1L2.
 function regularizers.l1_l2(...) end
 
----What every constraint is: own ones extend it with `call(w)`, the new weight.
+---What every constraint is: own ones extend it with `project(w)`, the new weight.
 ---@class keras.constraints.Constraint
 ---@overload fun(): keras.constraints.Constraint
 constraints.Constraint = {}
 
 ---Vectors along an axis no longer than max_value.
 ---@class keras.constraints.MaxNorm
----@overload fun(options?: {max_value?: number, axis?: integer|any[]}): keras.constraints.MaxNorm
+---@overload fun(options?: {max_value?: number, axis?: integer|any}): keras.constraints.MaxNorm
 constraints.MaxNorm = {}
 
 ---Vectors along an axis neither shorter nor longer.
 ---@class keras.constraints.MinMaxNorm
----@overload fun(options?: {min_value?: number, max_value?: number, rate?: number, axis?: integer|any[]}): keras.constraints.MinMaxNorm
+---@overload fun(options?: {min_value?: number, max_value?: number, rate?: number, axis?: integer|any}): keras.constraints.MinMaxNorm
 constraints.MinMaxNorm = {}
 
 ---Negative weights become 0.
@@ -1122,7 +1122,7 @@ constraints.NonNeg = {}
 
 ---Vectors along an axis of length 1.
 ---@class keras.constraints.UnitNorm
----@overload fun(options?: {axis?: integer|any[]}): keras.constraints.UnitNorm
+---@overload fun(options?: {axis?: integer|any}): keras.constraints.UnitNorm
 constraints.UnitNorm = {}
 
 ---x

@@ -59,7 +59,7 @@ return {
     {"ALSOptimizerRMSProp", "RMSprop with ALSOptimizer's scaling built in."},
   },
   schedules = {
-    {"LearningRateSchedule", "What every schedule is: own ones extend it with `call(step)`."},
+    {"LearningRateSchedule", "What every schedule is: own ones extend it with `rate(step)`."},
     {"ExponentialDecay", nil, "ExponentialDecay{0.1, decay_steps = 10, decay_rate = 0.5}"},
     {"InverseTimeDecay", nil, "InverseTimeDecay{0.1, decay_steps = 10, decay_rate = 0.5}"},
     {"PiecewiseConstantDecay", nil, "PiecewiseConstantDecay{{10, 20}, {0.1, 0.05, 0.01}}"},
@@ -68,7 +68,7 @@ return {
     {"LinearCosineDecay", nil, "LinearCosineDecay{0.1, decay_steps = 10}"},
   },
   initializers = {
-    {"Initializer", "What every initializer is: own ones extend it with `call(shape, {dtype =})`."},
+    {"Initializer", "What every initializer is: own ones extend it with `make(shape, dtype)`."},
     {"Zeros", "0."}, {"Ones", "1."}, {"Constant", "One value.", "Constant(3)"}, {"Identity", "1 on the diagonal.", nil, {2, 3, 4}},
     {"Orthogonal", "A matrix with orthogonal rows or columns.", nil, {4}},
     {"RandomNormal", "Normally distributed."}, {"RandomUniform", "Evenly distributed."},
@@ -79,11 +79,11 @@ return {
     {"LecunNormal", "Variance 1 / fan in, truncated normal."}, {"LecunUniform", "Variance 1 / fan in, uniform."},
   },
   regularizers = {
-    {"Regularizer", "What every regularizer is: own ones extend it with `call(x)`, a number."},
+    {"Regularizer", "What every regularizer is: own ones extend it with `penalty(x)`, a number."},
     {"L1", "l1 · Σ|x|."}, {"L2", "l2 · Σx²."}, {"L1L2"}, {"l1", "Calls L1."}, {"l2", "Calls L2."}, {"l1_l2", "Calls L1L2."},
   },
   constraints = {
-    {"Constraint", "What every constraint is: own ones extend it with `call(w)`, the new weight."},
+    {"Constraint", "What every constraint is: own ones extend it with `project(w)`, the new weight."},
     {"MaxNorm", "Vectors along an axis no longer than max_value."}, {"MinMaxNorm", "Vectors along an axis neither shorter nor longer."},
     {"NonNeg", "Negative weights become 0."}, {"UnitNorm", "Vectors along an axis of length 1."},
   },

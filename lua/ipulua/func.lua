@@ -79,7 +79,8 @@ local function trace(self, leaves, template, count, former)
     found = replication.traced()
     if former or not replication.misled() then
       traced.replication = found
-      traced.pipeline = tracing.take_facts().pipeline
+      local facts = tracing.take_facts()
+      traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end
@@ -151,12 +152,8 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
----The compiled form for these arguments, traced now if need be.
-function Function:concrete(...)
-  local given = table.pack(...)
-  local count = given.n
-  given.n = nil
-  local leaves, template = structure.flatten(given)
+-- The compiled form for arguments taken apart, traced now if need be.
+local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
   local entry = self.programs[key]
   if not entry or entry.stale then
@@ -171,16 +168,25 @@ function Function:concrete(...)
   return entry, leaves
 end
 
+-- Arguments taken apart: leaves, template, how many there were.
+local function taken_apart(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  return leaves, template, count
+end
+
+---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
+function Function:concrete(...) return concrete(self, taken_apart(...)) end
+
 local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
-  local given = table.pack(...)
-  local count = given.n
-  given.n = nil
-  local leaves, template = structure.flatten(given)
+  local leaves, template, count = taken_apart(...)
   local _ <close> = restore_estimating(core.set_estimating(true))
   local traced = trace(self, leaves, template, count)
   traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
@@ -204,11 +210,9 @@ end
 
 function Function:__call(...)
   if tracing.is_active() then return inline(self, ...) end
-  local given = table.pack(...)
-  given.n = nil
-  if any_symbolic((structure.flatten(given))) then return tracing.in_graph(self.f, ...) end
-  local entry, leaves = self:concrete(...)
-  return run(entry, leaves)
+  local leaves, template, count = taken_apart(...)
+  if any_symbolic(leaves) then return tracing.in_graph(self.f, ...) end
+  return run(concrete(self, leaves, template, count))
 end
 
 ---What was traced so far, a text a signature.

@@ -57,6 +57,44 @@ function help.op(name)
   return lines
 end
 
+-- ------------------------------------------------ rows of arguments
+
+local function is_rows(value)
+  local row = type(value) == "table" and value[1]
+  return type(row) == "table" and type(row[1]) == "string" and (type(row[2]) == "string" or type(row[2]) == "table")
+end
+
+---The rows of arguments that a function checks: those that it holds as an upvalue. Nil for what checks none.
+---@param f any
+---@return table[]?
+function help.rows(f)
+  if type(f) ~= "function" then return nil end
+  for i = 1, 255 do
+    local name, value = debug.getupvalue(f, i)
+    if not name then return nil end
+    if (name:find("rows$") or name:find("spec$")) and is_rows(value) then return value end
+  end
+end
+
+-- part: the kind of Keras' parts that stands behind names and objects ("initializer").
+local function row_line(width, row, part)
+  local kind = part or type(row[2]) == "table" and table.concat(row[2], " | ") or tostring(row[2])
+  local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
+  if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
+  return line .. (row.optional and "" or ", required")
+end
+
+-- Adds the lines of rows; returns their names.
+local function add_rows(lines, rows, kinds)
+  local names, width = {}, 0
+  for i, row in ipairs(rows) do
+    names[i] = row[1]
+    width = math.max(width, #row[1])
+  end
+  for _, row in ipairs(rows) do lines[#lines + 1] = row_line(width, row, kinds and kinds[row[1]]) end
+  return names
+end
+
 -- ------------------------------------------------ annotations
 
 -- The comment lines that end just above a line: sentences, then what annotations say of parameters and results.
@@ -88,8 +126,16 @@ local function function_help(f, text)
   local info = debug.getinfo(f, "Su")
   local lines = info.what == "Lua" and info.source:sub(1, 1) == "@" and lines_of(info.source:sub(2))
   if not lines or not lines[info.linedefined] then return nil end
-  local comment = comment_above(lines, info.linedefined)
-  if #comment == 0 then return nil end
+  local comment, rows = comment_above(lines, info.linedefined), help.rows(f)
+  if #comment == 0 and not rows then return nil end
+  if rows then
+    for i = #comment, 1, -1 do
+      if comment[i]:find("^  takes %.%.%. ") then table.remove(comment, i) end -- the rows say it better
+    end
+    local names = add_rows(comment, rows)
+    table.insert(comment, 1, ("%s{%s}"):format(text or "function", table.concat(names, ", ")))
+    return comment
+  end
   local parameters = {}
   for i = 1, info.nparams do parameters[i] = debug.getlocal(f, i) end
   if info.isvararg then parameters[#parameters + 1] = "..." end
@@ -108,25 +154,10 @@ local function class_comment(name)
   return {}
 end
 
--- part: the kind of Keras' parts that stands behind names and objects ("initializer").
-local function row_line(width, row, part)
-  local kind = part or type(row[2]) == "table" and table.concat(row[2], " | ") or tostring(row[2])
-  local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
-  if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
-  return line .. (row.optional and "" or ", required")
-end
-
 local function class_help(c)
   local lines = class_comment(c.__name)
-  local names, width = {}, 0
-  for i, row in ipairs(c.argument_rows or {}) do
-    names[i] = row[1]
-    width = math.max(width, #row[1])
-  end
+  local names = add_rows(lines, c.argument_rows or {}, c.argument_kinds)
   table.insert(lines, 1, ("%s{%s}"):format(c.__name, table.concat(names, ", ")))
-  for _, row in ipairs(c.argument_rows or {}) do
-    lines[#lines + 1] = row_line(width, row, (c.argument_kinds or {})[row[1]])
-  end
   return lines
 end
 

@@ -122,11 +122,20 @@ local threads_spec <const> = {{"n", "integer"}}
 ---@param ... any n: 0 means the CPU's cores
 function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
+local load_spec <const> = {{"path", "string"}}
+
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
-function ipu.save(path, tensors) core.save(path, tensors) end
+function ipu.save(path, tensors)
+  local describe = require("ipulua.args").describe
+  if type(path) ~= "string" then blame.error("save: 'path' must be a string, got " .. describe(path), "type") end
+  if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
+    blame.error("save: 'tensors' must be a table of tensors by name, got " .. describe(tensors), "type")
+  end
+  core.save(path, tensors)
+end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
-function ipu.load(path) return (core.load(path)) end
+function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
 ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter

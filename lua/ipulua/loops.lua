@@ -3,7 +3,9 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
+local data = require "ipulua.data"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
 local operation = require "ipulua.operation"
@@ -106,6 +108,9 @@ local function body_arguments(who, body, carried, infeed)
   local given = {table.unpack(carried)}
   local n = #given
   if infeed then
+    if not class.is_a(infeed, data.IPUInfeedQueue) then
+      blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got " .. args.describe(infeed), "type")
+    end
     local element = table.pack(infeed:dequeue_in_loop(who))
     for i = 1, element.n do given[n + i] = element[i] end
     n = n + element.n

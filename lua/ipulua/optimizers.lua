@@ -127,6 +127,7 @@ function GradientAccumulationOptimizerV2:init(...)
   self.reduction = accumulation.parse_reduction(name, a.reduction_method)
   self.dtype = a.dtype
   self.verify_usage = true
+  self.offload_state, self.shard_state = a.offload_weight_update_variables == true, a.replicated_optimizer_state_sharding
 end
 
 -- Updates happen every count-th iteration, so the loop must end with one.
@@ -171,6 +172,10 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   if self.count == 1 then return self.wrapped:apply_gradients(given, {global_step = step}) end
   if self.verify_usage then check_loop(self) end
+  if self.offload_state then -- where state is kept changes no value: only prices
+    local facts = tracing.facts()
+    facts.offload_state, facts.shard_state = true, self.shard_state
+  end
   return update(self, given, step)
 end
 

@@ -7,6 +7,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 
 local loop = {}
@@ -84,10 +85,11 @@ function loop.note(who, facts)
     blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
   end
   plans.check_device(who, facts.shards, placement.ordinal())
+  replication.need_ipus(facts.shards)
   all.pipeline = facts
 end
 
--- The accumulators of gradients, and of values that are summed over the run.
+-- The accumulators of gradients, of values that are summed over the run, and of captured gradients.
 local function accumulate(o, work, iteration, carried)
   for _, pair in ipairs(work.gradients) do
     local g, v, stage = pair[1], pair[2], pair.stage
@@ -101,6 +103,10 @@ local function accumulate(o, work, iteration, carried)
     local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
     local argument = carried:add(x.shape, accumulation.dtype(o.who, o.sum_dtype, x))
     carried:give(accumulation.sum(argument, x))
+  end
+  for _, g in ipairs(work.captured or {}) do
+    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), true) or nil
+    carried:give(accumulation.add(carried:add(g.shape, g.dtype), g, o.reduction or "SUM", o.count, iteration))
   end
 end
 
@@ -117,7 +123,8 @@ local function trace_after(work, carried)
     if pair[1] then at = at + 1 end
     pairs_of[i] = {pair[1] and finals[at] or nil, pair[2]}
   end
-  work.finish(pairs_of, table.move(finals, at + 1, #finals, 1, {}))
+  local sums = work.sums and #work.sums or 0
+  work.finish(pairs_of, table.move(finals, at + 1, at + sums, 1, {}), table.move(finals, at + sums + 1, #finals, 1, {}))
   local captured = core.trace_captured()
   return core.suspend{}, captured
 end
@@ -131,7 +138,8 @@ end
 ---@field reduction string?
 ---@field dtype any of the accumulators: nil, a dtype, a function of the variable
 ---@field sum_dtype any the same, of what is summed
----@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, finish = fun(pairs, sums)}
+---@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, captured = gradients that are
+--- accumulated too, finish = fun(pairs, sums, captured)}
 
 ---Traces the loop into the current trace.
 ---@param o PipelineLoop

@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local structure = require "ipulua.structure"
@@ -163,11 +164,17 @@ local function variables_read()
   return list
 end
 
+-- What captures gradients: a context, or the tape; nil: nothing does.
+local function capturing(self)
+  return self.gradient_capture_context or self.tape and self.tape.captured_gradients and self.tape or nil
+end
+
 local function keras_gradients(self)
   local list = self.variables or variables_read()
-  local loss = self.loss
+  local loss, found = self.loss, {}
   if self.opt.scale_loss then loss = self.opt:scale_loss(loss) end
-  local found = #list == 0 and {} or self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list)
+  if self.gradient_capture_context then found = capture.gradients(self.gradient_capture_context, loss, list)
+  elseif #list > 0 then found = self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list) end
   local given = {}
   for i, v in ipairs(list) do given[i] = {found[i], v} end
   return given
@@ -178,18 +185,32 @@ end
 function OptimizerFunctionOutput:gradients()
   local given
   if self.is_keras then given = keras_gradients(self)
-  else given = self.opt:compute_gradients(self.loss, with_options(self.compute_gradients_args, self.compute_gradients_kwargs)) end
+  else
+    given = self.opt:compute_gradients(self.loss, with_options(self.compute_gradients_args, self.compute_gradients_kwargs))
+    if self.gradient_capture_context then capture.gradients(self.gradient_capture_context, self.loss, {}) end
+  end
   if #given == 0 then
     blame.error("pipeline: there are no variables to optimize: the loss depends on none, or the list given is empty", "value")
   end
   return given
 end
 
----The update from the accumulated gradients.
-function OptimizerFunctionOutput:apply(given)
+---The captured gradients of a micro-batch, and the template that makes a table by tag of them again.
+---@return userdata[] leaves, table template
+function OptimizerFunctionOutput:captured()
+  local by = capturing(self)
+  return structure.flatten(by and by.captured_gradients or {})
+end
+
+---The update from the accumulated gradients; captured ones by tag, nil when there are none.
+function OptimizerFunctionOutput:apply(given, captured)
+  if captured and self.captured_gradient_outfeed then self.captured_gradient_outfeed:enqueue(captured) end
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
+    if captured and self.opt.takes_captured then
+      return self.opt:apply_gradients(grads, list, {captured_grads = captured})
+    end
     return self.opt:apply_gradients(grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))

@@ -31,13 +31,16 @@ end
 ---@return integer
 function placement.shard() return state.shard or 0 end
 
+local most_devices <const> = 1024 -- one of each IPU of the largest machine
+
 -- "/device:IPU:0", "IPU:0", "/device:CPU:0", "cpu:0", "cpu"
 local function parse(name)
   local plain = name:lower():gsub("^/", ""):gsub("^device:", "")
   local kind, number = plain:match("^(%a+):?(%d*)$")
   if kind == "cpu" then return host end
-  if kind == "ipu" then return math.tointeger(tonumber(number)) or 0 end
-  return nil
+  if kind ~= "ipu" then return nil end
+  local ordinal = number == "" and 0 or math.tointeger(tonumber(number))
+  return ordinal and ordinal < most_devices and ordinal or nil
 end
 
 local function set(field, value)

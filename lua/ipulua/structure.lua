@@ -15,8 +15,17 @@ end
 
 -- Keys in a stable order: positions, then names.
 local function sorted_keys(t)
-  local keys = {}
-  for k in pairs(t) do keys[#keys + 1] = k end
+  local keys, n, largest = {}, 0, 0
+  for k in next, t do
+    n = n + 1
+    keys[n] = k
+    local position = math.type(k) == "integer" and k > 0 and k or math.huge
+    if position > largest then largest = position end
+  end
+  if n == largest then -- a list
+    for i = 1, n do keys[i] = i end
+    return keys
+  end
   table.sort(keys, function(a, b)
     if type(a) == type(b) then return a < b end
     return type(a) == "number"

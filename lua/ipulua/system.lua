@@ -27,6 +27,10 @@ core.set_numerics{check_finite = checks_numerics(config.environment_options())}
 -- "uniform", "normal" or a number; memory that holds nothing in particular holds zeros.
 local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
+local function log_cycles(ipu)
+  if ipu >= 0 or package.loaded["ipulua.cycle_log"] then require("ipulua.cycle_log").set(ipu) end
+end
+
 config.on_apply(function(settings)
   local partials = settings["matmuls.poplar_options"].partialsType
   core.set_numerics{
@@ -38,6 +42,7 @@ config.on_apply(function(settings)
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
     synthetic_values(config.flag("synthetic_data_initializer")))
+  log_cycles(config.flag("log_cycle_count"))
 end)
 
 config.on_reset(function()
@@ -46,6 +51,7 @@ config.on_reset(function()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0)
+  log_cycles(-1)
 end)
 
 local function check_numerics(on)
@@ -114,15 +120,19 @@ end
 
 -- ------------------------------------------------ events
 
-local events, resident = {}, setmetatable({}, {__mode = "k"}) -- resident: variables whose values the device has
+local events, first, last = {}, 1, 0 -- events[first … last]
+local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the device has
 
 local most_events <const> = 100000 -- nobody reads them: the oldest go
 
 local function add(kind, entry, more)
   local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
   for key, value in pairs(more or {}) do event[key] = value end
-  if #events >= most_events then table.remove(events, 1) end
-  events[#events + 1] = event
+  last = last + 1
+  events[last] = event
+  if last - first < most_events then return end
+  events[first] = nil
+  first = first + 1
 end
 
 -- [tile, elements] of a variable that is spread evenly.
@@ -188,8 +198,8 @@ end)
 ---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
 ---@return table[]
 function system.ipu_event_trace()
-  local list = events
-  events = {}
+  local list = table.move(events, first, last, 1, {})
+  events, first, last = {}, 1, 0
   for _, event in ipairs(list) do
     if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
     event.variables, event.types = nil, nil

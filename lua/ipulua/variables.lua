@@ -50,6 +50,8 @@ function variables.Variable(...)
   return remember(v)
 end
 
+local postponed = setmetatable({}, {__mode = "k"}) -- variables that have no value yet → what makes it
+
 ---A variable whose value make() gives; where programs are only priced it has none, whatever its size.
 ---@param name string
 ---@param dtype string
@@ -57,9 +59,23 @@ end
 ---@param trainable boolean
 ---@param make fun(): any
 function variables.make(name, dtype, shape, trainable, make)
-  if core.is_estimating() then return variables.declare(unique(name), dtype, shape, trainable) end
-  return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
+  if not core.is_estimating() then return variables.Variable{tracing.outside(make), name = name, trainable = trainable} end
+  local v = variables.declare(unique(name), dtype, shape, trainable)
+  postponed[v] = make
+  return v
 end
+
+core.set_initialiser(function(v)
+  if core.is_estimating() then return end
+  local id = core.variable_identity(v)
+  for each, make in pairs(postponed) do
+    if core.is_variable(each) and core.variable_identity(each) == id then -- finalised ones stay for a while
+      postponed[each] = nil
+      core.set_variable(v, tracing.outside(make))
+      return
+    end
+  end
+end)
 
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)

@@ -40,7 +40,7 @@ describe("training", function()
     local f = ipu.func(function(x) return ipu.tanh(ipu.matmul(x, x, {transpose_b = true})) end)
     ipu.set_num_threads(1)
     local one = f(a):totable()
-    for _, threads in ipairs{8, 3, 64} do
+    for _, threads in ipairs{3, 4} do
       ipu.set_num_threads(threads)
       assert.same(one, f(a):totable())
     end

@@ -87,6 +87,8 @@ describe("keras.datasets", function()
     assert.equal("\nahlo", table.concat(vocabulary.characters))
     assert.same({2, 1, 3, 3, 4, 0, 2}, train:totable())
     assert.equal("all", vocabulary:decode(validation))
+    local whole = datasets.text.load_data{path = folder .. "/tinyshakespeare.txt", validation_split = 0}
+    assert.equal(10, whole.size)
     assert.error_matches(function() datasets.text.load_data{path = folder, validation_split = 1} end, "%[0, 1%)")
   end)
 

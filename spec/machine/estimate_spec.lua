@@ -49,7 +49,7 @@ describe("an estimate", function()
     local e = ipu.estimate(dense(), {batch_size = 64})
     local parameters = 256 * 512 + 512 + 512 * 10 + 10
     assert(e.memory.variable >= 4 * parameters and e.memory.variable < 4 * parameters + 200, "got " .. e.memory.variable)
-    local adam = dense({optimizer = "adam"})
+    local adam = dense{optimizer = "adam"}
     local more = ipu.estimate(adam, {batch_size = 64}).memory.variable
     assert(more >= 12 * parameters and more < 12 * parameters + 300, "got " .. more)
   end)
@@ -104,6 +104,30 @@ describe("an estimate", function()
     assert.equal(0, called)
     assert.same({0, 0, 0, 0}, v:totable())
     assert.equal(0, #ipu.programs())
+  end)
+
+  it("leaves a model as good as new, built or not", function()
+    local model, unbuilt = dense{optimizer = "adam"}, keras.Sequential{layers.Dense{4}}
+    unbuilt:compile{optimizer = "adam", loss = "mse"}
+    local before = model:get_weights()[1]:totable()
+    ipu.estimate(model)
+    ipu.estimate(unbuilt, {inputs = {8, 3}})
+    assert.same(before, model:get_weights()[1]:totable())
+    assert.same({3, 4}, unbuilt:get_weights()[1].shape)
+    assert(math.abs(ipu.reduce_max(ipu.abs(unbuilt:get_weights()[1])):item()) > 0, "weights begin as zeros")
+    for m, sizes in pairs{[model] = {256, 10}, [unbuilt] = {3, 4}} do
+      local ds = ipu.data.from_tensors{ipu.ones{8, sizes[1]}, ipu.ones{8, sizes[2]}}:repeat_n()
+      local losses = m:fit(ds, {epochs = 2, steps_per_epoch = 10, verbose = 0}).history.loss
+      assert(losses[2] < losses[1])
+    end
+  end)
+
+  it("shows in a model's summary", function()
+    local lines = {}
+    dense():summary{ipu = true, print_fn = function(line) lines[#lines + 1] = line end}
+    local text = table.concat(lines, "\n")
+    assert.matches("Cycles +Bytes", text)
+    assert.matches("dense[%w_]* %(Dense%)[^\n]+131584 +%- +%d+,%d+ +[%d,]+", text)
   end)
 
   it("has no price below the roofline, and grows with size", function()
@@ -164,7 +188,7 @@ describe("replicas", function()
     local one, many = ipu.estimate(model, {batch_size = 64, ipus = 1}), ipu.estimate(model, {batch_size = 64, ipus = 16})
     assert.equal(16, many.replicas)
     assert(many.seconds > one.seconds)
-    assert(many.samples_per_second > 10 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
+    assert(many.samples_per_second > 8 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
   end)
 end)
 
@@ -207,7 +231,11 @@ describe("a pipeline", function()
     local grouped, interleaved, sequential = pipelined("Grouped", 64), pipelined("Interleaved", 64), pipelined("Sequential", 64)
     assert(grouped.seconds < interleaved.seconds and interleaved.seconds < sequential.seconds)
     assert(grouped.memory.total > interleaved.memory.total and interleaved.memory.total > sequential.memory.total)
+    local cfg = ipu.IPUConfig()
+    cfg.auto_select_ipus, cfg.allow_recompute = stages, true
+    cfg:configure_ipu_system()
     local again = pipelined("Grouped", 64, {recomputation_mode = "AUTO"})
+    ipu.reset_ipu_configuration()
     assert(again.seconds > grouped.seconds and again.memory.stash <= grouped.memory.stash)
   end)
 
@@ -231,6 +259,6 @@ describe("a pipeline", function()
       return model
     end, {ipus = 1})
     assert.is_false(ok)
-    assert.matches("spread over 2 IPUs", text)
+    assert(text:find("spread over 2 IPUs", 1, true) or text:find("number of shards, 2", 1, true), text)
   end)
 end)

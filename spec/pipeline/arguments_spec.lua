@@ -61,6 +61,8 @@ describe("ipu.pipeline refuses", function()
     {"an unknown schedule", {pipeline_schedule = "Sideways"}, "value", "Grouped, Interleaved, Sequential"},
     {"Interleaved training on a shared IPU", {pipeline_schedule = "Interleaved", device_mapping = {0, 0}}, "not_implemented",
       "Interleaved"},
+    {"OneFOneB on a shared IPU", {pipeline_schedule = "OneFOneB", device_mapping = {0, 0}}, "value", "OneFOneB", "InterleavedVirtual"},
+    {"InterleavedVirtual out of turn", {pipeline_schedule = "interleavedvirtual", device_mapping = {1, 0}}, "value", "in turns"},
     {"an unknown recomputation mode", {recomputation_mode = "Never"}, "value", "recomputation_mode"},
     {"recomputation of Interleaved op by op", {pipeline_schedule = "Interleaved",
       recomputation_mode = "RecomputeAndBackpropagateInterleaved"}, "not_implemented", "RecomputeAndBackpropagateInterleaved", "Interleaved"},
@@ -157,6 +159,14 @@ describe("ipu.pipeline refuses", function()
     run{}
     pipelines.device(4, {["device_connection.enable_remote_buffers"] = true})
     run{offload_activations = true}
+  end)
+
+  it("too few micro-batches where tiles of their own move data; any number from 2S + 2 on will do", function()
+    pipelines.device(2, {["io_tiles.num_io_tiles"] = 32, ["io_tiles.place_ops_on_io_tiles"] = true})
+    fails("failed_precondition", function() run{gradient_accumulation_count = 5} end, "at least 6", "it is 5")
+    run{gradient_accumulation_count = 7}
+    assert.are.equal(7, #outfeed:dequeue()[1])
+    pipelines.fails("failed_precondition", function() run{gradient_accumulation_count = 3, optimizer_function = "nil"} end, "at least 4")
   end)
 
   it("the iteration counter outside of a stage", function()

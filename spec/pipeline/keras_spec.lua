@@ -180,6 +180,65 @@ describe("a pipelined Keras model", function()
     pipelines.fails("value", function() ipu.timetable(model) end, "not pipelined")
   end)
 
+  it("has them with several inputs and outputs, whose stages lie side by side", function()
+    local function results(staged)
+      pipelines.device(staged and 2 or 1)
+      local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {3}, name = "b"}
+      local function at(stage, f) return in_stage(staged and stage, f) end
+      local h = at(0, function() return dense(6, 1, "tanh")(a) end)
+      local g = at(1, function() return dense(6, 2, "relu")(b) end)
+      local aux = at(0, function() return dense(2, 3, nil, "aux")(h) end)
+      local main = at(1, function() return dense(1, 4, nil, "main")(layers.Add()({h, g})) end)
+      local model = keras.Model{inputs = {a, b}, outputs = {main, aux}}
+      model:compile{loss = {main = "mse", aux = "mae"}, loss_weights = {main = 1.0, aux = 0.5}, metrics = {main = {"mae"}},
+        optimizer = keras.optimizers.Adam(0.01), steps_per_execution = 8}
+      local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
+      set(model, {gradient_accumulation_steps_per_replica = 4})
+      local function normal(seed, width) return ipu.random.normal({32, width}, {seed = seed}) end
+      local x, y = {a = normal(5, 4), b = normal(6, 3)}, {main = normal(7, 1), aux = normal(8, 2)}
+      local history = model:fit{x = x, y = y, batch_size = 4, epochs = 2, shuffle = false, verbose = 0}.history
+      local p = model:predict(x, {batch_size = 4})
+      return {history, model:evaluate{x = x, y = y, batch_size = 4, verbose = 0, return_dict = true}, p[1]:totable(), p[2]:totable()}
+    end
+    assert.are.same(results(false), results(true))
+  end)
+
+  it("is a replica on each pair of four IPUs: the numbers of two IPUs without stages", function()
+    local function fitted(ipus, staged, schedule)
+      pipelines.device(ipus)
+      ipu.random.set_seed(3)
+      local model = compiled(makers["nested as a whole"](staged))
+      local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
+      set(model, {gradient_accumulation_steps_per_replica = 4})
+      if schedule then model:set_pipelining_options{schedule = schedule} end
+      local history = model:fit(dataset(), {epochs = 2, steps_per_epoch = 32, verbose = 0}).history
+      local values = {history, model:evaluate(dataset(), {steps = 32, verbose = 0})}
+      for _, w in ipairs(model:get_weights()) do values[#values + 1] = w:totable() end
+      assert.are.equal(2, ipu.programs()[1].replicas)
+      return values
+    end
+    local replicas = fitted(2, false)
+    assert.are.same(replicas, fitted(4, true))
+    assert.are.same(replicas, fitted(4, true, "Interleaved"))
+  end)
+
+  it("takes its assignment edited by name: all up to a layer, and the rest", function()
+    local input = keras.Input{shape = {6}}
+    local x = dense(8, 1, "tanh", "stem")(input)
+    x = dense(8, 2, "relu", "block")(x)
+    local model = compiled(keras.Model{inputs = input, outputs = dense(3, 3, nil, "head")(x)})
+    local list, stage = model:get_pipeline_stage_assignment(), 0
+    for _, entry in ipairs(list) do
+      entry.pipeline_stage = stage
+      if entry.layer.name == "block" then stage = 1 end
+    end
+    model:set_pipeline_stage_assignment(list)
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    model:fit(dataset(), {steps_per_epoch = 16, verbose = 0})
+    local programs = ipu.programs()
+    assert.are.same({0, 1}, programs[#programs].stage_ipus)
+  end)
+
   it("may share a layer between stages of one IPU only", function()
     local function shared(mapping)
       local input, layer = keras.Input{shape = {6}}, dense(6, 1)
@@ -241,6 +300,36 @@ describe("a pipelined Keras model", function()
     pipelines.fails("runtime", function() own:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end, "train_step")
   end)
 
+  it("refuses queue options that it sets itself, and takes the others", function()
+    local model = makers.sequential(true)
+    for _, name in ipairs{"dataset", "infeed_spec", "element_spec"} do
+      pipelines.fails("value", function() model:set_infeed_queue_options{[name] = 1} end, name, "automatically")
+    end
+    for _, name in ipairs{"outfeed_mode", "device_ordinal"} do
+      pipelines.fails("value", function() model:set_outfeed_queue_options{[name] = 0} end, name, "automatically")
+    end
+    pipelines.fails("value", function() model:set_infeed_queue_options{prefetch_deph = 2} end, "prefetch_depth")
+    model:set_infeed_queue_options{prefetch_depth = 5}
+    model:set_outfeed_queue_options{buffer_depth = 2}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    compiled(model):fit(dataset(), {steps_per_epoch = 16, verbose = 0})
+  end)
+
+  it("is fed float64 data, and leaves steps out that its replicas can't share", function()
+    local warnings = {}
+    log.set_writer(function(text) warnings[#warnings + 1] = tostring(text) end)
+    pipelines.device(4)
+    local model = makers.sequential(true)
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.01), steps_per_execution = 4}
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    local x, y = ipu.random.normal({36, 6}, {seed = 1}):cast("float64"), ipu.random.normal({36, 3}, {seed = 2}):cast("float64")
+    local finite = ipu.data.from_tensor_slices{x, y}:batch(4, {drop_remainder = true})
+    local history = model:fit(finite, {verbose = 0}).history
+    assert.is_true(history.loss[1] > 0)
+    assert.is_truthy(table.concat(warnings, "\n"):find("9 steps on 2 replicas: the last 1 are left out", 1, true), table.concat(warnings, "\n"))
+    assert.are.equal(1, model.optimizer.iterations:item())
+  end)
+
   it("lists the calls of a nested model that has stages of its own", function()
     local model = makers.nested(true)
     local names, found = {}, {}
@@ -249,5 +338,18 @@ describe("a pipelined Keras model", function()
     end
     assert.are.same({"inner1", "inner2", "head"}, names)
     assert.are.same({0, 1, 1}, found)
+    assert.are.equal("inner", model:get_pipeline_stage_assignment()[2].nested_model.name)
+    local lines = {}
+    model:print_pipeline_stage_assignment_summary{print_fn = function(line) lines[#lines + 1] = line end}
+    local function starts(i, text) assert.are.equal(text, lines[i]:sub(1, #text)) end
+    starts(4, "=====")
+    starts(5, 'Nested Model: "inner"')
+    starts(6, "-----")
+    starts(7, "inner1 (Dense) (0)")
+    starts(8, "_____")
+    starts(9, "inner2 (Dense) (0)")
+    starts(10, "=====")
+    starts(11, "head (Dense) (0)")
+    assert.are.equal(12, #lines)
   end)
 end)

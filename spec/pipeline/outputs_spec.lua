@@ -186,4 +186,25 @@ describe("a pipeline's gradients", function()
     run{tape = true}
     assert.are.same({-8, 8}, {w:item(), frozen:item()})
   end)
+
+  -- loss = (x·w)²: at h = x·w arrives 2h.
+  it("are captured on their way back, accumulated or as they were last", function()
+    for _, accumulated in ipairs{true, false} do
+      local w, captured = ipu.Variable(3.0), ipu.IPUOutfeedQueue()
+      local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.tensor{1, 2, 3, 4}))
+      ipu.func(function()
+        local context = ipu.GradientCaptureContext()
+        ipu.pipeline{computational_stages = {
+          function(x) return ipu.capture_upstream_gradients(x * w, {tag = "h"}) end, function(h) return ipu.square(h) end,
+        }, gradient_accumulation_count = 4, infeed_queue = infeed, outfeed_mask = {true},
+          gradient_accumulation_for_captured_grads = accumulated,
+          optimizer_function = function(loss)
+            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0), loss = loss,
+              gradient_capture_context = context, captured_gradient_outfeed = captured}
+          end}
+        context:close()
+      end)()
+      assert.are.same({accumulated and 2 * 3 * 10 or 2 * 3 * 4}, captured:dequeue().h:totable())
+    end
+  end)
 end)

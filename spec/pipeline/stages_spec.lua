@@ -146,6 +146,35 @@ describe("the stages of a pipeline", function()
     assert.are.equal(4100, product{plain, plain})
   end)
 
+  it("keep those of the backward pass apart", function()
+    -- dx = dy·wᵀ sums 4096 products; the forward pass sums one.
+    local w = ipu.Variable(ipu.full({1, 4096}, 1.0009765625, {dtype = "float16"}))
+    local function gradient(forward, backward)
+      local v, queue = ipu.Variable(ipu.ones({1, 1}, {dtype = "float16"})), ipu.IPUOutfeedQueue()
+      pipelines.device(2)
+      ipu.func(function()
+        local context = ipu.GradientCaptureContext()
+        ipu.pipeline{computational_stages = {
+          function(x) return ipu.capture_upstream_gradients(x * v, {tag = "x"}):matmul(w) end,
+          function(y) return ipu.reduce_sum(ipu.cast(y, "float32")) end,
+        }, gradient_accumulation_count = 4, inputs = {ipu.ones({1, 1}, {dtype = "float16"})}, outfeed_mask = {true},
+          gradient_accumulation_for_captured_grads = false, forward_propagation_stages_poplar_options = forward,
+          backward_propagation_stages_poplar_options = backward,
+          optimizer_function = function(loss)
+            return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0), loss = loss,
+              compute_gradients_kwargs = {var_list = {v}}, gradient_capture_context = context, captured_gradient_outfeed = queue}
+          end}
+        context:close()
+      end)()
+      return queue:dequeue().x:totable()[1][1][1]
+    end
+    local half, plain = ipu.PipelineStageOptions{matmul_options = {partialsType = "half"}}, ipu.PipelineStageOptions()
+    assert.are.equal(4100, gradient(nil, nil))
+    assert.are.equal(4096, gradient(nil, {half, plain}))
+    assert.are.equal(4100, gradient({half, plain}, nil))
+    assert.are.equal(4100, gradient({half, plain}, {plain, half}))
+  end)
+
   it("are computed again with the same random numbers, and say what they keep", function()
     local function bytes(options, config)
       pipelines.device(4, config)
@@ -159,6 +188,39 @@ describe("the stages of a pipeline", function()
     assert.is_true(again[2] < kept[2])
     assert.are.equal(kept[4], again[4]) -- the last stage has nothing to compute again
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
+  end)
+
+  it("put what they offload into streaming memory, as the price of their program says", function()
+    local function memory(options)
+      pipelines.device(4)
+      local _, _, f = pipelines.net(30):train(options)
+      return ipu.estimate(f).memory, ipu.timetable(f)
+    end
+    local plain, t = memory{offload_weight_update_variables = false}
+    assert.is_true(plain.stash > 0)
+    assert.are.equal(0, plain.streaming)
+    assert.are.equal(0, (memory{offload_activations = true}).stash)
+    assert.is_true((memory{offload_activations = true}).streaming >= plain.stash)
+    local momenta = (6 * 8 + 8 * 8 + 8 * 8 + 8 * 3) * 4
+    local by_default = memory{} -- remote memory is there: the update's variables are in it
+    assert.are.equal(plain.variable - momenta, by_default.variable)
+    assert.are.equal(4, #t.stage_cycles)
+    for _, cycles in ipairs(t.stage_cycles) do assert.is_true(cycles > 0) end
+    assert.is_true(t.utilisation > 0 and t.utilisation < 1)
+  end)
+
+  it("share optimizer state out over replicas, with the same weights", function()
+    local function trained(sharded)
+      pipelines.device(8) -- two replicas
+      local net = pipelines.net(30)
+      local _, weights, f = net:train{replicated_optimizer_state_sharding = sharded}
+      return weights, ipu.estimate(f)
+    end
+    local weights, whole = trained(false)
+    local same, shared = trained(true)
+    assert.are.same(weights, same)
+    assert.are.equal(2, shared.replicas)
+    assert.are.equal(whole.memory.streaming / 2, shared.memory.streaming)
   end)
 
   it("of a session: placeholders for the inputs and the count", function()

@@ -358,7 +358,23 @@ static const char *compare(Case *c, Engine *g, Program *p, Tensor *const *expect
   return NULL;
 }
 
-static const char *check_case(Case *c, Engine *const *engines, int engine_count) {
+/* Of a single graph that fails. */
+static void print_graph(const Graph *g, int depth) {
+  char type[TYPE_TEXT];
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    printf("%*s%d %s", 2 * depth, "", n->id, n->op->name);
+    for (int k = 0; k < n->in_count; k++) printf(" %d.%d", n->in[k]->node->id, n->in[k]->index);
+    printf(" %s\n", n->out_count ? type_text(&n->out[0].type, type) : "");
+    if (n->op->traits & CONTROL) print_graph(control_body(n), depth + 1);
+    if ((n->op->traits & CONTROL) && control_other(n)) print_graph(control_other(n), depth + 1);
+  }
+  printf("%*soutputs", 2 * depth, "");
+  for (int i = 0; i < g->output_count; i++) printf(" %d.%d", g->output[i]->node->id, g->output[i]->index);
+  printf("\n");
+}
+
+static const char *check_case(Case *c, Engine *const *engines, int engine_count, bool single) {
   Graph *g = c->build.graph;
   if (c->error.status != OK) return c->error.message;
   if (g->error.status != OK) return g->error.message;
@@ -375,6 +391,7 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count)
     bad = p ? compare(c, engines[i], p, expected) : c->error.message;
     if (i) program_free(p);
   }
+  if (bad && single && first) print_graph(first->graph, 0);
   program_free(first);
   for (int i = 0; i < g->output_count && i < MOST_RESULTS + MOST_VARIABLES; i++) tensor_release(expected[i]);
   return bad;
@@ -395,7 +412,7 @@ int main(int argc, char **argv) {
     Dice dice = {.key = {.seed = seed}};
     Case c = {.error = {.status = OK}};
     build_case(&c, &dice);
-    const char *bad = check_case(&c, engines, 2);
+    const char *bad = check_case(&c, engines, 2, count == 1);
     passed += !bad;
     failed += bad != NULL;
     if (bad && failed < 20) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, bad);

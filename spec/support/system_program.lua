@@ -568,18 +568,23 @@ function steps.outfeed_replica_dim(at, step)
   if extent ~= step.expect then return "the second extent is " .. tostring(extent) end
 end
 
--- Facts about what was compiled and run.
+-- A value of a report as text; lists may hold lists.
+local function report_text(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local parts = {}
+  for i, each in ipairs(value) do parts[i] = report_text(each) end
+  return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+-- Facts about what was compiled and run: of all programs, or fields of the newest one.
 function steps.report(_, step)
   local programs = ipu.programs()
-  local executions, last = 0, programs[#programs]
+  local executions, last = 0, programs[#programs] or {}
   for _, p in ipairs(programs) do executions = executions + p.executions end
-  local facts = {compilations = #programs, executions = executions, stage_ipus = last and last.stage_ipus,
-    variables = last and last.variables}
+  local facts = setmetatable({compilations = #programs, executions = executions}, {__index = last})
   for name, want in pairs(step.expect) do
-    local got = facts[name]
-    local a = type(got) == "table" and table.concat(got, ", ") or tostring(got)
-    local b = type(want) == "table" and table.concat(want, ", ") or tostring(want)
-    if a ~= b then return string.format("%s is %s, expected %s", name, a, b) end
+    local got, wanted = report_text(facts[name]), report_text(want)
+    if got ~= wanted then return string.format("%s is %s, expected %s", name, got, wanted) end
   end
 end
 

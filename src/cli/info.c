@@ -17,6 +17,12 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
+#ifdef HAVE_HDF5
+#define PLUGINS "hdf5"
+#else
+#define PLUGINS "none"
+#endif
+
 static void row(const char *name, const char *value) { printf("%-18s%s\n", name, value); }
 
 /* The instruction sets that have a table of kernels and run on this CPU. */
@@ -36,6 +42,7 @@ void info_print(void) {
   printf("%-18s%ld\n", "CPU cores", sysconf(_SC_NPROCESSORS_ONLN));
   row("line editing", editor_library());
   row("images", image_reads_png() ? image_reads_jpeg() ? "PNG JPEG" : "PNG" : image_reads_jpeg() ? "JPEG" : "none");
+  row("plug-ins", PLUGINS);
   row("matrix products", "own kernels, no BLAS");
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);
 }

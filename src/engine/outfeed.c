@@ -9,7 +9,7 @@ typedef struct Column {
   Type type;
   size_t bytes; /* of one element */
   char *data;
-  size_t used, capacity; /* bytes */
+  size_t begin, end, capacity; /* bytes; what lies before begin was taken */
 } Column;
 
 struct Outfeed {
@@ -67,7 +67,13 @@ static Status set_columns(Outfeed *q, int replicas, int count, const Type *const
 }
 
 static bool reserve(Column *c) {
-  if (c->used + c->bytes <= c->capacity) return true;
+  if (c->end + c->bytes <= c->capacity) return true;
+  if (c->begin > c->capacity / 2) {
+    memmove(c->data, c->data + c->begin, c->end - c->begin);
+    c->end -= c->begin;
+    c->begin = 0;
+    return true;
+  }
   size_t capacity = c->capacity ? c->capacity * 2 : c->bytes < 256 ? 4096 : c->bytes * 4;
   char *data = realloc(c->data, capacity);
   if (!data) return false;
@@ -81,16 +87,16 @@ static Status put(Outlet *o, int replicas, int count, const Type *const *type, c
   pthread_mutex_lock(&q->mutex);
   Status s = q->components == count && q->replicas == replicas ? OK : ERR_INTERNAL;
   if (q->total == 0 || s != OK) s = set_columns(q, replicas, count, type, e);
+  for (int i = 0; i < count && s == OK; i++) { /* room in all columns first, so that they stay equally long */
+    if (q->keep_last) q->column[i].begin = q->column[i].end = 0;
+    if (!reserve(&q->column[i]))
+      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
+  }
   for (int i = 0; i < count && s == OK; i++) {
     Column *c = &q->column[i];
-    if (q->keep_last) c->used = 0;
-    if (!reserve(c)) {
-      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
-      break;
-    }
     size_t share = c->bytes / (size_t)replicas;
-    for (int r = 0; r < replicas && share; r++) memcpy(c->data + c->used + (size_t)r * share, data[r * count + i], share);
-    c->used += c->bytes;
+    for (int r = 0; r < replicas && share; r++) memcpy(c->data + c->end + (size_t)r * share, data[r * count + i], share);
+    c->end += c->bytes;
   }
   if (s == OK) q->count = q->keep_last ? 1 : q->count + 1, q->total++;
   pthread_mutex_unlock(&q->mutex);
@@ -143,24 +149,25 @@ static Status stacked(const Type *element, int64_t count, bool single, Type *out
   return OK;
 }
 
-/* Copy n elements of column i out and drop them. */
-static Tensor *take_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
+static Tensor *copy_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
   Column *c = i < q->components ? &q->column[i] : NULL;
   Type type;
   if (stacked(c ? &c->type : &types[i], n, q->keep_last, &type, e) != OK) return NULL;
   Tensor *t = tensor_new_uninitialised(e, &type);
   size_t bytes = c ? c->bytes * (size_t)n : 0;
   if (!t || !bytes) return t;
-  memcpy(t->data, c->data, bytes);
-  if (q->keep_last) return t;
-  c->used -= bytes;
-  memmove(c->data, c->data + bytes, c->used);
-  if (c->used == 0 && c->capacity > 1 << 20) {
-    free(c->data);
-    c->data = NULL;
-    c->capacity = 0;
-  }
+  memcpy(t->data, c->data + c->begin, bytes);
   return t;
+}
+
+static void drop(Column *c, int64_t n) {
+  c->begin += c->bytes * (size_t)n;
+  if (c->begin < c->end) return;
+  c->begin = c->end = 0;
+  if (c->capacity <= 1 << 20) return;
+  free(c->data);
+  c->data = NULL;
+  c->capacity = 0;
 }
 
 Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components, Tensor **out, Error *e) {
@@ -171,10 +178,13 @@ Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components,
     s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has run");
   for (int i = 0; i < components; i++) out[i] = NULL;
   for (int i = 0; i < components && s == OK; i++) {
-    out[i] = take_column(q, i, n, types, e);
+    out[i] = copy_column(q, i, n, types, e);
     if (!out[i]) s = e->status;
   }
-  if (s == OK && !q->keep_last) q->count -= n;
+  if (s == OK && !q->keep_last) {
+    for (int i = 0; i < q->components; i++) drop(&q->column[i], n);
+    q->count -= n;
+  }
   pthread_mutex_unlock(&q->mutex);
   for (int i = 0; i < components && s != OK; i++) tensor_release(out[i]);
   return s;
@@ -182,7 +192,7 @@ Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components,
 
 void outfeed_clear(Outfeed *q) {
   pthread_mutex_lock(&q->mutex);
-  for (int i = 0; i < q->components; i++) q->column[i].used = 0;
+  for (int i = 0; i < q->components; i++) q->column[i].begin = q->column[i].end = 0;
   q->count = 0;
   pthread_mutex_unlock(&q->mutex);
 }

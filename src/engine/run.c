@@ -173,9 +173,10 @@ static Status run_enqueue(Run *r, Step *s) {
 /* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that run beside it are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
+  bool replicated = r->program->replicas > 1 || r->program->replica, by_script = !replicated && !interrupt_pending();
   interrupt_take();
-  if (r->program->replicas > 1 || r->program->replica) atomic_store(r->stop, true);
-  return fail(r->error, ERR_CANCELLED, "interrupted!");
+  if (replicated) atomic_store(r->stop, true);
+  return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
 static Status run_repeat(Run *r, Step *s) {

@@ -43,6 +43,9 @@ static int open_infeed(lua_State *L) {
   infeed_set_context(q, &context);
   infeed_open(q, &e);
   bind_check(L, &e);
+  size_t bytes = 0; /* of one element; several are read ahead */
+  for (int i = 0; i < infeed_feed(q)->count; i++) bytes += type_bytes(&infeed_feed(q)->type[i]);
+  bind_tell_collector(L, bytes);
   return 0;
 }
 

@@ -57,8 +57,7 @@ static int next_element(lua_State *L) {
     hold[i]->tensor = out[i];
     bytes += type_bytes(&out[i]->type);
   }
-  /* the collector sees 40 bytes a tensor; tell it of the rest */
-  if (bytes >= 1024) lua_gc(L, LUA_GCSTEP, bytes >> 10 > 1 << 20 ? 1 << 20 : (int)(bytes >> 10));
+  bind_tell_collector(L, bytes);
   return 1;
 }
 

@@ -70,6 +70,7 @@ static int start(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   Job *j = lua_newuserdatauv(L, sizeof *j, 3);
   *j = (Job){.state = s, .program = p};
   luaL_setmetatable(L, JOB_NAME);

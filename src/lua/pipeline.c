@@ -105,20 +105,24 @@ static int new_plan(lua_State *L) {
   *held = (Object *)p;
   bind_check(L, &e);
   p->recomputation = (Recomputation)mode;
+  p->io_overlap = flag(L, "io_overlap");
   p->offload_activations = flag(L, "offload_activations");
   p->offload_accumulators = flag(L, "offload_accumulators");
   p->offload_weights = flag(L, "offload_weights");
   p->offload_update_variables = flag(L, "offload_update_variables");
+  p->shard_state = flag(L, "shard_state");
   int plan = lua_gettop(L);
   if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
   lua_settop(L, plan);
   return 1;
 }
 
-/* plan → what a count of micro-batches must be a multiple of */
+/* plan → what a count of micro-batches must be a multiple of, the least count */
 static int overlap(lua_State *L) {
-  lua_pushinteger(L, plan_overlap(check(L)));
-  return 1;
+  const PipelinePlan *p = check(L);
+  lua_pushinteger(L, plan_overlap(p));
+  lua_pushinteger(L, plan_least(p));
+  return 2;
 }
 
 /* The plan with one stage at each place: concurrent stages count as one. */
@@ -145,6 +149,19 @@ static int stashes(lua_State *L) {
     lua_pushinteger(L, copies - 1);
     lua_rawseti(L, -2, k + 1);
   }
+  return 1;
+}
+
+/* (plan, micro-batches) → how many time steps they take */
+static int time_steps(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_Integer micros = luaL_checkinteger(L, 2);
+  Error e = {0};
+  Timetable *t = micros > 0 && micros <= MOST_ENTRIES ? timetable_new(&e, p, (int)micros) : NULL;
+  bind_check(L, &e);
+  if (!t) return 0;
+  lua_pushinteger(L, t->rows);
+  timetable_free(t);
   return 1;
 }
 
@@ -288,7 +305,7 @@ static int stages_of(lua_State *L) {
 
 void bind_open_pipeline(lua_State *L) {
   static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {"time_steps", time_steps}, {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_object_type(L, PLAN_NAME, methods);
 }

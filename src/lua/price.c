@@ -53,7 +53,7 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   else s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600", text);
   lua_pop(L, 1);
   if (s == OK) s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0), integer(L, index, "io_tiles", 0));
-  t->code = flag(L, index, "code", t->code);
+  t->code = t->code && flag(L, index, "code", true);
   t->matmul_proportion = number(L, index, "matmul_proportion", 0);
   t->conv_proportion = number(L, index, "conv_proportion", 0);
   return s;
@@ -116,6 +116,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->offload_state = flag(L, index, "offload_state", false);
   m->offload_activations = flag(L, index, "offload_activations", false);
   m->shard_state = flag(L, index, "shard_state", false);
+  m->merge_bytes = number(L, index, "merge_bytes", 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_partials = flag(L, index, "half_partials", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
@@ -259,6 +260,28 @@ static int fits(lua_State *L) {
   return 1;
 }
 
+/* t[name] += value, for the table on top of the stack. */
+static void add_to(lua_State *L, const char *name, double value) {
+  lua_getfield(L, -1, name);
+  double sum = lua_tonumber(L, -1) + value;
+  lua_pop(L, 1);
+  lua_pushnumber(L, sum);
+  lua_setfield(L, -2, name);
+}
+
+/* Cycles of a run by the names of nodes, bytes by those of nodes and variables: two tables. */
+static int names(lua_State *L) {
+  const Price *p = check_price(L);
+  lua_newtable(L);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * row_cycles(r));
+  }
+  lua_newtable(L);
+  for (int i = 0; i < p->held_count; i++) add_to(L, held_name(&p->held[i]), p->held[i].bytes);
+  return 2;
+}
+
 enum { MOST_PRETENDED = 1 << 20, MOST_COMPONENTS = 256 };
 
 /* An outfeed gets zeros for each element that a run would have put there. */
@@ -323,7 +346,7 @@ static int is_estimating(lua_State *L) {
 
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
+  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"names", names}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
                                      {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, PRICE_NAME);

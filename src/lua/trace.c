@@ -53,6 +53,13 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+const char *bind_stale_words(const LuaTensor *t) {
+  if (t->trace && t->trace->is_region)
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
+           "the branch";
+  return "a symbolic tensor is used after the function that made it was traced; return it from there";
+}
+
 Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
@@ -65,8 +72,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   } else if (u && u->value && u->trace->trace && !u->tensor) {
     value = trace_import(t, u->value);
   } else {
-    if (u && !u->tensor)
-      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
     value = graph_constant(t->graph, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
@@ -98,6 +104,7 @@ static int begin(lua_State *L) {
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
   r->parent = parent;
+  r->is_region = region;
   r->below = s->trace;
   s->trace = r;
   return 0;
@@ -353,6 +360,17 @@ static int uses(lua_State *L) {
   return 2;
 }
 
+/* (first, stage, half_partials) What products of a stage's backward pass add up in, of the current trace's nodes from the first on. */
+static int set_backward_partials(lua_State *L) {
+  const Graph *g = current(L)->trace->graph;
+  lua_Integer stage = luaL_checkinteger(L, 2), value = luaL_checkinteger(L, 3);
+  for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
+    Placement *p = &g->node[i]->place;
+    if (p->backward && p->stage == (int)stage) p->half_partials = (int8_t)value;
+  }
+  return 0;
+}
+
 /* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
 static int inline_region(lua_State *L) {
   TraceRef *r = current(L);
@@ -413,6 +431,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
@@ -462,6 +481,7 @@ static int run(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   State *s = bind_state(L);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
   Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
@@ -767,7 +787,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
       {"trace_value", symbolic},
-      {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
       {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},

@@ -74,7 +74,7 @@ static bool is_always(const Held *h) { return categories[h->category].always && 
 /* On the tiles: a share, where replicas divide the optimizer's state. */
 static double tile_bytes(const Price *p, const Held *h) {
   if (h->category == BYTES_STASH && h->offloaded) return 0;
-  bool shared = p->machine.shard_state && h->offloaded;
+  bool shared = price_shards_state(p) && h->offloaded;
   return shared ? h->bytes / p->replicas : h->bytes;
 }
 

@@ -20,6 +20,7 @@ typedef struct Machine {
   bool offload_state;      /* optimizer state lies in streaming memory between updates */
   bool offload_accumulators, offload_activations;
   bool shard_state;        /* replicas share the optimizer state */
+  double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_partials;      /* every product sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;

@@ -13,6 +13,8 @@ int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
+bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
+
 bool price_recomputes(const Price *p, const PipelinePlan *plan) {
   return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
 }
@@ -39,15 +41,17 @@ static bool is_state(const Price *p, const Held *h) {
   return false;
 }
 
-static bool has_collectives(const Price *p) {
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == ROW_COLLECTIVE) return true;
+static bool sums_gradients(const Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const char *name = p->row[i].kind == ROW_COLLECTIVE && p->row[i].node ? p->row[i].node->op->name : "";
+    if (!strncmp(name, "cross_replica", 13) || !strcmp(name, "reduce_scatter")) return true;
+  }
   return false;
 }
 
 /* Gradients are summed over the replicas before each update, unless the program says how itself. */
 static bool add_collectives(Price *p) {
-  if (p->replicas < 2 || has_collectives(p)) return true;
+  if (p->replicas < 2 || sums_gradients(p)) return true;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
@@ -57,6 +61,28 @@ static bool add_collectives(Price *p) {
       times = fmax(times, h->writes);
     }
     if (bytes > 0 && !append(p, ROW_COLLECTIVE, ipu, bytes, times)) return false;
+  }
+  return true;
+}
+
+/* Sums of one block join the first of them, up to the size of the buffer. */
+static bool merge_collectives(Price *p) {
+  double limit = p->machine.merge_bytes;
+  Cost nothing = cost_free();
+  const Cost *joined = keep(p, &nothing);
+  if (!joined) return false;
+  for (int i = 0; i < p->row_count && limit > 0; i++) {
+    Row *lead = &p->row[i];
+    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
+    for (int k = i + 1; k < p->row_count; k++) {
+      Row *r = &p->row[k];
+      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
+                   r->ipu == lead->ipu && r->times == lead->times;
+      if (!alike || lead->bytes + r->bytes > limit) continue;
+      lead->bytes += r->bytes;
+      r->bytes = 0;
+      r->cost = joined;
+    }
   }
   return true;
 }
@@ -74,7 +100,7 @@ static bool add_offloads(Price *p) {
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
-    if (p->machine.shard_state) bytes /= p->replicas;
+    if (price_shards_state(p)) bytes /= p->replicas;
     if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
   }
   return true;
@@ -291,7 +317,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];

@@ -64,7 +64,7 @@ static double duration(const Row *r) { return row_cycles(r) * (r->parent < 0 && 
 
 static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks *c, bool draws) {
   double at = latest(p, c), longest = 0;
-  for (; i < end && p->row[i].kind == ROW_COLLECTIVE; i++) {
+  for (; i < end && p->row[i].kind == ROW_COLLECTIVE && !p->row[i].node; i++) {
     double cycles = duration(&p->row[i]);
     if (draws) add(t, (Event){.begin = at, .cycles = cycles, .row = i, .ipu = p->row[i].ipu, .slot = -1});
     longest = fmax(longest, cycles);
@@ -88,7 +88,7 @@ static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, boo
     if (r->kind == ROW_LOOP) walk_loop(t, p, i, c, draws);
     else if (r->kind == ROW_PIPELINE) walk_pipeline(t, p, i, c, draws);
     else if (row_is_block(r->kind)) walk(t, p, i + 1, r->end, c, draws);
-    else if (r->kind == ROW_COLLECTIVE) next = walk_collectives(t, p, i, end, c, draws);
+    else if (r->kind == ROW_COLLECTIVE && !r->node) next = walk_collectives(t, p, i, end, c, draws);
     else if (r->times > 0) walk_row(t, p, i, c, draws);
     i = next;
   }

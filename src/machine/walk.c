@@ -153,6 +153,14 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
 
 static bool is_free(const Node *n) { return (n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"); }
 
+/* Ops in which replicas meet; what they move is their operand. */
+static bool is_collective(const Node *n) {
+  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(n->op->name, names[i])) return true;
+  return false;
+}
+
 static void note_price(Walk *w, const Node *n, const Cost *c) {
   Price *p = w->price;
   p->op_count++;
@@ -185,11 +193,13 @@ static void walk_op(Walk *w, Inside *in, Node *n) {
     w->failed = true;
     return;
   }
-  Row *r = add_row(w, ROW_OP, n, ipu);
+  bool meets = is_collective(n) && n->in_count;
+  Row *r = add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
-  r->cost = c;
+  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type);
+  else r->cost = c;
   note_price(w, n, c);
   int at = w->price->row_count - 1;
   for (int i = 0; i < count; i++) use(w, operands[i], at);

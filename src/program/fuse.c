@@ -172,10 +172,18 @@ static bool same_place(const Region *r, const Group *a, const Group *b) {
   return rounding(r, a) == rounding(r, b) && (a->shard == b->shard || a->shard < 0 || b->shard < 0);
 }
 
+/* A product reads whole operands: nothing that runs with it can be one. */
+static bool product_has_operands(const Region *r, const Group *g) {
+  const Node *gemm = g->gemm >= 0 ? r->graph->node[g->gemm] : NULL;
+  for (int k = 0; gemm && k < gemm->in_count; k++)
+    if (contains(g, value_root(gemm->in[k])->node->id)) return false;
+  return true;
+}
+
 static bool try_merge(const Region *r, Group *g, const Group *other) {
   if (!same_place(r, g, other)) return false;
   Group trial = *g;
-  if (!merge_members(&trial, other) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
+  if (!merge_members(&trial, other) || !product_has_operands(r, &trial) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
       count_slots(r, &trial) > GROUP_SLOTS)
     return false;
   *g = trial;

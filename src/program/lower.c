@@ -433,6 +433,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   }
   for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
     if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old) return times_read(maker, old) == 1;
+  if (group >= 0 && r->group[group].gemm == maker->id) return false; /* a product is there before anything that runs with it */
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id || reader->id == r->group[group].gemm)
     return false;
   for (int k = 0; k < reader->in_count; k++) {

@@ -30,8 +30,8 @@ function Policy:init(name)
       return
     end
   end
-  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)", tostring(name),
-    table.concat(args.dtypes, ", ")), "value")
+  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)",
+    type(name) == "string" and name or args.describe(name), table.concat(args.dtypes, ", ")), "value")
 end
 
 function Policy:__tostring() return '<Policy "' .. self.name .. '">' end

@@ -117,7 +117,10 @@ end
 ---@return Layer
 function Model:get_layer(name, options)
   if type(name) == "table" then options, name = name, nil end
-  name = name or options and (options.name or options.index)
+  name = name or type(options) == "table" and (options.name or options.index) or nil
+  if type(name) ~= "string" and math.type(name) ~= "integer" then
+    blame.error("get_layer: a layer's name or position is wanted, got " .. args.describe(name), "type")
+  end
   local layers = self.layers
   if math.type(name) == "integer" then
     local layer = layers[name < 0 and #layers + name + 1 or name + 1]

@@ -63,7 +63,7 @@ local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float
 
 ---e^x divided by its sum along an axis (or several); a mask leaves elements out.
 ---@class Softmax: Layer
-local Softmax = declare("Softmax", {{"axis", {"integer", "list"}, -1}})
+local Softmax = declare("Softmax", {{"axis", {"integer", "integers"}, -1}})
 function Softmax:call(x, options)
   local mask = options.mask
   if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end

@@ -133,7 +133,7 @@ end
 
 ---The same elements in another shape; one extent may be -1.
 ---@class Reshape: Layer
-local Reshape = declare("Reshape", {{"target_shape", {"list", "integer"}, list = true}})
+local Reshape = declare("Reshape", {{"target_shape", {"integers", "integer"}, list = true}})
 function Reshape:setup()
   if type(self.target_shape) == "number" then self.target_shape = {self.target_shape} end
 end
@@ -153,7 +153,7 @@ end
 
 ---Axes in another order; dims counts from 1, the batch being 0.
 ---@class Permute: Layer
-local Permute = declare("Permute", {{"dims", "list", list = true}})
+local Permute = declare("Permute", {{"dims", "integers", list = true}})
 function Permute:setup()
   local sorted = table.move(self.dims, 1, #self.dims, 1, {})
   table.sort(sorted)

@@ -25,7 +25,7 @@ local Wrapper = base.Optimizer:extend("Wrapper")
 function Wrapper.__index(self, key)
   local c = getmetatable(self)
   local own = c[key]
-  if own ~= nil and (type(own) ~= "function" or rawget(c, key) ~= nil or key == "extend" or key == "is_a") then return own end
+  if own ~= nil and (type(own) ~= "function" or own ~= base.Optimizer[key]) then return own end
   local opt = rawget(self, "opt")
   if opt == nil then return own end
   local value = opt[key]
@@ -155,6 +155,12 @@ local accumulation_rows <const> = {
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
 GradientAccumulationOptimizer.argument_rows = accumulation_rows
+
+---Over one mini-batch it is the optimizer itself.
+function GradientAccumulationOptimizer.substitute(...)
+  local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
+  return a.num_mini_batches == 1 and check_wrapped("GradientAccumulationOptimizer", a.opt)
+end
 
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
@@ -368,8 +374,8 @@ local function update_statistics(self, grads)
   local h = self.hyper
   local former = self._histogram:read_value()
   local counts = count_elements(self, grads)
-  local filtered = former * h.lpf_alpha + counts * (1 - h.lpf_alpha)
-  local histogram = h.accumulate_statistics_over_update_period and former + filtered or filtered
+  local latest = h.accumulate_statistics_over_update_period and former + counts or counts
+  local histogram = former * h.lpf_alpha + latest * (1 - h.lpf_alpha)
   local counter, factor = self._counter:read_value(), self._factor:read_value()
   local due
   if h.update_frequency == 1 then
@@ -383,11 +389,13 @@ local function update_statistics(self, grads)
   self._counter:assign(ipu.where(due, ipu.zeros_like(counter), counter + 1))
 end
 
+-- Divided in float32 where the update is float32, too: what is small doesn't vanish.
 local function unscaled(self, pairs_list)
   local list = {}
   local factor = self._factor:read_value()
   for i, pair in ipairs(pairs_list) do
     local g = pair[1]
+    if g and rawget(self.opt, "is_wide") then g = ipu.cast(g, "float32") end
     list[i] = {g and g / ipu.cast(factor, g.dtype) or g, pair[2]}
   end
   return list
@@ -427,13 +435,16 @@ for name, rule in pairs{ALSOptimizerSGD = "SGD", ALSOptimizerAdam = "Adam", ALSO
     for key, value in pairs(a) do
       if als_names[key] then of_als[key] = value else of_rule[key] = value end
     end
-    self:init_als(rules[rule](of_rule), of_als)
+    local opt = rules[rule](of_rule)
+    rawset(opt, "is_wide", true)
+    self:init_als(opt, of_als)
   end
 end
 
 ---Accumulates the gradients of an ALSOptimizer.
 ---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local ALSAccumulation = define("ALSGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...

@@ -251,7 +251,9 @@ local fit_rows <const> = {
   {"verbose", {"integer", "string"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
   {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
   {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, whole("steps_per_epoch", 1),
-  whole("validation_steps", 1), whole("validation_batch_size", 1), {"validation_freq", {"integer", "list"}, 1},
+  whole("validation_steps", 1), whole("validation_batch_size", 1), {"validation_freq", {"integer", "integers"}, 1, check = function(freq)
+    if type(freq) == "number" and freq < 1 then return "must be at least 1, got " .. freq end
+  end},
   {"prefetch_depth", "integer", optional = true},
 }
 

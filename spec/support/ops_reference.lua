@@ -1,0 +1,152 @@
+-- docs/ops.md from the rows of the registry: `ipulua spec/support/ops_reference.lua > docs/ops.md`. What dtypes an op takes is
+-- found by calling it on its own sample.
+
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+
+local reference = {}
+
+local floats <const> = {"float32", "float64", "float16", "bfloat16"}
+local others <const> = {"int8", "uint8", "int32", "int64", "bool"}
+
+-- ---- samples (src/graph/op.h says how they are written) ----
+
+local function first_case(sample)
+  local operands, rest = {}, sample:match("^[^|]*")
+  local attributes = rest:match("{.*}")
+  for letter, below, shape in rest:gsub("{.*}", ""):gmatch("(%u)(%d*)(%b[])") do
+    operands[#operands + 1] = {letter = letter, below = tonumber(below), shape = shape}
+  end
+  if #operands == 0 or rest:gsub("{.*}", ""):find("%u%d*%s") or rest:gsub("{.*}", ""):find("%u%d*$") then
+    operands = {}
+    for word in rest:gsub("{.*}", ""):gmatch("%S+") do
+      local letter, below, shape = word:match("^(%u)(%d*)(%[?[%d,]*%]?)$")
+      operands[#operands + 1] = {letter = letter, below = tonumber(below), shape = shape}
+    end
+  end
+  for _, operand in ipairs(operands) do
+    local list = {}
+    for extent in operand.shape:gmatch("%d+") do list[#list + 1] = tonumber(extent) end
+    operand.shape = list
+  end
+  return operands, attributes and assert(load("return " .. attributes))() or nil
+end
+
+local values = {}
+function values.F(shape) return ipu.random.uniform(shape, {minval = 0.1, maxval = 0.9, seed = 1}) end
+values.P, values.U, values.D, values.H = values.F, values.F, values.F, values.F
+function values.I(shape, below) return ipu.random.uniform(shape, {minval = 0, maxval = below or 2, dtype = "int32", seed = 1}) end
+function values.S(shape) return ipu.zeros(shape, {dtype = "int32"}) end
+function values.B(shape) return ipu.cast(ipu.ones(shape), "bool") end
+function values.M(shape)
+  local n = shape[#shape]
+  return ipu.broadcast_to(ipu.eye(n) * 4 + 0.5, shape)
+end
+
+local is_real = {F = true, P = true, U = true, D = true, M = true}
+
+local function operand_value(operand, dtype)
+  local x = values[operand.letter](operand.shape, operand.below)
+  return is_real[operand.letter] and ipu.cast(x, dtype) or x
+end
+
+-- Whether the op takes dtype for its numbers; else what it says.
+local function takes(op, row, dtype)
+  local operands, attributes = first_case(row.sample)
+  local given = {}
+  for i, operand in ipairs(operands) do given[i] = operand_value(operand, dtype) end
+  if row.variadic then given = {given} end
+  if attributes then given[#given + 1] = attributes end
+  local ok, message = pcall(op, table.unpack(given))
+  return ok, not ok and tostring(message):gsub("^[^:]+:%d+: ", "") or nil
+end
+
+local function dtypes(op, row)
+  if not row.sample or not row.sample:find("[FPUDM]") then return nil end
+  local list, refusal = {}, nil
+  for _, names in ipairs {floats, others} do
+    for _, dtype in ipairs(names) do
+      local ok, message = takes(op, row, dtype)
+      if ok then list[#list + 1] = dtype
+      else refusal = refusal or message end
+    end
+  end
+  return list, refusal
+end
+
+-- ---- text ----
+
+local function signature(row)
+  local parts, named = {}, {}
+  for _, name in ipairs(row.inputs) do
+    parts[#parts + 1] = (name:gsub("%?$", ""))
+    if row.variadic then parts[1] = "{" .. parts[1] .. ", …}" break end
+  end
+  for _, a in ipairs(row.attributes) do
+    named[#named + 1] = a.default and (a.default == "nil" and a.name or a.name .. " = " .. a.default:gsub("'", '"')) or nil
+    if not a.default then parts[#parts + 1] = a.name end
+  end
+  if #named > 0 then parts[#parts + 1] = "{" .. table.concat(named, ", ") .. "}" end
+  return string.format("ipu.%s(%s)", row.name, table.concat(parts, ", "))
+end
+
+local function gradient(row)
+  if row.no_gradient then return "none: it is constant almost everywhere, or gives no floating point" end
+  return row.differentiable and "yes" or "none"
+end
+
+local function entry(row, lines)
+  local function add(format, ...) lines[#lines + 1] = string.format(format, ...) end
+  add("### %s\n", row.name)
+  add("`%s`\n", signature(row))
+  add("%s\n", row.summary)
+  if row.shapes and row.shapes ~= "" then add("- Shapes: `%s`", row.shapes) end
+  for _, name in ipairs(row.inputs) do
+    if name:find("?$") then add("- `%s` may be left out.", (name:gsub("%?$", ""))) end
+  end
+  for _, a in ipairs(row.attributes) do
+    add("- `%s`: %s%s%s%s", a.name, a.type, a.default and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
+      a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "", a.summary and a.summary ~= "" and "; " .. a.summary or "")
+  end
+  local list, refusal = dtypes(core.ops[row.name], row)
+  if list then add("- dtypes: %s", table.concat(list, ", ")) end
+  add("- Gradient: %s", gradient(row))
+  if refusal then add("- Error: `%s`", refusal) end
+  if row.source then add("- Source: %s", row.source) end
+  lines[#lines + 1] = ""
+end
+
+local opening <const> = [[
+# Ops
+
+Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a function and, where its first argument is a tensor, a
+method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors; named arguments are in the last table. In shapes a name is
+an extent and `...` any number of them. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the
+line of the script; *Error* shows the one for a dtype that it doesn't take.
+]]
+
+---@return string
+function reference.text()
+  local names, lines = {}, {opening}
+  for name in pairs(core.ops) do names[#names + 1] = name end
+  table.sort(names, function(a, b)
+    local in_a, in_b = a:find(".", 1, true) and 1 or 0, b:find(".", 1, true) and 1 or 0
+    if in_a ~= in_b then return in_a < in_b end
+    return a < b
+  end)
+  local module
+  for _, name in ipairs(names) do
+    local row = core.describe_op(name)
+    if not row.internal then
+      local of = name:match("^(.*)%.") or ""
+      if of ~= module then lines[#lines + 1] = "## ipu" .. (of ~= "" and "." .. of or "") .. "\n" end
+      module = of
+      entry(row, lines)
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+if arg and arg[0] and arg[0]:find("ops_reference.lua", 1, true) then io.write(reference.text()) end
+
+return reference
