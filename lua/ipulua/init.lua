@@ -121,6 +121,7 @@ function ipu.save(path, tensors) core.save(path, tensors) end
 function ipu.load(path) return (core.load(path)) end
 
 require "ipulua.start"
+for name, f in pairs(require "ipulua.candidates") do ipu.nn[name] = f end
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 
