@@ -2,6 +2,11 @@
 CC ?= gcc
 BUILD ?= build
 PREFIX ?= /usr/local
+# Optional parts: auto (if the library is there), yes or no.
+WITH_LIBEDIT ?= auto
+WITH_LIBPNG ?= auto
+WITH_LIBJPEG ?= auto
+WITH_HDF5 ?= auto
 CFLAGS ?= -O3
 PKG_CONFIG ?= pkg-config
 
@@ -13,12 +18,21 @@ LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
 LUA_LIBS = $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
 JSON_LIBS = $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
 ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
-EDIT_CFLAGS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo -DHAVE_LIBEDIT $$($(PKG_CONFIG) --cflags libedit))
-EDIT_LIBS := $(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && $(PKG_CONFIG) --libs libedit)
-PNG_CFLAGS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && echo -DHAVE_LIBPNG $$($(PKG_CONFIG) --cflags libpng))
-PNG_LIBS := $(shell $(PKG_CONFIG) --exists libpng 2>/dev/null && $(PKG_CONFIG) --libs libpng)
-JPEG_CFLAGS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && echo -DHAVE_LIBJPEG $$($(PKG_CONFIG) --cflags libjpeg))
-JPEG_LIBS := $(shell $(PKG_CONFIG) --exists libjpeg 2>/dev/null && $(PKG_CONFIG) --libs libjpeg)
+# (libedit, LIBEDIT): pkg-config's name when that part is wanted and there
+optional = $(if $(filter no,$(WITH_$(2))),,$(if $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes),$(1),\
+  $(if $(filter yes,$(WITH_$(2))),$(error WITH_$(2)=yes, but pkg-config does not know $(1)))))
+cflags_of = $(if $(1),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
+libs_of = $(if $(1),$(shell $(PKG_CONFIG) --libs $(1)))
+LIBEDIT := $(call optional,libedit,LIBEDIT)
+LIBPNG := $(call optional,libpng,LIBPNG)
+LIBJPEG := $(call optional,libjpeg,LIBJPEG)
+HDF5 := $(call optional,hdf5,HDF5)
+EDIT_CFLAGS := $(call cflags_of,$(LIBEDIT),LIBEDIT)
+EDIT_LIBS := $(call libs_of,$(LIBEDIT))
+PNG_CFLAGS := $(call cflags_of,$(LIBPNG),LIBPNG)
+PNG_LIBS := $(call libs_of,$(LIBPNG))
+JPEG_CFLAGS := $(call cflags_of,$(LIBJPEG),LIBJPEG)
+JPEG_LIBS := $(call libs_of,$(LIBJPEG))
 ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated -ffp-contract=off -fno-math-errno -fvisibility=hidden $(CFLAGS)
 LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
@@ -40,9 +54,10 @@ LUA_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/lua/*.c))
 CLI_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/cli/*.c))
 API_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/api/*.c))
 LIBRARY := $(BUILD)/libipulua.so.$(ABI)
+PLUGINS := $(if $(HDF5),$(BUILD)/modules/ipulua/hdf5.so)
 
 .PHONY: all
-all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua ## build the command, the C library, the Lua module
+all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(PLUGINS) ## build the command, the C library, the Lua module
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
@@ -60,6 +75,12 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,--version-script=src/export_core.map -o $@ \
 	  $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
+
+# What is large and seldom needed, as a module of its own.
+$(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -isystem $(patsubst -I%,%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # The header's marked region, which LuaJIT reads as it stands.
 $(BUILD)/luajit/ipulua/ipulua.cdef.h: src/ipulua.h
@@ -90,6 +111,7 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+$(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -110,6 +132,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Prices of every row at random shapes.
+$(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # The C interface as a program sees it that was linked with the library.
@@ -141,16 +167,18 @@ OUT ?= $(BUILD)/validate.jsonl
 $(BUILD)/validate: spec/support/validate.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 .PHONY: validate
-validate: $(BUILD)/validate ## predicted against published cycles and memory of the machine model
+validate: $(BUILD)/validate all ## predicted against published cycles and memory of the machine model
 	@$(BUILD)/validate $(BENCH) $(OUT)
+	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
 checks: $(CHECKS) ## build the C check programs
 
 # What Debian calls the things that we need.
-PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev libopenblas-dev zlib1g-dev libjansson-dev libedit-dev \
+PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libedit-dev \
                   libzip-dev libpng-dev libjpeg62-turbo-dev
-PACKAGES_TEST := lua-busted lua-check luajit python3
+PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
+                 lua-filesystem debhelper dpkg-dev man-db
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
@@ -167,6 +195,9 @@ deps-build: ## install what building needs
 	$(call install_packages,$(PACKAGES_BUILD))
 deps-test: ## install what the tests need besides
 	$(call install_packages,$(PACKAGES_TEST))
+	@test -d $(BUILD)/npm/node_modules/onnxruntime-web || ! command -v npm >/dev/null || \
+	  npm install --silent --no-audit --no-fund --fetch-retries=0 --prefix $(BUILD)/npm onnxruntime-web@1.17.3 >/dev/null 2>&1 || \
+	  echo "without onnxruntime-web one check of ONNX files is left out"
 
 # A make of its own: only then are packages found that deps has just installed.
 JOBS ?= $(shell nproc)
@@ -188,7 +219,7 @@ lint: ## luacheck; compile with clang, warnings being errors, if it is there
 	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
 	exit $$good
 
-lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
+lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(PLUGINS)
 
 # The specs under the sanitizers, in build folders of their own.
 SANITIZE_asan := -O1 -g -DIPULUA_VERIFY -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -201,8 +232,9 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write docs/ops.md from the rows of the ops
+docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and library/keras.lua for LuaLS
 	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
+	@$(BUILD)/ipulua docs/source/make_keras.lua
 
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
@@ -210,19 +242,56 @@ conformance: all ## run the conformance cases under DIR=
 	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
 	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
-# Where things go, under DESTDIR.
+# Where things go, under DESTDIR. Below /usr, Lua's own folders are asked for.
+LUA_VARIABLE = $(if $(filter /usr,$(PREFIX)),$(shell $(PKG_CONFIG) --variable=$(1) lua5.4 2>/dev/null))
 BINDIR ?= $(PREFIX)/bin
-LUA_LMOD ?= $(PREFIX)/share/lua/5.4
+LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
-.PHONY: install uninstall
-install: all ## install the command and its Lua files under PREFIX
-	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LUA_LMOD)' '$(DESTDIR)$(INCLUDEDIR)'
-	install -m 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
-	install -m 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
-	cd lua && find ipulua -name '*.lua' -exec install -D -m 644 '{}' '$(DESTDIR)$(LUA_LMOD)/{}' ';'
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+LUA_LMOD ?= $(or $(call LUA_VARIABLE,INSTALL_LMOD),$(DATADIR)/lua/5.4)
+LUA_CMOD ?= $(or $(call LUA_VARIABLE,INSTALL_CMOD),$(PREFIX)/lib/lua/5.4)
+LUAJIT_LMOD ?= $(DATADIR)/lua/5.1
+COMPLETIONS ?= $(DATADIR)/bash-completion/completions
+VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
+FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
+PUT = install -D -m
+LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua'))
+
+.PHONY: install uninstall install-rock dist deb
+install-rock: all ## install the command and the Lua module only, as luarocks wants them
+	$(PUT) 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
+	$(PUT) 755 $(BUILD)/modules/ipulua/core.so '$(DESTDIR)$(LUA_CMOD)/ipulua/core.so'
+	for f in $(notdir $(PLUGINS)); do $(PUT) 755 $(BUILD)/modules/ipulua/$$f '$(DESTDIR)$(LUA_CMOD)/ipulua/'$$f || exit; done
+	for f in $(filter-out ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUA_LMOD)/'$$f || exit; done
+
+install: install-rock ## install everything under PREFIX
+	$(PUT) 755 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)'
+	ln -sf libipulua.so.$(ABI) '$(DESTDIR)$(LIBDIR)/libipulua.so'
+	$(PUT) 644 src/ipulua.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.h'
+	$(PUT) 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
+	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
+	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
+	for f in $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
+	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
+	$(FILL_IN) packaging/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
+	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
+	$(PUT) 644 packaging/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
+	$(BUILD)/ipulua packaging/annotations.lua '$(DESTDIR)$(DATADIR)/ipulua/library'
+
 uninstall: ## remove what install put there
-	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
-	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua'
+	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \
+	  '$(DESTDIR)$(INCLUDEDIR)/ipulua.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h' '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h' '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc' \
+	  '$(DESTDIR)$(MANDIR)/man1/ipulua.1' '$(DESTDIR)$(COMPLETIONS)/ipulua'
+	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua' '$(DESTDIR)$(LUA_CMOD)/ipulua' '$(DESTDIR)$(LUAJIT_LMOD)/ipulua' '$(DESTDIR)$(DATADIR)/ipulua'
+
+# The same commit gives the same bytes.
+dist: ## make ipulua-VERSION.tar.gz of the last commit
+	git archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > ipulua-$(VERSION).tar.gz
+	@echo ipulua-$(VERSION).tar.gz
+
+deb: ## build the Debian packages, into the folder above
+	dpkg-buildpackage -us -uc -b
 
 .PHONY: clean help
 clean: ## remove what was built

@@ -1,11 +1,11 @@
 -- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340 million weights; none of them is
--- made, nothing runs. Arguments: the chip (bow), the micro-batch (8), micro-batches for a weight update (512).
+-- made, nothing runs. Arguments: the chip (bow), the micro-batch (4), micro-batches for a weight update (512).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local target = arg and arg[1] or "bow"
-local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 8, tonumber(arg and arg[3] or "") or 512
-local sequence, width, heads, vocabulary, blocks, stages <const> = 128, 1024, 16, 30528, 24, 16
+local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 4, tonumber(arg and arg[3] or "") or 512
+local sequence, masked, width, heads, vocabulary, blocks, stages <const> = 128, 20, 1024, 16, 30528, 24, 16
 
 local function encoder(x)
   local attended = layers.MultiHeadAttention{num_heads = heads, key_dim = width // heads}(x, x)
@@ -14,8 +14,11 @@ local function encoder(x)
   return layers.LayerNormalization()(layers.Add(){x, layers.Dense{width}(wide)})
 end
 
--- The embedding has the first stage, the prediction of words the last, the blocks share those between.
-local function stage_of(block) return 1 + block * (stages - 2) // blocks end
+-- The embedding has the first stage and the prediction of masked words the last, each with a block; the others share those between.
+local function stage_of(block)
+  if block == 0 or block == blocks - 1 then return block == 0 and 0 or stages - 1 end
+  return 1 + (block - 1) * (stages - 2) // (blocks - 2)
+end
 
 local function bert()
   local words = keras.Input{shape = {sequence}, dtype = "int32"}
@@ -30,12 +33,21 @@ local function bert()
     x = encoder(x)
   end
   local _ <close> = keras.PipelineStage(stages - 1)
+  x = layers.Cropping1D{{0, sequence - masked}}(x)
   local model = keras.Model{inputs = words, outputs = layers.Dense{vocabulary}(x), name = "bert_large"}
   model:compile{optimizer = keras.optimizers.Adam(), loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
   model:set_pipelining_options{gradient_accumulation_steps_per_replica = accumulation, pipeline_schedule = "Grouped",
-    recomputation_mode = ipu.RecomputationMode.Auto, device_mapping = nil}
+    recomputation_mode = ipu.RecomputationMode.Auto}
   return model
 end
+
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = stages
+cfg.allow_recompute = true
+cfg.matmuls.poplar_options = {partialsType = "half"}
+cfg.convolutions.poplar_options = {partialsType = "half"}
+cfg.optimizations.maximum_cross_replica_sum_buffer_size = 64 << 20
+cfg:configure_ipu_system()
 
 keras.mixed_precision.set_global_policy("float16")
 local strategy = ipu.IPUStrategy()

@@ -1,10 +1,10 @@
 -- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and nothing runs. Arguments: the chip
--- (bow), the micro-batch (16), micro-batches for a weight update (8).
+-- (bow), the micro-batch (8), micro-batches for a weight update (16).
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local target = arg and arg[1] or "bow"
-local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 16, tonumber(arg and arg[3] or "") or 8
+local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 8, tonumber(arg and arg[3] or "") or 16
 
 local function convolution(x, filters, size, strides)
   x = layers.Conv2D{filters, size, strides = strides or 1, padding = "same", use_bias = false}(x)
@@ -22,8 +22,8 @@ local function bottleneck(x, filters, strides, project)
 end
 
 local function resnet50()
-  local images = keras.Input{shape = {224, 224, 3}}
-  local x = relu(convolution(images, 64, 7, 2))
+  local images = keras.Input{shape = {224, 224, 3}, dtype = "uint8"}
+  local x = relu(convolution(layers.Rescaling{1 / 255}(images), 64, 7, 2))
   x = layers.MaxPooling2D{3, strides = 2, padding = "same"}(x)
   for stage, count in ipairs{3, 4, 6, 3} do
     for block = 1, count do
@@ -37,6 +37,13 @@ local function resnet50()
   model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = accumulation}
   return model
 end
+
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = 16
+cfg.convolutions.poplar_options = {partialsType = "half"}
+cfg.matmuls.poplar_options = {partialsType = "half"}
+cfg.optimizations.maximum_cross_replica_sum_buffer_size = 64 << 20
+cfg:configure_ipu_system()
 
 keras.mixed_precision.set_global_policy("float16")
 local strategy = ipu.IPUStrategy()

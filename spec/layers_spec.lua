@@ -1,6 +1,6 @@
 -- The folders of src are layers: an include points to its own layer or to one on its left.
 local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform", "program", "machine", "engine", "data",
-  "dist", "api", "lua", "cli"}
+  "dist", "api", "lua", "plugin", "cli"}
 
 local rank = {}
 for i, name in ipairs(order) do rank[name] = i end

@@ -13,7 +13,7 @@
 -- nil or words that complete "'name' …". On the first row only: `list = true` where the list part of a single
 -- table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself.
 --
--- Types: integer number string boolean function callable table list dict tensor dtype any; an enumeration
+-- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
 -- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
 -- Keep a spec in a local of its file: what is derived from it is cached by its identity.
 
@@ -115,6 +115,13 @@ local testers = {
   end,
   table = function(v) return type(v) == "table", v end,
   list = function(v) return args.is_list(v), v end,
+  integers = function(v)
+    if not args.is_list(v) then return false end
+    for _, each in ipairs(v) do
+      if type(each) ~= "number" or not math_tointeger(each) then return false end
+    end
+    return true, v
+  end,
   dict = function(v) return args.is_plain(v) and (next(v) == nil or not args.is_list(v)), v end,
   tensor = function(v) return args.is_tensor(v), v end,
   dtype = function(v) return is_dtype[v] == true, v end,
@@ -122,12 +129,12 @@ local testers = {
 
 local nouns <const> = {
   any = "any value", integer = "an integer", number = "a number", string = "a string", boolean = "a boolean",
-  ["function"] = "a function", callable = "a function", table = "a table", list = "a list",
+  ["function"] = "a function", callable = "a function", table = "a table", list = "a list", integers = "a list of integers",
   dict = "a table with names", tensor = "a tensor",
   dtype = "a dtype (" .. table.concat(args.dtypes, ", ") .. ")",
 }
 
-local takes_tables <const> = {any = true, table = true, list = true, dict = true}
+local takes_tables <const> = {any = true, table = true, list = true, integers = true, dict = true}
 local takes_names <const> = {any = true, table = true, dict = true} -- … and their keys may be strings
 
 -- tester, noun and, for an enumeration, the enumeration.

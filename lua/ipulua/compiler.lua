@@ -3,9 +3,11 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local graph = require "ipulua.graph"
 local loops = require "ipulua.loops"
 local operation = require "ipulua.operation"
 local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -87,12 +89,17 @@ function compiler.compile(...)
     blame.error("ipu_compiler.compile: the computation is not placed on an IPU device; call it inside ipu.ipu_scope, or outside "
       .. "of ipu.device(\"cpu\")", "value")
   end
-  local results, is_empty
+  local results, is_empty, facts
   do
     local _ <close> = tracing.enter_graph()
     local _ <close> = tracing.guard()
     local _ <close> = variables.initialise_at_end()
+    local _ <close> = replication.begin()
     results, is_empty = trace(a.computation, inputs)
+    facts = tracing.take_facts()
+  end
+  if facts.pipeline then
+    for _, value in ipairs(results) do graph.note_pipeline(value, facts.pipeline) end
   end
   if is_empty then return operation.new("compiled function", results) end
   return results

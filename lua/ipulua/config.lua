@@ -375,7 +375,16 @@ function config.device(name)
     blame.error(string.format("there is no device /device:IPU:%d; %s", ordinal, last == 0
       and "the only one is /device:IPU:0" or "the configured ones are /device:IPU:0 to /device:IPU:" .. last), "not_found")
   end
+  if state.pretended then return setmetatable({ipus = state.pretended}, {__index = device}) end
   return device
+end
+
+---To be closed: until then devices have that many IPUs, whatever is configured (nil: as they are). For estimates.
+---@param ipus integer?
+function config.pretend_ipus(ipus)
+  local former = state.pretended
+  state.pretended = ipus
+  return setmetatable({}, {__close = function() state.pretended = former end})
 end
 
 ---The device that a program is about to run on, attached if it is not yet.

@@ -63,14 +63,8 @@ function creation.eye(...)
   local a = args.check("eye", eye_spec, ...)
   local rows, cols = a.n, a.m or a.n
   if rows < 0 or cols < 0 then blame.error("eye: extents must not be negative", "value") end
-  local list = {}
-  for i = 1, rows do
-    local row = {}
-    for j = 1, cols do row[j] = i == j and 1 or 0 end
-    list[i] = row
-  end
-  if rows == 0 or cols == 0 then return core.full({rows, cols}, 0, a.dtype) end
-  return core.tensor(list, a.dtype)
+  local row, col = creation.arange(rows), creation.arange(cols)
+  return core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
 end
 
 local arange_spec <const> = {
@@ -84,8 +78,10 @@ function creation.arange(...)
   if stop == nil then start, stop = 0, start end
   if step == 0 then blame.error("arange: 'step' must not be 0", "value") end
   local integers = math.type(start) == "integer" and math.type(stop) == "integer" and math.type(step) == "integer"
-  local n = math.max(0, math.ceil((stop - start) / step))
+  local n = math.ceil((stop - start) / step)
+  if n < 0 then n = 0 end
   local dtype = a.dtype or (integers and "int32" or "float32")
+  if n ~= n then blame.error("arange: 'start', 'stop' and 'step' must be numbers, not NaN", "value") end
   if n > 1e8 then blame.error(string.format("arange: %g elements are too many", n), "value") end
   local list = {}
   for i = 1, math.tointeger(n) or 0 do list[i] = start + (i - 1) * step end

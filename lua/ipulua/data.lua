@@ -6,7 +6,10 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.creation"
+local nearest = require "ipulua.nearest"
 local operation = require "ipulua.operation"
+local queues = require "ipulua.queues"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -47,7 +50,10 @@ data.spread = spread
 local function holds_numbers(value)
   if type(value) ~= "table" then return false end
   local first = value[1]
-  while type(first) == "table" and getmetatable(first) == nil do first = first[1] end
+  for _ = 1, 100 do -- a list may hold itself
+    if type(first) ~= "table" or getmetatable(first) ~= nil then break end
+    first = first[1]
+  end
   return type(first) == "number" or type(first) == "boolean"
 end
 
@@ -149,6 +155,11 @@ function data.from_generator(...)
   local types, template = generator_types(a.output_types, a.output_shapes)
   local function open()
     local step, state, control = a.f()
+    local meta = getmetatable(step)
+    if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
+      blame.error("from_generator: the function must return an iterator, as `for` takes it; it returned " .. args.describe(step),
+        "type")
+    end
     return function()
       local values = table.pack(step(state, control))
       control = values[1]
@@ -199,11 +210,18 @@ end
 local function wrap_results(results)
   local n = results.n
   results.n = nil
-  if n == 1 then
+  if n <= 1 then
     local value = results[1]
     return value
   end
   return results
+end
+
+local function check_result(who, template)
+  if template.static ~= nil then
+    blame.error(string.format("%s: the function must return tensors, got %s", who, args.describe(template.static)), "type")
+  end
+  for _, item in ipairs(template.items or {}) do check_result(who, item[2]) end
 end
 
 -- Trace f on components of these types → program, template of its results.
@@ -218,6 +236,8 @@ local function trace_element(who, f, types, template)
   local leaves, result_template = structure.flatten(value, function(v)
     return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
   end)
+  check_result(who, result_template)
+  if #leaves == 0 then blame.error(who .. ": the function returned nothing", "value") end
   for i, leaf in ipairs(leaves) do
     if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
     if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
@@ -572,13 +592,26 @@ function Dataset:cardinality() return self.handle:cardinality() end
 
 -- ---- reading ----
 
+-- A slip is an error; other names are nil, as in any table.
+local function unknown(what, name, known)
+  local names = {}
+  for key in pairs(known) do
+    if type(key) == "string" and key:sub(1, 1) ~= "_" then names[#names + 1] = key end
+  end
+  table.sort(names)
+  local near = nearest.find(name, names)
+  if near then blame.error(string.format("%s has no '%s'; did you mean '%s'?", what, name, near), "value") end
+end
+
 function Dataset:__index(name)
   if name == "element_spec" then
     local specs = {}
     for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
     return structure.rebuild(self.template, specs)
   end
-  return rawget(Dataset, name)
+  local method = rawget(Dataset, name)
+  if method == nil and type(name) == "string" then unknown("a dataset", name, Dataset) end
+  return method
 end
 
 function Dataset:__tostring()
@@ -655,11 +688,15 @@ function IPUInfeedQueue:init(...)
     blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
-  self.dataset, self.device_ordinal, self.prefetch_depth = a.dataset, a.device_ordinal or 0, depth
+  self.dataset, self.prefetch_depth = a.dataset, depth
+  self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
   self.dequeued = false
+  replication.remember(self, self.queue)
 end
+
+function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation
@@ -690,18 +727,19 @@ function IPUInfeedQueue:dequeue_in_loop(who)
     blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
   end
   self.dequeued = true
-  if tracing.is_graph() then self.queue:open_explicitly() end -- as in the graphs of other frameworks
+  if tracing.is_graph() and not self.is_owned then self.queue:open_explicitly() end -- as in the graphs of other frameworks
   local given, n = spread(self.dataset.template, self.queue:dequeue())
   return table.unpack(given, 1, n)
 end
 
-data.IPUInfeedQueue = IPUInfeedQueue
+data.IPUInfeedQueue = class.guard(IPUInfeedQueue)
 
 ---@class IPUOwnedIterator
 local IPUOwnedIterator = class.new("IPUOwnedIterator")
 
 function IPUOwnedIterator:init(dataset)
   self.infeed = IPUInfeedQueue(dataset)
+  self.infeed.is_owned = true -- no script ever initialises it
   self.element_spec = dataset.element_spec
   self.where = blame.where()
 end
@@ -745,9 +783,15 @@ function Dataset:iterator()
   return HostIterator(self)
 end
 
+for _, c in ipairs {Dataset, IPUOwnedIterator, HostIterator} do class.guard(c) end
+
 -- Readers of files load when first asked for.
 setmetatable(data, {__index = function(_, name)
-  return type(name) == "string" and name:find("^from_") and require("ipulua.data_files")[name] or nil
+  if type(name) ~= "string" then return nil end
+  local files = require "ipulua.data_files"
+  if files[name] then return files[name] end
+  unknown("ipu.data", name, files)
+  unknown("ipu.data", name, data)
 end})
 
 return data

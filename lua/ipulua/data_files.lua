@@ -12,9 +12,9 @@ local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = tr
 ---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
 function files.from_idx(...)
   local a = args.check("from_idx", idx_spec, ...)
-  local images = core.data.read_idx(a.path)
+  local images = core.read_idx(a.path)
   if not a.labels then return data.from_tensor_slices(images) end
-  return data.from_tensor_slices{images, core.data.read_idx(a.labels)}
+  return data.from_tensor_slices{images, core.read_idx(a.labels)}
 end
 
 local cifar_spec <const> = {{"path", {"string", "list"}}, {"classes", "integer", 10}, {"label_mode", "string", "fine"}}
@@ -26,17 +26,16 @@ function files.from_cifar(...)
   if a.classes ~= 10 and a.classes ~= 100 then
     blame.error("from_cifar: 'classes' must be 10 or 100, got " .. a.classes, "value")
   end
+  if a.classes == 10 and a.label_mode ~= "fine" then
+    blame.error("from_cifar: CIFAR-10 has no coarse labels", "value")
+  end
   if a.label_mode ~= "fine" and a.label_mode ~= "coarse" then
     blame.error("from_cifar: 'label_mode' must be \"fine\" or \"coarse\", got " .. args.describe(a.label_mode), "value")
   end
   local dataset
   for _, path in ipairs(type(a.path) == "table" and a.path or {a.path}) do
-    local images, labels = core.data.read_cifar(path, a.classes)
-    if a.classes == 100 then
-      local n = labels.shape[1]
-      labels = labels:slice({0, a.label_mode == "fine" and 1 or 0}, {n, 1}):reshape{n}
-    end
-    local part = data.from_tensor_slices{images, labels}
+    local images, fine, coarse = core.read_cifar(path, a.classes)
+    local part = data.from_tensor_slices{images, a.label_mode == "coarse" and coarse or fine}
     dataset = dataset and dataset:concatenate(part) or part
   end
   return dataset or blame.error("from_cifar: no file is given", "value")
@@ -54,14 +53,14 @@ function files.from_csv(...)
   if #a.separator ~= 1 then
     blame.error("from_csv: 'separator' must be one character, got " .. args.describe(a.separator), "value")
   end
-  local function read(dtype, columns) return core.data.read_csv(a.path, dtype, a.separator, a.header, columns) end
+  local function read(dtype, columns) return core.read_csv(a.path, dtype, a.separator, a.header, columns) end
   if a.label == nil then return data.from_tensor_slices(read(a.dtype, a.columns)) end
   local labels = read(a.label_dtype, {a.label})
   labels = labels:reshape{labels.shape[1]}
   local columns = a.columns
   if not columns then
     columns = {}
-    for i, name in ipairs(core.data.csv_columns(a.path, a.separator)) do
+    for i, name in ipairs(core.csv_columns(a.path, a.separator)) do
       if i - 1 ~= a.label and not (a.header and name == a.label) then columns[#columns + 1] = i - 1 end
     end
   end
@@ -75,14 +74,13 @@ local function ending(path) return path:lower():match("%.(%w+)$") end
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
 function files.from_npy(...)
   local a = args.check("from_npy", path_spec, ...)
-  if ending(a.path) == "npz" then return data.from_tensor_slices((core.data.read_named(a.path, true))) end
-  return data.from_tensor_slices(core.data.read_npy(a.path))
+  return data.from_tensor_slices((core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
 end
 
 ---A .safetensors file: a dict of the rows of its tensors.
 function files.from_safetensors(...)
   local a = args.check("from_safetensors", path_spec, ...)
-  return data.from_tensor_slices((core.data.read_named(a.path, false)))
+  return data.from_tensor_slices((core.load(a.path, ".safetensors")))
 end
 
 local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
@@ -91,8 +89,8 @@ local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
 function files.from_text(...)
   local a = args.check("from_text", text_spec, ...)
   if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}) end
-  if a.unit == "char" then return data.from_tensor_slices(core.data.read_characters(a.path)) end
-  if a.unit == "byte" then return data.from_tensor_slices(core.data.read_bytes(a.path)) end
+  if a.unit == "char" then return data.from_tensor_slices(core.read_characters(a.path)) end
+  if a.unit == "byte" then return data.from_tensor_slices(core.read_bytes(a.path)) end
   blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got " .. args.describe(a.unit), "value")
 end
 

@@ -126,9 +126,7 @@ function methods.get_weights(model) return nil, model:get_weights() end
 function methods.set_weights(model, _, x) model:set_weights(x) end
 
 function methods.estimate(model, text)
-  local offers, estimate = pcall(function() return ipu.estimate end)
-  if not offers then blame.error("this build of ipulua has no machine model to estimate with", "not_implemented") end
-  return json.encode(plain(estimate(model, options_of(text))))
+  return json.encode(plain(ipu.estimate(model, options_of(text))))
 end
 
 ---Called by C for every function.

@@ -177,11 +177,7 @@ end
 local function add_pipelining(options, model)
   local o = model._options.pipelining
   if not model:is_pipelined() then return end
-  options.schedule = type(o.pipeline_schedule) == "string" and o.pipeline_schedule or "Grouped"
-  options.mapping = o.device_mapping
-  options.recompute = options.recompute or (o.recomputation_mode ~= nil and o.recomputation_mode ~= "NONE")
   options.offload_state = o.offload_weight_update_variables ~= false
-  options.offload_activations = o.offload_activations == true
   options.shard_state = o.replicated_optimizer_state_sharding == true
 end
 
@@ -195,10 +191,10 @@ local function of_model(model, a)
     blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
   end
   local _ <close> = estimate.mode()
+  local _ <close> = config.pretend_ipus(a.ipus or not config.is_configured() and pipelining.shards(model) or nil)
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs = output_types(model, specs)
-  local count_of_steps = 1
-  local program
+  local count_of_steps, program = 1
   if training then count_of_steps = pipelining.accumulation(model)
   elseif model:is_pipelined() then count_of_steps = model._options.pipelining.gradient_accumulation_steps_per_replica or 1 end
   local element = tensors_of(specs)
@@ -226,6 +222,7 @@ end
 ---The price itself, and how many samples an element holds.
 function estimate.price(a)
   local what = a.fn
+  local _ <close> = config.pretend_ipus(a.ipus)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then
     local made

@@ -10,7 +10,7 @@ local ffi = require "ffi"
 local json = require "ipulua.ffi_json"
 
 local ABI = 1
-local MOST = 64 -- results of one call
+local MOST = 64 -- results of one call; ffi_models has the same
 
 -- In a second state of the process, and when another library declared them before, the declarations are there already.
 if not pcall(ffi.typeof, "ipu_context") then ffi.cdef(require "ipulua.cdef") end
@@ -48,13 +48,13 @@ if C.ipu_context_new(context) ~= 0 then error("ipulua: out of memory", 0) end
 context = ffi.gc(context[0], C.ipu_context_free)
 
 -- Errors name the line that called into this file.
-local own_source = debug.getinfo(1, "S").source
+local own = debug.getinfo(1, "S").source:match("^(.*)ffi%.lua$") -- these files
 local function raise(message)
   local level = 2
   while true do
     local info = debug.getinfo(level, "S")
     if not info then break end
-    if info.what ~= "C" and info.source ~= own_source then break end
+    if info.what ~= "C" and not (own and info.source:sub(1, #own + 3) == own .. "ffi") then break end
     level = level + 1
   end
   error(message, level)
@@ -76,9 +76,21 @@ local function note(bytes)
   collectgarbage()
 end
 
+-- What C reads by pointer must not be collected meanwhile: a use behind the call keeps it, also in compiled code.
+local function hold(x) ipu._held = x.p or next(x) end
+
+-- A text that C hands out through the last argument.
+local function text_of(f, ...)
+  local out = ffi.new("const char *[1]")
+  local arguments = {...}
+  arguments[#arguments + 1] = out
+  check(f(unpack(arguments, 1, #arguments)))
+  return ffi.string(out[0])
+end
+
 -- ------------------------------------------------ tensors
 
-local Tensor, Value, Variable, Function, Model = {}, {}, {}, {}, {}
+local Tensor, Value, Variable, Function = {}, {}, {}, {}
 local apply
 
 local element = {
@@ -170,8 +182,10 @@ end
 function Tensor:item()
   if self:count() ~= 1 then raise("item: a tensor of one element is wanted, this has " .. self:count()) end
   local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
-  if self.dtype == "bool" then return t:data()[0] ~= 0 end
-  return tonumber(t:data()[0])
+  local value = tonumber(t:data()[0])
+  hold(t)
+  if self.dtype == "bool" then return value ~= 0 end
+  return value
 end
 
 function Tensor:totable()
@@ -187,7 +201,9 @@ function Tensor:totable()
     for i = 1, self.shape[axis] do list[i] = read(axis + 1) end
     return list
   end
-  return read(1)
+  local list = read(1)
+  hold(t)
+  return list
 end
 
 function Tensor:__tostring()
@@ -267,6 +283,7 @@ function apply(op, operands, attributes)
   local out, count = ffi.new(ctype, MOST), ffi.new("int[1]")
   if traced then check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MOST, count))
   else check(C.ipu_apply(context, op, list, #operands, text, out, MOST, count)) end
+  hold(keep)
   local results = {}
   for i = 1, count[0] do results[i] = (traced and new_value or new_tensor)(out[i - 1]) end
   return unpack(results, 1, count[0])
@@ -369,12 +386,12 @@ local function trace(f, arguments)
   if builder then raise("func: functions are not traced inside one another; call the plain function") end
   local out = ffi.new("ipu_builder *[1]")
   check(C.ipu_builder_new(context, out))
-  local own = ffi.gc(out[0], C.ipu_builder_free)
-  builder = own
+  local mine = ffi.gc(out[0], C.ipu_builder_free)
+  builder = mine
   local ok, result = pcall(function()
     local values, place = {}, ffi.new("ipu_value *[1]")
     for i, t in ipairs(arguments) do
-      check(C.ipu_builder_argument(own, t.dtype, #t.shape, ints(t.shape), place))
+      check(C.ipu_builder_argument(mine, t.dtype, #t.shape, ints(t.shape), place))
       values[i] = new_value(place[0])
     end
     local results = {f(unpack(values))}
@@ -383,12 +400,12 @@ local function trace(f, arguments)
       results[i] = as_value(v)
       list[i - 1] = results[i].p
     end
-    check(C.ipu_builder_finish(own, list, #results, compiled))
+    check(C.ipu_builder_finish(mine, list, #results, compiled))
     return ffi.gc(compiled[0], C.ipu_function_free)
   end)
   builder = nil
-  ffi.gc(own, nil)
-  C.ipu_builder_free(own)
+  ffi.gc(mine, nil)
+  C.ipu_builder_free(mine)
   if not ok then error(result, 0) end
   return result
 end
@@ -412,104 +429,15 @@ function Function:__call(...)
   end
   local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
   check(C.ipu_function_call(compiled, list, n, out, MOST, count))
+  hold(arguments)
   local results = {}
   for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end
   return unpack(results, 1, count[0])
 end
 
--- ------------------------------------------------ models
-
-Model.__index = Model
-
-local function new_model(create, text)
-  local out = ffi.new("ipu_model *[1]")
-  check(create(context, text, out))
-  return setmetatable({p = ffi.gc(out[0], C.ipu_model_free)}, Model)
-end
-
-local function as_json(v) return type(v) == "string" and v or v and json.encode(v) or nil end
-
----A Keras model from its JSON (a text, or a table like it).
-function ipu.model_from_json(description) return new_model(C.ipu_model_from_json, as_json(description)) end
----A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
-function ipu.model_from_lua(code) return new_model(C.ipu_model_from_lua, code) end
-function ipu.load_model(path) return new_model(C.ipu_model_load, path) end
-
--- A tensor, or a list of them.
-local function tensors(given)
-  if given == nil then return ffi.new("ipu_tensor *[1]"), 0, {} end
-  local keep = is_tensor(given) and {given} or given
-  local list = ffi.new("ipu_tensor *[?]", #keep + 1)
-  for i = 1, #keep do
-    if not is_tensor(keep[i]) then raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i])) end
-    list[i - 1] = keep[i].p
-  end
-  return list, #keep, keep
-end
-
-local function text_of(f, ...)
-  local out = ffi.new("const char *[1]")
-  local arguments = {...}
-  arguments[#arguments + 1] = out
-  check(f(unpack(arguments, 1, #arguments)))
-  return ffi.string(out[0])
-end
-
-function Model:build(shape) check(C.ipu_model_build(self.p, #shape, ints(shape))) end
-function Model:compile(options) check(C.ipu_model_compile(self.p, as_json(options))) end
-function Model:save(path) check(C.ipu_model_save(self.p, path)) end
-function Model:save_weights(path) check(C.ipu_model_save_weights(self.p, path)) end
-function Model:load_weights(path) check(C.ipu_model_load_weights(self.p, path)) end
-function Model:to_json() return text_of(C.ipu_model_to_json, self.p) end
-function Model:summary() return text_of(C.ipu_model_summary, self.p) end
-
-local function logs(f, self, x, y, options)
-  local xs, x_count, keep_x = tensors(x)
-  local ys, y_count, keep_y = tensors(y)
-  local out = ffi.new("const char *[1]")
-  if options == false then check(f(self.p, xs, x_count, ys, y_count, out))
-  else check(f(self.p, xs, x_count, ys, y_count, as_json(options), out)) end
-  return json.decode(ffi.string(out[0])), keep_x, keep_y
-end
-
----Returns the history: a list of numbers, one an epoch, for each name.
-function Model:fit(x, y, options) return (logs(C.ipu_model_fit, self, x, y, options)) end
-function Model:evaluate(x, y, options) return (logs(C.ipu_model_evaluate, self, x, y, options)) end
-function Model:train_on_batch(x, y) return (logs(C.ipu_model_train_on_batch, self, x, y, false)) end
-
----What training would cost on IPUs.
-function Model:estimate(options)
-  local out = ffi.new("const char *[1]")
-  check(C.ipu_model_estimate(self.p, as_json(options), out))
-  return json.decode(ffi.string(out[0]))
-end
-
-local function received(out, count)
-  local list = {}
-  for i = 1, count[0] do list[i] = new_tensor(out[i - 1]) end
-  return list
-end
-
-function Model:predict(x, options)
-  local xs, n, keep = tensors(x)
-  local out, count = ffi.new("ipu_tensor *[?]", MOST), ffi.new("int[1]")
-  check(C.ipu_model_predict(self.p, xs, n, as_json(options), out, MOST, count))
-  local list = received(out, count)
-  keep[1] = nil -- until here the inputs had to live
-  return unpack(list, 1, count[0])
-end
-
-function Model:get_weights()
-  local most = 4096
-  local out, count = ffi.new("ipu_tensor *[?]", most), ffi.new("int[1]")
-  check(C.ipu_model_get_weights(self.p, out, most, count))
-  return received(out, count)
-end
-
-function Model:set_weights(weights)
-  local list, n = tensors(weights)
-  check(C.ipu_model_set_weights(self.p, list, n))
-end
+local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, ints = ints, is_tensor = is_tensor,
+  new_tensor = new_tensor, text_of = text_of, hold = hold})
+for name, f in pairs(models) do ipu[name] = f end
 
 ---Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.
 function ipu.run_lua(code) return text_of(C.ipu_run_lua, context, code) end

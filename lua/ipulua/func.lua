@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -15,7 +16,7 @@ local variables = require "ipulua.variables"
 ---@class Function
 local Function = class.new("Function")
 
-local compiled = {}   -- every program since the last reset, in order
+local compiled = {}   -- a record of every program since the last reset, in order; the program goes with its function
 local listeners = {}  -- functions told of each compilation and execution
 
 function Function:init(f, name)
@@ -23,6 +24,7 @@ function Function:init(f, name)
   self.name = name
   self.programs = {}
   self.order = {}
+  self.depth = 0
 end
 
 local function signature(leaves, template)
@@ -45,11 +47,8 @@ local function any_symbolic(leaves)
   return false
 end
 
--- Call f with symbolic arguments; give the program, the template of its results, and which leaves are run-time arguments.
-local function trace(self, leaves, template, count)
-  local _ <close> = tracing.guard()
-  local _ <close> = variables.initialise_at_end()
-  tracing.begin_root()
+-- Call f with symbolic arguments: symbolic results, their template, and which leaves are run-time arguments.
+local function call_symbolic(self, leaves, template, count)
   local symbolic, passed = {}, {}
   for i, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
@@ -65,32 +64,63 @@ local function trace(self, leaves, template, count)
   local result_count = results.n
   results.n = nil
   local outputs, result_template = structure.flatten(results)
-  local facts = tracing.take_facts()
-  return {
-    pipeline = facts.pipeline, program = tracing.end_root(outputs, self.name), results = result_template, passed = passed,
-    result_count = result_count,
-  }
+  return outputs, {results = result_template, passed = passed, result_count = result_count}
+end
+
+-- former: what a trace that has to be made again found out about replicas.
+local function trace(self, leaves, template, count, former)
+  local _ <close> = tracing.guard()
+  local found
+  do
+    local _ <close> = variables.initialise_at_end()
+    tracing.begin_root()
+    local _ <close> = replication.begin(former)
+    local outputs, traced = call_symbolic(self, leaves, template, count)
+    found = replication.traced()
+    if former or not replication.misled() then
+      traced.replication = found
+      local facts = tracing.take_facts()
+      traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
+      traced.program = tracing.end_root(outputs, self.name)
+      return traced
+    end
+    variables.undo_pending()
+    tracing.give_up_root()
+  end
+  return trace(self, leaves, template, count, found)
 end
 
 local function notify(event, ...)
   for _, f in ipairs(listeners) do f(event, ...) end
 end
 
+local weak <const> = {__mode = "v"}
+
 local func = {Function = Function}
 
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
-  entry.device = placement.ordinal()
-  compiled[#compiled + 1] = entry
+  require "ipulua.report" -- listens; nobody needs it before there is a program
+  replication.settle(entry)
+  entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
+    pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
+  compiled[#compiled + 1] = entry.record
   notify("compile", entry)
   return entry
+end
+
+local function begin(entry, arguments)
+  if not entry.replicas then replication.refuse(entry) end
+  config.attached_device(entry.device)
+  entry.record.executions = entry.record.executions + 1
+  notify("execute", entry, arguments)
 end
 
 ---Runs a registered program on a list of tensors.
 ---@return userdata[]
 function func.execute(entry, arguments)
-  config.attached_device(entry.device)
-  notify("execute", entry)
+  begin(entry, arguments)
+  if core.is_estimating() then return require "ipulua.report".pretend(entry, arguments) end
   return entry.program:run(arguments)
 end
 
@@ -107,22 +137,23 @@ end
 
 local function run(entry, leaves) return results_of(entry, func.execute(entry, passed_arguments(entry, leaves))) end
 
+---Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting for it gives.
+---@return Job
+function func.start(entry, arguments, finish)
+  if core.is_estimating() then return jobs.ended(finish, func.execute(entry, arguments)) end
+  begin(entry, arguments)
+  return jobs.Job(core.start_job(entry.program, arguments), finish)
+end
+
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
-  config.attached_device(entry.device)
-  notify("execute", entry)
-  local handle = core.start_job(entry.program, passed_arguments(entry, leaves))
-  return jobs.Job(handle, function(outputs) return results_of(entry, outputs) end)
+  return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
----The compiled form for these arguments, traced now if need be.
-function Function:concrete(...)
-  local given = table.pack(...)
-  local count = given.n
-  given.n = nil
-  local leaves, template = structure.flatten(given)
+-- The compiled form for arguments taken apart, traced now if need be.
+local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
   local entry = self.programs[key]
   if not entry or entry.stale then
@@ -137,29 +168,51 @@ function Function:concrete(...)
   return entry, leaves
 end
 
+-- Arguments taken apart: leaves, template, how many there were.
+local function taken_apart(...)
+  local given = table.pack(...)
+  local count = given.n
+  given.n = nil
+  local leaves, template = structure.flatten(given)
+  return leaves, template, count
+end
+
+---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
+function Function:concrete(...) return concrete(self, taken_apart(...)) end
+
 local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
-  local given = table.pack(...)
-  local count = given.n
-  given.n = nil
-  local leaves, template = structure.flatten(given)
+  local leaves, template, count = taken_apart(...)
   local _ <close> = restore_estimating(core.set_estimating(true))
   local traced = trace(self, leaves, template, count)
   traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
   return traced
 end
 
+local deepest <const> = 100 -- calls of itself, which only end when a number or a table says so
+
+local inlined_meta = {__close = function(self) self.fn.depth = self.fn.depth - 1 end}
+
+-- Called while another function, or itself, is traced: a part of that.
+local function inline(self, ...)
+  if self.depth >= deepest then
+    blame.error(string.format("'%s' calls itself without end while it is traced; what repeats is written with ipu.loops", self.name),
+      "runtime")
+  end
+  self.depth = self.depth + 1
+  local _ <close> = setmetatable({fn = self}, inlined_meta)
+  return self.f(...)
+end
+
 function Function:__call(...)
-  if tracing.is_active() then return self.f(...) end
-  local given = table.pack(...)
-  given.n = nil
-  if any_symbolic((structure.flatten(given))) then return tracing.in_graph(self.f, ...) end
-  local entry, leaves = self:concrete(...)
-  return run(entry, leaves)
+  if tracing.is_active() then return inline(self, ...) end
+  local leaves, template, count = taken_apart(...)
+  if any_symbolic(leaves) then return tracing.in_graph(self.f, ...) end
+  return run(concrete(self, leaves, template, count))
 end
 
 ---What was traced so far, a text a signature.
@@ -190,18 +243,22 @@ end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
 
----Programs compiled since the last reset.
+---What is known of the programs compiled since the last reset: {name, executions, facts}; entry[1] is nil when the function
+---is gone.
+---@return table[]
 function func.compiled() return compiled end
-
----Forget them (configuration reset).
-function func.reset()
-  for _, entry in ipairs(compiled) do entry.stale = true end
-  compiled = {}
-end
 
 ---Compile them anew when they are called next: what they are compiled for has changed.
 function func.recompile()
-  for _, entry in ipairs(compiled) do entry.stale = true end
+  for _, record in ipairs(compiled) do
+    if record.entry[1] then record.entry[1].stale = true end
+  end
+end
+
+---Forget them (configuration reset).
+function func.reset()
+  func.recompile()
+  compiled = {}
 end
 
 ---f(event, entry) is called with "compile" and "execute".

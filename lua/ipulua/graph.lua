@@ -42,6 +42,20 @@ function graph.fed_by_default()
   return targets, types
 end
 
+local notes = {} -- by value: what a program that computes it holds
+
+---Notes that computing a value runs a pipeline.
+function graph.note_pipeline(value, facts) notes[core.graph_value_key(value)] = facts end
+
+---The pipeline of a program that computes values with these keys.
+---@param keys string[]
+function graph.pipeline_of(keys)
+  for _, key in ipairs(keys) do
+    if notes[key] then return notes[key] end
+  end
+  return nil
+end
+
 local resets = {}
 
 ---f() is called when the graph is forgotten.
@@ -53,6 +67,7 @@ function graph.reset_default_graph()
     blame.error("reset_default_graph can't be called while a function is traced", "runtime")
   end
   core.graph_reset()
+  notes = {}
   serial, placeholders, made = serial + 1, 0, {}
   for _, f in ipairs(resets) do f() end
 end

@@ -39,14 +39,18 @@ local public = {
   custom_gradient = {"custom", "custom_gradient"}, register_op = {"custom", "register_op"},
   load_op_library = {"custom", "load_op_library"},
   gradients = {"tape", "gradients"}, GradientTape = {"tape", "GradientTape"},
+  capture_upstream_gradients = {"capture", "capture_upstream_gradients"},
+  GradientCaptureContext = {"capture", "GradientCaptureContext"}, GradientCaptureTape = {"capture", "GradientCaptureTape"},
   data = {"data", false}, dataset_benchmark = {"dataset_benchmark", false}, IPUInfeedQueue = {"data", "IPUInfeedQueue"},
   IPUOutfeedQueue = {"queues", "IPUOutfeedQueue"}, IPUStrategy = {"strategy", "IPUStrategy"},
   IPUStrategyV1 = {"strategy", "IPUStrategy"},
   reset_ipu_seed = {"system", "reset_ipu_seed"}, programs = {"system", "programs"},
   ipu_event_trace = {"system", "ipu_event_trace"}, enable_check_numerics = {"system", "enable_check_numerics"},
-  disable_check_numerics = {"system", "disable_check_numerics"}, estimate = {"estimate", "estimate"},
+  disable_check_numerics = {"system", "disable_check_numerics"},
+  estimate = {"estimate", "estimate"},
+  ReportHelper = {"report_helper", false},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
-  host_callback = {"effects", "host_callback"},
+  host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
   ScopedIPUOutfeedQueue = {"queues", "ScopedIPUOutfeedQueue"},
   pipeline = {"pipeline", "pipeline"}, recomputation_checkpoint = {"pipeline", "recomputation_checkpoint"},
@@ -112,16 +116,31 @@ end
 ---For files that add public names: ipu.__add("data", "data", false).
 function ipu.__add(name, module, field) public[name] = {module, field} end
 
-function ipu.set_num_threads(n) core.set_threads(n) end
+local threads_spec <const> = {{"n", "integer"}}
+
+---Bounds all that computes, dataset workers included.
+---@param ... any n: 0 means the CPU's cores
+function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
+
+local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
-function ipu.save(path, tensors) core.save(path, tensors) end
+function ipu.save(path, tensors)
+  local describe = require("ipulua.args").describe
+  if type(path) ~= "string" then blame.error("save: 'path' must be a string, got " .. describe(path), "type") end
+  if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
+    blame.error("save: 'tensors' must be a table of tensors by name, got " .. describe(tensors), "type")
+  end
+  core.save(path, tensors)
+end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
-function ipu.load(path) return (core.load(path)) end
+function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
 for name, f in pairs(require "ipulua.candidates") do ipu.nn[name] = f end
+ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
+ipu.nn.batch_norm = require("ipulua.distributed_norm").batch_norm
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

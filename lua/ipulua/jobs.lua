@@ -28,7 +28,16 @@ function Job:cancel() self.handle:cancel() end
 ---Waits for a moment.
 function Job:poll() self.handle:poll() end
 
-local jobs = {Job = Job}
+local jobs = {Job = class.guard(Job)}
+
+local done <const> = {done = function() return true end, cancel = function() end, poll = function() end}
+
+---A job that has ended with finish(...).
+function jobs.ended(finish, ...)
+  local results = table.pack(...)
+  local handle = setmetatable({wait = function() return results end}, {__index = done})
+  return Job(handle, function(given) return finish(table.unpack(given, 1, given.n)) end)
+end
 
 ---Waits for whatever runs.
 function jobs.settle() core.settle() end

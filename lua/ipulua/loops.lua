@@ -3,7 +3,9 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
+local data = require "ipulua.data"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
 local operation = require "ipulua.operation"
@@ -106,6 +108,9 @@ local function body_arguments(who, body, carried, infeed)
   local given = {table.unpack(carried)}
   local n = #given
   if infeed then
+    if not class.is_a(infeed, data.IPUInfeedQueue) then
+      blame.error(who .. ": 'infeed_queue' must be an IPUInfeedQueue, got " .. args.describe(infeed), "type")
+    end
     local element = table.pack(infeed:dequeue_in_loop(who))
     for i = 1, element.n do given[n + i] = element[i] end
     n = n + element.n
@@ -305,6 +310,12 @@ local function trace_cond(pred, yes_fn, no_fn)
   return table.unpack(structure.rebuild(template, results), 1, count)
 end
 
+local function check_pred(dtype, shape)
+  if dtype ~= "bool" or #shape > 0 then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
+  end
+end
+
 local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
@@ -312,15 +323,16 @@ function loops.cond(...)
   local a = args.check("cond", cond_spec, ...)
   local pred = a.pred
   if core.is_variable(pred) then pred = pred:read_value() end
+  if core.is_tensor(pred) then check_pred(core.type_of(pred)) end
   if core.is_symbolic(pred) then
-    local dtype, shape = core.type_of(pred)
-    if dtype ~= "bool" or #shape > 0 then
-      blame.error("cond: 'pred' must be a bool scalar, got " .. structure.type_text(dtype, shape), "type")
-    end
     if tracing.is_active() then return trace_cond(pred, a.true_fn, a.false_fn) end
     return tracing.in_graph(trace_cond, pred, a.true_fn, a.false_fn)
   end
-  if core.is_tensor(pred) then pred = pred:item() end
+  if core.is_tensor(pred) then
+    pred = pred:item()
+  elseif type(pred) ~= "boolean" then
+    blame.error("cond: 'pred' must be a bool scalar, got " .. args.describe(pred), "type")
+  end
   if pred then return a.true_fn() end
   return a.false_fn()
 end

@@ -46,6 +46,11 @@ local function proportion(option)
   return tonumber(config.get(option)["availableMemoryProportion"]) or 0
 end
 
+local function halves(option)
+  local partials = config.get(option)["partialsType"]
+  return partials == "half" or partials == "float16"
+end
+
 local function default_ipus(ordinal)
   if start.options.ipus and not config.is_configured() then return start.options.ipus end
   return config.device(ordinal or 0).ipus
@@ -68,15 +73,20 @@ function machine.options(given, ordinal)
     matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
+    half_partials = halves("matmuls.poplar_options") and halves("convolutions.poplar_options"),
+    merge_bytes = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
+    no_outlining = not config.get("optimizations.enable_graph_outlining"),
     recompute = config.get("allow_recompute"),
   }
 end
 
----Whether a program that does not fit is an error.
+---Whether a program that does not fit is an error: once a configuration was applied or a target named, but not on a chip of
+---fewer tiles than it has, which stands for a part of one, and not on the IPU Model.
 ---@return boolean
 function machine.enforces()
-  local named = config.is_configured() or start.options.target ~= nil
-  return named and config.engine_options()["debug.allowOutOfMemory"] ~= "true"
+  if not (config.is_configured() or start.options.target) then return false end
+  if config.flags().use_ipu_model or config.get("ipu_model.tiles_per_ipu") > 0 then return false end
+  return config.engine_options()["debug.allowOutOfMemory"] ~= "true"
 end
 
 ---The price of a compiled program, {program =, device =}.
@@ -84,6 +94,8 @@ end
 ---@param options table of machine.options
 ---@return userdata
 function machine.price(entry, options)
+  options.offload_state = options.offload_state or entry.offload_state
+  options.shard_state = options.shard_state or entry.shard_state
   return core.price(entry.program, options)
 end
 

@@ -62,16 +62,10 @@ function CrossReplicaOptimizer:init(...)
   IpuOptimizer.init(self, a.opt, a.name)
 end
 
--- The mean over the replicas; of one replica the value itself.
-local function mean_over_replicas(g)
-  local mean = core.ops.cross_replica_mean
-  return mean and mean(g) or g
-end
-
 function CrossReplicaOptimizer:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   local means = {}
-  for i, pair in ipairs(given) do means[i] = {pair[1] and mean_over_replicas(pair[1]), pair[2]} end
+  for i, pair in ipairs(given) do means[i] = {pair[1] and core.ops.cross_replica_mean(pair[1]), pair[2]} end
   return self.wrapped:apply_gradients(means, {global_step = step})
 end
 
@@ -133,6 +127,7 @@ function GradientAccumulationOptimizerV2:init(...)
   self.reduction = accumulation.parse_reduction(name, a.reduction_method)
   self.dtype = a.dtype
   self.verify_usage = true
+  self.offload_state, self.shard_state = a.offload_weight_update_variables == true, a.replicated_optimizer_state_sharding
 end
 
 -- Updates happen every count-th iteration, so the loop must end with one.
@@ -177,6 +172,10 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   if self.count == 1 then return self.wrapped:apply_gradients(given, {global_step = step}) end
   if self.verify_usage then check_loop(self) end
+  if self.offload_state then -- where state is kept changes no value: only prices
+    local facts = tracing.facts()
+    facts.offload_state, facts.shard_state = true, self.shard_state
+  end
   return update(self, given, step)
 end
 

@@ -181,6 +181,7 @@ local function read(...)
     recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations, offload_weights = a.offload_weights,
     offload_gradient_accumulation_buffers = a.offload_gradient_accumulation_buffers,
     offload_weight_update_variables = a.offload_weight_update_variables,
+    replicated_optimizer_state_sharding = a.replicated_optimizer_state_sharding,
   })
   a.ipu_of = function(stage) return a.facts.ipu_of[stage + 1] end
   return a
@@ -263,7 +264,7 @@ end
 local function first_arguments(a)
   local _ <close> = placement.in_stage(0, a.ipu_of(0), false)
   local given = {n = #a.tensors}
-  for i, x in ipairs(a.tensors) do given[i] = core.ops.identity(x) end
+  for i, x in ipairs(a.tensors) do given[i] = core.ops.identity(core.trace_value(x)) end
   if not a.infeed_queue then return given end
   local element = table.pack(a.infeed_queue:dequeue_in_loop(who))
   for i = 1, element.n do given[given.n + i] = element[i] end
@@ -287,13 +288,30 @@ local function check_optimizer_output(output)
   blame.error("pipeline: the optimizer function must return an OptimizerFunctionOutput, got " .. args.describe(output), "type")
 end
 
+local partials_codes <const> = {float32 = 0, float16 = 1}
+
+-- Gradients inherit what the forward pass adds its products up in; the options of the backward pass say otherwise.
+local function set_backward_partials(a, first)
+  local forward, backward = a.forward_propagation_stages_poplar_options, a.backward_propagation_stages_poplar_options
+  if not forward and not backward then return end
+  local around = core.set_placement("half_partials", -1)
+  core.set_placement("half_partials", around)
+  for stage, place in ipairs(a.facts.place_of) do
+    local options = (backward or {})[place + 1]
+    local partials = options and options:partials_type()
+    core.set_backward_partials(first, stage - 1, partials and partials_codes[partials] or around)
+  end
+end
+
 local function trace_gradients(a, results)
   local stage = a.last_stage
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
   loops.check_parameters(a.optimizer_function, results.n, "optimizer function")
   local output = check_optimizer_output(a.optimizer_function(table.unpack(results, 1, results.n)))
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), true)
+  local first = core.trace_uses()
   local given = output:gradients()
+  set_backward_partials(a, first)
   for _, pair in ipairs(given) do pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage end
   return output, given
 end
@@ -317,10 +335,14 @@ local function trace_micro_batch(a)
     local _ <close> = placement.in_stage(a.last_stage, a.ipu_of(a.last_stage), false)
     work.sums = outputs.enqueue(a, feed)
   end
+  local captured, template = {}, nil
+  if output then captured, template = output:captured() end
+  if a.gradient_accumulation_for_captured_grads then work.captured = captured end
   if output or #work.sums > 0 then
-    work.finish = function(given, sums)
+    work.finish = function(given, sums, accumulated)
       outputs.enqueue_sums(a, feed, sums)
-      if output then output:apply(given) end
+      local by_tag = #captured > 0 and structure.rebuild(template, work.captured and accumulated or captured) or nil
+      if output then output:apply(given, by_tag) end
     end
   end
   return work

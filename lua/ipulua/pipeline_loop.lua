@@ -7,6 +7,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 
 local loop = {}
@@ -31,15 +32,28 @@ end
 
 local closed_meta <const> = {__close = function() table.remove(iterations) end}
 
-local function zeros(shape, dtype) return tracing.outside(core.full, shape, 0, dtype) end
-
--- What the loop carries: {begin = first value, argument =, result =}.
+-- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a micro-batch.
 local Carried = {}
 Carried.__index = Carried
 
 function Carried:add(shape, dtype)
-  self.begin[#self.begin + 1] = zeros(shape, dtype)
-  return core.trace_argument(dtype, shape, "carried " .. #self.begin)
+  self.types[#self.types + 1] = {dtype, shape}
+  return core.trace_argument(dtype, shape, "carried " .. #self.types)
+end
+
+-- Zeros made by the program: a constant would take a parameter's memory.
+local function zeros(t)
+  local zero = core.trace_value(core.tensor(0, t[1]))
+  return #t[2] > 0 and core.ops.broadcast_to(zero, t[2]) or zero
+end
+
+-- The first values, in the trace around the loop.
+function Carried:begin(around)
+  local body, list = core.trace_current(), {}
+  core.trace_show(around)
+  for i, t in ipairs(self.types) do list[i] = zeros(t) end
+  core.trace_show(body)
+  return list
 end
 
 function Carried:give(result) self.result[#self.result + 1] = result end
@@ -71,10 +85,11 @@ function loop.note(who, facts)
     blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
   end
   plans.check_device(who, facts.shards, placement.ordinal())
+  replication.need_ipus(facts.shards)
   all.pipeline = facts
 end
 
--- The accumulators of gradients, and of values that are summed over the run.
+-- The accumulators of gradients, of values that are summed over the run, and of captured gradients.
 local function accumulate(o, work, iteration, carried)
   for _, pair in ipairs(work.gradients) do
     local g, v, stage = pair[1], pair[2], pair.stage
@@ -88,6 +103,10 @@ local function accumulate(o, work, iteration, carried)
     local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), false) or nil
     local argument = carried:add(x.shape, accumulation.dtype(o.who, o.sum_dtype, x))
     carried:give(accumulation.sum(argument, x))
+  end
+  for _, g in ipairs(work.captured or {}) do
+    local _ <close> = o.last_stage and placement.in_stage(o.last_stage, o.ipu_of(o.last_stage), true) or nil
+    carried:give(accumulation.add(carried:add(g.shape, g.dtype), g, o.reduction or "SUM", o.count, iteration))
   end
 end
 
@@ -104,7 +123,8 @@ local function trace_after(work, carried)
     if pair[1] then at = at + 1 end
     pairs_of[i] = {pair[1] and finals[at] or nil, pair[2]}
   end
-  work.finish(pairs_of, table.move(finals, at + 1, #finals, 1, {}))
+  local sums = work.sums and #work.sums or 0
+  work.finish(pairs_of, table.move(finals, at + 1, at + sums, 1, {}), table.move(finals, at + sums + 1, #finals, 1, {}))
   local captured = core.trace_captured()
   return core.suspend{}, captured
 end
@@ -118,15 +138,17 @@ end
 ---@field reduction string?
 ---@field dtype any of the accumulators: nil, a dtype, a function of the variable
 ---@field sum_dtype any the same, of what is summed
----@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, finish = fun(pairs, sums)}
+---@field trace fun(): table one micro-batch: {gradients = {{g, v, stage =}, …}, sums = tensors, captured = gradients that are
+--- accumulated too, finish = fun(pairs, sums, captured)}
 
 ---Traces the loop into the current trace.
 ---@param o PipelineLoop
 function loop.trace(o)
   local _ <close> = tracing.guard()
+  local around = core.trace_current()
   core.trace_begin(true)
   local iteration = core.trace_argument("int32", {}, "iteration")
-  local carried = setmetatable({begin = {}, result = {}}, Carried)
+  local carried = setmetatable({types = {}, result = {}}, Carried)
   local region, captured
   do
     iterations[#iterations + 1] = {value = iteration, root = tracing.root()}
@@ -140,8 +162,8 @@ function loop.trace(o)
     carried:add(x.shape, x.dtype)
     carried:give(x)
   end
-  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"), carried.begin,
-    carried.result, o.plan)
+  local finals = core.end_repeat(core.is_tensor(o.count) and o.count or core.tensor(o.count, "int32"),
+    carried:begin(around), carried.result, o.plan)
   if region then
     core.inline_region(region, table.move(finals, 1, count, 1, {}), table.move(finals, count + 1, #finals, 1, {}))
   end

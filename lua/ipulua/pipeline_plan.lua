@@ -86,6 +86,7 @@ end
 function plans.check_device(who, shards, ordinal)
   local ipus = config.device(ordinal).ipus
   if ipus % shards == 0 and ipus >= shards then return end
+  if core.is_estimating() and not config.is_configured() then return end -- as many as the program wants
   blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the device, %d; "
     .. "configure more with auto_select_ipus, or map stages together with device_mapping", who, shards, ipus), "internal")
 end
@@ -146,8 +147,6 @@ end
 
 -- ------------------------------------------------ plans
 
-local core_names <const> = {InterleavedVirtual = "Virtual"}
-
 ---@class PipelineFacts what ipu.programs and ipu.timetable tell of a pipeline
 ---@field plan userdata
 ---@field schedule string
@@ -169,12 +168,14 @@ function plans.new(who, a)
   local schedule = custom and "Custom" or a.schedule
   local ipus = math.max(table.unpack(read.ipu_of)) + 1
   local plan = core.pipeline_plan{
-    schedule = core_names[schedule] or schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
+    schedule = schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
+    io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
     order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
     offload_activations = flag(a, "offload_activations"), offload_weights = flag(a, "offload_weights"),
     offload_accumulators = flag(a, "offload_gradient_accumulation_buffers"),
     offload_update_variables = flag(a, "offload_weight_update_variables"),
+    shard_state = flag(a, "replicated_optimizer_state_sharding"),
   }
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
@@ -196,22 +197,18 @@ end
 
 -- ------------------------------------------------ counts
 
--- With tiles for moving data, a Grouped pipeline overlaps that with computing, for two micro-batches more.
-local function overlaps_io(facts)
-  return facts.schedule == "Grouped" and config.get("io_tiles.place_ops_on_io_tiles") == true
-end
+---What the number of micro-batches must be: a multiple, and at least so many.
+---@return integer multiple, integer least
+function plans.count_rule(facts) return facts.plan:overlap() end
 
----What the number of micro-batches must be: least, multiple.
-function plans.count_rule(facts)
-  if overlaps_io(facts) then return (facts.training and 2 or 1) * facts.places + 2, 1 end
-  local multiple = facts.plan:overlap()
-  return multiple, multiple
-end
+---The least number of micro-batches.
+---@return integer
+function plans.least_count(facts) return (select(2, plans.count_rule(facts))) end
 
 ---Words when count is no legal number of micro-batches, called by the name that its writer knows.
 ---@return string?
 function plans.refuse_count(facts, count, name)
-  local least, multiple = plans.count_rule(facts)
+  local multiple, least = plans.count_rule(facts)
   if count >= least and count % multiple == 0 and (facts.schedule ~= "Custom" or count == multiple) then return nil end
   local what = string.format("schedule %s with %d stages in %s", facts.schedule, facts.places, facts.training and "training" or "inference")
   if facts.schedule == "Custom" then
@@ -278,9 +275,7 @@ function plans.stash_depth(facts) return facts.plan:stashes() end
 ---How many time steps a run takes; nil where the count is known only at run time.
 ---@return integer?
 function plans.time_steps(facts)
-  if not facts.count then return nil end
-  if facts.schedule == "Grouped" then return facts.count + (facts.training and 2 or 1) * facts.places - 1 end
-  return #facts.plan:timetable(facts.count)
+  return facts.count and facts.plan:time_steps(facts.count) or nil
 end
 
 return plans

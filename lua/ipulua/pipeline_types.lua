@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local structure = require "ipulua.structure"
@@ -57,9 +58,9 @@ local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
 types.OptimizerFunctionOutput = OptimizerFunctionOutput
 
 local output_spec <const> = {
-  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "any", optional = true},
-  {"compute_gradients_kwargs", "any", optional = true}, {"apply_gradients_args", "any", optional = true},
-  {"apply_gradients_kwargs", "any", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
+  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "list", optional = true},
+  {"compute_gradients_kwargs", "dict", optional = true}, {"apply_gradients_args", "list", optional = true},
+  {"apply_gradients_kwargs", "dict", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
   {"gradient_capture_context", "any", optional = true}, {"captured_gradient_outfeed", "any", optional = true},
 }
 
@@ -69,12 +70,6 @@ end
 
 local function refuse(name, what, value)
   blame.error(string.format("OptimizerFunctionOutput: '%s' must be %s, got %s", name, what, args.describe(value)), "type")
-end
-
-local function check_call_arguments(a, prefix)
-  local list, named = prefix .. "_gradients_args", prefix .. "_gradients_kwargs"
-  if a[list] ~= nil and not args.is_list(a[list]) then refuse(list, "a list", a[list]) end
-  if a[named] ~= nil and not structure.is_plain(a[named]) then refuse(named, "a table with names", a[named]) end
 end
 
 local function has_capture(a)
@@ -126,8 +121,19 @@ local function check_variables(list)
   if #list == 0 then blame.error("OptimizerFunctionOutput: there are no variables to optimize: 'variables' is empty", "value") end
 end
 
+-- An optimizer is a table itself: a table that begins with one holds the arguments.
+local function spread(first, ...)
+  if select("#", ...) > 0 or not structure.is_plain(first) or first[1] == nil then return first, ... end
+  local named = {}
+  for key, value in pairs(first) do
+    if math.type(key) ~= "integer" then named[key] = value end
+  end
+  if first[2] == nil then return first[1], named end
+  return first[1], first[2], named
+end
+
 function OptimizerFunctionOutput:init(...)
-  local a = args.check("OptimizerFunctionOutput", output_spec, ...)
+  local a = args.check("OptimizerFunctionOutput", output_spec, spread(...))
   self.is_keras = is_keras_optimizer(a.opt)
   if not self.is_keras and not train.is_optimizer(a.opt) then
     refuse("opt", "an optimizer of ipu.train or ipu.keras.optimizers", a.opt)
@@ -136,8 +142,6 @@ function OptimizerFunctionOutput:init(...)
   elseif type(a.tape) == "string" or a.tape == nil or class.is_a(a.tape, tape.GradientTape) then check_plain(a) end
   if a.tape ~= nil and not class.is_a(a.tape, tape.GradientTape) then refuse("tape", "a GradientTape", a.tape) end
   if not core.is_tensor(a.loss) then refuse("loss", "a tensor", a.loss) end
-  check_call_arguments(a, "compute")
-  check_call_arguments(a, "apply")
   check_variables(a.variables)
   check_capture(a)
   for key, value in pairs(a) do self[key] = value end
@@ -160,11 +164,17 @@ local function variables_read()
   return list
 end
 
+-- What captures gradients: a context, or the tape; nil: nothing does.
+local function capturing(self)
+  return self.gradient_capture_context or self.tape and self.tape.captured_gradients and self.tape or nil
+end
+
 local function keras_gradients(self)
   local list = self.variables or variables_read()
-  local loss = self.loss
+  local loss, found = self.loss, {}
   if self.opt.scale_loss then loss = self.opt:scale_loss(loss) end
-  local found = #list == 0 and {} or self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list)
+  if self.gradient_capture_context then found = capture.gradients(self.gradient_capture_context, loss, list)
+  elseif #list > 0 then found = self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list) end
   local given = {}
   for i, v in ipairs(list) do given[i] = {found[i], v} end
   return given
@@ -175,18 +185,32 @@ end
 function OptimizerFunctionOutput:gradients()
   local given
   if self.is_keras then given = keras_gradients(self)
-  else given = self.opt:compute_gradients(self.loss, with_options(self.compute_gradients_args, self.compute_gradients_kwargs)) end
+  else
+    given = self.opt:compute_gradients(self.loss, with_options(self.compute_gradients_args, self.compute_gradients_kwargs))
+    if self.gradient_capture_context then capture.gradients(self.gradient_capture_context, self.loss, {}) end
+  end
   if #given == 0 then
     blame.error("pipeline: there are no variables to optimize: the loss depends on none, or the list given is empty", "value")
   end
   return given
 end
 
----The update from the accumulated gradients.
-function OptimizerFunctionOutput:apply(given)
+---The captured gradients of a micro-batch, and the template that makes a table by tag of them again.
+---@return userdata[] leaves, table template
+function OptimizerFunctionOutput:captured()
+  local by = capturing(self)
+  return structure.flatten(by and by.captured_gradients or {})
+end
+
+---The update from the accumulated gradients; captured ones by tag, nil when there are none.
+function OptimizerFunctionOutput:apply(given, captured)
+  if captured and self.captured_gradient_outfeed then self.captured_gradient_outfeed:enqueue(captured) end
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
+    if captured and self.opt.takes_captured then
+      return self.opt:apply_gradients(grads, list, {captured_grads = captured})
+    end
     return self.opt:apply_gradients(grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))

@@ -27,13 +27,20 @@ function placement.ordinal()
   return 0
 end
 
+---The shard of the scope that is open, 0 outside.
+---@return integer
+function placement.shard() return state.shard or 0 end
+
+local most_devices <const> = 1024 -- one of each IPU of the largest machine
+
 -- "/device:IPU:0", "IPU:0", "/device:CPU:0", "cpu:0", "cpu"
 local function parse(name)
   local plain = name:lower():gsub("^/", ""):gsub("^device:", "")
   local kind, number = plain:match("^(%a+):?(%d*)$")
   if kind == "cpu" then return host end
-  if kind == "ipu" then return math.tointeger(tonumber(number)) or 0 end
-  return nil
+  if kind ~= "ipu" then return nil end
+  local ordinal = number == "" and 0 or math.tointeger(tonumber(number))
+  return ordinal and ordinal < most_devices and ordinal or nil
 end
 
 local function set(field, value)
@@ -72,19 +79,32 @@ function placement.ipu_scope(...)
   return scope.new("ipu_scope(" .. a.device .. ")", placement.enter_device("ipu_scope", a.device))
 end
 
+local most_shards <const> = 1024 -- of the largest machine
+
 local function check_shard(index)
   if math.type(index) ~= "integer" then
     blame.error("ipu_shard: 'index' must be an integer or a list of integers, got " .. args.describe(index), "type")
   end
   if index < 0 then blame.error("ipu_shard: 'index' must not be negative, got " .. index, "value") end
+  if index >= most_shards then blame.error(string.format("ipu_shard: no machine has an IPU %d", index), "value") end
   return index
 end
+
+local function shard_used() end
+
+---f(index) is called when a scope of that shard is entered.
+function placement.on_shard(f) shard_used = f end
 
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
 function placement.ipu_shard(index)
   local list = type(index) == "table" and index or {index}
-  for i = 1, math.max(#list, 1) do check_shard(list[i]) end
-  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", set("shard", list[1]))
+  for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
+  local former, undo = state.shard, set("shard", list[1])
+  state.shard = list[1]
+  return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", function()
+    state.shard = former
+    undo()
+  end)
 end
 
 local jit_spec <const> = {{"ipu_scope", "integer"}}

@@ -5,7 +5,9 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
+local jobs = require "ipulua.jobs"
 local operation = require "ipulua.operation"
+local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -19,14 +21,43 @@ local outfeed_spec <const> = {
   {"optimise_latency", "boolean", false},
 }
 
+---The device of a queue: 0 unless it is said.
+function queues.check_ordinal(who, ordinal)
+  if ordinal and ordinal < 0 then
+    blame.error(string.format("%s: 'device_ordinal' must not be negative, got %d", who, ordinal), "value")
+  end
+  return ordinal or 0
+end
+
 function IPUOutfeedQueue:init(...)
   local a = args.check("IPUOutfeedQueue", outfeed_spec, ...)
   if a.buffer_depth < 1 then
     blame.error("IPUOutfeedQueue: the buffer depth ('buffer_depth') must be at least 1, got " .. a.buffer_depth, "value")
   end
-  self.outfeed_mode, self.device_ordinal, self.buffer_depth = a.outfeed_mode, a.device_ordinal or 0, a.buffer_depth
+  self.outfeed_mode, self.buffer_depth = a.outfeed_mode, a.buffer_depth
+  self.device_ordinal = queues.check_ordinal("IPUOutfeedQueue", a.device_ordinal)
   self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
   self.enqueued = false
+  replication.remember(self, self.queue)
+end
+
+function IPUOutfeedQueue:set_replicas(n) self.replicas = n end
+
+-- What an element is: with several replicas, their values stacked.
+function IPUOutfeedQueue:element_types()
+  if (self.replicas or 1) == 1 then return self.types end
+  local list = {}
+  for i, t in ipairs(self.types) do list[i] = {dtype = t.dtype, shape = {self.replicas, table.unpack(t.shape)}} end
+  return list
+end
+
+local function check_tensors(template)
+  if template.leaf then return end
+  if not template.items then
+    blame.error("IPUOutfeedQueue.enqueue: an outfeed carries tensors, numbers, booleans and tables of them, got "
+      .. args.describe(template.static), "type")
+  end
+  for _, item in ipairs(template.items) do check_tensors(item[2]) end
 end
 
 ---Only inside a traced function; once per queue and function.
@@ -45,6 +76,8 @@ function IPUOutfeedQueue:enqueue(value, ...)
   local leaves, template = structure.flatten(value, function(v)
     return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
   end)
+  check_tensors(template)
+  if #leaves == 0 then blame.error("IPUOutfeedQueue.enqueue: there is no tensor in the value", "value") end
   local types = {}
   for i, leaf in ipairs(leaves) do
     if math.type(leaf) == "integer" then leaf = core.tensor(leaf, "int32") end
@@ -75,9 +108,12 @@ local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
 ---All values since the last call, stacked (mode ALL); the newest (mode LAST).
 function IPUOutfeedQueue:dequeue(...)
   local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
+  if tracing.is_active() then
+    blame.error("IPUOutfeedQueue.dequeue reads what a program has put out; it can't be called inside a compiled function", "runtime")
+  end
   self:check_enqueued("dequeue")
   if a.wait_for_completion or self.outfeed_mode == "LAST" then core.settle() end
-  return structure.rebuild(self.template, self.queue:take(self.types))
+  return structure.rebuild(self.template, self.queue:take(self:element_types()))
 end
 
 local function unstack(tensors)
@@ -91,10 +127,13 @@ function IPUOutfeedQueue:iter(job)
   if self.outfeed_mode ~= "ALL" then
     blame.error("IPUOutfeedQueue.iter: only a queue of mode ALL can be iterated", "runtime")
   end
+  if job ~= nil and not class.is_a(job, jobs.Job) then
+    blame.error("IPUOutfeedQueue.iter: the argument must be a job of strategy:run_async, got " .. args.describe(job), "type")
+  end
   return function()
     while true do
       if self.enqueued and self.queue:count() > 0 then
-        return structure.rebuild(self.template, unstack(self.queue:take(self.types, 1)))
+        return structure.rebuild(self.template, unstack(self.queue:take(self:element_types(), 1)))
       end
       if not job or job:done() and self.queue:count() == 0 then return nil end
       job:poll()
@@ -102,10 +141,9 @@ function IPUOutfeedQueue:iter(job)
   end
 end
 
----Forgets what has not been dequeued.
+---Forgets what has not been dequeued; not while a program runs with it.
 ---@return Operation
 function IPUOutfeedQueue:deleter()
-  core.settle()
   self.queue:clear()
   return operation.new("outfeed deleter")
 end
@@ -124,7 +162,11 @@ function ScopedIPUOutfeedQueue:init(...)
   IPUOutfeedQueue.init(self, a)
 end
 
-function ScopedIPUOutfeedQueue:__close() self:deleter() end
+function ScopedIPUOutfeedQueue:__close()
+  core.settle()
+  self:deleter()
+end
 
-queues.IPUOutfeedQueue, queues.ScopedIPUOutfeedQueue = IPUOutfeedQueue, ScopedIPUOutfeedQueue
+queues.IPUOutfeedQueue = class.guard(IPUOutfeedQueue)
+queues.ScopedIPUOutfeedQueue = ScopedIPUOutfeedQueue
 return queues

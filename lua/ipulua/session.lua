@@ -67,7 +67,8 @@ local function read_feeds(feed_dict)
   local by_key, keys = {}, {}
   for target, value in pairs(feed_dict or {}) do
     if not core.is_deferred(target) or core.is_variable(target) then
-      blame.error("sess:run: the keys of feed_dict are placeholders, got " .. args.describe(target), "type")
+      blame.error("sess:run: the keys of feed_dict are placeholders, got " .. args.describe(target)
+        .. "; feeds are written {feed_dict = {[placeholder] = value}}", "type")
     end
     local key = core.graph_value_key(target)
     by_key[key] = {target, fed_tensor(target, value)}
@@ -109,7 +110,8 @@ local function wanted_values(leaves)
       for _, value in ipairs(leaf.values) do want(value) end
     elseif core.is_tensor(leaf) and core.is_symbolic(leaf) then
       if not core.is_deferred(leaf) then
-        blame.error("sess:run: a symbolic tensor of a traced function can't be fetched; return it from there", "value")
+        blame.error("sess:run: a fetched tensor is not of the session's graph: it belongs to a traced function (return it from "
+          .. "there), or to a graph that reset_default_graph has forgotten", "value")
       end
       position[i] = want(leaf)
     end
@@ -125,6 +127,7 @@ function Session:program(wanted, feeds)
   if entry and not entry.stale then return entry end
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
+    pipeline = graph.pipeline_of(keys),
   }
   self.programs[key] = entry
   return entry
@@ -132,13 +135,12 @@ end
 
 local run_spec <const> = {{"fetches", "any", whole = true}, {"feed_dict", "table", optional = true}}
 
----The values of what is fetched, in its structure; operations run and have none.
----@param ... any fetches, {feed_dict = {[placeholder] = value}}
----@return any
-function Session:run(...)
-  local a = args.check("sess:run", run_spec, ...)
-  if not self.is_open then blame.error("sess:run: the session has been closed", "runtime") end
-  if tracing.is_active() then blame.error("sess:run can't be called inside a traced function", "runtime") end
+-- The program of what is fetched (nil: nothing has to be computed), its arguments, and a function from its results to values
+-- in the fetches' structure.
+local function prepare(self, who, ...)
+  local a = args.check(who, run_spec, ...)
+  if not self.is_open then blame.error(who .. ": the session has been closed", "runtime") end
+  if tracing.is_active() then blame.error(who .. " can't be called inside a traced function", "runtime") end
   if self.graph ~= graph.serial() then self.graph, self.programs = graph.serial(), {} end
   local leaves, template = structure.flatten(a.fetches, is_fetch)
   check_fetches(template)
@@ -147,14 +149,32 @@ function Session:run(...)
   end
   local wanted, position = wanted_values(leaves)
   local feeds = read_feeds(a.feed_dict)
-  local outputs = #wanted > 0 and func.execute(self:program(wanted, feeds), feeds.tensors) or {}
-  local values = {}
-  for i, leaf in ipairs(leaves) do
-    if position[i] then values[i] = outputs[position[i]]
-    elseif core.is_variable(leaf) then values[i] = core.variable_value(leaf)
-    elseif core.is_tensor(leaf) then values[i] = leaf end
+  local function finish(outputs)
+    local values = {}
+    for i, leaf in ipairs(leaves) do
+      if position[i] then values[i] = outputs[position[i]]
+      elseif core.is_variable(leaf) then values[i] = core.variable_value(leaf)
+      elseif core.is_tensor(leaf) then values[i] = leaf end
+    end
+    return structure.rebuild(template, values)
   end
-  return structure.rebuild(template, values)
+  return #wanted > 0 and self:program(wanted, feeds) or nil, feeds.tensors, finish
 end
 
-return {Session = Session}
+---The values of what is fetched, in its structure; operations run and have none.
+---@param ... any fetches, {feed_dict = {[placeholder] = value}}
+---@return any
+function Session:run(...)
+  local entry, arguments, finish = prepare(self, "sess:run", ...)
+  return finish(entry and func.execute(entry, arguments) or {})
+end
+
+---Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---@return Job
+function Session:run_async(...)
+  local entry, arguments, finish = prepare(self, "sess:run_async", ...)
+  if not entry then blame.error("sess:run_async: nothing that is fetched has to be computed", "value") end
+  return func.start(entry, arguments, finish)
+end
+
+return {Session = class.guard(Session)}

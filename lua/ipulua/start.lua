@@ -31,4 +31,6 @@ if threads then core.set_threads(threads) end
 local seed = options.seed or number("IPULUA_SEED", 0)
 if seed then core.set_seed(seed) end
 
+if options.estimate then core.set_estimating(true) end
+
 return {options = options, environment = environment}

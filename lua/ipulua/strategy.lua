@@ -99,9 +99,8 @@ function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
   if not name then
     blame.error("strategy:reduce: the reduction must be SUM or MEAN, got " .. args.describe(reduce_op), "value")
   end
-  local reduce = core.ops[name]
-  if not tracing.is_active() or not reduce then return value end
-  return reduce(value)
+  if not tracing.is_active() then return value end
+  return core.ops[name](value)
 end
 
 ---Run a compiled function; {a, b, name = c} are its arguments.
@@ -119,5 +118,5 @@ function IPUStrategy:experimental_run_v2()
   blame.error("strategy:experimental_run_v2 was removed; use strategy:run(fn, {args})", "runtime")
 end
 
-strategy.IPUStrategy = IPUStrategy
+strategy.IPUStrategy = class.guard(IPUStrategy)
 return strategy

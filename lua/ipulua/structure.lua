@@ -1,6 +1,7 @@
 -- Nested tables of tensors: taken apart into a list of leaves and a template, put together again. A leaf is a tensor or a
 -- variable; everything else is part of the template.
 
+local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 
 local structure = {}
@@ -14,8 +15,17 @@ end
 
 -- Keys in a stable order: positions, then names.
 local function sorted_keys(t)
-  local keys = {}
-  for k in pairs(t) do keys[#keys + 1] = k end
+  local keys, n, largest = {}, 0, 0
+  for k in next, t do
+    n = n + 1
+    keys[n] = k
+    local position = math.type(k) == "integer" and k > 0 and k or math.huge
+    if position > largest then largest = position end
+  end
+  if n == largest then -- a list
+    for i = 1, n do keys[i] = i end
+    return keys
+  end
   table.sort(keys, function(a, b)
     if type(a) == type(b) then return a < b end
     return type(a) == "number"
@@ -24,14 +34,17 @@ local function sorted_keys(t)
 end
 structure.sorted_keys = sorted_keys
 
-local function take(value, leaves, leaf)
+local deepest <const> = 100 -- tables inside tables; more is a table that holds itself
+
+local function take(value, leaves, leaf, depth)
+  if depth > deepest then blame.error("tables of tensors are nested too deeply, or one holds itself", "value") end
   if leaf(value) then
     leaves[#leaves + 1] = value
     return {leaf = #leaves}
   end
   if structure.is_plain(value) then
     local items = {}
-    for _, k in ipairs(sorted_keys(value)) do items[#items + 1] = {k, take(value[k], leaves, leaf)} end
+    for _, k in ipairs(sorted_keys(value)) do items[#items + 1] = {k, take(value[k], leaves, leaf, depth + 1)} end
     return {items = items}
   end
   return {static = value}
@@ -44,7 +57,7 @@ local function default_leaf(value) return is_tensor(value) or is_variable(value)
 ---@return any[] leaves, table template
 function structure.flatten(value, leaf)
   local leaves = {}
-  local template = take(value, leaves, leaf or default_leaf)
+  local template = take(value, leaves, leaf or default_leaf, 0)
   return leaves, template
 end
 

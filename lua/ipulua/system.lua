@@ -27,6 +27,10 @@ core.set_numerics{check_finite = checks_numerics(config.environment_options())}
 -- "uniform", "normal" or a number; memory that holds nothing in particular holds zeros.
 local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
+local function log_cycles(ipu)
+  if ipu >= 0 or package.loaded["ipulua.cycle_log"] then require("ipulua.cycle_log").set(ipu) end
+end
+
 config.on_apply(function(settings)
   local partials = settings["matmuls.poplar_options"].partialsType
   core.set_numerics{
@@ -38,6 +42,7 @@ config.on_apply(function(settings)
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
     synthetic_values(config.flag("synthetic_data_initializer")))
+  log_cycles(config.flag("log_cycle_count"))
 end)
 
 config.on_reset(function()
@@ -46,6 +51,7 @@ config.on_reset(function()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0)
+  log_cycles(-1)
 end)
 
 local function check_numerics(on)
@@ -93,12 +99,14 @@ local function own_variables(names)
   return list
 end
 
-local function described(entry)
-  local d, pipeline = entry.program:describe(), entry.pipeline
+local function described(record)
+  local entry, pipeline = record.entry[1], record.pipeline
+  local d = entry and entry.program:describe() or record.facts
   return {
-    name = entry.name, executions = d.executions, variables = own_variables(d.variables), replicas = d.replicas or 1,
-    shards = d.shards or pipeline and pipeline.shards or 1, stage_ipus = pipeline and plans.stage_ipus(pipeline) or {},
-    stash_depth = pipeline and plans.stash_depth(pipeline) or {}, time_steps = pipeline and plans.time_steps(pipeline) or nil,
+    name = record.name, executions = math.max(d.executions, record.executions), variables = own_variables(d.variables),
+    replicas = d.replicas or 1, shards = record.shards or d.shards or 1,
+    stage_ipus = pipeline and plans.stage_ipus(pipeline) or {}, stash_depth = pipeline and plans.stash_depth(pipeline) or {},
+    time_steps = pipeline and plans.time_steps(pipeline) or nil,
   }
 end
 
@@ -106,21 +114,25 @@ end
 ---@return table[]
 function system.programs()
   local list = {}
-  for i, entry in ipairs(func.compiled()) do list[i] = described(entry) end
+  for i, record in ipairs(func.compiled()) do list[i] = described(record) end
   return list
 end
 
 -- ------------------------------------------------ events
 
-local events, resident = {}, setmetatable({}, {__mode = "k"}) -- resident: variables whose values the device has
+local events, first, last = {}, 1, 0 -- events[first … last]
+local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the device has
 
 local most_events <const> = 100000 -- nobody reads them: the oldest go
 
 local function add(kind, entry, more)
   local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
   for key, value in pairs(more or {}) do event[key] = value end
-  if #events >= most_events then table.remove(events, 1) end
-  events[#events + 1] = event
+  last = last + 1
+  events[last] = event
+  if last - first < most_events then return end
+  events[first] = nil
+  first = first + 1
 end
 
 -- [tile, elements] of a variable that is spread evenly.
@@ -142,9 +154,8 @@ local function tile_count()
 end
 
 -- For each variable: name, output index, shape, dtype, has_constant, has_aliases, elements, tiles.
-local function tensor_map(entry)
-  local mapped, names, types = {}, entry.program:describe().variables, entry.program:variable_types()
-  local tiles = tile_count()
+local function tensor_map(module, names, types)
+  local mapped, tiles = {}, tile_count()
   for i, name in ipairs(names) do
     local elements = 1
     for _, extent in ipairs(types[i].shape) do elements = elements * extent end
@@ -152,7 +163,7 @@ local function tensor_map(entry)
       mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, tiles)}
     end
   end
-  return json.encode{mappings = {[entry.name] = mapped}}
+  return json.encode{mappings = {[module] = mapped}}
 end
 
 local watching = {}
@@ -164,7 +175,8 @@ end
 
 function watching.compile(entry)
   if not watching.begun then add("COMPILE_BEGIN", entry) end
-  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), tensor_map = tensor_map(entry)})
+  add("COMPILE_END", entry, {duration = core.epoch() - (watching.begun or core.epoch()), variables = entry.record.facts.variables,
+    types = entry.program:variable_types()})
   watching.begun = nil
 end
 
@@ -186,8 +198,12 @@ end)
 ---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
 ---@return table[]
 function system.ipu_event_trace()
-  local list = events
-  events = {}
+  local list = table.move(events, first, last, 1, {})
+  events, first, last = {}, 1, 0
+  for _, event in ipairs(list) do
+    if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
+    event.variables, event.types = nil, nil
+  end
   return list
 end
 

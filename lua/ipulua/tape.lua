@@ -85,12 +85,23 @@ local gradient_spec <const> = {
   {"unconnected_gradients", "string", "none", choices = {"none", "zero"}},
 }
 
+local function check_values(what, value)
+  for _, v in ipairs(structure.is_plain(value) and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
+    if not core.is_tensor(v) and not core.is_variable(v) then
+      blame.error(string.format("GradientTape.gradient: '%s' must be a tensor, a variable or a table of them, got %s", what,
+        args.describe(v)), "type")
+    end
+  end
+end
+
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
 function GradientTape:gradient(...)
   local a = args.check("GradientTape.gradient", gradient_spec, ...)
   if self.used and not self.persistent then
     blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = true}", "runtime")
   end
+  check_values("target", a.target)
+  check_values("sources", a.sources)
   self.used = true
   local ys = as_list(a.target)
   local leaves, template = structure.flatten(a.sources)

@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local func = require "ipulua.func"
+local machine = require "ipulua.machine"
 local plans = require "ipulua.pipeline_plan"
 
 local timetable = {}
@@ -17,10 +18,10 @@ local timetable = {}
 ---@field time_steps integer
 ---@field stash_depth integer[] by stage
 ---@field order table[] time steps, each a list of {ipu, kind, stage, micro_batch}
----@field utilisation number share of the IPUs' slots that do something
+---@field utilisation number share of the IPUs' slots that do something; of what was compiled, of their time
 ---@field stage_ops table[]? by stage {forward =, backward =}
 ---@field stage_bytes integer[]? by stage: weights, and activations that wait
----@field stage_cycles number[]? by stage
+---@field stage_cycles number[]? by stage: forward and backward pass of a micro-batch
 local Timetable = class.new("Timetable")
 
 local function make_order(facts, count)
@@ -53,16 +54,19 @@ end
 
 ---@param facts PipelineFacts
 ---@param count integer
----@param measured table[]? of the core: for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes}
-function Timetable:init(facts, count, measured)
+---@param entry table? a compiled program with this pipeline
+function Timetable:init(facts, count, entry)
   self.facts, self.count = facts, count
   self.schedule, self.training = facts.schedule, facts.training
-  self.count_multiple = facts.plan:overlap()
+  self.count_multiple = plans.count_rule(facts)
   self.order = make_order(facts, count)
   self.time_steps = #self.order
   self.stash_depth = plans.stash_depth(facts)
   self.utilisation = utilisation(self.order)
-  if measured then self:add_measures(measured) end
+  if not entry then return end
+  self:add_measures(core.pipeline_stages(entry.program))
+  local priced, price = pcall(function() return machine.price(entry, machine.options(nil, entry.device)):summary() end)
+  if priced then self:add_cycles(price.stages) end
 end
 
 function Timetable:add_measures(measured)
@@ -74,6 +78,46 @@ function Timetable:add_measures(measured)
     self.stage_ops[place] = ops
     self.stage_bytes[place] = (self.stage_bytes[place] or 0) + m.weight_bytes + (self.stash_depth[place] + 1) * m.stash_bytes
   end
+end
+
+-- How long a time step is: as long as the IPU that has the most to do; in Grouped all forward passes, then all backward ones.
+local function step_cycles(row, cycles, grouped)
+  local here, longest, busy = {}, {}, 0
+  for _, e in ipairs(row) do
+    local kind, n = grouped and e.kind or "any", cycles[e.stage .. "@" .. e.ipu][e.kind]
+    local slot = kind .. e.ipu
+    here[slot] = (here[slot] or 0) + n
+    longest[kind] = math.max(longest[kind] or 0, here[slot])
+    busy = busy + n
+  end
+  return (longest.any or 0) + (longest.forward or 0) + (longest.backward or 0), busy
+end
+
+-- The share of the IPUs' time in which they do something.
+local function busy_share(order, cycles, grouped)
+  local busy, total, ipus, count = 0, 0, {}, 0
+  for _, row in ipairs(order) do
+    for _, e in ipairs(row) do
+      if not ipus[e.ipu] then ipus[e.ipu], count = true, count + 1 end
+    end
+    local length, used = step_cycles(row, cycles, grouped)
+    busy, total = busy + used, total + length
+  end
+  return total > 0 and busy / (count * total) or nil
+end
+
+---@param stages table[] of a price: {forward_cycles =, backward_cycles =}, concurrent stages singly
+function Timetable:add_cycles(stages)
+  local facts, cycles = self.facts, {}
+  if #stages ~= #facts.place_of then return end
+  self.stage_cycles = {}
+  for s, each in ipairs(stages) do
+    local place = facts.place_of[s]
+    cycles[place .. "@" .. facts.ipu_of[s]] = {forward = each.forward_cycles, backward = each.backward_cycles}
+    self.stage_cycles[place + 1] = math.max(self.stage_cycles[place + 1] or 0, each.forward_cycles + each.backward_cycles)
+  end
+  local share = busy_share(self.order, cycles, self.schedule == "Grouped")
+  if share then self.utilisation, self.is_timed = share, true end
 end
 
 -- ------------------------------------------------ drawing
@@ -143,11 +187,12 @@ local function bytes_text(n)
 end
 
 local function stage_table(self, lines)
-  lines[#lines + 1] = string.format("%-8s%-8s%-14s%s", "stage", "stash", "ops F + B", "bytes")
+  lines[#lines + 1] = string.format("%-8s%-8s%-14s%-14s%s", "stage", "stash", "ops F + B", "cycles", "bytes")
   for s, depth in ipairs(self.stash_depth) do
     local ops, bytes = self.stage_ops and self.stage_ops[s], self.stage_bytes and self.stage_bytes[s]
-    local text = string.format("%-8d%-8d%-14s%s", s - 1, depth, ops and ops.forward .. " + " .. ops.backward or "-",
-      bytes and bytes_text(bytes) or "-")
+    local cycles = self.stage_cycles and self.stage_cycles[s]
+    local text = string.format("%-8d%-8d%-14s%-14s%s", s - 1, depth, ops and ops.forward .. " + " .. ops.backward or "-",
+      cycles and string.format("%.0f", cycles) or "-", bytes and bytes_text(bytes) or "-")
     lines[#lines + 1] = (text:gsub("%s+$", ""))
   end
 end
@@ -155,9 +200,9 @@ end
 ---The drawing: stages by time steps; a digit is a micro-batch, a point an idle slot.
 function Timetable:__tostring()
   local facts = self.facts
-  local lines = {string.format("%s, %d stages on %d IPUs, %s, %d micro-batches: %d time steps, %.1f %% of the slots used",
+  local lines = {string.format("%s, %d stages on %d IPUs, %s, %d micro-batches: %d time steps, %.1f %% of the %s used",
     self.schedule, facts.places, math.max(table.unpack(facts.ipu_of)) + 1, self.training and "training" or "inference", self.count,
-    self.time_steps, 100 * self.utilisation)}
+    self.time_steps, 100 * self.utilisation, self.is_timed and "time" or "slots")}
   draw(self, lines)
   stage_table(self, lines)
   return table.concat(lines, "\n")
@@ -194,7 +239,7 @@ local function from_words(...)
     schedule = plans.read_schedule("timetable", a.schedule), training = a.training, widths = widths_of(a),
     device_mapping = a.device_mapping,
   })
-  local count = a.count or facts.plan:overlap()
+  local count = a.count or plans.least_count(facts)
   local words = plans.refuse_count(facts, count, "count")
   if words then blame.error("timetable: " .. words, "failed_precondition") end
   return Timetable(facts, count)
@@ -207,7 +252,7 @@ local function of_function(fn)
   if not found then
     blame.error(string.format("timetable: the function '%s' has not been compiled with a pipeline yet; run it first", fn.name), "value")
   end
-  return Timetable(found.pipeline, found.pipeline.count or found.pipeline.plan:overlap(), core.pipeline_stages(found.program))
+  return Timetable(found.pipeline, found.pipeline.count or plans.least_count(found.pipeline), found)
 end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,

@@ -7,6 +7,11 @@ local tracing = {}
 local serial, roots = 0, {} -- roots: serial numbers of the open root traces, innermost last
 local graph_roots = {} -- those that are the graph of sessions
 
+local function changed() end
+
+---f() is called when another root trace has become the innermost one.
+function tracing.on_change(f) changed = f end
+
 ---@return boolean
 function tracing.is_active() return core.trace_depth() > 0 end
 
@@ -40,6 +45,7 @@ local guard_meta = {__close = function(self, err)
       facts[roots[#roots]] = nil
       table.remove(roots)
     end
+    changed()
   end
 end}
 
@@ -55,6 +61,7 @@ function tracing.is_graph() return graph_roots[roots[#roots]] == true end
 function tracing.begin_root()
   serial = serial + 1
   roots[#roots + 1] = serial
+  changed()
   core.trace_begin(false)
 end
 
@@ -63,18 +70,21 @@ function tracing.end_root(results, name, runs)
   if core.trace_depth() == 0 then error("no trace is open") end
   local program = core.trace_end(results, name, runs)
   table.remove(roots)
+  changed()
   return program
 end
 
 ---Throw the innermost root trace away, as when only the types of its values were wanted.
 function tracing.give_up_root()
   core.trace_give_up(core.trace_depth() - 1)
-  table.remove(roots)
+  facts[table.remove(roots)] = nil
+  changed()
 end
 
 local left_meta = {__close = function(self)
   core.graph_leave(self.token)
   graph_roots[table.remove(roots)] = nil
+  changed()
 end}
 
 ---To be closed: until then the graph of sessions is what is traced, as a program of its own.
@@ -82,6 +92,7 @@ function tracing.enter_graph()
   serial = serial + 1
   roots[#roots + 1] = serial
   graph_roots[serial] = true
+  changed()
   if core.trace_depth() > 0 then return setmetatable({token = core.trace_current()}, left_meta) end
   return setmetatable({token = core.graph_enter()}, left_meta)
 end

@@ -50,6 +50,8 @@ function variables.Variable(...)
   return remember(v)
 end
 
+local postponed = setmetatable({}, {__mode = "k"}) -- variables that have no value yet → what makes it
+
 ---A variable whose value make() gives; where programs are only priced it has none, whatever its size.
 ---@param name string
 ---@param dtype string
@@ -57,9 +59,23 @@ end
 ---@param trainable boolean
 ---@param make fun(): any
 function variables.make(name, dtype, shape, trainable, make)
-  if core.is_estimating() then return variables.declare(unique(name), dtype, shape, trainable) end
-  return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
+  if not core.is_estimating() then return variables.Variable{tracing.outside(make), name = name, trainable = trainable} end
+  local v = variables.declare(unique(name), dtype, shape, trainable)
+  postponed[v] = make
+  return v
 end
+
+core.set_initialiser(function(v)
+  if core.is_estimating() then return end
+  local id = core.variable_identity(v)
+  for each, make in pairs(postponed) do
+    if core.is_variable(each) and core.variable_identity(each) == id then -- finalised ones stay for a while
+      postponed[each] = nil
+      core.set_variable(v, tracing.outside(make))
+      return
+    end
+  end
+end)
 
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)
@@ -106,16 +122,30 @@ local function initialise(items)
 end
 
 local pending_meta = {__close = function(self, err)
+  local made = pending
   pending = self.former
-  if err == nil and not pending then initialise(self.list) end
-  if pending then table.move(self.list, 1, #self.list, #pending + 1, pending) end
+  if err == nil and not pending then initialise(made) end
+  if pending then table.move(made, 1, #made, #pending + 1, pending) end
 end}
 
 ---To be closed when a trace ends: variables that it made by name get their values then.
 function variables.initialise_at_end()
   local former = pending
   pending = {}
-  return setmetatable({former = former, list = pending}, pending_meta)
+  return setmetatable({former = former}, pending_meta)
+end
+
+---Variables made by name since initialise_at_end, in a trace that is thrown away, were never made.
+function variables.undo_pending()
+  for _, item in ipairs(pending or {}) do
+    for name, v in pairs(named) do
+      if v == item[1] then named[name] = nil end
+    end
+    for i = #initialisers, 1, -1 do
+      if initialisers[i] == item then table.remove(initialisers, i) end
+    end
+  end
+  pending = pending and {}
 end
 
 ---An operation that gives the variables made so far their initial values.

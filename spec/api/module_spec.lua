@@ -14,10 +14,11 @@ describe("require 'ipulua' from lua5.4", function()
   run_if("computes and trains", function()
     local r = stock[[
       local ipu = require "ipulua"
+      ipu.random.set_seed(1)
       print(ipu.tensor{1, 2} + 1)
       local keras = ipu.keras
       local m = keras.Sequential{keras.layers.Dense{1}}
-      m:compile{optimizer = "sgd", loss = "mse"}
+      m:compile{optimizer = keras.optimizers.SGD{0.1}, loss = "mse"}
       local x = ipu.ones{4, 1}
       local h = m:fit{x = x, y = x, epochs = 50, batch_size = 4, verbose = 0}
       print(h.history.loss[50] < 1e-2)

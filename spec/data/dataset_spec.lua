@@ -346,6 +346,63 @@ describe("dataset questions", function()
   end)
 end)
 
+describe("dataset misuse", function()
+  local function ragged()
+    return data.from_generator(function() return coroutine.wrap(function()
+      for i = 1, 3 do coroutine.yield(ipu.ones{i}) end
+    end) end, "float32", {-1})
+  end
+  local holds_itself = {}
+  holds_itself[1] = holds_itself
+
+  for name, case in pairs {
+    ["map: nothing returned"] = {function() numbers(3):map(function() end) end, "the function returned nothing"},
+    ["map: a string returned"] = {function() numbers(3):map(function() return "x" end) end, "must return tensors, got string"},
+    ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end, "'b' is missing"},
+    ["map: itself returned"] = {function() numbers(3):map(function() return holds_itself end) end, "holds itself"},
+    ["map: no function"] = {function() numbers(3):map(nil) end, "'f' is missing"},
+    ["map: another type later"] = {function()
+      elements(numbers(3):map(function(x) return x:item() == 1 and ipu.zeros{2} or ipu.zeros{} end, {eager = true}))
+    end, "stage 'map' %(.-dataset_spec%.lua:%d+%).*declared float32%[%], but an element has float32%[2%]"},
+    ["batch: different shapes"] = {function() elements(ragged():batch(2)) end,
+      "stage 'batch'.*element 1 has shape %[2%], that of the first has %[1%]"},
+    ["batch: larger than memory"] = {function() elements(numbers(3):batch(1 << 60)) end, "is too large"},
+    ["padded_batch: a shape of another rank"] = {function() numbers(3):padded_batch(2, {padded_shapes = {2, 3}}) end,
+      "can't be filled up to %[2, 3%]"},
+    ["unbatch: scalars"] = {function() numbers(3):unbatch() end, "is a scalar: it has no rows"},
+    ["from_tensors: itself"] = {function() data.from_tensors(holds_itself) end, "holds itself"},
+    ["from_tensors: nothing"] = {function() data.from_tensors(nil) end, "no tensor"},
+    ["from_tensor_slices: a number"] = {function() data.from_tensor_slices(3) end, "no dimension to slice"},
+    ["from_tensor_slices: ragged lists"] = {function() data.from_tensor_slices{{1, 2}, {3}} end, "ragged"},
+    ["from_generator: no iterator"] = {function()
+      elements(data.from_generator(function() return 3 end, "float32", {}))
+    end, "stage 'from_generator'.*must return an iterator.*integer %(3%)"},
+    ["from_generator: no dtype"] = {function() data.from_generator(pairs, "float33", {}) end, "did you mean 'float32'"},
+    ["from_generator: no shape"] = {function() data.from_generator(pairs, "float32") end, "'output_shapes' must be given"},
+    ["cache: no folder"] = {function() elements(numbers(3):cache("/no/such/folder/x")) end, "stage 'cache'.*cannot write"},
+    ["prefetch: negative"] = {function() numbers(3):prefetch(-3) end, "must not be negative"},
+    ["interleave: no cycle"] = {function() numbers(3):interleave(data.from_tensors, {cycle_length = 0}) end, "cycle_length"},
+    ["a misspelt method"] = {function() numbers(3):shufle(3) end, "has no 'shufle'; did you mean 'shuffle'"},
+    ["a misspelt reader"] = {function() data.from_cvs("x") end, "has no 'from_cvs'; did you mean 'from_csv'"},
+    ["stages without end"] = {function()
+      local ds = numbers(3)
+      for _ = 1, 1000 do ds = ds:take(2) end
+    end, "up to 500 stages"},
+  } do
+    it("is an error: " .. name, function() raises(case[1], "dataset_spec%.lua:%d+: .*" .. case[2]) end)
+  end
+
+  it("is none where there is a meaning: too much to take, skip, prefetch and shuffle", function()
+    assert.equal("0; 1; 2", elements(numbers(3):take(-1)))
+    assert.equal("", elements(numbers(3):skip(1 << 62)))
+    assert.equal("0; 1; 2", elements(numbers(3):prefetch(1 << 40)))
+    assert.equal("", elements(numbers(0):repeat_n()))
+    local sum = 0
+    for x in numbers(3):shuffle(1 << 60):iter() do sum = sum + x:item() end
+    assert.equal(3, sum)
+  end)
+end)
+
 describe("dataset failures", function()
   it("are errors that name the line, and the process lives", function()
     local ds = numbers(5):map(function(x)

@@ -34,7 +34,7 @@ describe("datasets from files", function()
     paths[#paths + 1] = made
   end)
   after_each(function()
-    for _, name in ipairs{"", "a.idx", "b.idx", "t.csv", "t.txt", "c.bin"} do os.remove(made .. name) end
+    for _, name in ipairs{"", "a.idx", "b.idx", "t.csv", "t.txt", "c.bin", "n.npz", "n.npy", "n.safetensors"} do os.remove(made .. name) end
   end)
 
   it("from_idx", function()
@@ -63,6 +63,68 @@ describe("datasets from files", function()
       assert.equal(3, y:item())
     end
     assert.equal(2, data.from_cifar{{path, path}}:cardinality())
+  end)
+
+  it("from_cifar with 100 classes gives fine or coarse labels", function()
+    local pixels = ("\1"):rep(3072)
+    local path = write("c.bin", "\4\77" .. pixels .. "\19\99" .. pixels)
+    local function labels(options)
+      local list = {}
+      for _, y in data.from_cifar(path, options):iter() do list[#list + 1] = y:item() end
+      return list
+    end
+    assert.same({77, 99}, labels{classes = 100})
+    assert.same({4, 19}, labels{classes = 100, label_mode = "coarse"})
+    raises(function() data.from_cifar(path) end, "files_spec%.lua:%d+: .*not a CIFAR%-10 file")
+    raises(function() data.from_cifar(path, {label_mode = "coarse"}) end, "no coarse labels")
+    raises(function() data.from_cifar(path, {classes = 7}) end, "10 or 100, got 7")
+    raises(function() data.from_cifar({}) end, "no file is given")
+  end)
+
+  it("from_npy and from_safetensors give rows, of named tensors tables of rows", function()
+    local x, y = ipu.tensor({{1, 2}, {3, 4}}), ipu.tensor({5, 6}, {dtype = "int32"})
+    local function joined(ds)
+      local list = {}
+      for row in ds:iter() do list[#list + 1] = tostring(row.x) .. row.y:item() end
+      return table.concat(list, "; ")
+    end
+    for _, name in ipairs {"n.npz", "n.safetensors"} do
+      ipu.save(made .. name, {x = x, y = y})
+      local ds = (name == "n.npz" and data.from_npy or data.from_safetensors)(made .. name)
+      assert.equal("[1. 2.]5; [3. 4.]6", joined(ds))
+      assert.same({shape = {2}, dtype = "float32"}, ds.element_spec.x)
+    end
+    ipu.save(made .. "n.npy", x)
+    assert.equal("[1. 2.]; [3. 4.]", elements(data.from_npy(made .. "n.npy")))
+    ipu.save(made .. "n.npz", {x = x, y = ipu.zeros{3}})
+    raises(function() data.from_npy(made .. "n.npz") end, "files_spec%.lua:%d+: .*2.*3")
+    write("n.safetensors", "\255\255\255")
+    raises(function() data.from_safetensors(made .. "n.safetensors") end, "files_spec%.lua:%d+: .*n%.safetensors")
+  end)
+
+  it("from_image_folder reads pictures and the classes that their folders are", function()
+    local core = require "ipulua.core"
+    os.execute("mkdir -p " .. made .. "pictures/cat " .. made .. "pictures/dog")
+    local function picture(path, value) core.write_png(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8")) end
+    picture("cat/1.png", 10)
+    picture("dog/1.png", 20)
+    picture("dog/2.png", 30)
+    local ds, names = data.from_image_folder(made .. "pictures")
+    assert.same({"cat", "dog"}, names)
+    local seen = {}
+    for x, y in ds:iter() do
+      assert.same({2, 3, 3}, x.shape)
+      seen[#seen + 1] = math.tointeger(x[1][1][1]:item()) .. ":" .. math.tointeger(y:item())
+    end
+    assert.same({"10:0", "20:1", "30:1"}, seen)
+    local sized = data.from_image_folder(made .. "pictures", {image_size = {4, 4}})
+    assert.same({4, 4, 3}, sized.element_spec[1].shape)
+    assert.same({4, 4, 3}, (sized:iterator():next()).shape)
+    local broken <close> = assert(io.open(made .. "pictures/dog/3.png", "wb"))
+    broken:write("no picture")
+    broken:close()
+    raises(function() elements((data.from_image_folder(made .. "pictures"))) end, "3%.png")
+    os.execute("rm -r " .. made .. "pictures")
   end)
 
   it("from_text", function()

@@ -98,6 +98,17 @@ describe("a strategy's iterator", function()
     assert.same({shape = {}, dtype = "float32"}, it.element_spec)
   end)
 
+  it("starts by itself, in the graph of a session too", function()
+    ipu.reset_default_graph()
+    local strategy = ipu.IPUStrategy()
+    local _ <close> = strategy:scope()
+    local it = floats(10):iterator()
+    local out = ipu.ipu_compiler.compile(function() return it:next() + it:next() end)
+    local session <close> = ipu.Session()
+    assert.equal(1, session:run(out)[1]:item())
+    assert.equal(5, session:run(out)[1]:item())
+  end)
+
   it("is an ordinary one when the strategy says so", function()
     local strategy = ipu.IPUStrategy{enable_dataset_iterators = false}
     local _ <close> = strategy:scope()

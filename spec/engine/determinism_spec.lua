@@ -1,4 +1,5 @@
 local command = require "spec.support.command"
+local ipu = require "ipulua"
 
 -- ipu.save writes equal bytes for equal tensors, so files can be compared.
 describe("training", function()
@@ -32,5 +33,17 @@ describe("training", function()
   end
   it("gives others for another seed", function()
     assert.is_false(weights("--seed 8 --threads 2", 3) == reference)
+  end)
+
+  it("gives the same bits on a team that grew after the program was compiled", function()
+    local a = ipu.random.normal({300, 200}, {seed = 1})
+    local f = ipu.func(function(x) return ipu.tanh(ipu.matmul(x, x, {transpose_b = true})) end)
+    ipu.set_num_threads(1)
+    local one = f(a):totable()
+    for _, threads in ipairs{3, 4} do
+      ipu.set_num_threads(threads)
+      assert.same(one, f(a):totable())
+    end
+    ipu.set_num_threads(2)
   end)
 end)

@@ -26,19 +26,42 @@ describe("example", function()
   for name, expected in pairs {
     tutorial_basic = {"[3. 8.]"}, tutorial_xla_compile = {"[3. 8.]"},
     perf_training_example = {"counter\t10", "d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"},
+    perf_training_example_session = {"d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"}, tutorial_sharding = {"[ 4. 14.]"},
     targeting_tf2_example1 = {"[[22. 28.]", " [49. 64.]]"}, targeting_tf2_example2 = {"[[22. 28.]", " [49. 64.]]"},
   } do
     it(name, function() assert.same(expected, run(name)) end)
   end
 
-  it("outfeed_example", function()
-    local lines = run("outfeed_example", 20)
-    assert.equal(40, #lines)
-    local classes = lines[1]:match("classes: (.*)")
-    local first, second = classes:match("^%[(%d+) (%d+)%]$")
-    assert.is_truthy(first)
-    assert.equal(first, second)
-    for i, line in ipairs(lines) do assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line) end
+  for _, name in ipairs {"outfeed_example", "outfeed_example_session"} do
+    it(name, function()
+      local lines = run(name, 20)
+      assert.equal(40, #lines)
+      local classes = lines[1]:match("classes: (.*)")
+      local first, second = classes:match("^%[(%d+) (%d+)%]$")
+      assert.is_truthy(first)
+      assert.equal(first, second)
+      for i, line in ipairs(lines) do assert.equal(string.format("Step: %d classes: %s", i - 1, classes), line) end
+    end)
+  end
+
+  it("example_tf2_fit", function()
+    local losses = numbers(run("example_tf2_fit", "200 3"), "^epoch %d loss (.*)")
+    assert.equal(3, #losses)
+    for i = 2, 3 do assert.is_true(losses[i] < losses[i - 1]) end
+  end)
+
+  it("example_tf2_custom_training", function()
+    local lines = run("example_tf2_custom_training", 201)
+    assert.same({0, 50, 100, 150, 200}, numbers(lines, "^Step (%d+) loss = "))
+    local losses = numbers(lines, "loss = (.*)")
+    assert.is_true(losses[5] < losses[1])
+  end)
+
+  it("example_tf2_model_fit", function()
+    local lines = run("example_tf2_model_fit", "40 1")
+    local loss, accuracy = lines[#lines]:match("^loss (%S+) accuracy (%S+)$")
+    assert.is_true(is_finite(tonumber(loss)))
+    assert.is_true(tonumber(accuracy) >= 0)
   end)
 
   it("outfeed_training_example", function()
@@ -48,6 +71,15 @@ describe("example", function()
       assert.is_truthy(line:find("^Step " .. i - 1 .. " loss = "), line)
       assert.is_true(is_finite(tonumber(line:match("= (.*)"))))
     end
+  end)
+
+  it("replicas", function()
+    local lines = run("replicas", "4 20")
+    assert.matches("^1 IPU, batches of 128: losses 20, ", lines[1])
+    assert.matches("^4 IPUs, batches of 32: losses 20x4, ", lines[2])
+    local last = numbers(lines, "last loss (.*)")
+    assert.is_true(math.abs(last[1] - last[2]) < 1e-4)
+    assert.is_true(numbers(lines, "of a weight: (.*)")[1] < 1e-5)
   end)
 
   it("custom_op", function()
@@ -112,4 +144,56 @@ describe("example", function()
       assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
     end)
   end
+
+  -- #4 and #5 of the tutorial: the same model in other schedules, the same digits.
+  it("mnist_sequential_pipelined", function()
+    local printed = {}
+    for i, schedule in ipairs{"Grouped", "Interleaved", "Sequential"} do
+      local lines = run("mnist_sequential_pipelined", "100 " .. schedule)
+      local text = table.concat(lines, "\n")
+      assert.is_truthy(text:find(schedule .. ", 2 stages on 2 IPUs, training, 4 micro-batches", 1, true), text)
+      printed[i] = table.concat(lines, "\n", #lines - 3)
+      local losses = numbers(lines, "^epoch %d loss (.*)")
+      for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
+    end
+    assert.equal(printed[1], printed[2])
+    assert.equal(printed[1], printed[3])
+  end)
+
+  it("mnist_functional_pipelined", function()
+    local lines = run("mnist_functional_pipelined", 100)
+    assert.same({100}, numbers(lines, "^updates\t(%d+)"))
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
+    assert.is_truthy(table.concat(lines, "\n"):find("flatten %(Flatten%) %(0%) +input +0 "))
+  end)
+
+  it("pipelining", function()
+    local lines = run("pipelining", 20)
+    local count, first, mean = lines[#lines]:match("^losses: (%d+), first (%S+), mean of the last 16 (%S+)$")
+    assert.equal("320", count)
+    assert.is_true(tonumber(mean) < tonumber(first))
+  end)
+
+  it("concurrent_stages", function()
+    local lines = run("concurrent_stages", 10)
+    assert.equal("equal\ttrue", lines[#lines - 1])
+    local from, to = lines[#lines]:match("^loss (%S+) to (%S+)$")
+    assert.is_true(tonumber(to) < tonumber(from))
+  end)
+
+  it("imdb_pipelined", function()
+    local lines = run("imdb_pipelined", 16)
+    local text = table.concat(lines, "\n")
+    assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time steps", 1, true), text)
+    assert.equal(2, #numbers(lines, "^epoch %d loss (.*)"))
+  end)
+
+  it("training_pipelining and inference_pipelining", function()
+    local lines = run("training_pipelining", 16)
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    assert.is_true(losses[#losses] < losses[1])
+    lines = run("inference_pipelining")
+    assert.equal("predictions\t64x10", lines[#lines])
+  end)
 end)

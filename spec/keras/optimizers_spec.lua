@@ -83,6 +83,12 @@ describe("optimizer wrappers", function()
     assert.is_near(3 - 1.03, v:item(), 1e-6)
   end)
 
+  it("accumulate over one call by doing nothing: the optimizer itself", function()
+    local sgd = keras.optimizers.SGD(0.1)
+    assert.are.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 1}))
+    assert.are_not.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 2}))
+  end)
+
   it("accumulate over calls", function()
     local v = ipu.Variable(10)
     local opt = optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 3, {reduction_method = "mean"})

@@ -203,6 +203,8 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_model_log(m, "no such", &loss), IPU_E_NOT_FOUND, "no 'no such'");
   OK_(c, ipu_model_summary(m, &text));
   EXPECT(c, strstr(text, "Dense"));
+  OK_(c, ipu_model_estimate(m, "{\"batch_size\": 2, \"target\": \"gc200\"}", &text));
+  EXPECT(c, strstr(text, "\"samples_per_second\":"));
   OK_(c, ipu_model_to_json(m, &text));
   EXPECT(c, strstr(text, "\"Sequential\""));
   char path[64];
@@ -218,7 +220,7 @@ static void check_model(ipu_context *c) {
   unlink(path);
   ipu_model_free(again);
   REFUSED(c, ipu_model_compile(m, "{\"optimizer\": \"sdg\"}"), IPU_E_VALUE, "unknown optimizer 'sdg'");
-  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_VALUE, "did you mean 'optimizer'");
+  REFUSED(c, ipu_model_compile(m, "{\"optimiser\": \"sgd\"}"), IPU_E_TYPE, "did you mean 'optimizer'");
   REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "a value was expected");
   REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
   REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");

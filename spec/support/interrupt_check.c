@@ -52,6 +52,23 @@ static void check_hold(void) {
   interrupt_reset();
 }
 
+static void check_droppable(void) {
+  interrupt_reset();
+  check(!interrupt_droppable() && !interrupt_stops(), "nothing may be dropped at first");
+  interrupt_begin_droppable();
+  check(interrupt_droppable() && !interrupt_end_droppable(), "nothing was dropped");
+  interrupt_begin_droppable();
+  interrupt_raise();
+  check(interrupt_stops(), "the first stops droppable work");
+  interrupt_drop();
+  check(interrupt_end_droppable() && !interrupt_droppable(), "what was dropped is told once");
+  interrupt_hold();
+  check(!interrupt_stops(), "not while it is held");
+  interrupt_raise();
+  check(interrupt_stops(), "the second stops it all the same");
+  interrupt_reset();
+}
+
 static void check_signal(void) {
   signal(SIGINT, on_signal);
   raise(SIGINT);
@@ -61,6 +78,7 @@ static void check_signal(void) {
 int main(void) {
   check_urgency();
   check_hold();
+  check_droppable();
   check_signal();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -941,36 +941,36 @@ static void check_csv(void) {
 static void check_cifar(void) {
   enum { RECORD = 3073, FINE = 3074 };
   Error e = {.status = OK};
-  Tensor *x, *y;
+  Tensor *x, *y, *z;
   unsigned char *data = calloc(2, FINE);
   data[0] = 9, data[1 + 1024 + 33] = 7, data[RECORD] = 3;
-  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD, &x, &y) == OK && x->type.shape[0] == 2 &&
+  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD, &x, &y, &z) == OK && x->type.shape[0] == 2 &&
         x->type.shape[3] == 3);
   CHECK(tensor_get(y, 0) == 9 && tensor_get(y, 1) == 3 && tensor_get(x, (32 + 1) * 3 + 1) == 7 &&
         y->type.rank == 1);
   tensor_release(x), tensor_release(y);
-  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD - 1, &x, &y) == ERR_VALUE &&
+  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD - 1, &x, &y, &z) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "offset 3073"));
-  CHECK(cifar_parse(&e, "c", 10, data, 0, &x, &y) == ERR_VALUE &&
+  CHECK(cifar_parse(&e, "c", 10, data, 0, &x, &y, &z) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "not a CIFAR-10 file"));
-  CHECK(cifar_parse(&e, "c", 20, data, RECORD, &x, &y) == ERR_VALUE &&
+  CHECK(cifar_parse(&e, "c", 20, data, RECORD, &x, &y, &z) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "10 or 100"));
   data[RECORD] = 10;
-  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD, &x, &y) == ERR_VALUE &&
+  CHECK(cifar_parse(&e, "c", 10, data, 2 * RECORD, &x, &y, &z) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "label at byte offset 3073 is 10"));
-  CHECK(!x && !y);
+  CHECK(!x && !y && !z);
   data[RECORD] = 0, data[1] = 99, data[FINE] = 19;
-  CHECK(cifar_parse(&e, "c", 100, data, 2 * FINE, &x, &y) == OK && y->type.rank == 2 &&
-        tensor_get(y, 1) == 99);
-  tensor_release(x), tensor_release(y);
+  CHECK(cifar_parse(&e, "c", 100, data, 2 * FINE, &x, &y, &z) == OK && y->type.rank == 1 &&
+        tensor_get(y, 0) == 99 && tensor_get(z, 0) == 9 && tensor_get(z, 1) == 19);
+  tensor_release(x), tensor_release(y), tensor_release(z);
   data[FINE + 1] = 100;
-  CHECK(cifar_parse(&e, "c", 100, data, 2 * FINE, &x, &y) == ERR_VALUE &&
+  CHECK(cifar_parse(&e, "c", 100, data, 2 * FINE, &x, &y, &z) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "offset 3075 is 100"));
   const char *path = scratch_path("c.bin");
   write_gz(path, data, RECORD);
-  CHECK(cifar_read(&e, path, 10, &x, &y) == OK && x && y);
+  CHECK(cifar_read(&e, path, 10, &x, &y, &z) == OK && x && y && !z);
   tensor_release(x), tensor_release(y), unlink(path);
-  CHECK(cifar_read(&e, path, 10, &x, &y) == ERR_NOT_FOUND), error_clear(&e);
+  CHECK(cifar_read(&e, path, 10, &x, &y, &z) == ERR_NOT_FOUND), error_clear(&e);
   free(data);
 }
 

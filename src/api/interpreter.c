@@ -47,7 +47,7 @@ static const Bridge *load(Error *e, const char *folder) {
     return NULL;
   }
   int flags = RTLD_NOW | RTLD_LOCAL;
-#ifndef __SANITIZE_ADDRESS__
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they refuse it */
   flags |= RTLD_DEEPBIND;
 #endif
   void *library = dlopen(path, flags); /* stays: tensors may outlive the context */

@@ -23,4 +23,12 @@ void interrupt_reset(void);        /* nothing raised, nothing held: a new piece 
 void interrupt_hold(void);         /* holds nest */
 void interrupt_unhold(void);
 bool interrupt_held(void);
+
+/* Work whose result can be thrown away (an op called at once): between begin and end, long loops of this thread may
+ * leave out what is left when interrupt_stops, and say so. End tells whether one did: the result is garbage then. */
+void interrupt_begin_droppable(void);
+bool interrupt_droppable(void);
+void interrupt_drop(void);
+bool interrupt_end_droppable(void);
+bool interrupt_stops(void); /* pending, and nobody holds it to stop in good order */
 #endif

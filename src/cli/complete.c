@@ -337,9 +337,19 @@ static size_t callee_end(const Place *p, const char *s, size_t brace) {
   return i;
 }
 
+/* Pushes help.rows(f), or nil. */
+static void push_rows(lua_State *L, int f, int help) {
+  lua_pushliteral(L, "rows");
+  lua_rawget(L, help);
+  lua_pushvalue(L, f);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) return;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+}
+
 /* Adds "name = " for the options of the call around the cursor. They come from
  * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
- * with the name. */
+ * with the name; or they are the argument_rows of a class; or what require("ipulua.help").rows says. */
 static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
   size_t end = callee_end(p, s, p->open[p->depth - 1]);
@@ -357,6 +367,11 @@ static void add_options(lua_State *L, const Place *p, const char *s, const char 
         lua_rawget(L, -2);
       }
     }
+    if (!lua_istable(L, -1) && lua_istable(L, set + 1)) {
+      lua_pushliteral(L, "argument_rows");
+      lua_rawget(L, set + 1);
+    }
+    if (!lua_istable(L, -1) && lua_isfunction(L, set + 1) && lua_istable(L, set + 2)) push_rows(L, set + 1, set + 2);
   }
   int list = lua_gettop(L);
   for (lua_Integer i = 1, n = lua_istable(L, list) ? (lua_Integer)lua_rawlen(L, list) : 0; i <= n; i++) {

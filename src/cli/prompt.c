@@ -88,8 +88,8 @@ static void describe(lua_State *L, int index, const char *text) {
   }
 }
 
-/* help(value, text): require("ipulua.help").show(value, text) where that exists; text is the expression as it
- * was typed, or nil. */
+/* help(value, text): require("ipulua.help").show(value, text) where that exists and doesn't return false; text is
+ * the expression as it was typed, or nil. */
 static int help(lua_State *L) {
   lua_settop(L, lua_gettop(L) ? 2 : 0);
   if (!lua_gettop(L)) {
@@ -101,10 +101,10 @@ static int help(lua_State *L) {
   if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "show") == LUA_TFUNCTION) {
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
-    lua_call(L, 2, 0);
-  } else {
-    describe(L, 1, lua_tostring(L, 2));
+    lua_call(L, 2, 1);
+    if (!lua_isboolean(L, -1) || lua_toboolean(L, -1)) return fflush(stdout), 0;
   }
+  describe(L, 1, lua_tostring(L, 2));
   fflush(stdout);
   return 0;
 }

@@ -9,14 +9,14 @@ typedef struct Column {
   Type type;
   size_t bytes; /* of one element */
   char *data;
-  size_t used, capacity; /* bytes */
+  size_t begin, end, capacity; /* bytes; what lies before begin was taken */
 } Column;
 
 struct Outfeed {
   Outlet outlet;
   bool keep_last;
   pthread_mutex_t mutex;
-  int components;
+  int components, replicas;
   Column *column;
   int64_t count, total;
 };
@@ -29,10 +29,26 @@ static void destroy(Object *o) {
   free(q);
 }
 
-static Status set_columns(Outfeed *q, int count, const Type *const *type, Error *e) {
+/* What a queue keeps of a component: with several replicas their values, stacked. */
+static Status element_type(const Type *component, int replicas, Type *out, Error *e) {
+  *out = *component;
+  if (replicas == 1) return OK;
+  if (component->rank == MAX_RANK)
+    return fail(e, ERR_INVALID_ARGUMENT, "an outfeed can't stack the replicas' values of rank %d", MAX_RANK);
+  memmove(out->shape + 1, component->shape, (size_t)component->rank * sizeof *out->shape);
+  out->shape[0] = replicas;
+  out->rank++;
+  return OK;
+}
+
+static Status set_columns(Outfeed *q, int replicas, int count, const Type *const *type, Error *e) {
+  Type element;
   if (q->components == count && count > 0) {
     bool same = true;
-    for (int i = 0; i < count; i++) same = same && type_equal(&q->column[i].type, type[i]);
+    for (int i = 0; i < count; i++) {
+      if (element_type(type[i], replicas, &element, e) != OK) return e->status;
+      same = same && type_equal(&q->column[i].type, &element);
+    }
     if (same) return OK;
     if (q->count) return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another shape; dequeue them first");
   }
@@ -42,12 +58,22 @@ static Status set_columns(Outfeed *q, int count, const Type *const *type, Error 
   q->column = calloc((size_t)count + 1, sizeof *q->column);
   if (!q->column) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed");
   q->components = count;
-  for (int i = 0; i < count; i++) q->column[i] = (Column){.type = *type[i], .bytes = type_bytes(type[i])};
+  for (int i = 0; i < count; i++) {
+    if (element_type(type[i], replicas, &element, e) != OK) return e->status;
+    q->column[i] = (Column){.type = element, .bytes = type_bytes(&element)};
+  }
+  q->replicas = replicas;
   return OK;
 }
 
 static bool reserve(Column *c) {
-  if (c->used + c->bytes <= c->capacity) return true;
+  if (c->end + c->bytes <= c->capacity) return true;
+  if (c->begin > c->capacity / 2) {
+    memmove(c->data, c->data + c->begin, c->end - c->begin);
+    c->end -= c->begin;
+    c->begin = 0;
+    return true;
+  }
   size_t capacity = c->capacity ? c->capacity * 2 : c->bytes < 256 ? 4096 : c->bytes * 4;
   char *data = realloc(c->data, capacity);
   if (!data) return false;
@@ -56,20 +82,21 @@ static bool reserve(Column *c) {
   return true;
 }
 
-static Status put(Outlet *o, int count, const Type *const *type, const void *const *data, Error *e) {
+static Status put(Outlet *o, int replicas, int count, const Type *const *type, const void *const *data, Error *e) {
   Outfeed *q = (Outfeed *)o;
   pthread_mutex_lock(&q->mutex);
-  Status s = q->components == count ? OK : ERR_INTERNAL;
-  if (q->total == 0 || s != OK) s = set_columns(q, count, type, e);
+  Status s = q->components == count && q->replicas == replicas ? OK : ERR_INTERNAL;
+  if (q->total == 0 || s != OK) s = set_columns(q, replicas, count, type, e);
+  for (int i = 0; i < count && s == OK; i++) { /* room in all columns first, so that they stay equally long */
+    if (q->keep_last) q->column[i].begin = q->column[i].end = 0;
+    if (!reserve(&q->column[i]))
+      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
+  }
   for (int i = 0; i < count && s == OK; i++) {
     Column *c = &q->column[i];
-    if (q->keep_last) c->used = 0;
-    if (!reserve(c)) {
-      s = fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed that holds %lld values", (long long)q->count);
-      break;
-    }
-    if (c->bytes) memcpy(c->data + c->used, data[i], c->bytes);
-    c->used += c->bytes;
+    size_t share = c->bytes / (size_t)replicas;
+    for (int r = 0; r < replicas && share; r++) memcpy(c->data + c->end + (size_t)r * share, data[r * count + i], share);
+    c->end += c->bytes;
   }
   if (s == OK) q->count = q->keep_last ? 1 : q->count + 1, q->total++;
   pthread_mutex_unlock(&q->mutex);
@@ -122,24 +149,25 @@ static Status stacked(const Type *element, int64_t count, bool single, Type *out
   return OK;
 }
 
-/* Copy n elements of column i out and drop them. */
-static Tensor *take_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
+static Tensor *copy_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
   Column *c = i < q->components ? &q->column[i] : NULL;
   Type type;
   if (stacked(c ? &c->type : &types[i], n, q->keep_last, &type, e) != OK) return NULL;
   Tensor *t = tensor_new_uninitialised(e, &type);
   size_t bytes = c ? c->bytes * (size_t)n : 0;
   if (!t || !bytes) return t;
-  memcpy(t->data, c->data, bytes);
-  if (q->keep_last) return t;
-  c->used -= bytes;
-  memmove(c->data, c->data + bytes, c->used);
-  if (c->used == 0 && c->capacity > 1 << 20) {
-    free(c->data);
-    c->data = NULL;
-    c->capacity = 0;
-  }
+  memcpy(t->data, c->data + c->begin, bytes);
   return t;
+}
+
+static void drop(Column *c, int64_t n) {
+  c->begin += c->bytes * (size_t)n;
+  if (c->begin < c->end) return;
+  c->begin = c->end = 0;
+  if (c->capacity <= 1 << 20) return;
+  free(c->data);
+  c->data = NULL;
+  c->capacity = 0;
 }
 
 Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components, Tensor **out, Error *e) {
@@ -150,10 +178,13 @@ Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components,
     s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has run");
   for (int i = 0; i < components; i++) out[i] = NULL;
   for (int i = 0; i < components && s == OK; i++) {
-    out[i] = take_column(q, i, n, types, e);
+    out[i] = copy_column(q, i, n, types, e);
     if (!out[i]) s = e->status;
   }
-  if (s == OK && !q->keep_last) q->count -= n;
+  if (s == OK && !q->keep_last) {
+    for (int i = 0; i < q->components; i++) drop(&q->column[i], n);
+    q->count -= n;
+  }
   pthread_mutex_unlock(&q->mutex);
   for (int i = 0; i < components && s != OK; i++) tensor_release(out[i]);
   return s;
@@ -161,7 +192,7 @@ Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components,
 
 void outfeed_clear(Outfeed *q) {
   pthread_mutex_lock(&q->mutex);
-  for (int i = 0; i < q->components; i++) q->column[i].used = 0;
+  for (int i = 0; i < q->components; i++) q->column[i].begin = q->column[i].end = 0;
   q->count = 0;
   pthread_mutex_unlock(&q->mutex);
 }

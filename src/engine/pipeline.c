@@ -10,7 +10,7 @@ typedef struct Row {
   int count;
 } Row;
 
-static void point_stashes(Pass *p, int micro) {
+void pipeline_point(Pass *p, int micro) {
   for (int i = 0; i < p->stash_count; i++) {
     const StashLink *s = &p->stash[i];
     *s->where = s->base + (size_t)(micro % s->copies) * s->stride;
@@ -24,7 +24,7 @@ static Status begin_row(Row *row, int *lanes, bool *on_main) {
   for (int i = 0; i < row->count; i++) {
     for (int q = p->first[row->entry[i].program]; q < p->first[row->entry[i].program + 1]; q++) {
       Pass *pass = &p->pass[q];
-      point_stashes(pass, row->entry[i].micro);
+      pipeline_point(pass, row->entry[i].micro);
       Status s = run_block(row->run, &pass->dequeues);
       if (s != OK) return s;
       if (!p->lane[pass->lane].active) p->active[(*lanes)++] = pass->lane;
@@ -85,7 +85,7 @@ static Status run_row(Row *row) {
   return s;
 }
 
-static Status find_timetable(Run *r, Step *s, int32_t micros) {
+Status pipeline_find_timetable(Run *r, Step *s, int32_t micros) {
   PipelineStep *p = s->pipeline;
   if (p->timetable && p->timetable->micros == micros) return OK;
   Timetable *t = timetable_new(r->error, p->plan, micros);
@@ -101,7 +101,7 @@ static Status find_timetable(Run *r, Step *s, int32_t micros) {
 Status run_pipeline(Run *r, Step *s) {
   int32_t micros;
   memcpy(&micros, s->cell[CELL_TEST], sizeof micros);
-  Status status = find_timetable(r, s, micros);
+  Status status = pipeline_find_timetable(r, s, micros);
   const Timetable *t = s->pipeline->timetable;
   for (int i = 0; status == OK && i < t->rows; i++) {
     Row row = {r, s->pipeline, t->entry + t->row_begin[i], t->row_begin[i + 1] - t->row_begin[i]};

@@ -5,7 +5,7 @@
 #include "base/interrupt.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
-
+#include "program/replicas.h"
 
 enum { CHAIN_GRAIN = 16384 };
 
@@ -33,7 +33,7 @@ static Status check_events(Run *r, const Step *s, int events) {
 }
 
 /* Each execution of a step rounds by other numbers; a new seed begins again (reset_rounding). */
-static void next_rounding(const Run *r, const Numerics *n, RngKey *key) {
+void run_next_rounding(const Run *r, const Numerics *n, RngKey *key) {
   if (!n || !n->stochastic_rounding) return;
   key->seed = r->engine->rounding_seed;
   key->step++;
@@ -54,7 +54,7 @@ static void reset_rounding(Block *b) {
   }
 }
 
-static void begin_rounding(const Engine *g, Program *p) {
+void program_begin_rounding(const Engine *g, Program *p) {
   if (p->rounding_epoch == g->rounding_epoch) return;
   p->rounding_epoch = g->rounding_epoch;
   reset_rounding(&p->main);
@@ -62,7 +62,7 @@ static void begin_rounding(const Engine *g, Program *p) {
 
 static Status run_chain_step(Run *r, Step *s) {
   Chain *c = s->chain;
-  next_rounding(r, c->numerics, &c->rng);
+  run_next_rounding(r, c->numerics, &c->rng);
   if (!s->parallel || !r->pool) {
     int events = chain_run(c, 0, c->count);
     return events ? check_events(r, s, events) : OK;
@@ -99,11 +99,17 @@ static void run_epilogue(void *context, void *block, int64_t block_row, int64_t 
   if (events) atomic_fetch_or(&w->events, events);
 }
 
+static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  GemmWork *w = context;
+  chain_fetch_block(w->step->epilogue, row, rows, col, cols);
+}
+
 static Status run_gemm_step(Run *r, Step *s) {
   GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm};
-  if (s->gemm->epilogue) next_rounding(r, s->gemm->epilogue->numerics, &s->gemm->epilogue->rng);
+  if (s->gemm->epilogue) run_next_rounding(r, s->gemm->epilogue->numerics, &s->gemm->epilogue->rng);
   s->gemm->gemm.context = &w;
   s->gemm->gemm.epilogue = s->gemm->epilogue ? run_epilogue : NULL;
+  s->gemm->gemm.ahead = s->gemm->epilogue ? fetch_for_epilogue : NULL;
   Pool *pool = s->parallel ? r->pool : NULL;
   if (s->gemm->plan.pack_chunks) pool_run(pool, s->gemm->plan.pack_chunks, pack_chunk, &w);
   pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);
@@ -130,7 +136,7 @@ static bool made_nan(const Call *c) {
 static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
-  next_rounding(r, s->call.numerics, &s->call.rng);
+  run_next_rounding(r, s->call.numerics, &s->call.rng);
   Hunt hunt;
   bool hunting = s->call.numerics->check_finite;
   if (hunting) hunt_operands(&hunt, &s->call);
@@ -148,7 +154,7 @@ static Status make_up(Run *r, Step *s) {
   return OK;
 }
 
-static Status run_dequeue(Run *r, Step *s) {
+Status run_dequeue(Run *r, Step *s) {
   if (r->engine->synthetic.infeed) return make_up(r, s);
   Feed *f = (Feed *)s->node->attr[0].object;
   Status status = f->next(f, r->pool, s->call.out, r->error);
@@ -161,14 +167,16 @@ static Status run_dequeue(Run *r, Step *s) {
 static Status run_enqueue(Run *r, Step *s) {
   if (r->engine->synthetic.outfeed) return OK;
   Outlet *o = (Outlet *)s->node->attr[0].object;
-  return o->put(o, s->call.in_count, s->call.in_type, s->call.in, r->error);
+  return o->put(o, 1, s->call.in_count, s->call.in_type, s->call.in, r->error);
 }
 
+/* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that run beside it are told. */
 Status run_interrupted(Run *r) {
-  if (!interrupt_pending() && !atomic_load_explicit(&r->program->cancelled, memory_order_relaxed)) return OK;
-  /* whoever stops takes the interruption, so that nobody acts on it a second time */
+  if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
+  bool replicated = r->program->replicas > 1 || r->program->replica, by_script = !replicated && !interrupt_pending();
   interrupt_take();
-  return fail(r->error, ERR_CANCELLED, "interrupted!");
+  if (replicated) atomic_store(r->stop, true);
+  return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
 static Status run_repeat(Run *r, Step *s) {
@@ -196,12 +204,17 @@ static Status run_while(Run *r, Step *s) {
   return OK;
 }
 
+static void run_copy(const Step *s) {
+  if (s->cell[0]) memcpy(s->cell[1], s->cell[0], s->copy_bytes);
+  else memset(s->cell[1], 0, s->copy_bytes);
+}
+
 static Status run_step(Run *r, Step *s) {
   switch (s->kind) {
     case STEP_OP: return run_op(r, s);
     case STEP_CHAIN: return run_chain_step(r, s);
     case STEP_GEMM: return run_gemm_step(r, s);
-    case STEP_COPY: memcpy(s->cell[1], s->cell[0], s->copy_bytes); return OK;
+    case STEP_COPY: run_copy(s); return OK;
     case STEP_DEQUEUE: return run_dequeue(r, s);
     case STEP_ENQUEUE: return run_enqueue(r, s);
     case STEP_REPEAT: return run_repeat(r, s);
@@ -213,9 +226,9 @@ static Status run_step(Run *r, Step *s) {
   return OK;
 }
 
-Status run_block(Run *r, Block *b) {
-  for (int i = 0; i < b->count; i++) {
-    Status s = run_step(r, &b->step[i]);
+Status run_steps(Run *r, Step *step, int count) {
+  for (int i = 0; i < count; i++) {
+    Status s = run_step(r, &step[i]);
     if (s != OK) return s;
   }
   return OK;
@@ -223,7 +236,7 @@ Status run_block(Run *r, Block *b) {
 
 /* ---- binding ---- */
 
-static void bind_pointer(Program *p, int index, void *data) {
+void program_bind(Program *p, int index, void *data) {
   if (p->outline) return;
   Binding *b = &p->binding[index];
   if (b->bound == data) return;
@@ -239,16 +252,16 @@ static Status bind_variables(Program *p, Error *e) {
       return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     void *data = p->writes[i] ? variable_writable(e, v) : v->value->data;
     if (!data) return e->status;
-    bind_pointer(p, p->argument_count + i, data);
+    program_bind(p, p->argument_count + i, data);
   }
   return OK;
 }
 
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
-  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, (void *)(uintptr_t)arguments[i]);
-  for (int i = 0; i < p->result_count; i++) bind_pointer(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, p, pool, e};
-  begin_rounding(g, p);
+  for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
+  for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
+  Run r = {g, p, pool, e, &p->cancelled};
+  program_begin_rounding(g, p);
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
   p->executions++;
@@ -261,13 +274,19 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   for (int i = 0; i < p->result_count && s == OK; i++) {
     results[i] = tensor_new_uninitialised(e, &p->result_type[i]);
     if (!results[i]) s = e->status;
-    else bind_pointer(p, p->argument_count + p->variable_count + i, results[i]->data);
+    else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
-  for (int i = 0; i < p->argument_count; i++) bind_pointer(p, i, arguments[i]->data);
-  Run r = {g, p, engine_pool(g), e};
-  begin_rounding(g, p);
-  if (s == OK) s = bind_variables(p, e);
-  if (s == OK) s = run_block(&r, &p->main);
+  for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
+  Run r = {g, p, engine_pool(g), e, &p->cancelled};
+  if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
+  if (p->replicas > 1 && program_diverges(p)) {
+    if (s == OK) s = program_make_instances(e, p, g->threads);
+    if (s == OK) s = run_replicas(g, r.pool, p, e);
+  } else {
+    program_begin_rounding(g, p);
+    if (s == OK) s = bind_variables(p, e);
+    if (s == OK) s = run_block(&r, &p->main);
+  }
   p->executions++;
   if (s == OK) return OK;
   for (int i = 0; i < p->result_count; i++) {

@@ -76,6 +76,7 @@ typedef struct Call {
   const Node *node;
   const Attr *attr; /* node->attr */
   int in_count, out_count;
+  int replica; /* whose call it is; 0 outside of replicated programs */
   const Kernels *kernels;
   Pool *pool; /* parallel loops with chunks fixed by shapes; NULL: none */
   const Numerics *numerics;
@@ -97,6 +98,7 @@ enum {
   CONTROL = 1 << 7,     /* holds regions; programs know it by its op */
   NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
   METHOD_ONLY = 1 << 9,
+  PER_REPLICA = 1 << 10, /* replicas may get different values, or make them together: never computed while tracing */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
 
@@ -115,6 +117,8 @@ struct OpDef {
    * the user's terms, without the op's name: graph_apply puts it in front. */
   Status (*infer)(Error *e, Node *n);
   Status (*eval)(const Call *c);
+  /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL: each does it by itself. */
+  Status (*meet)(const Call *const *replica, int count);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* Elementwise: which kernel, with which parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);

@@ -12,7 +12,7 @@ Variable *variable_new(Error *e, const char *name, const Type *type, bool traina
     fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s'", name);
     return NULL;
   }
-  v->references = 1;
+  v->references = v->replicas = 1;
   v->type = *type;
   v->trainable = trainable;
   return v;
@@ -26,6 +26,8 @@ Variable *variable_retain(Variable *v) {
 void variable_release(Variable *v) {
   if (!v || atomic_fetch_sub(&v->references, 1) != 1) return;
   tensor_release(v->value);
+  for (int i = 0; i + 1 < v->replica_count; i++) tensor_release(v->replica[i]);
+  free(v->replica);
   free(v->name);
   free(v);
 }
@@ -42,11 +44,12 @@ Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   if (!v->value) v->value = tensor_new_uninitialised(e, &v->type);
   if (!v->value) return ERR_OUT_OF_MEMORY;
   if (type_count(&v->type)) tensor_copy_out(t, v->value->data);
+  v->replicas = 1;
   v->version++;
   return OK;
 }
 
-void *variable_writable(Error *e, Variable *v) {
+static void *own_value(Error *e, Variable *v) {
   if (!v->value) {
     fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     return NULL;
@@ -59,4 +62,39 @@ void *variable_writable(Error *e, Variable *v) {
   }
   v->version++;
   return v->value->data;
+}
+
+void *variable_writable(Error *e, Variable *v) {
+  v->replicas = 1;
+  return own_value(e, v);
+}
+
+static Status make_room(Error *e, Variable *v, int replicas) {
+  if (replicas <= v->replica_count) return OK;
+  Tensor **more = realloc(v->replica, (size_t)replicas * sizeof *more);
+  if (!more) return fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s' on %d replicas", v->name, replicas);
+  v->replica = more;
+  if (v->replica_count < 1) v->replica_count = 1;
+  for (; v->replica_count < replicas; v->replica_count++) {
+    v->replica[v->replica_count - 1] = tensor_new_uninitialised(e, &v->type);
+    if (!v->replica[v->replica_count - 1]) return e->status;
+  }
+  return OK;
+}
+
+Status variable_spread(Error *e, Variable *v, int replicas, void **data) {
+  data[0] = own_value(e, v);
+  if (!data[0] || make_room(e, v, replicas) != OK) return e->status;
+  for (int r = 1; r < replicas; r++) {
+    data[r] = v->replica[r - 1]->data;
+    if (v->replicas == replicas) continue;
+    memcpy(data[r], data[0], type_bytes(&v->type));
+    if (v->replica_step) dtype_set_integer(v->type.dtype, data[r], 0, dtype_get_integer(v->type.dtype, data[0], 0) + r * v->replica_step);
+  }
+  v->replicas = replicas;
+  return OK;
+}
+
+const void *variable_of_replica(const Variable *v, int r, int replicas) {
+  return r && v->replicas == replicas ? v->replica[r - 1]->data : v->value->data;
 }

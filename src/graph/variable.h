@@ -12,6 +12,10 @@ typedef struct Variable {
   bool deferred;   /* outside of a traced function it is symbolic: sessions read it */
   Tensor *value;   /* dense; NULL: not initialised */
   int64_t version; /* grows with each write; transfers and reads compare it */
+  int replicas;    /* that have values of their own; 1: `value` is everybody's */
+  Tensor **replica; /* [replica_count - 1]: of replicas 1 …; `value` is that of replica 0 */
+  int replica_count;
+  int64_t replica_step; /* of a counter: what replica r begins with is r times this ahead */
 } Variable;
 
 Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable);
@@ -21,4 +25,8 @@ void variable_release(Variable *v); /* NULL is fine */
 Status variable_assign(Error *e, Variable *v, const Tensor *t);
 /* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not initialised. */
 void *variable_writable(Error *e, Variable *v);
+/* The same for each of so many replicas, into data; those that had no value of their own begin with replica 0's. */
+Status variable_spread(Error *e, Variable *v, int replicas, void **data);
+/* What replica r of so many reads. */
+const void *variable_of_replica(const Variable *v, int r, int replicas);
 #endif

@@ -381,3 +381,16 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
   }
   return w.events;
 }
+
+void chain_fetch_block(const Chain *c, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  enum { LINE_BYTES = 64 };
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    if (slot->role != CHAIN_FULL) continue;
+    int64_t size = (int64_t)dtype_size(slot->dtype);
+    for (int64_t r = row; r < row + rows; r++) {
+      const char *at = (const char *)slot->data + (r * c->cols + col) * size;
+      for (int64_t b = 0; b < cols * size; b += LINE_BYTES) __builtin_prefetch(at + b, 0, 2);
+    }
+  }
+}

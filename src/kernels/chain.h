@@ -61,4 +61,6 @@ int chain_run(const Chain *c, int64_t begin, int64_t end);
 /* Rows [row, row + rows), columns [col, col + cols) of a [rows, cols] chain whose CHAIN_BLOCK slots are at
  * block[r * block_row + c]. */
 int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols);
+/* Ask memory for what chain_run_block will read and write there besides the block. */
+void chain_fetch_block(const Chain *c, int64_t row, int64_t rows, int64_t col, int64_t cols);
 #endif

@@ -55,8 +55,10 @@ typedef void (*Strip)(const void *const *in, unsigned single, void *out, int64_t
  * a[i * a_row + k * a_col], B's (k, j) is b[k * b_row + j * b_col]; each of A and B has a unit stride one way.
  * The work is cut into chunks by m, n, k alone. When a block of C is final, epilogue (may be NULL) is called with
  * it: rows [row, row + rows) and columns [col, col + cols) at block[r * block_row + c]. With c NULL the block lives in
- * the slot's scratch and is gone afterwards. */
+ * the slot's scratch and is gone afterwards. Of a large problem, ahead (may be NULL) is told of each tile before it is
+ * computed, so that what the epilogue will read can be fetched meanwhile. */
 typedef struct Gemm Gemm;
+typedef void (*GemmAhead)(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols);
 typedef void (*GemmEpilogue)(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,
                              int64_t col, int64_t cols, int slot);
 struct Gemm {
@@ -67,6 +69,7 @@ struct Gemm {
   int64_t c_row;
   bool accumulate; /* C += A B (needs c) */
   GemmEpilogue epilogue;
+  GemmAhead ahead;
   void *context;
   void *shared;    /* scratch for packed operands: gemm_plan()'s shared_bytes, 64-byte aligned; filled by gemm_pack */
   void *slots;     /* slot i's scratch at slots + i * slot_bytes */
@@ -76,6 +79,7 @@ typedef struct GemmPlan {
   size_t shared_bytes, slot_bytes;
   int64_t pack_chunks; /* 0: nothing to pack */
   int64_t chunks;
+  int64_t k_blocks;    /* partial sums of each element; with 1, accumulating equals adding the product afterwards */
 } GemmPlan;
 
 /* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention use it:

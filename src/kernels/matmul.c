@@ -22,6 +22,9 @@ INLINE void tile_f32(int rows, int vectors, bool partial, int64_t k, const float
   f32v sum[PANEL][WIDE];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f32v){0};
+  if (add)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F32_LANES);
   for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
     f32v row[WIDE];
     UNROLL for (int j = 0; j < vectors; j++)
@@ -46,6 +49,9 @@ INLINE void tile_f64(int rows, int vectors, bool partial, int64_t k, const doubl
   f64v sum[PANEL][WIDE];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f64v){0};
+  if (add)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F64_LANES);
   for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
     f64v row[WIDE];
     UNROLL for (int j = 0; j < vectors; j++)
@@ -306,6 +312,7 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
   if (g->m <= 0 || g->n <= 0) return p;
   Layout l = layout_of(g, d == F64);
   p.chunks = l.row_chunks * l.col_chunks;
+  p.k_blocks = l.b == B_DOTS ? 1 : ceil_div(g->k, l.k_block);
   p.slot_bytes = slot_b_bytes(&l, element_bytes);
   if (!g->c) p.slot_bytes += block_bytes(at_most(l.rows, g->m), own_c_row(g, &l), element_bytes);
   if (l.pack_a) {
@@ -359,9 +366,28 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
   }
 }
 
+/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched a few at each tile. */
+typedef struct Ahead {
+  const char *at;
+  int64_t row_bytes, rows, lines, line; /* line: the next one of the stretch at `at` */
+  int64_t at_once;
+} Ahead;
+
+enum { LINE_BYTES = 64 };
+
+static void fetch_ahead(Ahead *a) {
+  for (int64_t i = 0; i < a->at_once && a->rows > 0; i++) {
+    __builtin_prefetch(a->at + a->line * LINE_BYTES, 0, 2);
+    if (++a->line < a->lines) continue;
+    a->line = 0;
+    a->at += a->row_bytes;
+    a->rows--;
+  }
+}
+
 /* A block of C in the making: rows x cols at c, from k steps of a and b. */
 typedef struct Block {
-  bool f64, packed_a;
+  bool f64, packed_a, swapped;
   int64_t rows, cols, k;
   const char *a, *b;
   int64_t a_row, a_col, b_row;
@@ -369,21 +395,25 @@ typedef struct Block {
   char *c;
   int64_t c_row;
   bool add;
+  Ahead ahead; /* of the next block of b */
 } Block;
 
 /* Vectors of the next tile when `left` remain: threes, and twos rather than a lone one. */
 static int64_t next_width(int64_t left) { return left == 4 || left == 2 ? 2 : at_most(left, WIDE); }
 
-static void run_block(const Block *b) {
+/* Rows [first, first + height) of the block; g's `ahead` is told of each tile at (row + …, col + …) of C. */
+static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, int64_t block_row, int64_t block_col) {
   int64_t element_bytes = b->f64 ? 8 : 4, lanes = b->f64 ? F64_LANES : F32_LANES;
   for (int64_t col = 0, width; col < b->cols; col += width * lanes) {
     width = next_width(ceil_div(b->cols - col, lanes));
     int64_t last = at_most(b->cols - col - (width - 1) * lanes, lanes);
     const Tile *row_tiles = tiles[b->f64][last < lanes][width];
     int64_t limit = b->packed_a || b->a_row != 1 ? at_most(PACKED_TILE_ROWS, tile_rows[width]) : tile_rows[width];
-    int64_t count = ceil_div(b->rows, limit);
-    for (int64_t t = 0, row = 0, rows; t < count; t++, row += rows) {
-      rows = b->packed_a ? at_most(limit, b->rows - row) : (b->rows - row) / (count - t);
+    int64_t count = ceil_div(height, limit), end = first + height;
+    for (int64_t t = 0, row = first, rows; t < count; t++, row += rows) {
+      rows = b->packed_a ? at_most(limit, end - row) : (end - row) / (count - t);
+      if (g) g->ahead(g->context, block_row + row, rows, block_col + col, at_most(width * lanes, b->cols - col));
+      fetch_ahead(&b->ahead);
       const char *a = b->packed_a ? b->a + row / PANEL * b->panel_bytes + row % PANEL * element_bytes
                                   : b->a + row * b->a_row * element_bytes;
       row_tiles[rows](b->k, a, b->a_row, b->a_col, b->b + col * element_bytes, b->b_row,
@@ -401,7 +431,37 @@ static void run_dots(const Block *b, int64_t b_col) {
         b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
 }
 
-static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, int64_t col, char *slot) {
+/* The block of b after the one at k, as it lies in memory: fetched in equal shares by the tiles of this one. */
+static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t k, int64_t col) {
+  int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = at_most(l->k_block, g->k - next);
+  if (l->b != B_SLOT || !l->pack_a || depth <= 0) return (Ahead){0};
+  bool along_k = g->b_row == 1;
+  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) * ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
+  Ahead a = {.at = (const char *)g->b + (next * g->b_row + col * g->b_col) * bytes,
+             .row_bytes = (along_k ? g->b_col : g->b_row) * bytes,
+             .rows = along_k ? b->cols : depth,
+             .lines = ceil_div((along_k ? depth : b->cols) * bytes, LINE_BYTES)};
+  a.at_once = ceil_div(a.rows * a.lines, calls);
+  return a;
+}
+
+/* Rows [first, first + height) of the block are final. A swapped problem's one row is a column of the given one. */
+static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t first, int64_t height, int64_t col, int slot) {
+  if (b->swapped) g->epilogue(g->context, b->c, 1, col, b->cols, 0, 1, slot);
+  else g->epilogue(g->context, b->c + first * b->c_row * (b->f64 ? 8 : 4), b->c_row, row + first, height, col, b->cols, slot);
+}
+
+/* A large block's epilogue takes panel after panel, which is still near. */
+static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, int slot) {
+  int64_t height = b->packed_a ? PANEL : b->rows;
+  for (int64_t first = 0; first < b->rows; first += height) {
+    int64_t rows = at_most(height, b->rows - first);
+    run_strip(b, first, rows, b->packed_a && g->ahead ? g : NULL, row, col);
+    finish_rows(b, g, row, first, rows, col, slot);
+  }
+}
+
+static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, int64_t col, char *scratch, int slot) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
     b->k = at_most(l->k_block, g->k - k);
@@ -414,10 +474,12 @@ static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, 
     } else if (l->b == B_SHARED) {
       b->b = (const char *)g->shared + (k * l->b_stride + col) * element_bytes;
     } else {
-      pack(b->f64, source, g->b_col, g->b_row, b->cols, b->k, slot, l->b_stride);
-      b->b = slot;
+      pack(b->f64, source, g->b_col, g->b_row, b->cols, b->k, scratch, l->b_stride);
+      b->b = scratch;
     }
-    run_block(b);
+    b->ahead = next_block(g, l, b, k, col);
+    if (g->epilogue && k + l->k_block >= g->k) run_last_strips(b, g, row, col, slot);
+    else run_strip(b, 0, b->rows, NULL, row, col);
   }
 }
 
@@ -430,7 +492,7 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   Layout l = layout_of(g, d == F64);
   int64_t row = chunk / l.col_chunks * l.rows, col = chunk % l.col_chunks * l.cols;
   char *scratch = (char *)g->slots + (size_t)slot * g->slot_bytes;
-  Block b = {.f64 = d == F64, .packed_a = l.pack_a, .rows = at_most(l.rows, g->m - row), .cols = at_most(l.cols, g->n - col)};
+  Block b = {.f64 = d == F64, .packed_a = l.pack_a, .swapped = swap, .rows = at_most(l.rows, g->m - row), .cols = at_most(l.cols, g->n - col)};
   b.a_row = b.packed_a ? 1 : g->a_row;
   b.a_col = b.packed_a ? PANEL : g->a_col;
   b.panel_bytes = g->k * PANEL * element_bytes;
@@ -443,14 +505,10 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
     b.a = (const char *)g->a + row * g->a_row * element_bytes;
     b.b = (const char *)g->b + col * g->b_col * element_bytes;
     run_dots(&b, g->b_col);
+    if (g->epilogue) finish_rows(&b, g, row, 0, b.rows, col, slot);
   } else {
-    run_k_blocks(g, &l, &b, row, col, scratch);
+    run_k_blocks(g, &l, &b, row, col, scratch, slot);
   }
-  if (!g->epilogue) return;
-  if (swap)
-    g->epilogue(g->context, b.c, 1, col, b.cols, 0, 1, slot);
-  else
-    g->epilogue(g->context, b.c, b.c_row, row, b.rows, col, b.cols, slot);
 }
 
 void FILL(matmul)(Kernels *k) {

@@ -13,14 +13,6 @@ enum {
 static Kernels tables[TABLE_COUNT];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
-static void fill_tables(void) {
-#define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
-#define FILL_TABLE(isa) tables[TABLE_##isa].name = #isa; KERNEL_FILES(FILL_FILE, isa)
-  KERNEL_ISAS(FILL_TABLE)
-#undef FILL_FILE
-#undef FILL_TABLE
-}
-
 /* Whether this CPU (and its operating system) runs what the table was compiled for. */
 static bool cpu_has(const char *name) {
 #if defined(__x86_64__)
@@ -31,6 +23,19 @@ static bool cpu_has(const char *name) {
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 #endif
   return !strcmp(name, "base");
+}
+
+/* What fills a table is compiled as its kernels are: another CPU could not even run that. */
+static void fill_tables(void) {
+#define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&tables[TABLE_##isa]);
+#define FILL_TABLE(isa)            \
+  tables[TABLE_##isa].name = #isa; \
+  if (cpu_has(#isa)) {             \
+    KERNEL_FILES(FILL_FILE, isa)   \
+  }
+  KERNEL_ISAS(FILL_TABLE)
+#undef FILL_FILE
+#undef FILL_TABLE
 }
 
 const Kernels *kernels_find(const char *name) {

@@ -95,6 +95,11 @@ int bind_raise(lua_State *L, const Error *e) {
   return luaL_error(L, "%s", e->message); /* not reached */
 }
 
+void bind_tell_collector(lua_State *L, size_t bytes) {
+  size_t kilobytes = bytes >> 10;
+  if (kilobytes) lua_gc(L, LUA_GCSTEP, kilobytes > 1 << 20 ? 1 << 20 : (int)kilobytes);
+}
+
 int bind_fail(lua_State *L, Status s, const char *format, ...) {
   Error e = {0};
   va_list args;

@@ -15,6 +15,7 @@ typedef struct TraceRef {
   Trace *trace;
   struct TraceRef *parent; /* the enclosing one on the stack; NULL for a root */
   struct TraceRef *below;  /* the one that was current before */
+  bool is_region;          /* of a loop or branch */
   bool taped;              /* the graph of eager tapes: values have tensors too */
 } TraceRef;
 
@@ -40,6 +41,9 @@ typedef struct State {
   char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   int64_t stream;  /* random ops traced so far */
   uint64_t device_seed; /* of what programs draw */
+  bool identical_replicas; /* which then draw the same */
+  int replicas;         /* that the program being traced will have, as far as is known */
+  int replicas_asked;   /* what the first collective whose shape depends on it was told */
   Counter *counter;
   int counter_count, counter_capacity;
   int64_t counters_made;
@@ -54,6 +58,8 @@ State *bind_state(lua_State *L);
 const char *bind_where(lua_State *L);
 int bind_raise(lua_State *L, const Error *e); /* never returns */
 int bind_fail(lua_State *L, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The collector sees userdata of a few bytes; let it work as much as what C holds for them is worth. */
+void bind_tell_collector(lua_State *L, size_t bytes);
 static inline void bind_check(lua_State *L, const Error *e) {
   if (e->status != OK) bind_raise(L, e);
 }
@@ -73,10 +79,14 @@ typedef struct LuaTensor {
 LuaTensor *bind_new_tensor(lua_State *L);          /* pushes an empty one */
 void bind_push_tensor(lua_State *L, Tensor *t);    /* takes t over */
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace);
+const char *bind_stale_words(const LuaTensor *t); /* why the value of a trace that has ended can't be used */
 LuaTensor *bind_test_tensor(lua_State *L, int index); /* NULL when it is something else */
 LuaTensor *bind_check_tensor(lua_State *L, int index, const char *what);
 Variable *bind_test_variable(lua_State *L, int index);
 void bind_push_variable(lua_State *L, Variable *v); /* takes v over */
+/* A variable whose value was put off, while programs were only priced, gets it now: the one at index, or all of p's. */
+void bind_initialise(lua_State *L, int index);
+void bind_initialise_all(lua_State *L, const Program *p);
 /* The type of a tensor or variable at index; false for anything else. */
 bool bind_type_at(lua_State *L, int index, Type *out);
 Dtype bind_check_dtype(lua_State *L, int index);
@@ -114,6 +124,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
 #define PROGRAM_NAME "ipulua.Program"
 Program *bind_check_program(lua_State *L, int index);
 int bind_program_nodes(lua_State *L); /* (program) → list of tables (listing.c) */
+int bind_trace_records(lua_State *L); /* records.c */
 /* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].
  * Pushes what owns it (two values). */
 Tensor **bind_arguments(lua_State *L, int index, const Program *p);
@@ -122,6 +133,7 @@ void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes 
 /* ---- jobs (job.c) ---- */
 /* Wait for the job that runs, if it uses v (NULL: for any). */
 void bind_settle(lua_State *L, const Variable *v);
+bool bind_job_uses(lua_State *L, const Object *o); /* is a job running with this queue? */
 
 /* ---- the graph of sessions (graph.c) ---- */
 TraceRef *bind_graph(lua_State *L); /* made at first use */

@@ -145,7 +145,7 @@ static Status call(Error *e, void *state, BridgeCall *c) {
   for (int i = x.taken; i < c->in_count; i++) c->in[i].release(c->in[i].owner);
   size_t bytes = 0; /* the collector can't see what it holds of the caller's */
   for (int i = 0; i < x.taken; i++) bytes += type_bytes(&c->in[i].type);
-  lua_gc(L, LUA_GCSTEP, (int)(bytes >> 10 > 1 << 20 ? 1 << 20 : bytes >> 10));
+  bind_tell_collector(L, bytes);
   return status;
 }
 

@@ -1,4 +1,4 @@
-/* Files for Lua: tensors by name, the readers of data sets; and what only C knows of the process: clock, terminal. */
+/* Files of tensors for Lua; and what only C knows of the process: clock, terminal. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,12 +9,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/sha256.h"
-#include "data/digits.h"
 #include "lua/bind.h"
-#include "tensor/cifar.h"
-#include "tensor/csv.h"
-#include "tensor/idx.h"
-#include "tensor/image.h"
 #include "tensor/npy.h"
 #include "tensor/safetensors.h"
 
@@ -100,18 +95,18 @@ static int save(lua_State *L) {
   return 0;
 }
 
-/* (path) → {name = tensor}, metadata; a .npy gives its tensor */
+/* (path, ending | nil: the path's) → {name = tensor}, metadata; a .npy gives its tensor */
 static int load(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = luaL_checkstring(L, 1), *ending = luaL_optstring(L, 2, path);
   Error e = {0};
-  if (ends_with(path, ".npy")) {
+  if (ends_with(ending, ".npy")) {
     Tensor *t = NULL;
     npy_read(&e, path, &t);
     return push_read(L, t, &e);
   }
   NamedTensors *n = new_named(L);
-  if (ends_with(path, ".npz")) npz_read(&e, path, n);
-  else if (ends_with(path, ".safetensors")) safetensors_read(&e, path, n);
+  if (ends_with(ending, ".npz")) npz_read(&e, path, n);
+  else if (ends_with(ending, ".safetensors")) safetensors_read(&e, path, n);
   else bind_fail(L, ERR_VALUE, "load: '%s' must end in .safetensors, .npz or .npy", path);
   bind_check(L, &e);
   lua_createtable(L, 0, n->count);
@@ -124,93 +119,6 @@ static int load(lua_State *L) {
     lua_pushstring(L, n->value[i]);
     lua_setfield(L, -2, n->key[i]);
   }
-  return 2;
-}
-
-/* ---- readers ---- */
-
-static int read_idx(lua_State *L) {
-  Error e = {0};
-  Tensor *t = NULL;
-  idx_read(&e, luaL_checkstring(L, 1), &t);
-  return push_read(L, t, &e);
-}
-
-static int read_cifar(lua_State *L) { /* (path, classes) → images, labels */
-  Error e = {0};
-  Tensor *images = NULL, *labels = NULL;
-  LuaTensor *first = bind_new_tensor(L), *second = bind_new_tensor(L);
-  cifar_read(&e, luaL_checkstring(L, 1), (int)luaL_checkinteger(L, 2), &images, &labels);
-  first->tensor = images;
-  second->tensor = labels;
-  bind_check(L, &e);
-  return 2;
-}
-
-static int read_csv(lua_State *L) { /* (path, dtype, separator | nil, header, list of names or positions | nil) */
-  enum { MOST_COLUMNS = 1024 };
-  const char *path = luaL_checkstring(L, 1), *separator = luaL_optstring(L, 3, ",");
-  CsvOptions o = {.dtype = bind_opt_dtype(L, 2, F32), .separator = separator[0], .has_header = lua_toboolean(L, 4)};
-  if (lua_istable(L, 5)) {
-    int n = (int)luaL_len(L, 5);
-    if (n > MOST_COLUMNS) return bind_fail(L, ERR_VALUE, "csv: more than %d columns", MOST_COLUMNS);
-    const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
-    int *positions = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *positions, 0);
-    bool by_position = n > 0 && lua_rawgeti(L, 5, 1) == LUA_TNUMBER;
-    for (int i = 0; i < n; i++) {
-      lua_rawgeti(L, 5, i + 1);
-      if (by_position) positions[i] = (int)luaL_checkinteger(L, -1);
-      else names[i] = luaL_checkstring(L, -1); /* kept alive by the list */
-      lua_pop(L, 1);
-    }
-    o.column_count = n;
-    if (by_position) o.positions = positions;
-    else o.names = names;
-  }
-  Error e = {0};
-  Tensor *t = NULL;
-  csv_read(&e, path, &o, &t);
-  return push_read(L, t, &e);
-}
-
-static int read_image(lua_State *L) { /* (path, channels) */
-  Error e = {0};
-  Tensor *t = NULL;
-  image_read(&e, luaL_checkstring(L, 1), (int)luaL_optinteger(L, 2, 0), &t);
-  return push_read(L, t, &e);
-}
-
-static int write_png(lua_State *L) { /* (path, tensor) */
-  const char *path = luaL_checkstring(L, 1);
-  Tensor *t = bind_concrete(L, 2, "write_png");
-  Error e = {0};
-  image_write_png(&e, path, t);
-  bind_check(L, &e);
-  return 0;
-}
-
-static int read_bytes(lua_State *L) { /* (path) → uint8 tensor of the (inflated) file */
-  Error e = {0};
-  void *data = NULL;
-  size_t bytes = 0;
-  LuaTensor *u = bind_new_tensor(L);
-  if (file_read(&e, luaL_checkstring(L, 1), 0, true, &data, &bytes) != OK) bind_raise(L, &e);
-  Type type = type_make(U8, 1, (int64_t[]){(int64_t)bytes});
-  u->tensor = tensor_from(&e, &type, data);
-  free(data);
-  bind_check(L, &e);
-  return 1;
-}
-
-static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images, labels */
-  bool test = lua_toboolean(L, 1);
-  int64_t count = luaL_optinteger(L, 2, test ? DIGITS_TEST_COUNT : DIGITS_TRAIN_COUNT);
-  uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
-  Error e = {0};
-  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L);
-  digits_draw(&e, engine_pool(bind_state(L)->engine), seed, test ? DIGITS_TEST : DIGITS_TRAIN, count,
-              &images->tensor, &labels->tensor);
-  bind_check(L, &e);
   return 2;
 }
 
@@ -359,9 +267,8 @@ static int process_seconds(lua_State *L) {
 
 void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"save", save}, {"load", load}, {"read_idx", read_idx}, {"read_cifar", read_cifar}, {"read_csv", read_csv},
-      {"read_image", read_image}, {"write_png", write_png}, {"read_bytes", read_bytes}, {"digits", digits},
-      {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash}, {"text_hash", text_hash}, {"folder_exists", folder_there},
+      {"save", save}, {"load", load}, {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash},
+      {"text_hash", text_hash}, {"folder_exists", folder_there},
       {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
       {"peak_memory", peak_memory}, {"process_seconds", process_seconds}, {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -50,6 +50,19 @@ void bind_settle(lua_State *L, const Variable *v) {
   if (j && (!v || uses(j->program, v))) finish(j);
 }
 
+static bool graph_uses(const Graph *g, const Object *o) {
+  for (int i = 0; i < g->object_count; i++)
+    if (g->object[i] == o) return true;
+  for (int i = 0; i < g->region_count; i++)
+    if (graph_uses(g->region[i], o)) return true;
+  return false;
+}
+
+bool bind_job_uses(lua_State *L, const Object *o) {
+  const Job *j = bind_state(L)->job;
+  return j && !atomic_load(&j->finished) && graph_uses(j->program->graph, o);
+}
+
 /* (program, arguments) → job */
 static int start(lua_State *L) {
   Program *p = bind_check_program(L, 1);
@@ -57,6 +70,7 @@ static int start(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   Job *j = lua_newuserdatauv(L, sizeof *j, 3);
   *j = (Job){.state = s, .program = p};
   luaL_setmetatable(L, JOB_NAME);

@@ -1,10 +1,13 @@
 #include "lua/module.h"
 
+#include "base/version.h"
 #include "lua/bind.h"
 
 int luaopen_ipulua_core(lua_State *L) {
   bind_state(L);
   lua_newtable(L);
+  lua_pushliteral(L, IPULUA_VERSION);
+  lua_setfield(L, -2, "version");
   bind_open_tensor(L);
   bind_open_variable(L);
   bind_open_ops(L);

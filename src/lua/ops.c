@@ -76,7 +76,7 @@ static int apply_eager(lua_State *L, const OpDef *op, const int *index, int coun
 
 int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  bool symbolic = (op->traits & RANDOM) && s->trace && !s->trace->taped;
+  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace && !s->trace->taped;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
   return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
 }
@@ -384,6 +384,18 @@ static void add_counter(lua_State *L, Arguments *a) {
   lua_call(L, 2, 0);
 }
 
+/* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
+static void add_factor(lua_State *L, Arguments *a) {
+  State *s = bind_state(L);
+  if (!s->trace || s->trace->taped) return;
+  int replicas = s->replicas > 1 ? s->replicas : 1;
+  for (int i = 0; i < op_attr_count(a->op); i++) {
+    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;
+    a->attr[i] = attr_int(replicas);
+    if (!s->replicas_asked) s->replicas_asked = replicas;
+  }
+}
+
 /* Objects that stand for tensors (Keras' placeholders) have a metafield __op, called with the op's name and the arguments
  * in place of the op. */
 static bool find_stand_in(lua_State *L, int index, bool in_list) {
@@ -423,6 +435,7 @@ static int call_op(lua_State *L) {
   for (int i = 0; i < op_attr_count(op); i++)
     if (a.attr[i].kind == ATTR_NONE && !op->attrs[i].fallback) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
   if (op->traits & RANDOM) add_counter(L, &a);
+  if (op->traits & PER_REPLICA) add_factor(L, &a);
   return bind_apply(L, op, a.operand, a.operand_count, a.attr);
 }
 

@@ -5,6 +5,7 @@
 #include "graph/control.h"
 #include "lua/bind.h"
 #include "lua/object.h"
+#include "program/passes.h"
 #include "program/timetable.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"
@@ -104,20 +105,24 @@ static int new_plan(lua_State *L) {
   *held = (Object *)p;
   bind_check(L, &e);
   p->recomputation = (Recomputation)mode;
+  p->io_overlap = flag(L, "io_overlap");
   p->offload_activations = flag(L, "offload_activations");
   p->offload_accumulators = flag(L, "offload_accumulators");
   p->offload_weights = flag(L, "offload_weights");
   p->offload_update_variables = flag(L, "offload_update_variables");
+  p->shard_state = flag(L, "shard_state");
   int plan = lua_gettop(L);
   if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
   lua_settop(L, plan);
   return 1;
 }
 
-/* plan → what a count of micro-batches must be a multiple of */
+/* plan → what a count of micro-batches must be a multiple of, the least count */
 static int overlap(lua_State *L) {
-  lua_pushinteger(L, plan_overlap(check(L)));
-  return 1;
+  const PipelinePlan *p = check(L);
+  lua_pushinteger(L, plan_overlap(p));
+  lua_pushinteger(L, plan_least(p));
+  return 2;
 }
 
 /* The plan with one stage at each place: concurrent stages count as one. */
@@ -144,6 +149,19 @@ static int stashes(lua_State *L) {
     lua_pushinteger(L, copies - 1);
     lua_rawseti(L, -2, k + 1);
   }
+  return 1;
+}
+
+/* (plan, micro-batches) → how many time steps they take */
+static int time_steps(lua_State *L) {
+  PipelinePlan *p = check(L);
+  lua_Integer micros = luaL_checkinteger(L, 2);
+  Error e = {0};
+  Timetable *t = micros > 0 && micros <= MOST_ENTRIES ? timetable_new(&e, p, (int)micros) : NULL;
+  bind_check(L, &e);
+  if (!t) return 0;
+  lua_pushinteger(L, t->rows);
+  timetable_free(t);
   return 1;
 }
 
@@ -208,23 +226,24 @@ static const Value *storage(const Value *v) {
   return v;
 }
 
-/* seen has a flag for each output of each node: what a backward node uses of a stage is stashed once, and a weight counts in the
- * first stage that reads it. Inputs that have names are variables. */
+/* seen has a flag for each output of each node and each stage: what the backward pass of a stage uses of forward passes is stashed
+ * there once; a weight counts in the first stage that reads it. Inputs that have names are variables. */
 static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages, bool *seen) {
   v = storage(v);
   const Node *from = v->node;
-  bool *mark = &seen[from->id * MAX_OUTPUTS + (v->index < MAX_OUTPUTS ? v->index : 0)];
-  if (*mark || node_is_constant(from)) return;
   bool weight = node_is_input(from) && from->name && v->type.rank > 0;
-  int owner = weight ? n->place.stage : from->place.stage;
-  if (owner < 0 || owner >= stages || (!weight && (node_is_input(from) || !n->place.backward || from->place.backward))) return;
+  bool stashed = !node_is_input(from) && n->place.backward && from->place.stage >= 0 && !from->place.backward;
+  if (node_is_constant(from) || (!weight && !stashed)) return;
+  int owner = n->place.stage, output = v->index < MAX_OUTPUTS ? v->index : 0;
+  bool *mark = &seen[(from->id * MAX_OUTPUTS + output) * stages + (weight ? 0 : owner)];
+  if (*mark) return;
   *mark = true;
   if (weight) stage[owner].weight_bytes += type_bytes(&v->type);
   else stage[owner].stash_bytes += type_bytes(&v->type);
 }
 
 static bool measure(const Graph *g, StageMeasure *stage, int stages) {
-  bool *seen = calloc((size_t)g->next_id + 1, MAX_OUTPUTS * sizeof *seen);
+  bool *seen = calloc((size_t)g->next_id + 1, (size_t)(MAX_OUTPUTS * stages) * sizeof *seen);
   for (int i = 0; seen && i < g->node_count; i++) {
     const Node *n = g->node[i];
     if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n)) continue;
@@ -236,15 +255,42 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   return good;
 }
 
+/* The body as it is executed: with what stages compute again. No input counts as replaced: passes need not be exact here. */
+static Graph *recomputed(Error *e, const Graph *g, const PipelinePlan *plan) {
+  Arena *scratch = arena_new();
+  size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
+  int *id = scratch ? arena_alloc(scratch, (inputs + outputs + (size_t)g->node_count + 1) * sizeof *id) : NULL;
+  Graph *made = NULL;
+  if (id) {
+    for (size_t i = 0; i < inputs; i++) id[i] = (int)i;
+    for (size_t i = 0; i < outputs; i++) id[inputs + i] = -1;
+    int *pass = id + inputs + outputs;
+    if (assign_passes(e, scratch, g, plan, id, id + inputs, pass) == OK) made = recompute_forward(g, plan, pass);
+  }
+  arena_free(scratch);
+  if (!made && e->status == OK) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  return made;
+}
+
+static Status measure_body(Error *e, const Graph *g, const PipelinePlan *plan, StageMeasure *stage) {
+  Graph *again = plan->recomputation == RECOMPUTE_NONE ? NULL : recomputed(e, g, plan);
+  if (e->status == OK && !measure(again ? again : g, stage, plan->stages)) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  graph_free(again);
+  return e->status;
+}
+
 /* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one micro-batch; nothing without a pipeline */
 static int stages_of(lua_State *L) {
   const Program *p = bind_check_program(L, 1);
   const Node *loop = find_pipeline(p->graph);
   if (!loop) return 0;
-  int count = ((const PipelinePlan *)control_plan(loop))->stages;
+  const PipelinePlan *plan = (const PipelinePlan *)control_plan(loop);
+  int count = plan->stages;
   StageMeasure *stage = lua_newuserdatauv(L, (size_t)count * sizeof *stage, 0);
   memset(stage, 0, (size_t)count * sizeof *stage);
-  if (!measure(control_body(loop), stage, count)) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  Error e = {0};
+  measure_body(&e, control_body(loop), plan, stage);
+  bind_check(L, &e);
   lua_createtable(L, count, 0);
   for (int s = 0; s < count; s++) {
     lua_createtable(L, 0, 4);
@@ -259,7 +305,7 @@ static int stages_of(lua_State *L) {
 
 void bind_open_pipeline(lua_State *L) {
   static const luaL_Reg functions[] = {{"pipeline_plan", new_plan}, {"pipeline_stages", stages_of}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"overlap", overlap}, {"stashes", stashes}, {"timetable", timetable}, {"time_steps", time_steps}, {NULL, NULL}};
   bind_set_functions(L, functions);
   bind_object_type(L, PLAN_NAME, methods);
 }

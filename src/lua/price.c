@@ -1,4 +1,5 @@
 /* Prices of programs: core.price(program, options) and what it tells. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   else s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600", text);
   lua_pop(L, 1);
   if (s == OK) s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0), integer(L, index, "io_tiles", 0));
-  t->code = flag(L, index, "code", t->code);
+  t->code = t->code && flag(L, index, "code", true);
   t->matmul_proportion = number(L, index, "matmul_proportion", 0);
   t->conv_proportion = number(L, index, "conv_proportion", 0);
   return s;
@@ -115,6 +116,8 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->offload_state = flag(L, index, "offload_state", false);
   m->offload_activations = flag(L, index, "offload_activations", false);
   m->shard_state = flag(L, index, "shard_state", false);
+  m->merge_bytes = number(L, index, "merge_bytes", 0);
+  m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_partials = flag(L, index, "half_partials", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
@@ -170,6 +173,7 @@ static void push_memory(lua_State *L, const Price *p, int first, int last) {
   for (int k = 0; k < BYTES_COUNT; k++) {
     double bytes = 0;
     for (int i = first; i <= last; i++) bytes += p->ipu[i].bytes[k];
+    bytes = floor(bytes + 0.5);
     set_count(L, price_category_name((PriceCategory)k), bytes);
     total += bytes;
   }
@@ -251,6 +255,68 @@ static int summary(lua_State *L) {
   return 1;
 }
 
+static int fits(lua_State *L) {
+  lua_pushboolean(L, check_price(L)->fits);
+  return 1;
+}
+
+/* t[name] += value, for the table on top of the stack. */
+static void add_to(lua_State *L, const char *name, double value) {
+  lua_getfield(L, -1, name);
+  double sum = lua_tonumber(L, -1) + value;
+  lua_pop(L, 1);
+  lua_pushnumber(L, sum);
+  lua_setfield(L, -2, name);
+}
+
+/* Cycles of a run by the names of nodes, bytes by those of nodes and variables: two tables. */
+static int names(lua_State *L) {
+  const Price *p = check_price(L);
+  lua_newtable(L);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->cost && r->node && r->node->name) add_to(L, r->node->name, r->times * row_cycles(r));
+  }
+  lua_newtable(L);
+  for (int i = 0; i < p->held_count; i++) add_to(L, held_name(&p->held[i]), p->held[i].bytes);
+  return 2;
+}
+
+enum { MOST_PRETENDED = 1 << 20, MOST_COMPONENTS = 256 };
+
+/* An outfeed gets zeros for each element that a run would have put there. */
+static Status pretend_put(const Node *n, double times, int replicas, char *zeros, Error *e) {
+  const Type *types[MOST_COMPONENTS];
+  const void **data = calloc((size_t)(replicas * n->in_count) + 1, sizeof *data);
+  if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int k = 0; k < n->in_count; k++) types[k] = &n->in[k]->type;
+  for (int k = 0; k < replicas * n->in_count; k++) data[k] = zeros;
+  Outlet *o = (Outlet *)n->attr[0].object;
+  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++) o->put(o, replicas, n->in_count, types, data, e);
+  free(data);
+  return e->status;
+}
+
+static int pretend(lua_State *L) {
+  const Price *p = check_price(L);
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->kind != ROW_HOST_OUT || !r->node || !node_is_enqueue(r->node) || r->node->in_count > MOST_COMPONENTS) continue;
+    size_t most = 1;
+    for (int k = 0; k < r->node->in_count; k++) {
+      size_t bytes = type_bytes(&r->node->in[k]->type);
+      if (bytes > most) most = bytes;
+    }
+    char *zeros = lua_newuserdatauv(L, most, 0);
+    memset(zeros, 0, most);
+    Error e = {0};
+    pretend_put(r->node, r->times, p->program->replicas > 1 ? p->program->replicas : 1, zeros, &e);
+    lua_pop(L, 1);
+    bind_check(L, &e);
+  }
+  return 0;
+}
+
 /* Text of one of profile.h's writers. */
 static int push_text(lua_State *L, char *text) {
   if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory while writing a profile");
@@ -280,7 +346,7 @@ static int is_estimating(lua_State *L) {
 
 void bind_open_price(lua_State *L) {
   static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"summary", summary}, {"json", json}, {"trace", trace}, {"text", text},
+  static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"names", names}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
                                      {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, PRICE_NAME);

@@ -28,11 +28,20 @@ void bind_push_object(lua_State *L, Object *o, const char *name) {
   luaL_setmetatable(L, name);
 }
 
+/* What program:queues() calls it. */
+static int identity(lua_State *L) {
+  lua_pushlightuserdata(L, bind_check_object(L, 1, lua_tostring(L, lua_upvalueindex(1))));
+  return 1;
+}
+
 void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods) {
   luaL_newmetatable(L, name);
   lua_pushcfunction(L, free_object);
   lua_setfield(L, -2, "__gc");
   lua_newtable(L);
+  lua_pushstring(L, name);
+  lua_pushcclosure(L, identity, 1);
+  lua_setfield(L, -2, "identity");
   if (methods) luaL_setfuncs(L, methods, 0);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
@@ -106,7 +115,10 @@ static int count(lua_State *L) {
 }
 
 static int clear(lua_State *L) {
-  outfeed_clear(check(L));
+  Outfeed *q = check(L);
+  if (bind_job_uses(L, (Object *)q))
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "a program is running with this outfeed queue");
+  outfeed_clear(q);
   return 0;
 }
 

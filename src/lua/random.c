@@ -20,10 +20,17 @@ static void set_counter(Variable *v, int64_t value) {
   if (data) dtype_set_integer(I64, data, 0, value);
 }
 
+/* Replicas draw other numbers: their counters begin so far apart that they never meet. */
+static void set_replicas_apart(const State *s, Variable *v, bool fixed) {
+  v->replica_step = fixed || s->identical_replicas ? 0 : (int64_t)1 << 40;
+}
+
 static void restart_counters(State *s) {
   int64_t start = bind_counter_start(s->device_seed);
-  for (int i = 0; i < s->counter_count; i++)
+  for (int i = 0; i < s->counter_count; i++) {
+    set_replicas_apart(s, s->counter[i].variable, s->counter[i].fixed);
     if (!s->counter[i].fixed) set_counter(s->counter[i].variable, start);
+  }
 }
 
 static void forget_restored(lua_State *L) {
@@ -69,6 +76,7 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
   dtype_set_integer(I64, (*v)->value->data, 0, first_value(L, s, fixed));
+  set_replicas_apart(s, *v, fixed);
   remember(L, *v, fixed);
   return *v;
 }
@@ -77,6 +85,7 @@ static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
   s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->identical_replicas = false;
   s->engine->rounding_epoch++;
   s->engine->random_count = 0;
   s->stream = 0;
@@ -85,10 +94,11 @@ static int set_seed(lua_State *L) {
   return 0;
 }
 
-/* The seed of what programs draw, alone. */
+/* The seed of what programs draw, alone: (seed, whether replicas draw the same) */
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
+  s->identical_replicas = lua_toboolean(L, 2);
   s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
   s->engine->rounding_epoch++;
   forget_restored(L);

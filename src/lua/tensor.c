@@ -17,9 +17,7 @@ LuaTensor *bind_new_tensor(lua_State *L) {
 void bind_push_tensor(lua_State *L, Tensor *t) {
   LuaTensor *u = bind_new_tensor(L);
   u->tensor = t;
-  /* the collector sees 40 bytes; tell it of the rest */
-  size_t kilobytes = t ? type_bytes(&t->type) / 1024 : 0;
-  if (kilobytes) lua_gc(L, LUA_GCSTEP, kilobytes > 1 << 20 ? 1 << 20 : (int)kilobytes);
+  bind_tell_collector(L, t ? type_bytes(&t->type) : 0);
 }
 
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace) {
@@ -42,7 +40,7 @@ bool bind_type_at(lua_State *L, int index, Type *out) {
   if (t && t->tensor) *out = t->tensor->type;
   else if (t && t->trace && t->trace->trace) *out = t->value->type;
   else if (v) *out = v->type;
-  else if (t) bind_fail(L, ERR_VALUE, "a symbolic tensor is used after the function that made it was traced; return it from there");
+  else if (t) bind_fail(L, ERR_VALUE, "%s", bind_stale_words(t));
   else return false;
   return true;
 }
@@ -211,6 +209,7 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   }
   if (v) {
     bind_settle(L, v);
+    if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {
       Error e = {0};
       v->value = tensor_new(&e, &v->type);
@@ -377,6 +376,11 @@ static int length(lua_State *L) {
   return 1;
 }
 
+static int refuse_assignment(lua_State *L) {
+  return bind_fail(L, ERR_TYPE, "a tensor's elements can't be assigned to; make a new one (ipu.where, ipu.scatter_nd, ipu.concat), or keep the "
+                                "values in an ipu.Variable");
+}
+
 static int refuse_comparison(lua_State *L) {
   return bind_fail(L, ERR_TYPE, "tensors are compared with ipu.less(a, b), ipu.less_equal(a, b), ipu.equal(a, b) …, not with < or <=");
 }
@@ -449,13 +453,41 @@ static int bytes_alive(lua_State *L) {
   return 1;
 }
 
+/* (tensor) → its elements as a string, row-major and little-endian */
+static int to_bytes(lua_State *L) {
+  Tensor *t = bind_concrete(L, 1, "to_bytes");
+  size_t bytes = type_bytes(&t->type);
+  luaL_Buffer b;
+  char *data = luaL_buffinitsize(L, &b, bytes);
+  if (bytes) tensor_copy_out(t, data);
+  luaL_pushresultsize(&b, bytes);
+  return 1;
+}
+
+/* (dtype, shape, string) → tensor */
+static int from_bytes(lua_State *L) {
+  Type type = {.dtype = bind_check_dtype(L, 1)};
+  type.rank = bind_check_shape(L, 2, "shape", type.shape);
+  size_t bytes;
+  const char *data = luaL_checklstring(L, 3, &bytes);
+  Error e = {0};
+  type_check(&e, "tensor", &type);
+  bind_check(L, &e);
+  if (bytes != type_bytes(&type)) bind_fail(L, ERR_VALUE, "a tensor of %zu bytes was given %zu", type_bytes(&type), bytes);
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_from(&e, &type, data);
+  bind_check(L, &e);
+  return 1;
+}
+
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
+  static const luaL_Reg functions[] = {{"to_bytes", to_bytes}, {"from_bytes", from_bytes}, {"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
                                        {"is_symbolic", is_symbolic}, {"type_of", type_of}, {"same_bytes", same_bytes},
                                        {"bytes_alive", bytes_alive}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_tensor}, {"__tostring", text}, {"__repr", repr}, {"__len", length},
-                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison}, {"__concat", concatenation},
+                                  {"__lt", refuse_comparison}, {"__le", refuse_comparison},
+                                  {"__newindex", refuse_assignment}, {"__concat", concatenation},
                                   {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, TENSOR_NAME);

@@ -6,6 +6,7 @@
 #include "lua/bind.h"
 #include "lua/tape.h"
 #include "ops/ops.h"
+#include "program/replicas.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 
@@ -52,6 +53,13 @@ static void check_graph(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+const char *bind_stale_words(const LuaTensor *t) {
+  if (t->trace && t->trace->is_region)
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
+           "the branch";
+  return "a symbolic tensor is used after the function that made it was traced; return it from there";
+}
+
 Value *bind_value(lua_State *L, int index, const char *what) { return bind_value_in(L, bind_state(L)->trace, index, what); }
 
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
@@ -64,8 +72,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   } else if (u && u->value && u->trace->trace && !u->tensor) {
     value = trace_import(t, u->value);
   } else {
-    if (u && !u->tensor)
-      bind_fail(L, ERR_VALUE, "%s: a symbolic tensor is used after the function that made it was traced; return it from there", what);
+    if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
     value = graph_constant(t->graph, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
@@ -97,6 +104,7 @@ static int begin(lua_State *L) {
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
   r->parent = parent;
+  r->is_region = region;
   r->below = s->trace;
   s->trace = r;
   return 0;
@@ -310,6 +318,14 @@ static const Extra *extra_of(const Trace *t, const Value *v) {
   return NULL;
 }
 
+/* (value) What it is in the current trace: symbolic, also where it is known. */
+static int symbolic(lua_State *L) {
+  TraceRef *r = current(L);
+  Value *v = bind_value(L, 1, "pipeline");
+  bind_push_value(L, v, r);
+  return 1;
+}
+
 /* (first) What the nodes from the first on take from outside of the current region: a list of {identity, name, stage of the node}
  * of variables, and the script's line of a node that takes a captured value (nil: none does). Without an argument: how many
  * nodes there are. */
@@ -342,6 +358,17 @@ static int uses(lua_State *L) {
   }
   lua_pushstring(L, line);
   return 2;
+}
+
+/* (first, stage, half_partials) What products of a stage's backward pass add up in, of the current trace's nodes from the first on. */
+static int set_backward_partials(lua_State *L) {
+  const Graph *g = current(L)->trace->graph;
+  lua_Integer stage = luaL_checkinteger(L, 2), value = luaL_checkinteger(L, 3);
+  for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
+    Placement *p = &g->node[i]->place;
+    if (p->backward && p->stage == (int)stage) p->half_partials = (int8_t)value;
+  }
+  return 0;
 }
 
 /* (region, arguments, captured) Put a suspended region's nodes into the current trace, with these values for its own. */
@@ -404,6 +431,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   bind_check(L, &e);
   lua_replace(L, -3);
   lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
 }
 
 /* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
@@ -453,6 +481,7 @@ static int run(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   State *s = bind_state(L);
   bind_settle(L, NULL);
+  bind_initialise_all(L, p);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
   Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
@@ -464,9 +493,54 @@ static int run(lua_State *L) {
   return 1;
 }
 
+/* (program, replicas) */
+static int replicate(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_Integer replicas = luaL_checkinteger(L, 2);
+  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  Error e = {0};
+  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* What collectives of the program being traced take for the number of replicas. */
+static int set_replicas(lua_State *L) {
+  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+/* How many a collective was told, since the last call; 0: none asked. */
+static int replicas_asked(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->replicas_asked);
+  bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
+static void list_queues(lua_State *L, const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
+    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
+}
+
+/* Identities of the queues that a program reads and fills. */
+static int queues(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  list_queues(L, p->graph);
+  return 1;
+}
+
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
@@ -708,15 +782,17 @@ static int where(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
+      {"trace_records", bind_trace_records},
       {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
       {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
-      {"inline_region", inline_region},   {"gradients", gradients},     {"set_threads", set_threads},
+      {"trace_value", symbolic},
+      {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
-      {"set_placement", set_placement}, {"where", where},
+      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
                                             {"variable_types", variable_types}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

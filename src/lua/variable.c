@@ -18,6 +18,34 @@ Variable *bind_test_variable(lua_State *L, int index) {
   return u ? u->variable : NULL;
 }
 
+#define INITIALISER "ipulua.initialiser" /* in the registry: f(variable) gives it its value, if it knows it */
+
+void bind_initialise(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, INITIALISER) == LUA_TFUNCTION) {
+    lua_pushvalue(L, index);
+    lua_call(L, 1, 0);
+  } else {
+    lua_pop(L, 1);
+  }
+}
+
+void bind_initialise_all(lua_State *L, const Program *p) {
+  for (int i = 0; i < p->variable_count; i++) {
+    if (p->variable[i]->value) continue;
+    bind_push_variable(L, variable_retain(p->variable[i]));
+    bind_initialise(L, -1);
+    lua_pop(L, 1);
+  }
+}
+
+static int set_initialiser(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, INITIALISER);
+  return 0;
+}
+
 static Variable *check(lua_State *L) {
   Variable *v = bind_test_variable(L, 1);
   if (!v) bind_fail(L, ERR_TYPE, "a variable is expected, got %s", luaL_typename(L, 1));
@@ -47,6 +75,14 @@ static int new_variable(lua_State *L) {
 static int value_of(lua_State *L) {
   bind_concrete(L, 1, check(L)->name);
   return 1;
+}
+
+/* All replicas go on from the first one's value. */
+static int merge_replicas(lua_State *L) {
+  Variable *v = check(L);
+  bind_settle(L, v);
+  v->replicas = 1;
+  return 0;
 }
 
 /* Replace the value at once: (variable, tensor). */
@@ -239,8 +275,8 @@ static int same(lua_State *L) {
 
 void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
-                                       {"variable_value", value_of},
-                                       {"variable_identity", identity}, {NULL, NULL}};
+                                       {"variable_value", value_of}, {"merge_replicas", merge_replicas},
+                                       {"variable_identity", identity}, {"set_initialiser", set_initialiser}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__newindex", set_field}, {"__len", length},

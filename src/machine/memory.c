@@ -2,6 +2,7 @@
  * are spread evenly (128 bytes to a tile at least, each tensor beginning where the last one ended), as PopLibs maps them. */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "machine/rows.h"
@@ -31,10 +32,11 @@ static double tiles_of(const Price *p) { return (double)p->machine.pod.target.ti
 
 /* ---- stashes ---- */
 
-static int stash_depth(const Price *p, int stage) {
-  int behind = p->stage_count - 1 - stage;
-  if (p->machine.schedule == SCHEDULE_SEQUENTIAL) return 0;
-  return p->machine.schedule == SCHEDULE_INTERLEAVED ? behind : 2 * behind;
+/* Copies that wait, beside the one in use. */
+static int stash_depth(const PipelinePlan *plan, int stage) {
+  Error e = {0};
+  int copies = plan->training ? plan_copies(&e, plan, plan_program(plan, stage, false), plan_program(plan, stage, true), false) : 1;
+  return copies > 1 ? copies - 1 : 0;
 }
 
 /* Does the backward stage need h of the forward one, kept since then? */
@@ -43,24 +45,24 @@ static bool is_stashed(const Price *p, const Held *h, const Row *block, int begi
   const Row *made = &p->row[h->first], *read = &p->row[h->last];
   if (made->backward || made->stage < 0) return false;
   bool enters = made->kind == ROW_LINK || made->kind == ROW_HOST_IN;
-  return p->machine.recompute ? enters : read->backward;
+  return price_recomputes(p, block->plan) && price_stage_recomputes(block->plan, made->stage) ? enters : read->backward;
 }
 
 static bool add_stashes(Price *p) {
-  if (p->slot_row < 0) return true;
-  Row block = p->row[p->slot_row];
+  if (p->beat_row < 0) return true;
+  Row block = p->row[p->beat_row];
   double *bytes = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof *bytes);
   if (!bytes) return false;
   for (int i = 0; i < p->held_count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->slot_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
+    if (is_stashed(p, &p->held[i], &block, p->beat_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
-    int depth = stash_depth(p, s);
+    int depth = stash_depth(block.plan, s);
     p->stage[s].stash_depth = depth;
     p->stage[s].stash_bytes = depth * bytes[s];
     if (!(p->stage[s].stash_bytes > 0)) continue;
     if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
     p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = p->stage[s].stash_bytes, .ipu = price_ipu_of_stage(p, s),
-                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations};
+                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations || block.plan->offload_activations};
   }
   return true;
 }
@@ -72,13 +74,20 @@ static bool is_always(const Held *h) { return categories[h->category].always && 
 /* On the tiles: a share, where replicas divide the optimizer's state. */
 static double tile_bytes(const Price *p, const Held *h) {
   if (h->category == BYTES_STASH && h->offloaded) return 0;
-  bool shared = p->machine.shard_state && h->offloaded;
+  bool shared = price_shards_state(p) && h->offloaded;
   return shared ? h->bytes / p->replicas : h->bytes;
 }
 
-static bool is_live(const Price *p, const Held *h, int row) {
-  (void)p;
-  return is_always(h) || (h->first <= row && row <= h->last);
+/* Rows at which it is on the tiles; what comes from streaming memory is there while it is used. */
+static void live_range(const Held *h, int *first, int *last) {
+  *first = h->offloaded ? h->used_first : h->first;
+  *last = h->offloaded ? h->used_last : h->last;
+}
+
+static bool is_live(const Held *h, int row) {
+  int first, last;
+  live_range(h, &first, &last);
+  return is_always(h) || (first >= 0 && first <= row && row <= last);
 }
 
 /* The row at which an IPU holds most, temporaries included. */
@@ -88,8 +97,10 @@ static bool find_peak(Price *p, int ipu) {
   if (!change) return false;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
-    if (h->ipu != ipu || is_always(h) || h->first > h->last) continue;
-    int first = h->first < p->row_count ? h->first : p->row_count, last = h->last < p->row_count ? h->last : p->row_count;
+    int first, last;
+    live_range(h, &first, &last);
+    if (h->ipu != ipu || is_always(h) || first > last || first < 0) continue;
+    first = first < p->row_count ? first : p->row_count, last = last < p->row_count ? last : p->row_count;
     change[first] += tile_bytes(p, h);
     change[last + 1] -= tile_bytes(p, h);
   }
@@ -129,15 +140,31 @@ static void spread(Spread *s, double bytes) {
   spread_over(s, bytes, used < s->tiles ? (int)used : s->tiles);
 }
 
+/* Has an equal operation of that IPU been outlined? Costs of equal operations are one object. */
+static bool is_repeated(Map *seen, const Cost *c) {
+  enum { WORTH_STEPS = 3 }; /* of fewer steps a call would take as much code */
+  if (c->step_count < WORTH_STEPS) return false;
+  char key[32];
+  snprintf(key, sizeof key, "%p", (const void *)c);
+  if (map_has(seen, key)) return true;
+  map_set(seen, key, (void *)(uintptr_t)c);
+  return false;
+}
+
 static void add_code(Price *p, IpuPrice *x, int ipu) {
   const Target *t = &p->machine.pod.target;
   double rows = 0, tiles = tiles_of(p);
+  Map *seen = p->machine.no_outlining ? NULL : map_new();
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     if (row_is_block(r->kind)) rows++;
     if (r->ipu != ipu || !r->cost) continue;
     const Cost *c = r->cost;
     x->vertices |= c->vertices;
+    if (seen && r->kind == ROW_OP && is_repeated(seen, c)) {
+      rows += 2; /* copies to and from the function's arguments, a call */
+      continue;
+    }
     x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * tiles;
     x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * tiles;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
@@ -145,6 +172,7 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
     if (r->bytes > 0 && (host || r->kind == ROW_LINK))
       x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += r->bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(r->bytes / PACKET_BYTES));
   }
+  map_free(seen);
   if (!t->code) return;
   x->bytes[BYTES_CONTROL_CODE] += rows * step_code_bytes * tiles;
   x->bytes[BYTES_VERTEX_CODE] = (cost_code_bytes(x->vertices) + RUNTIME_BYTES) * tiles;
@@ -189,7 +217,7 @@ static bool fill_tiles(Price *p, int ipu) {
     const Held *h = &p->held[i];
     if (h->ipu != ipu) continue;
     if (h->offloaded) x->streaming += tile_bytes(p, h) > 0 ? tile_bytes(p, h) : h->bytes;
-    if (!is_live(p, h, x->peak)) continue;
+    if (!is_live(h, x->peak)) continue;
     x->bytes[h->offloaded ? BYTES_VALUE : h->category] += tile_bytes(p, h);
     spread(&s, tile_bytes(p, h));
   }

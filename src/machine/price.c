@@ -12,7 +12,10 @@ const char *row_kind_name(RowKind k) {
   return names[k];
 }
 
-const char *row_name(const Row *r) { return r->kind == ROW_OP ? r->node->op->name : row_kind_name(r->kind); }
+const char *row_name(const Row *r) {
+  if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
+  return r->kind == ROW_OP ? r->node->op->name : row_kind_name(r->kind);
+}
 
 const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
 
@@ -47,7 +50,9 @@ static bool make_lists(Price *p) {
 Price *price_program(Error *e, const Program *program, const Machine *m) {
   Price *p = new_price(program, m);
   Status s = p ? walk_program(e, p, program) : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
-  if (s == OK && (!make_lists(p) || !price_time(p) || !price_memory(p)))
+  if (s == OK && !make_lists(p)) s = ERR_OUT_OF_MEMORY;
+  if (s == OK) s = price_time(e, p);
+  if ((s == OK && !price_memory(p)) || s == ERR_OUT_OF_MEMORY)
     s = fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", program->name);
   p = s == OK ? p : (price_free(p), NULL);
   return p;
@@ -55,6 +60,9 @@ Price *price_program(Error *e, const Program *program, const Machine *m) {
 
 void price_free(Price *p) {
   if (!p) return;
+  for (int i = 0; i < p->row_count; i++)
+    if (p->row[i].plan) object_release(&p->row[i].plan->object);
+  if (p->plan) object_release(&p->plan->object);
   arena_free(p->arena);
   free(p);
 }

@@ -14,12 +14,14 @@ enum { MACHINE_STAGES = 256 };
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;
+  Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
   bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
   bool offload_state;      /* optimizer state lies in streaming memory between updates */
   bool offload_accumulators, offload_activations;
   bool shard_state;        /* replicas share the optimizer state */
+  double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
+  bool no_outlining;       /* equal operations have code of their own each */
   bool half_partials;      /* every product sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
@@ -71,6 +73,7 @@ typedef struct Row {
   bool backward;
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
+  PipelinePlan *plan; /* PIPELINE */
   const Cost *cost;  /* of one execution; NULL for blocks */
   double bytes;      /* moved over links, to or from the host */
   double elapsed;    /* PIPELINE: cycles of one run */
@@ -82,6 +85,7 @@ typedef struct Held {
   const Variable *variable; /* NULL: none */
   double bytes;
   int ipu, first, last;     /* rows; always live: 0 … the last row */
+  int used_first, used_last; /* rows of ops that read or write it; -1: none */
   int alias;                /* whose bytes these are; -1: its own */
   bool written;             /* a variable that the program changes */
   double writes;            /* how often in a run */
@@ -111,11 +115,11 @@ typedef struct StagePrice {
 } StagePrice;
 
 /* One entry of a pipeline's time line: work of one stage on one micro-batch. */
-typedef struct Slot {
+typedef struct Beat {
   int step, ipu, stage, micro_batch;
   bool backward;
   double begin, cycles; /* within one run of the pipeline */
-} Slot;
+} Beat;
 
 typedef struct Price {
   Arena *arena;
@@ -130,9 +134,11 @@ typedef struct Price {
   IpuPrice *ipu; /* [shards] */
   StagePrice *stage;
   int stage_count;
-  Slot *slot; /* of the first pipeline */
-  int slot_count, slot_capacity;
-  int slot_row;        /* that pipeline's row */
+  PipelinePlan *plan; /* of the first pipeline; NULL: there is none */
+  bool trains;        /* that pipeline has backward stages */
+  Beat *beat;
+  int beat_count, beat_capacity;
+  int beat_row;        /* that pipeline's row */
   int time_steps;
   double step_cycles_most; /* the longest time step */
   double cycles[PHASE_COUNT], total, seconds;

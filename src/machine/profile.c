@@ -143,7 +143,7 @@ static void put_stages(FILE *f, const Price *p) {
 
 static void put_steps(FILE *f, const Price *p, Strings *s) {
   fputs("\"step_columns\":[\"kind\",\"name\",\"source\",\"parent\",\"ipu\",\"stage\",\"backward\",\"times\",\"repeats\",\"compute\","
-        "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\"],\"steps\":[", f);
+        "\"exchange\",\"sync\",\"stream\",\"bytes\",\"tiles\",\"flops\",\"temporary\",\"layer\"],\"steps\":[", f);
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%d,%d,", i ? "," : "", string_number(s, row_kind_name(r->kind)), string_number(s, row_name(r)),
@@ -154,7 +154,8 @@ static void put_steps(FILE *f, const Price *p, Strings *s) {
     fputc(',', f), put_number(f, r->cost && r->kind == ROW_OP ? r->cost->moved_bytes : r->bytes);
     fputc(',', f), put_number(f, r->cost ? r->cost->tiles : 0);
     fputc(',', f), put_number(f, r->cost ? r->cost->flops : 0);
-    fputc(']', f);
+    fputc(',', f), put_number(f, r->cost ? round(r->cost->temporary_total) : 0);
+    fprintf(f, ",%d]", string_number(s, r->node && r->node->name && !row_is_block(r->kind) ? r->node->name : ""));
   }
   fputc(']', f);
 }
@@ -198,7 +199,8 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
-    int last = p->row_count - 1, from = always || h->first > h->last ? 0 : h->first, to = always || h->last > last ? last : h->last;
+    int last = p->row_count - 1, first = h->offloaded ? h->used_first : h->first, end = h->offloaded ? h->used_last : h->last;
+    int from = always || first > end || first < 0 ? 0 : first, to = always || end > last ? last : end;
     fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_name(h)), string_number(s, held_source(h)),
             string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
@@ -209,9 +211,9 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
 
 static void put_timetable(FILE *f, const Price *p) {
   fprintf(f, "\"timetable\":{\"step\":%d,\"time_steps\":%d,\"schedule\":\"%s\",\"columns\":[\"time_step\",\"ipu\",\"stage\",\"micro_batch\","
-          "\"backward\",\"begin\",\"cycles\"],\"slots\":[", p->slot_row, p->time_steps, schedule_name(p->machine.schedule));
-  for (int i = 0; i < p->slot_count; i++) {
-    const Slot *s = &p->slot[i];
+          "\"backward\",\"begin\",\"cycles\"],\"slots\":[", p->beat_row, p->time_steps, p->plan ? schedule_name(p->plan->schedule) : "");
+  for (int i = 0; i < p->beat_count; i++) {
+    const Beat *s = &p->beat[i];
     fprintf(f, "%s[%d,%d,%d,%d,%d,%.0f,%.0f]", i ? "," : "", s->step, s->ipu, s->stage, s->micro_batch, s->backward, s->begin, s->cycles);
   }
   fputs("]}", f);
@@ -264,7 +266,7 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
     return room;
   }
   if (e->slot < 0) return row_name(&p->row[e->row]);
-  const Slot *s = &p->slot[e->slot];
+  const Beat *s = &p->beat[e->slot];
   snprintf(room, size, "%c%d stage %d", s->backward ? 'B' : 'F', s->micro_batch, s->stage);
   return room;
 }

@@ -54,7 +54,7 @@ static void put_execution(FILE *f, const Price *p) {
 static void put_stages(FILE *f, const Price *p) {
   char a[40], b[40], c[32];
   if (!p->stage_count) return;
-  fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n", schedule_name(p->machine.schedule),
+  fprintf(f, "\nPipeline: %s, %d time steps\n  stage  IPU        forward       backward  stash\n", p->plan ? schedule_name(p->plan->schedule) : "",
           p->time_steps);
   for (int s = 0; s < p->stage_count; s++) {
     const StagePrice *x = &p->stage[s];

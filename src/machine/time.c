@@ -1,16 +1,26 @@
-/* Cycles: what moves data gets its price, then everything is added up. IPUs of one replica take turns unless a pipeline keeps
- * them all busy; whoever waits, waits in sync. */
+/* Cycles: what moves data gets its price, pipelines their time tables, then everything is added up. Who waits, waits in sync. */
 #include <math.h>
 #include <string.h>
 
 #include "machine/rows.h"
+#include "machine/timeline.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
 double row_cycles(const Row *r) { return r->cost ? cost_cycles(r->cost) : 0; }
 
 int price_ipu_of_stage(const Price *p, int stage) {
-  return stage < p->machine.mapping_count ? p->machine.mapping[stage] : stage;
+  return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
+}
+
+bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
+
+bool price_recomputes(const Price *p, const PipelinePlan *plan) {
+  return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
+}
+
+bool price_stage_recomputes(const PipelinePlan *plan, int stage) {
+  return plan->place_of[stage] < plan->places - 1 || plan->schedule == SCHEDULE_SEQUENTIAL;
 }
 
 /* ---- rows that the graph does not have ---- */
@@ -31,15 +41,17 @@ static bool is_state(const Price *p, const Held *h) {
   return false;
 }
 
-static bool has_collectives(const Price *p) {
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == ROW_OP && strstr(p->row[i].node->op->name, "replica")) return true;
+static bool sums_gradients(const Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const char *name = p->row[i].kind == ROW_COLLECTIVE && p->row[i].node ? p->row[i].node->op->name : "";
+    if (!strncmp(name, "cross_replica", 13) || !strcmp(name, "reduce_scatter")) return true;
+  }
   return false;
 }
 
 /* Gradients are summed over the replicas before each update, unless the program says how itself. */
 static bool add_collectives(Price *p) {
-  if (p->replicas < 2 || has_collectives(p)) return true;
+  if (p->replicas < 2 || sums_gradients(p)) return true;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
@@ -53,9 +65,32 @@ static bool add_collectives(Price *p) {
   return true;
 }
 
+/* Sums of one block join the first of them, up to the size of the buffer. */
+static bool merge_collectives(Price *p) {
+  double limit = p->machine.merge_bytes;
+  Cost nothing = cost_free();
+  const Cost *joined = keep(p, &nothing);
+  if (!joined) return false;
+  for (int i = 0; i < p->row_count && limit > 0; i++) {
+    Row *lead = &p->row[i];
+    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
+    for (int k = i + 1; k < p->row_count; k++) {
+      Row *r = &p->row[k];
+      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
+                   r->ipu == lead->ipu && r->times == lead->times;
+      if (!alike || lead->bytes + r->bytes > limit) continue;
+      lead->bytes += r->bytes;
+      r->bytes = 0;
+      r->cost = joined;
+    }
+  }
+  return true;
+}
+
 /* Optimizer state comes in for an update and goes out again. */
 static bool add_offloads(Price *p) {
-  if (!p->machine.offload_state || p->machine.pod.target.streaming_bytes < 1) return true;
+  bool offloads = p->machine.offload_state || (p->plan && p->plan->offload_update_variables);
+  if (!offloads || p->machine.pod.target.streaming_bytes < 1) return true;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
@@ -65,7 +100,7 @@ static bool add_offloads(Price *p) {
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
-    if (p->machine.shard_state) bytes /= p->replicas;
+    if (price_shards_state(p)) bytes /= p->replicas;
     if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
   }
   return true;
@@ -91,6 +126,15 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
+static Cost cost_of_meeting(const Price *p, const Row *r) {
+  const char *name = r->node ? r->node->op->name : "";
+  const Pod *pod = &p->machine.pod;
+  if (!strcmp(name, "all_gather")) return cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes * p->replicas);
+  bool half = !strcmp(name, "reduce_scatter") || !strcmp(name, "all_to_all");
+  return half ? cost_reduce_scatter(pod, p->replicas, p->shards, r->bytes) : cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
+}
+
 static Cost cost_of_move(const Price *p, const Row *r) {
   const Pod *pod = &p->machine.pod;
   int board = (int)pod->target.ipus_per_board, on_board = board < pod->ipus ? board : pod->ipus;
@@ -100,10 +144,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return cost_streaming(pod, r->bytes);
-    case ROW_COLLECTIVE: {
-      Cost c = cost_all_reduce(pod, p->replicas, p->shards, r->bytes);
-      return c;
-    }
+    case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }
 }
@@ -124,17 +165,18 @@ typedef struct Work {
   double forward[PHASE_COUNT], backward[PHASE_COUNT];
 } Work;
 
-typedef struct Timeline {
+typedef struct Rhythm {
   Price *price;
   const Row *block;
-  int stages;
-  bool trains;
-  Work *work;                         /* [stages], of one micro-batch */
-  double links, host_in, host_out;    /* of a time step */
+  const PipelinePlan *plan;
+  Work *work;                      /* [stages], of one micro-batch */
+  double links, host_in, host_out; /* of a time step */
   double elapsed;
-  double *ipu_step;                   /* [shards] scratch: cycles of the present step */
-  bool keeps_slots;
-} Timeline;
+  double *ipu_step;                /* [shards] cycles of the present time step */
+  bool keeps_beats;
+} Rhythm;
+
+enum { MOST_BEATS = 200000 };
 
 static double sum(const double *cycles) {
   double s = 0;
@@ -142,151 +184,118 @@ static double sum(const double *cycles) {
   return s;
 }
 
-static bool gather_work(Timeline *t, int block) {
+/* What a micro-batch costs each stage, and what moves at the end of a time step. */
+static bool gather_work(Rhythm *t) {
   Price *p = t->price;
-  Transfer *transfers = arena_alloc(p->arena, (size_t)(p->row[block].end - block + 1) * sizeof *transfers);
-  int count = 0;
+  int begin = (int)(t->block - p->row), count = 0;
+  Transfer *transfers = arena_alloc(p->arena, (size_t)(t->block->end - begin + 1) * sizeof *transfers);
   if (!transfers) return false;
   double runs = t->block->times * t->block->repeats;
-  for (int i = block + 1; i < t->block->end; i++) {
+  for (int i = begin + 1; i < t->block->end; i++) {
     const Row *r = &p->row[i];
     double times = runs > 0 ? r->times / runs : 0;
     if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
     if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
     if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
     if (r->kind != ROW_OP) continue;
-    int s = r->stage >= 0 ? r->stage : 0;
-    double *to = r->backward ? t->work[s].backward : t->work[s].forward;
+    Work *w = &t->work[r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0];
+    double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
-    t->trains = t->trains || r->backward;
   }
-  if (count) {
-    Cost c = cost_links(&p->machine.pod, transfers, count);
-    t->links = cost_cycles(&c);
-  }
+  if (!count) return true;
+  Cost c = cost_links(&p->machine.pod, transfers, count);
+  t->links = cost_cycles(&c);
   return true;
 }
 
-/* A backward stage that recomputes runs its forward ops once more; the last one has just run them. */
-static void add_recomputation(Timeline *t) {
-  for (int s = 0; t->price->machine.recompute && s + 1 < t->stages; s++)
-    for (int k = 0; k < PHASE_COUNT; k++) t->work[s].backward[k] += t->work[s].forward[k];
+/* A backward stage that recomputes runs its forward ops once more; the last place has just run them. */
+static void add_recomputation(Rhythm *t) {
+  const PipelinePlan *plan = t->plan;
+  if (!price_recomputes(t->price, plan)) return;
+  for (int s = 0; s < plan->stages; s++)
+    for (int k = 0; k < PHASE_COUNT && price_stage_recomputes(plan, s); k++) t->work[s].backward[k] += t->work[s].forward[k];
 }
 
-static bool add_slot(Timeline *t, int step, int stage, int64_t batch, bool backward) {
+static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward) {
   Price *p = t->price;
-  int ipu = price_ipu_of_stage(p, stage);
+  int ipu = t->plan->ipu_of[stage];
   double cycles = sum(backward ? t->work[stage].backward : t->work[stage].forward);
-  if (t->keeps_slots && p->slot_count < 100000) {
-    if (!arena_reserve(p->arena, &p->slot, &p->slot_capacity, p->slot_count + 1, sizeof *p->slot)) return false;
-    p->slot[p->slot_count++] = (Slot){.step = step, .ipu = ipu, .stage = stage, .micro_batch = (int)batch, .backward = backward,
+  if (t->keeps_beats && p->beat_count < MOST_BEATS) {
+    if (!arena_reserve(p->arena, &p->beat, &p->beat_capacity, p->beat_count + 1, sizeof *p->beat)) return false;
+    p->beat[p->beat_count++] = (Beat){.step = step, .ipu = ipu, .stage = stage, .micro_batch = micro, .backward = backward,
                                       .begin = t->elapsed + t->ipu_step[ipu], .cycles = cycles};
   }
   t->ipu_step[ipu] += cycles;
   return true;
 }
 
-/* The micro-batch that a stage works on in a step; -1: none. */
-static int64_t batch_at(const Timeline *t, int64_t step, int s, bool backward) {
-  int64_t n = (int64_t)t->block->repeats, last = 2 * t->stages - 1, m;
-  switch (t->trains ? t->price->machine.schedule : SCHEDULE_GROUPED) {
-    case SCHEDULE_INTERLEAVED:
-      m = step - (backward ? last - s : s);
-      if (m < 0 || m % 2) return -1;
-      m /= 2;
-      break;
-    case SCHEDULE_SEQUENTIAL:
-      m = step % (last + 1) == (backward ? last - s : s) ? step / (last + 1) : -1;
-      break;
-    default: m = step - (backward ? last - s : s);
-  }
-  return m >= 0 && m < n ? m : -1;
-}
-
-static int64_t step_count(const Timeline *t) {
-  int64_t n = (int64_t)t->block->repeats, s = t->stages;
-  if (n < 1) return 0;
-  if (!t->trains) return n + s - 1;
-  switch (t->price->machine.schedule) {
-    case SCHEDULE_INTERLEAVED: return 2 * n + 2 * s - 2;
-    case SCHEDULE_SEQUENTIAL: return 2 * s * n;
-    default: return n + 2 * s - 1;
-  }
-}
-
-static bool run_step(Timeline *t, int64_t step) {
+/* A time step lasts as long as its slowest IPU; then stages hand over, and the host takes and gives. */
+static bool run_row(Rhythm *t, const Timetable *table, int row) {
   Price *p = t->price;
+  const PipelinePlan *plan = t->plan;
+  double host = 0, most = 0;
   memset(t->ipu_step, 0, (size_t)p->shards * sizeof *t->ipu_step);
-  bool first = false, last = false;
-  for (int s = 0; s < t->stages; s++) {
-    int64_t back = t->trains ? batch_at(t, step, s, true) : -1, ahead = batch_at(t, step, s, false);
-    if (back >= 0 && !add_slot(t, (int)step, s, back, true)) return false;
-    if (ahead >= 0 && !add_slot(t, (int)step, s, ahead, false)) return false;
-    if (s == 0 && ahead >= 0) first = true;
-    if (s == t->stages - 1 && ahead >= 0) last = true;
+  for (int i = table->row_begin[row]; i < table->row_begin[row + 1]; i++) {
+    TimetableEntry x = table->entry[i];
+    int place = plan_place_of_program(plan, x.program);
+    for (int s = 0; s < plan->stages; s++)
+      if (plan->place_of[s] == place && !add_beat(t, row, s, x.micro, x.program >= plan->places)) return false;
+    if (x.program == 0) host += t->host_in;
+    if (x.program == plan->places - 1) host += t->host_out;
   }
-  double most = 0, host = (first ? t->host_in : 0) + (last ? t->host_out : 0);
   for (int i = 0; i < p->shards; i++) most = fmax(most, t->ipu_step[i]);
   double cycles = (p->machine.io_tiles ? fmax(most, host) : most + host) + t->links;
-  if (t->keeps_slots) p->step_cycles_most = fmax(p->step_cycles_most, cycles);
+  if (t->keeps_beats) p->step_cycles_most = fmax(p->step_cycles_most, cycles);
   t->elapsed += cycles;
   return true;
 }
 
-static void charge_ipus(Timeline *t, double steps) {
+static void charge_ipus(Rhythm *t, double steps) {
   Price *p = t->price;
   double n = t->block->repeats, runs = t->block->times;
-  for (int s = 0; s < t->stages; s++) {
-    IpuPrice *ipu = &p->ipu[price_ipu_of_stage(p, s)];
+  for (int s = 0; s < t->plan->stages; s++) {
+    IpuPrice *ipu = &p->ipu[t->plan->ipu_of[s]];
     for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += runs * n * (t->work[s].forward[k] + t->work[s].backward[k]);
   }
   for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * t->links;
-  p->ipu[price_ipu_of_stage(p, 0)].cycles[PHASE_STREAM] += runs * n * t->host_in;
-  p->ipu[price_ipu_of_stage(p, t->stages - 1)].cycles[PHASE_STREAM] += runs * n * t->host_out;
+  p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in;
+  p->ipu[t->plan->ipu_of[t->plan->stages - 1]].cycles[PHASE_STREAM] += runs * n * t->host_out;
 }
 
-static bool time_pipeline(Price *p, int block) {
-  Timeline t = {.price = p, .block = &p->row[block], .stages = p->stage_count, .keeps_slots = p->slot_row < 0};
-  t.work = arena_alloc(p->arena, (size_t)(t.stages + 1) * sizeof *t.work);
-  t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
-  if (!t.work || !t.ipu_step || !gather_work(&t, block)) return false;
-  add_recomputation(&t);
-  int64_t steps = step_count(&t), detailed = steps < 20000 ? steps : 20000;
-  if (t.keeps_slots) {
-    p->slot_row = block;
-    p->time_steps = (int)(steps < INT32_MAX ? steps : INT32_MAX);
-    for (int s = 0; s < t.stages; s++) {
-      p->stage[s].ipu = price_ipu_of_stage(p, s);
-      p->stage[s].forward = sum(t.work[s].forward);
-      p->stage[s].backward = sum(t.work[s].backward);
-    }
+static void note_stages(Rhythm *t, int rows) {
+  Price *p = t->price;
+  p->beat_row = (int)(t->block - p->row);
+  p->time_steps = rows;
+  p->trains = t->plan->training;
+  for (int s = 0; s < t->plan->stages && s < p->stage_count; s++) {
+    p->stage[s].ipu = t->plan->ipu_of[s];
+    p->stage[s].forward = sum(t->work[s].forward);
+    p->stage[s].backward = sum(t->work[s].backward);
   }
-  for (int64_t i = 0; i < detailed; i++)
-    if (!run_step(&t, i)) return false;
-  if (steps > detailed) t.elapsed *= (double)steps / (double)detailed; /* the middle of a long run repeats */
+}
+
+static Status time_pipeline(Error *e, Price *p, int block) {
+  Rhythm t = {.price = p, .block = &p->row[block], .plan = p->row[block].plan, .keeps_beats = p->beat_row < 0};
+  t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
+  t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
+  if (!t.work || !t.ipu_step || !gather_work(&t)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
+  add_recomputation(&t);
+  Timetable *table = timetable_new(e, t.plan, (int)fmin(t.block->repeats, 1 << 20));
+  if (!table) return e->status;
+  if (t.keeps_beats) note_stages(&t, table->rows);
+  bool good = true;
+  for (int row = 0; row < table->rows && good; row++) good = run_row(&t, table, row);
   p->row[block].elapsed = t.elapsed;
-  p->total += t.block->times * t.elapsed;
-  charge_ipus(&t, (double)steps);
-  return true;
+  charge_ipus(&t, table->rows);
+  timetable_free(table);
+  return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
 }
 
 /* ---- all of it ---- */
 
-/* IPUs that do the same at once (their own collectives, their own state): the slowest counts. */
-static bool side_by_side(const Row *r) { return r->kind == ROW_COLLECTIVE || r->kind == ROW_STREAMING; }
-
 static void charge(Price *p, const Row *r) {
-  double cycles = r->times * row_cycles(r);
   IpuPrice *ipu = &p->ipu[r->ipu < p->shards ? r->ipu : 0];
   for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += r->times * r->cost->cycles[k];
-  if (!side_by_side(r)) p->total += cycles;
-}
-
-static double slowest(const Price *p, RowKind kind) {
-  double most = 0;
-  for (int i = 0; i < p->row_count; i++)
-    if (p->row[i].kind == kind) most = fmax(most, p->row[i].times * row_cycles(&p->row[i]));
-  return most;
 }
 
 static void add_totals(Price *p) {
@@ -306,20 +315,21 @@ static void add_totals(Price *p) {
   p->seconds = target_seconds(&p->machine.pod.target, p->total);
 }
 
-bool price_time(Price *p) {
-  p->slot_row = -1;
-  if (!add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p)) return false;
+Status price_time(Error *e, Price *p) {
+  p->beat_row = -1;
+  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];
     if (r->kind == ROW_PIPELINE) {
-      if (!time_pipeline(p, i)) return false;
+      if (time_pipeline(e, p, i) != OK) return e->status;
       i = p->row[i].end;
       continue;
     }
     if (r->cost) charge(p, r);
     i++;
   }
-  p->total += slowest(p, ROW_COLLECTIVE) + slowest(p, ROW_STREAMING);
+  p->total = timeline_cycles(p);
   add_totals(p);
-  return true;
+  return OK;
 }

@@ -1,7 +1,13 @@
+/* Each IPU has a clock of its own; what joins IPUs (a link, a collective, a block of rows that repeats) makes their clocks agree. */
 #include "machine/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+typedef struct Clocks {
+  double at[POD_IPUS_MAX];
+} Clocks;
 
 static void add(Timeline *t, Event e) {
   if (t->failed || t->room <= 0) return;
@@ -13,63 +19,93 @@ static void add(Timeline *t, Event e) {
   t->room--;
 }
 
-static double walk(Timeline *t, const Price *p, int begin, int end, double at, bool draws);
+static double latest(const Price *p, const Clocks *c) {
+  double most = 0;
+  for (int i = 0; i < p->shards; i++) most = fmax(most, c->at[i]);
+  return most;
+}
 
-static double walk_loop(Timeline *t, const Price *p, int i, double at, bool draws) {
+static void set_all(const Price *p, Clocks *c, double at) {
+  for (int i = 0; i < p->shards; i++) c->at[i] = at;
+}
+
+static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, bool draws);
+
+/* The body once, beginning at `at` on all IPUs; gives the cycles. */
+static double walk_body(Timeline *t, const Price *p, int i, double at, bool draws) {
+  Clocks inner;
+  set_all(p, &inner, at);
+  walk(t, p, i + 1, p->row[i].end, &inner, draws);
+  return latest(p, &inner) - at;
+}
+
+static void walk_loop(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
   const Row *r = &p->row[i];
-  double each = walk(t, p, i + 1, r->end, at, false), shown = r->repeats, rows = r->end - i;
+  double at = latest(p, c), each = walk_body(t, p, i, at, false), shown = r->repeats, rows = r->end - i;
   if (shown * rows > t->room) shown = fmin(shown, 2);
-  for (double k = 0; draws && k < shown; k++) walk(t, p, i + 1, r->end, at + k * each, true);
+  for (double k = 0; draws && k < shown; k++) walk_body(t, p, i, at + k * each, true);
   if (draws && shown < r->repeats)
     add(t, (Event){.begin = at + shown * each, .cycles = (r->repeats - shown) * each, .row = i, .ipu = r->ipu, .slot = -1,
                    .repeats = r->repeats - shown});
-  return r->repeats * each;
+  set_all(p, c, at + r->repeats * each);
 }
 
-static double walk_pipeline(Timeline *t, const Price *p, int i, double at, bool draws) {
-  for (int k = 0; draws && i == p->slot_row && k < p->slot_count; k++) {
-    const Slot *s = &p->slot[k];
-    add(t, (Event){.begin = at + s->begin, .cycles = s->cycles, .row = i, .ipu = s->ipu, .slot = k});
+static void walk_pipeline(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
+  double at = latest(p, c);
+  for (int k = 0; draws && i == p->beat_row && k < p->beat_count; k++) {
+    const Beat *b = &p->beat[k];
+    add(t, (Event){.begin = at + b->begin, .cycles = b->cycles, .row = i, .ipu = b->ipu, .slot = k});
   }
-  return p->row[i].elapsed;
+  set_all(p, c, at + p->row[i].elapsed);
 }
 
-/* Rows of one kind that IPUs do at the same time. */
-static int beside(const Price *p, int i, int end) {
-  RowKind kind = p->row[i].kind;
-  if (kind != ROW_COLLECTIVE && kind != ROW_STREAMING) return i + 1;
-  while (i < end && p->row[i].kind == kind) i++;
+/* Rows that the graph doesn't have stand outside of its loops: they say how often they happen. */
+static double duration(const Row *r) { return row_cycles(r) * (r->parent < 0 && !r->node ? r->times : 1); }
+
+static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks *c, bool draws) {
+  double at = latest(p, c), longest = 0;
+  for (; i < end && p->row[i].kind == ROW_COLLECTIVE && !p->row[i].node; i++) {
+    double cycles = duration(&p->row[i]);
+    if (draws) add(t, (Event){.begin = at, .cycles = cycles, .row = i, .ipu = p->row[i].ipu, .slot = -1});
+    longest = fmax(longest, cycles);
+  }
+  set_all(p, c, at + longest);
   return i;
 }
 
-static double walk_rows(Timeline *t, const Price *p, int begin, int end, double at, bool draws) {
-  double longest = 0;
-  for (int i = begin; i < end; i++) {
-    const Row *r = &p->row[i];
-    double times = begin + 1 < end ? r->times : 1, cycles = row_cycles(r) * times;
-    if (draws && cycles > 0) add(t, (Event){.begin = at, .cycles = cycles, .row = i, .ipu = r->ipu, .slot = -1});
-    longest = fmax(longest, cycles);
-  }
-  return longest;
+static void walk_row(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
+  const Row *r = &p->row[i];
+  int ipu = r->ipu < p->shards ? r->ipu : 0, from = r->kind == ROW_LINK && r->from_ipu < p->shards ? r->from_ipu : ipu;
+  double begin = fmax(c->at[ipu], c->at[from]), cycles = duration(r);
+  if (draws && cycles > 0) add(t, (Event){.begin = begin, .cycles = cycles, .row = i, .ipu = ipu, .slot = -1});
+  c->at[ipu] = c->at[from] = begin + cycles;
 }
 
-/* Rows begin … end-1 once; gives the cycles. */
-static double walk(Timeline *t, const Price *p, int begin, int end, double at, bool draws) {
-  double start = at;
+static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, bool draws) {
   for (int i = begin; i < end;) {
     const Row *r = &p->row[i];
-    int next = row_is_block(r->kind) ? r->end : beside(p, i, end);
-    if (r->kind == ROW_LOOP) at += walk_loop(t, p, i, at, draws);
-    else if (r->kind == ROW_PIPELINE) at += walk_pipeline(t, p, i, at, draws);
-    else if (row_is_block(r->kind)) at += walk(t, p, i + 1, r->end, at, draws);
-    else if (r->times > 0) at += walk_rows(t, p, i, next, at, draws);
+    int next = row_is_block(r->kind) ? r->end : i + 1;
+    if (r->kind == ROW_LOOP) walk_loop(t, p, i, c, draws);
+    else if (r->kind == ROW_PIPELINE) walk_pipeline(t, p, i, c, draws);
+    else if (row_is_block(r->kind)) walk(t, p, i + 1, r->end, c, draws);
+    else if (r->kind == ROW_COLLECTIVE && !r->node) next = walk_collectives(t, p, i, end, c, draws);
+    else if (r->times > 0) walk_row(t, p, i, c, draws);
     i = next;
   }
-  return at - start;
 }
 
 Timeline timeline_of(const Price *p, int most) {
   Timeline t = {.room = most};
-  walk(&t, p, 0, p->row_count, 0, true);
+  Clocks c;
+  set_all(p, &c, 0);
+  walk(&t, p, 0, p->row_count, &c, true);
   return t;
+}
+
+double timeline_cycles(const Price *p) {
+  Timeline t = {0};
+  Clocks c;
+  set_all(p, &c, 0);
+  walk(&t, p, 0, p->row_count, &c, false);
+  return latest(p, &c);
 }

@@ -19,4 +19,6 @@ typedef struct Timeline {
 
 /* At most about `most` events. free() the list. */
 Timeline timeline_of(const Price *p, int most);
+/* How long a run takes; elapsed of pipelines must be known. */
+double timeline_cycles(const Price *p);
 #endif

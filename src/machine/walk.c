@@ -53,7 +53,7 @@ static int add_held(Walk *w, PriceCategory category, const Node *n, double bytes
     return -1;
   }
   p->held[p->held_count] = (Held){.category = category, .node = n, .bytes = bytes, .ipu = ipu, .first = p->row_count,
-                                  .last = p->row_count, .alias = -1};
+                                  .last = p->row_count, .used_first = -1, .used_last = -1, .alias = -1};
   return p->held_count++;
 }
 
@@ -62,6 +62,15 @@ static void touch(Walk *w, int held, int row) {
   Held *h = &w->price->held[held];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
+}
+
+/* The same, by an op. */
+static void use(Walk *w, int held, int row) {
+  touch(w, held, row);
+  if (held < 0) return;
+  Held *h = &w->price->held[held];
+  if (h->used_first < 0) h->used_first = row;
+  h->used_last = row;
 }
 
 static int ipu_of(const Walk *w, const Home *h) {
@@ -101,7 +110,10 @@ static int local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
     touch(w, held, w->price->row_count - 1);
   }
   int copy = add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
-  if (copy >= 0) w->price->held[copy].alias = held, w->price->held[copy].variable = from.variable;
+  if (copy < 0) return copy;
+  w->price->held[copy].alias = held;
+  w->price->held[copy].variable = from.variable;
+  if (!constant) touch(w, copy, w->price->row_count - 1); /* from the link on */
   return copy;
 }
 
@@ -133,13 +145,21 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
     if (*slot < 0) *slot = reusable(w, in, n, i);
     if (*slot >= 0 && w->price->held[*slot].category == BYTES_VARIABLE) w->price->held[*slot].writes = w->times;
     if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    touch(w, *slot, row);
+    use(w, *slot, row);
   }
 }
 
 /* ---- ops ---- */
 
 static bool is_free(const Node *n) { return (n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"); }
+
+/* Ops in which replicas meet; what they move is their operand. */
+static bool is_collective(const Node *n) {
+  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(n->op->name, names[i])) return true;
+  return false;
+}
 
 static void note_price(Walk *w, const Node *n, const Cost *c) {
   Price *p = w->price;
@@ -148,6 +168,16 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
   if (c->fits || p->why) return;
   p->why = c->why;
   p->why_node = n;
+}
+
+/* What replicas do together goes over links, too. */
+static void walk_meeting(Walk *w, const Node *n, int ipu) {
+  if (!n->op->meet || w->price->replicas < 2) return;
+  Row *r = add_row(w, ROW_COLLECTIVE, n, ipu);
+  if (!r) return;
+  r->stage = w->stage;
+  r->backward = w->backward;
+  r->bytes = (double)type_bytes(&n->in[0]->type);
 }
 
 static void walk_op(Walk *w, Inside *in, Node *n) {
@@ -163,15 +193,18 @@ static void walk_op(Walk *w, Inside *in, Node *n) {
     w->failed = true;
     return;
   }
-  Row *r = add_row(w, ROW_OP, n, ipu);
+  bool meets = is_collective(n) && n->in_count;
+  Row *r = add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, ipu);
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
-  r->cost = c;
+  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type);
+  else r->cost = c;
   note_price(w, n, c);
   int at = w->price->row_count - 1;
-  for (int i = 0; i < count; i++) touch(w, operands[i], at);
+  for (int i = 0; i < count; i++) use(w, operands[i], at);
   hold_outputs(w, in, n, ipu, at);
+  walk_meeting(w, n, ipu);
 }
 
 /* What a broadcast reads is enough: nothing is expanded. */
@@ -288,14 +321,22 @@ static int held_operand(Walk *w, Inside *in, Value *v) {
   return held < 0 && constant ? local(w, in, v, ipu_of(w, home_of(in->homes, v)), NULL) : held;
 }
 
+/* Its own, or the program's where its body has stages. */
+static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
+  if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+  return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
+}
+
 static void walk_loop(Walk *w, Inside *in, Node *n) {
   bool repeat = n->op == &control_repeat;
   int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
   int *inputs = new_list(w, inputs_count), *targets = new_list(w, n->out_count), *outputs = new_list(w, n->out_count);
   if (!inputs || !targets || !outputs) return;
   int64_t count = known_count(w, in, n->in[0]);
-  Row *r = add_row(w, region_has_stages(control_body(n)) ? ROW_PIPELINE : ROW_LOOP, n, 0);
+  PipelinePlan *plan = plan_of_loop(w, n);
+  Row *r = add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, n, 0);
   if (!r) return;
+  if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
   int at = w->price->row_count - 1, parent = w->parent;
   double times = w->times;
   r->repeats = count >= 0 ? (double)count : 1;
@@ -393,7 +434,7 @@ static void walk_region(Walk *w, Inside *in, const int *inputs, const int *targe
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
   in->homes = place_find(&w->placer, g);
-  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, true, scratch)) {
+  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch)) {
     w->failed = true;
     arena_free(scratch);
     return;
@@ -455,6 +496,48 @@ static void walk_root(Walk *w) {
   walk_transfer(w, ROW_HOST_OUT, out_bytes);
 }
 
+static PipelinePlan *find_plan(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!(n->op->traits & CONTROL)) continue;
+    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+    for (int k = 0; k < 2; k++) {
+      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
+      PipelinePlan *found = inside ? find_plan(inside) : NULL;
+      if (found) return found;
+    }
+  }
+  return NULL;
+}
+
+static bool has_backward(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->place.backward && n->place.stage >= 0) return true;
+    for (int k = 0; (n->op->traits & CONTROL) && k < 2; k++)
+      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph)) return true;
+  }
+  return false;
+}
+
+/* The program's own plan; where stages have none, one as the machine says. */
+static Status choose_plan(Walk *w) {
+  Price *p = w->price;
+  int stages = w->placer.most_stage + 1, place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
+  if (stages > MACHINE_STAGES)
+    return fail(w->error, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
+  PipelinePlan *found = find_plan(w->program->graph);
+  p->stage_count = found && found->stages > stages ? found->stages : stages;
+  if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
+  if (found || !stages) return OK;
+  for (int s = 0; s < stages; s++) {
+    place_of[s] = s;
+    ipu_of[s] = s < p->machine.mapping_count ? p->machine.mapping[s] : s;
+  }
+  p->plan = pipeline_plan_new(w->error, p->machine.schedule, has_backward(w->program->graph), stages, place_of, ipu_of);
+  return p->plan ? OK : w->error->status;
+}
+
 static int shard_count(int most) {
   int count = 1;
   while (count < most + 1) count *= 2;
@@ -464,9 +547,6 @@ static int shard_count(int most) {
 static Status size_machine(Walk *w) {
   Price *p = w->price;
   int most = w->placer.most_shard;
-  p->stage_count = w->placer.most_stage + 1;
-  if (p->stage_count > MACHINE_STAGES)
-    return fail(w->error, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, p->stage_count, MACHINE_STAGES);
   for (int s = 0; s < p->stage_count; s++) {
     int ipu = price_ipu_of_stage(p, s);
     if (ipu > most) most = ipu;
@@ -486,7 +566,8 @@ Status walk_program(Error *e, Price *p, const Program *program) {
   w.failed = !w.costs.by_key;
   if (!w.failed) place_program(&w.placer, program->graph);
   w.failed = w.failed || w.placer.failed;
-  Status s = w.failed ? OK : size_machine(&w);
+  Status s = w.failed ? OK : choose_plan(&w);
+  if (s == OK && !w.failed) s = size_machine(&w);
   if (s == OK && !w.failed) walk_root(&w);
   map_free(w.costs.by_key);
   if (w.failed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);

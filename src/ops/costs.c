@@ -155,6 +155,14 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 
 /* ---- linear algebra ---- */
 
+/* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
+static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
+  if (strcmp(n->op->name, "serialized_matmul")) return 1;
+  int64_t parts = most(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m : !strcmp(n->attr[1].s, "b_rows") ? columns : k;
+  *cut /= parts;
+  return parts;
+}
+
 /* Flags of transposition are the last two attributes. */
 void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->out[0].type;
@@ -163,9 +171,12 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
           k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
   int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
   if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
-  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i};
+  int64_t parts = serial_parts(n, &m, &k, &columns);
+  bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
+  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums};
   Dtype partials = n->place.half_partials > 0 ? F16 : F32;
   *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
+  cost_repeat(cost, (double)parts);
 }
 
 enum { SOLVER_BLOCK = 64 };

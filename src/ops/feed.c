@@ -7,6 +7,13 @@ static Status eval_host(const Call *c) {
   return f->call(f, c);
 }
 
+/* The script is called for one replica after the other. */
+static Status meet_host(const Call *const *replica, int count) {
+  Status s = OK;
+  for (int i = 0; i < count && s == OK; i++) s = eval_host(replica[i]);
+  return s;
+}
+
 const OpDef ops_feed[] = {
     [ROW_DEQUEUE] = {.name = "infeed_dequeue",
                      .summary = "The next element of an infeed queue.",
@@ -23,7 +30,8 @@ const OpDef ops_feed[] = {
                   .attrs = {{.name = "function", .kind = ATTR_OBJECT}},
                   .traits = STATEFUL | INTERNAL | NO_GRADIENT,
                   .outputs = -1,
-                  .eval = eval_host},
+                  .eval = eval_host,
+                  .meet = meet_host},
     {0}};
 
 static Node *feed_node(Graph *g, int row, Object *o, Value *const *in, int count, int out_count, const Type *out) {

@@ -16,7 +16,8 @@ struct Feed {
 typedef struct Outlet Outlet;
 struct Outlet {
   Object object;
-  Status (*put)(Outlet *o, int count, const Type *const *type, const void *const *data, Error *e);
+  /* One value of count components from each replica: data[replica * count + component]. */
+  Status (*put)(Outlet *o, int replicas, int count, const Type *const *type, const void *const *data, Error *e);
 };
 
 /* A function on the host, called in the middle of a program. */

@@ -167,6 +167,11 @@ static int8_t rounding(const Region *r, const Group *g) {
   return r->graph->node[g->count ? g->member[0] : g->gemm]->place.stochastic_rounding;
 }
 
+/* Groups of different IPUs stay apart, and those that round differently. */
+static bool same_place(const Region *r, const Group *a, const Group *b) {
+  return rounding(r, a) == rounding(r, b) && (a->shard == b->shard || a->shard < 0 || b->shard < 0);
+}
+
 /* A product reads whole operands: nothing that runs with it can be one. */
 static bool product_has_operands(const Region *r, const Group *g) {
   const Node *gemm = g->gemm >= 0 ? r->graph->node[g->gemm] : NULL;
@@ -176,12 +181,13 @@ static bool product_has_operands(const Region *r, const Group *g) {
 }
 
 static bool try_merge(const Region *r, Group *g, const Group *other) {
-  if (rounding(r, g) != rounding(r, other)) return false;
+  if (!same_place(r, g, other)) return false;
   Group trial = *g;
   if (!merge_members(&trial, other) || !product_has_operands(r, &trial) || !readers_are_later(r, &trial, trial.last) || !shapes_agree(r, &trial) ||
       count_slots(r, &trial) > GROUP_SLOTS)
     return false;
   *g = trial;
+  if (g->shard < 0) g->shard = other->shard;
   return true;
 }
 
@@ -192,7 +198,8 @@ static bool product_fits(const Region *r, const Node *gemm, const Group *g) {
 
 /* Start a group for n and draw in those of its operands. */
 static void group_node(Region *r, const Node *n) {
-  Group g = {.member = {n->id}, .count = 1, .last = n->id, .gemm = -1, .shape = n->out[0].type, .merged_into = -1};
+  Group g = {.member = {n->id}, .count = 1, .last = n->id, .gemm = -1, .shape = n->out[0].type, .merged_into = -1,
+             .shard = n->place.shard};
   int joined[GROUP_MEMBERS], joined_count = 0;
   for (int k = 0; k < n->in_count; k++) {
     Value *v = value_operand(n, k), *root = value_root(v);
@@ -201,7 +208,7 @@ static void group_node(Region *r, const Node *n) {
     if (other >= 0 && shape_equal(&r->group[other].shape, &g.shape)) {
       if (joined_count < GROUP_MEMBERS && try_merge(r, &g, &r->group[other])) joined[joined_count++] = other;
     } else if (other < 0 && g.gemm < 0 && product_fits(r, root->node, &g)) {
-      Group product = {.gemm = id, .last = -1, .merged_into = -1};
+      Group product = {.gemm = id, .last = -1, .merged_into = -1, .shard = root->node->place.shard};
       try_merge(r, &g, &product);
     }
   }

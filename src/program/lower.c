@@ -5,6 +5,7 @@
 
 #include "graph/control.h"
 #include "program/lower.h"
+#include "program/replicas.h"
 #include "transform/verify.h"
 
 /* Elementwise work and products smaller than this run on one thread: a hand-off would cost as much. */
@@ -75,6 +76,11 @@ static int output_buffer(Lower *l, Region *r, Value *v) {
   return *slot;
 }
 
+static bool is_zero(const Buffer *b) {
+  const char *data = b->data;
+  return b->kind == BUFFER_CONSTANT && !data[0] && !memcmp(data, data + 1, b->bytes - 1);
+}
+
 void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n) {
   if (from == to || bytes == 0) return;
   l->position++;
@@ -83,7 +89,7 @@ void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *
   if (!s || !ends) return;
   s->copy_bytes = bytes;
   s->cell = ends;
-  lower_link(l, from, &ends[0]);
+  if (!is_zero(&l->p->buffer[from])) lower_link(l, from, &ends[0]); /* zeros are written, not read */
   lower_link(l, to, &ends[1]);
 }
 
@@ -113,6 +119,7 @@ static void *call_arrays(Lower *l, Call *c, const Node *n) {
   c->attr = n->attr;
   c->in_count = n->in_count;
   c->out_count = n->out_count;
+  c->replica = l->p->replica;
   c->kernels = l->p->kernels;
   c->numerics = node_numerics(l, n);
   c->rng.stream = (uint32_t)n->stream;
@@ -227,6 +234,21 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
   return chain;
 }
 
+/* A product that is only added to what lies where the sum goes: the kernel adds as it stores. Each sum must be whole before it
+ * is added, or the bits would differ. */
+static bool accumulates(Lower *l, Region *r, const Group *g, const GemmPlan *plan) {
+  Node *n = r->graph->node[g->member[0]], *gemm = r->graph->node[g->gemm];
+  Elementwise kernel;
+  double p[4];
+  if (g->count != 1 || plan->k_blocks != 1 || n->in_count != 2 || region_read_outside(r, gemm->id)) return false;
+  n->op->strip(n, &kernel, p);
+  const Numerics *m = node_numerics(l, n);
+  if (kernel != EW_ADD || m->trap_invalid || m->trap_divide || m->trap_overflow) return false;
+  Value *other = value_operand(n, value_root(value_operand(n, 0))->node == gemm);
+  return value_root(other)->node != gemm && shape_equal(&other->type, &g->shape) &&
+         buffer_of(l, r, other) == output_buffer(l, r, &n->out[0]);
+}
+
 static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   GemmStep *gs = arena_alloc(l->p->arena, sizeof *gs);
   if (!gs) {
@@ -245,11 +267,13 @@ static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   m->c_row = m->n;
   lower_link(l, buffer_of(l, r, n->in[0]), &m->a);
   lower_link(l, buffer_of(l, r, n->in[1]), &m->b);
-  if (!g || region_read_outside(r, n->id)) {
-    lower_link(l, output_buffer(l, r, &n->out[0]), &m->c);
+  gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
+  m->accumulate = g && accumulates(l, r, g, &gs->plan);
+  if (!g || m->accumulate || region_read_outside(r, n->id)) {
+    lower_link(l, output_buffer(l, r, m->accumulate ? &r->graph->node[g->last]->out[0] : &n->out[0]), &m->c);
     m->c = m; /* present, for the plan */
   }
-  if (g) gs->epilogue = build_chain(l, r, g);
+  if (g && !m->accumulate) gs->epilogue = build_chain(l, r, g);
   gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
   if (gs->plan.shared_bytes) lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
   if (gs->plan.slot_bytes > l->p->slot_bytes) l->p->slot_bytes = gs->plan.slot_bytes;
@@ -446,6 +470,33 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
+/* What a branch or loop is given for the place of its output `made`, and hands on where nothing changes it; NULL: nothing. */
+static Value *replaced_by(const Value *made) {
+  const Node *n = made->node;
+  bool cond = n->op == &control_cond;
+  if (!cond && n->op != &control_repeat && n->op != &control_while) return NULL;
+  int carried = control_explicit(n), written = made->index - carried;
+  if (written < 0) return cond ? NULL : value_root(n->in[1 + made->index]);
+  return value_root(n->in[1 + (cond ? 0 : carried) + control_written(n, written)]);
+}
+
+static bool is_read_last_by(const Region *r, const Value *v, const Node *last) {
+  if (last->op != &control_cond && times_read(last, v) > 1) return false;
+  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++)
+    if (r->reader[k] != last->id && region_position(r, r->reader[k]) >= last->id) return false;
+  return true;
+}
+
+/* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
+static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
+  for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
+    int *slot = region_slot(r, v);
+    if (!node_is_made(v->node) || *slot >= 0 || !is_read_last_by(r, v, made->node) || !may_write_over(l, r, inputs, target, v))
+      return;
+    *slot = target;
+  }
+}
+
 /* Decide which outputs go straight to their targets; the rest are copied at the end. */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct) {
   const Graph *g = r->graph;
@@ -456,6 +507,7 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
+    follow_replaced(l, r, inputs, targets[i], made);
   }
 }
 
@@ -560,16 +612,26 @@ static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
 }
 
+/* A lane alone uses the whole team, side by side each its own. */
+static int slots_for(const Program *p, int threads) { return threads + (p->lanes ? p->lanes - 1 : 0); }
+
+static bool make_slots(Program *p, int threads) {
+  char *slots = NULL;
+  if (posix_memalign((void **)&slots, 64, p->slot_bytes * (size_t)slots_for(p, threads) + 64)) return false;
+  free(p->slots);
+  p->slots = slots;
+  p->slot_count = slots_for(p, threads);
+  return true;
+}
+
 static Status place(Lower *l) {
   Program *p = l->p;
   p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
   size_t bytes = p->memory_bytes;
   if (bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
-  p->slot_count = l->threads + (p->lanes ? p->lanes - 1 : 0); /* a lane alone uses the whole team, side by side each its own */
   if (posix_memalign((void **)&p->memory, 64, bytes + 64)) p->memory = NULL;
-  if (p->memory && posix_memalign((void **)&p->slots, 64, p->slot_bytes * (size_t)p->slot_count + 64)) p->slots = NULL;
-  if (!p->memory || !p->slots)
+  if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
@@ -617,6 +679,13 @@ static void give_scratch(Program *p, Block *b, int lane) {
       if (s->control.other) give_scratch(p, s->control.other, lane);
     }
   }
+}
+
+Status program_fit_team(Error *e, Program *p, int threads) {
+  if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
+  if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
+  give_scratch(p, &p->main, 0);
+  return OK;
 }
 
 /* ---- the program ---- */
@@ -674,6 +743,7 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
     return NULL;
   }
   p->kernels = kernels;
+  p->replicas = 1;
   if (numerics) p->numerics = *numerics;
   p->name = arena_string(p->arena, name ? name : "program");
   p->graph = graph;
@@ -710,10 +780,13 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
   return compile(e, root, result_count, written, written_count, kernels, numerics, 0, name);
 }
 
-Program *program_copy(Error *e, const Program *from, int threads) {
+Program *program_copy(Error *e, const Program *from, int threads) { return program_instance(e, from, threads, 0); }
+
+Program *program_instance(Error *e, const Program *from, int threads, int replica) {
   Program *p = new_program(e, from->name, from->kernels, &from->numerics, from->graph);
   if (!p) return NULL;
   p->borrows_graph = true;
+  p->replica = replica;
   Lower l = {.error = e, .p = p, .threads = threads < 1 ? 1 : threads};
   Status s = describe(&l, from->argument_count, from->variable_count, from->result_count);
   for (int i = 0; i < p->variable_count; i++) {
@@ -727,6 +800,7 @@ Program *program_copy(Error *e, const Program *from, int threads) {
 
 void program_free(Program *p) {
   if (!p) return;
+  replication_free(p->replication);
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
   free(p->pipeline);

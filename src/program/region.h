@@ -12,6 +12,7 @@ typedef struct Group {
   int gemm; /* node id; -1: none */
   Type shape;
   int merged_into; /* -1: itself */
+  int shard;       /* -1: no member was given one */
 } Group;
 
 typedef struct Region {

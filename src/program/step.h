@@ -148,6 +148,9 @@ typedef struct Program {
   int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
+  int replicas, replica;           /* how many there are; whose instance this is */
+  bool uniform;                    /* nothing in it tells replicas apart */
+  struct Replication *replication; /* owned; NULL: none yet (replicas.h) */
 } Program;
 
 /* Compile a finished root trace (trace_end_root has been called; takes its graph). threads: the team that will run it. NULL
@@ -156,9 +159,13 @@ Program *program_compile(Error *e, Trace *root, int result_count, const int *wri
                          const Kernels *kernels, const Numerics *numerics, int threads, const char *name);
 /* Another one of the same graph, to run beside p on another thread; p must outlive it. */
 Program *program_copy(Error *e, const Program *p, int threads);
+/* The same as the instance of a replica. */
+Program *program_instance(Error *e, const Program *p, int threads, int replica);
 /* Only to be priced: the graph and the variables, no steps and no memory, so that its size doesn't matter. Running it fails. */
 Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
                          const Kernels *kernels, const Numerics *numerics, const char *name);
+/* Scratch for a team that has grown since p was compiled. */
+Status program_fit_team(Error *e, Program *p, int threads);
 void program_free(Program *p);
 /* Text of the steps, one a line. free() it. */
 char *program_text(const Program *p);

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "program/step.h"
+#include "graph/control.h"
+#include "program/region.h"
+#include "program/replicas.h"
 
 static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain", [STEP_GEMM] = "gemm", [STEP_COPY] = "copy",
                                         [STEP_DEQUEUE] = "dequeue", [STEP_ENQUEUE] = "enqueue", [STEP_REPEAT] = "repeat",
@@ -39,6 +41,7 @@ static void print_step(FILE *f, const Step *s, int depth) {
   if (s->node) {
     fprintf(f, "  %s", s->node->op->name);
     if (s->node->out_count) fprintf(f, " %s", type_text(&s->node->out[0].type, type));
+    if (s->node->place.shard >= 0) fprintf(f, " on shard %d", s->node->place.shard);
     if (s->node->source) fprintf(f, "  (%s)", s->node->source);
   }
   fputc('\n', f);
@@ -58,14 +61,40 @@ static void print_block(FILE *f, const Block *b, int depth) {
   for (int i = 0; i < b->count; i++) print_step(f, &b->step[i], depth);
 }
 
+/* A value that an op of another IPU reads is copied there, once for each IPU. */
+static bool is_copied_before(const Graph *g, int reader, const Value *v, int shard) {
+  for (int i = 0; i < reader; i++)
+    for (int k = 0; g->node[i]->place.shard == shard && k < g->node[i]->in_count; k++)
+      if (value_root(g->node[i]->in[k]) == v) return true;
+  return false;
+}
+
+static void print_moves(FILE *f, const Graph *g) {
+  char type[TYPE_TEXT];
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    for (int k = 0; n->place.shard >= 0 && k < n->in_count; k++) {
+      const Value *v = value_root(n->in[k]);
+      int from = v->node->place.shard;
+      if (from < 0 || from == n->place.shard || node_is_input(v->node) || node_is_constant(v->node)) continue;
+      if (is_copied_before(g, i, v, n->place.shard)) continue;
+      fprintf(f, "     inter-IPU copy of %s %s from shard %d to shard %d\n", v->node->op->name, type_text(&v->type, type), from,
+              n->place.shard);
+    }
+  }
+  for (int i = 0; i < g->region_count; i++) print_moves(f, g->region[i]);
+}
+
 char *program_text(const Program *p) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  fprintf(f, "program %s: %d steps, %.1f KiB of working memory, %d variables\n", p->name, p->step_count,
-          (double)p->memory_bytes / 1024, p->variable_count);
+  fprintf(f, "program %s: %d steps, %.1f KiB of working memory, %d variables, %d replica%s of %d IPU%s\n", p->name, p->step_count,
+          (double)p->memory_bytes / 1024, p->variable_count, p->replicas, p->replicas == 1 ? "" : "s", program_shards(p),
+          program_shards(p) == 1 ? "" : "s");
   print_block(f, &p->main, 0);
+  print_moves(f, p->graph);
   fclose(f);
   return text;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *schedule_name(Schedule s) {
-  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "Virtual", "Custom"};
+  static const char *const names[SCHEDULE_COUNT] = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual", "Custom"};
   return names[s];
 }
 
@@ -75,9 +75,9 @@ static Status check_stages(Error *e, const PipelinePlan *p) {
   bool turns = p->places % p->ipus == 0;
   for (int s = 0; s < p->stages && turns; s++) turns = p->stages == p->places && p->ipu_of[s] == s % p->ipus;
   if (p->schedule == SCHEDULE_VIRTUAL && !turns)
-    return fail(e, ERR_VALUE, "schedule Virtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+    return fail(e, ERR_VALUE, "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
   if (p->schedule == SCHEDULE_ONE_F_ONE_B && any_shared_ipu(p))
-    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; Virtual takes several");
+    return fail(e, ERR_VALUE, "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
   return OK;
 }
 
@@ -130,7 +130,7 @@ static int find_rotations(const PipelinePlan *p, int *offset) {
 }
 
 int plan_overlap(const PipelinePlan *p) {
-  if (p->schedule == SCHEDULE_GROUPED) return plan_programs(p);
+  if (p->schedule == SCHEDULE_GROUPED) return p->io_overlap ? 1 : plan_programs(p);
   if (p->schedule == SCHEDULE_VIRTUAL) return p->ipus;
   if (p->schedule == SCHEDULE_CUSTOM) return p->micros ? p->micros : 1;
   if (p->schedule != SCHEDULE_INTERLEAVED) return 1;
@@ -138,6 +138,10 @@ int plan_overlap(const PipelinePlan *p) {
   int found = offset ? find_rotations(p, offset) : 1;
   free(offset);
   return found;
+}
+
+int plan_least(const PipelinePlan *p) {
+  return p->schedule == SCHEDULE_GROUPED && p->io_overlap ? plan_programs(p) + 2 : plan_overlap(p);
 }
 
 /* ---- tables ---- */
@@ -293,6 +297,9 @@ static Status check_count(Error *e, const PipelinePlan *p, int micros) {
   int overlap = plan_overlap(p);
   if (p->schedule == SCHEDULE_CUSTOM && micros != p->micros)
     return fail(e, ERR_FAILED_PRECONDITION, "this schedule is for %d micro-batches, but there are %d", p->micros, micros);
+  if (micros < plan_least(p) && micros % overlap == 0)
+    return fail(e, ERR_FAILED_PRECONDITION, "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
+                p->places, plan_least(p), micros);
   if (micros < 1 || micros % overlap)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
@@ -372,7 +379,7 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
   if (made == used) return 1;
   int overlap = plan_overlap(p);
-  int enough = p->schedule == SCHEDULE_CUSTOM ? p->micros : (4 * plan_programs(p) + overlap - 1) / overlap * overlap;
+  int enough = p->schedule == SCHEDULE_CUSTOM ? p->micros : (4 * plan_programs(p) + 2 + overlap - 1) / overlap * overlap;
   Timetable *t = timetable_new(e, p, enough);
   if (!t) return 0;
   int from = plan_place_of_program(p, made), to = plan_place_of_program(p, used);

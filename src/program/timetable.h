@@ -32,7 +32,9 @@ typedef struct PipelinePlan {
   Schedule schedule;
   Recomputation recomputation;
   bool training;
+  bool io_overlap; /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline and those */
   bool offload_activations, offload_accumulators, offload_weights, offload_update_variables; /* prices only */
+  bool shard_state; /* the same: replicas share out the optimizer state that is offloaded */
   int stages;  /* concurrent ones counted singly; what a node's placement says */
   int places;
   int ipus;
@@ -53,8 +55,9 @@ static inline int plan_programs(const PipelinePlan *p) { return p->training ? 2 
 /* The program that runs stage's pass. */
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_place_of_program(const PipelinePlan *p, int program);
-/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do). */
+/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do), and at least plan_least. */
 int plan_overlap(const PipelinePlan *p);
+int plan_least(const PipelinePlan *p);
 
 typedef struct Timetable {
   int rows, micros;

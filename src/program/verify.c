@@ -49,10 +49,11 @@ static Status check_block(Error *e, const Program *p, const Block *b, int *posit
     const Step *step = &b->step[i];
     if (step->position < *position) return bad(e, p, "steps are out of order", step->position, *position);
     *position = step->position;
-    if (!step->node && step->kind != STEP_COPY) return bad(e, p, "a step has no node", step->position, step->kind);
+    if (!step->node && step->kind != STEP_COPY) return bad(e, p, "a step has no node", step->position, (int)step->kind);
     if (step->kind < STEP_REPEAT || step->kind > STEP_CALL) continue;
     bool two = step->kind == STEP_WHILE || step->kind == STEP_COND;
-    if (!step->control.body || (step->control.other != NULL) != two) return bad(e, p, "a step lacks a block", step->position, step->kind);
+    if (!step->control.body || (step->control.other != NULL) != two)
+      return bad(e, p, "a step lacks a block", step->position, (int)step->kind);
     const Block *first = step->kind == STEP_WHILE ? step->control.other : step->control.body;
     const Block *second = step->kind == STEP_WHILE ? step->control.body : step->control.other;
     s = check_block(e, p, first, position);

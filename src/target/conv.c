@@ -105,8 +105,21 @@ typedef struct Search {
   const Problem *q;
   Method method;
   int64_t in_groups, out_groups, groups; /* to be cut */
+  double growth; /* of the number of parts from one cut to the next, at least: more than 1 where there would be too many */
   Plan *best;
 } Search;
+
+/* The next cut to look at. */
+static int64_t next_cut(const Search *s, int64_t extent, int64_t parts) {
+  int64_t least = (int64_t)((double)parts * s->growth);
+  return next_split(extent, least > parts && least < extent ? least - 1 : parts);
+}
+
+static double count_cuts(int64_t extent, int64_t most) {
+  double count = 0;
+  for (int64_t parts = 1; parts && parts <= most; parts = next_split(extent, parts)) count++;
+  return count;
+}
 
 static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out,
                             int64_t taps) {
@@ -171,7 +184,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
 static void cut_field(const Search *s, const Cut *cut) {
   const Problem *q = s->q;
   int64_t room = s->t->tiles / (cut->group_parts * cut->out_parts * cut->in_parts * cut->kernel_parts);
-  for (int64_t images = 1; images && images <= room; images = next_split(q->batch, images))
+  for (int64_t images = 1; images && images <= room; images = next_cut(s, q->batch, images))
     for (int64_t columns = 1; columns && images * columns <= room;
          columns = columns < 8 || columns == q->columns ? next_split(q->columns, columns)
                    : q->columns <= room / images        ? q->columns
@@ -184,18 +197,27 @@ static void cut_field(const Search *s, const Cut *cut) {
     }
 }
 
+/* Absurd extents would have millions of cuts: then coarser steps. */
+static double choose_growth(const Search *s) {
+  enum { MANY = 50000 };
+  int64_t tiles = s->t->tiles;
+  double cuts = count_cuts(s->groups, tiles) * count_cuts(s->out_groups, tiles) * count_cuts(s->in_groups, tiles) *
+                count_cuts(s->q->kernel_rows, tiles) * count_cuts(s->q->batch, tiles);
+  return cuts <= MANY ? 1 : cuts <= 1000.0 * MANY ? 1.3 : 1.8;
+}
+
 static void search(const Search *s) {
   int64_t tiles = s->t->tiles;
   Cut c;
   for (c.group_parts = 1; c.group_parts && c.group_parts <= tiles;
-       c.group_parts = next_split(s->groups, c.group_parts))
+       c.group_parts = next_cut(s, s->groups, c.group_parts))
     for (c.out_parts = 1; c.out_parts && c.group_parts * c.out_parts <= tiles;
-         c.out_parts = next_split(s->out_groups, c.out_parts))
+         c.out_parts = next_cut(s, s->out_groups, c.out_parts))
       for (c.in_parts = 1; c.in_parts && c.group_parts * c.out_parts * c.in_parts <= tiles;
-           c.in_parts = next_split(s->in_groups, c.in_parts))
+           c.in_parts = next_cut(s, s->in_groups, c.in_parts))
         for (c.kernel_parts = 1;
              c.kernel_parts && c.group_parts * c.out_parts * c.in_parts * c.kernel_parts <= tiles;
-             c.kernel_parts = next_split(s->q->kernel_rows, c.kernel_parts))
+             c.kernel_parts = next_cut(s, s->q->kernel_rows, c.kernel_parts))
           cut_field(s, &c);
 }
 
@@ -204,7 +226,8 @@ static void try_method(const Target *t, const Units *u, const Problem *q, Method
   Plan found = {0};
   Search s = {
       t,     u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups),
-      &found};
+      1, &found};
+  s.growth = choose_growth(&s);
   search(&s);
   if (found.cycles == 0) return;
   if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);

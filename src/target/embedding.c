@@ -46,10 +46,8 @@ static void combine(Cost *c, const Target *t, double outputs, double parts) {
   cost_steps(c, t, "combine", steps, exchange / 2 * rate / steps, cycles / steps);
 }
 
-Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices) {
+static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, TablePlan p) {
   Cost c = cost_free();
-  if (rows <= 0 || width <= 0 || indices <= 0) return c;
-  TablePlan p = plan_table(t, d, (double)rows, (double)width);
   Lookups l = share_lookups(t, &p, (double)indices);
   double w = (double)t->workers, copied = p.by_rows || p.parts <= 1 ? 0 : (double)rows * l.bytes;
   double each = 19 + 2 * p.vectors,
@@ -64,6 +62,17 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   cost_vertex(&c, t, VERTEX_COPY, 16, 40);
   if (p.by_rows && p.parts > 1) cost_vertex(&c, t, VERTEX_REDUCE_PARTIALS, 24, 40);
   return c;
+}
+
+Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices) {
+  if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
+  TablePlan p = plan_table(t, d, (double)rows, (double)width), other = p;
+  Cost c = gather_by(t, d, rows, indices, p);
+  if (p.by_rows) return c;
+  other.by_rows = true; /* pays where columns leave no tiles to divide the lookups */
+  other.parts = fmin(p.parts, (double)rows);
+  Cost b = gather_by(t, d, rows, indices, other);
+  return cost_cycles(&b) < cost_cycles(&c) ? b : c;
 }
 
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add) {

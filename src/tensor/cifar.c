@@ -24,20 +24,21 @@ static void interleave(const unsigned char *planes, unsigned char *pixels) {
 }
 
 static Status read_records(Error *e, const char *path, const unsigned char *p, int64_t count, int labels,
-                           Tensor *images, Tensor *classes) {
+                           Tensor *images, Tensor *classes, Tensor *coarse) {
   size_t record = (size_t)labels + PIXELS;
   for (int64_t i = 0; i < count; i++, p += record) {
     Status s = check_labels(e, path, p, labels, (size_t)i * record);
     if (s != OK) return s;
-    memcpy(classes->data + i * labels, p, (size_t)labels);
+    classes->data[i] = (char)p[labels - 1];
+    if (coarse) coarse->data[i] = (char)p[0];
     interleave(p + labels, (unsigned char *)images->data + i * PIXELS);
   }
   return OK;
 }
 
 Status cifar_parse(Error *e, const char *path, int classes, const void *data, size_t bytes, Tensor **images,
-                   Tensor **labels) {
-  *images = *labels = NULL;
+                   Tensor **labels, Tensor **coarse) {
+  *images = *labels = *coarse = NULL;
   if (classes != 10 && classes != 100)
     return fail(e, ERR_VALUE, "CIFAR has 10 or 100 classes, not %d", classes);
   int per_record = classes == 10 ? 1 : 2;
@@ -49,23 +50,25 @@ Status cifar_parse(Error *e, const char *path, int classes, const void *data, si
                 path, classes, bytes, record, bytes / record * record);
   int64_t count = (int64_t)(bytes / record);
   Type image_type = type_make(U8, 4, (int64_t[]){count, EDGE, EDGE, CHANNELS});
-  Type label_type = type_make(U8, per_record, (int64_t[]){count, per_record});
+  Type label_type = type_make(U8, 1, &count);
   Tensor *x = tensor_new_uninitialised(e, &image_type),
-         *y = x ? tensor_new_uninitialised(e, &label_type) : NULL;
-  Status s = y ? read_records(e, path, data, count, per_record, x, y) : ERR_OUT_OF_MEMORY;
-  if (s != OK) return tensor_release(x), tensor_release(y), s;
+         *y = x ? tensor_new_uninitialised(e, &label_type) : NULL,
+         *z = y && per_record == 2 ? tensor_new_uninitialised(e, &label_type) : NULL;
+  Status s = y && (z || per_record == 1) ? read_records(e, path, data, count, per_record, x, y, z) : ERR_OUT_OF_MEMORY;
+  if (s != OK) return tensor_release(x), tensor_release(y), tensor_release(z), s;
   *images = x;
   *labels = y;
+  *coarse = z;
   return OK;
 }
 
-Status cifar_read(Error *e, const char *path, int classes, Tensor **images, Tensor **labels) {
+Status cifar_read(Error *e, const char *path, int classes, Tensor **images, Tensor **labels, Tensor **coarse) {
   void *data;
   size_t bytes;
-  *images = *labels = NULL;
+  *images = *labels = *coarse = NULL;
   Status s = file_read(e, path, file_limit, true, &data, &bytes);
   if (s != OK) return s;
-  s = cifar_parse(e, path, classes, data, bytes, images, labels);
+  s = cifar_parse(e, path, classes, data, bytes, images, labels, coarse);
   free(data);
   return s;
 }

@@ -11,6 +11,7 @@ local epsilon <const> = 1e-7
 ---@overload fun(w: userdata): userdata
 local Constraint = parts.Part:extend("Constraint")
 constraints.Constraint = Constraint
+parts.abstract(Constraint, "project", "project(w)")
 
 ---The value to keep. Constraints override `project(w)`.
 function Constraint:__call(w)
@@ -23,7 +24,7 @@ local function declare(name, rows)
   return c
 end
 
-local axis_row <const> = {"axis", {"integer", "list"}, 0}
+local axis_row <const> = {"axis", {"integer", "integers"}, 0}
 
 local function norms(w, axis)
   return ipu.sqrt(ipu.reduce_sum(ipu.square(w), {axis = axis, keepdims = true}))

@@ -1,6 +1,7 @@
 -- What a layer's call knows about the calls around it: whether they train, and what is written beside
 -- tensors while they run.
 
+local blame = require "ipulua.blame"
 local names = require "ipulua.name_scopes"
 
 local context = {
@@ -42,6 +43,8 @@ function context.mask(tensor)
   return masks[tensor]
 end
 
+local deepest <const> = 200 -- calls of layers inside layers
+
 -- Nodes are named after the layers that make them.
 local function name_nodes()
   names.set_layers(#context.path > 0 and table.concat(context.path, "/") .. "/" or "")
@@ -60,6 +63,9 @@ end
 ---@param name string
 ---@param training boolean?
 function context.enter(name, training)
+  if context.depth >= deepest then
+    blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper than %d", name, deepest), "runtime")
+  end
   local call = setmetatable({training = context.training}, Call)
   context.training = training
   context.depth = context.depth + 1

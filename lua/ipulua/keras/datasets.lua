@@ -44,12 +44,19 @@ local function find(name, path, files)
   return nil
 end
 
-local function missing(name, path, files)
-  local wanted = {}
+-- An error that lists where was looked for what; other_name: of the folder, as the set's makers call it.
+local function missing(name, path, files, other_name)
+  local wanted, tried, seen = {}, {}, {}
   for i, names in ipairs(files) do wanted[i] = type(names) == "table" and names[1] or names end
-  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there (each may end in .gz): %s",
-    name,
-    table.concat(folders(name, path), ", "), table.concat(wanted, ", ")), "not_found")
+  for _, folder_name in ipairs{name, other_name} do
+    for _, folder in ipairs(folders(folder_name, path)) do
+      if not seen[folder] then tried[#tried + 1] = folder end
+      seen[folder] = true
+    end
+  end
+  if #tried == 0 then tried[1] = "nowhere: neither IPULUA_DATA nor HOME is set" end
+  blame.error(string.format("keras.datasets.%s: its files are missing. Looked in: %s. Wanted there (each may end in .gz): %s", name,
+    table.concat(tried, ", "), table.concat(wanted, ", ")), "not_found")
 end
 
 local path_rows <const> = {{"path", "string", optional = true}}
@@ -128,27 +135,33 @@ datasets.fashion_mnist = {}
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.fashion_mnist.load_data(...)
   local path = args.check("load_data", path_rows, ...).path
-  local t = load_idx("fashion_mnist", path) or not path and load_idx("fashion-mnist", path)
+  local t = load_idx("fashion_mnist", path) or load_idx("fashion-mnist", path)
   if t then return table.unpack(t) end
-  missing("fashion_mnist", path, idx_files)
+  missing("fashion_mnist", path, idx_files, "fashion-mnist")
 end
 
 -- ------------------------------------------------ cifar
 
-local function load_cifar(name, folder_names, files, path, classes)
+-- Images and labels of the training files (joined) and of the test file, which is the last; coarse: cifar100's labels of that kind.
+local function load_cifar(name, folder_names, files, path, classes, coarse)
   local found
   for _, folder in ipairs(folder_names) do
     found = found or find(folder, path, files)
   end
-  if not found then missing(name, path, files) end
-  local images, labels, coarse = {}, {}, {}
-  for i, at in ipairs(found) do images[i], labels[i], coarse[i] = core.read_cifar(at, classes) end
+  if not found then missing(name, path, files, folder_names[2]) end
+  local images, labels = {}, {}
+  for i, at in ipairs(found) do
+    local x, fine, rough = core.read_cifar(at, classes)
+    images[i], labels[i] = x, coarse and rough or fine
+  end
   local last = #found
-  local function join(list)
+  local function joined(list)
     local train = table.move(list, 1, last - 1, 1, {})
     return #train == 1 and train[1] or ipu.concat(train, {axis = 0}), list[last]
   end
-  return join, images, labels, coarse
+  local x_train, x_test = joined(images)
+  local y_train, y_test = joined(labels)
+  return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
 end
 
 datasets.cifar10 = {}
@@ -161,10 +174,7 @@ function datasets.cifar10.load_data(...)
   local files = {}
   for i = 1, 5 do files[i] = "data_batch_" .. i .. ".bin" end
   files[6] = "test_batch.bin"
-  local join, images, labels = load_cifar("cifar10", {"cifar10", "cifar-10-batches-bin"}, files, path, 10)
-  local x_train, x_test = join(images)
-  local y_train, y_test = join(labels)
-  return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
+  return load_cifar("cifar10", {"cifar10", "cifar-10-batches-bin"}, files, path, 10)
 end
 
 datasets.cifar100 = {}
@@ -178,11 +188,7 @@ local cifar100_rows <const> = {
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar100.load_data(...)
   local a = args.check("load_data", cifar100_rows, ...)
-  local join, images, fine, coarse = load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"},
-    a.path, 100)
-  local x_train, x_test = join(images)
-  local y_train, y_test = join(a.label_mode == "fine" and fine or coarse)
-  return x_train, y_train:reshape{-1, 1}, x_test, y_test:reshape{-1, 1}
+  return load_cifar("cifar100", {"cifar100", "cifar-100-binary"}, {"train.bin", "test.bin"}, a.path, 100, a.label_mode == "coarse")
 end
 
 -- ------------------------------------------------ text
@@ -206,7 +212,9 @@ end
 datasets.text = {}
 
 local text_rows <const> = {
-  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1},
+  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1, check = function(x)
+    if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
+  end},
 }
 
 ---A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.
@@ -215,7 +223,7 @@ local text_rows <const> = {
 function datasets.text.load_data(...)
   local a = args.check("load_data", text_rows, ...)
   local found
-  if a.path and core.file_exists(a.path) and a.path:find("%.[%w]+$") then found = {a.path} end
+  if a.path and core.file_exists(a.path) and not core.folder_exists(a.path) then found = {a.path} end
   found = found or find("text", a.path, {a.name})
   if not found then missing("text", a.path, {a.name}) end
   local text = read_text(found[1])
@@ -229,7 +237,9 @@ datasets.imdb = {}
 
 local imdb_rows <const> = {
   {"path", "string", optional = true}, {"num_words", "integer", optional = true}, {"skip_top", "integer", 0},
-  {"maxlen", "integer", 80}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
+  {"maxlen", "integer", 80, check = function(n)
+    if n < 1 then return "must be positive, got " .. n end
+  end}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
 }
 
 -- The words of a review, in small letters, without punctuation and line breaks' marks.
@@ -241,12 +251,10 @@ end
 
 local function read_reviews(folder)
   local reviews = {}
-  for label, name in pairs{[0] = "neg", [1] = "pos"} do
-    local quoted = "'" .. (folder .. "/" .. name):gsub("'", "'\\''") .. "'"
-    local pipe <close> = assert(io.popen("ls " .. quoted))
-    for file in pipe:lines() do
+  for label, name in ipairs{"neg", "pos"} do
+    for _, file in ipairs(core.list_folder(folder .. "/" .. name)) do
       if file:find("%.txt$") then
-        reviews[#reviews + 1] = {label = label, words = words_of(read_text(folder .. "/" .. name .. "/" .. file))}
+        reviews[#reviews + 1] = {label = label - 1, words = words_of(read_text(folder .. "/" .. name .. "/" .. file))}
       end
     end
   end
@@ -273,7 +281,7 @@ local function as_numbers(reviews, rank, a)
   for i, review in ipairs(reviews) do
     local numbers = {a.start_char}
     for _, word in ipairs(review.words) do
-      local n = rank[word] and rank[word] + a.index_from - 1 or a.oov_char
+      local n = rank[word] and rank[word] + a.index_from or a.oov_char
       local kept = n >= a.skip_top and (not a.num_words or n < a.num_words)
       numbers[#numbers + 1] = kept and n or a.oov_char
     end
@@ -282,6 +290,13 @@ local function as_numbers(reviews, rank, a)
     rows[i], labels[i] = row, review.label
   end
   return core.tensor(rows, "int32"), core.tensor(labels, "int32")
+end
+
+local function holds_reviews(folder)
+  for _, inner in ipairs{"train/pos", "train/neg", "test/pos", "test/neg"} do
+    if not core.folder_exists(folder .. "/" .. inner) then return false end
+  end
+  return true
 end
 
 ---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good), from the
@@ -293,11 +308,11 @@ function datasets.imdb.load_data(...)
   local root
   for _, name in ipairs{"imdb", "aclImdb"} do
     for _, folder in ipairs(folders(name, a.path)) do
-      local pipe <close> = assert(io.popen("ls '" .. (folder .. "/train/pos"):gsub("'", "'\\''") .. "' 2>/dev/null"))
-      if not root and pipe:read("l") then root = folder end
+      if not root and holds_reviews(folder) then root = folder end
     end
   end
-  if not root then missing("imdb", a.path, {"train/pos/*.txt", "train/neg/*.txt", "test/pos/*.txt", "test/neg/*.txt"}) end
+  if not root then missing("imdb", a.path, {"train/pos/*.txt", "train/neg/*.txt", "test/pos/*.txt", "test/neg/*.txt"},
+    "aclImdb") end
   local train, test = read_reviews(root .. "/train"), read_reviews(root .. "/test")
   local rank = rank_words(train)
   local x_train, y_train = as_numbers(train, rank, a)

@@ -1,6 +1,7 @@
 -- model:summary(): the description of a model that summary.lua draws.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local graph = require "ipulua.keras.graph"
 local pipelining = require "ipulua.keras.pipelining"
@@ -75,16 +76,52 @@ function describe.model(model)
   return {name = model.name, functional = functional, rows = rows, totals = totals}
 end
 
+-- Cycles of a run and bytes of each layer, where the model can be priced: its inputs have shapes.
+local function add_prices(model, description)
+  local ok, price = pcall(require "ipulua.estimate".price, {fn = model})
+  if not ok then return end
+  local cycles, bytes = price:names()
+  local stages = price:summary().stages
+  for _, row in ipairs(description.rows) do
+    local made, kept = model.name .. "/" .. row.name .. "/", row.name .. "/"
+    row.cycles, row.bytes = 0, 0
+    for name, value in pairs(cycles) do
+      if name:sub(1, #made) == made then row.cycles = row.cycles + value end
+    end
+    for name, value in pairs(bytes) do
+      if name:sub(1, #made) == made or name:sub(1, #kept) == kept then row.bytes = row.bytes + value end
+    end
+    row.cycles, row.bytes = math.floor(row.cycles + 0.5), math.floor(row.bytes + 0.5)
+    row.stash = row.stage and stages[row.stage + 1] and stages[row.stage + 1].stash_depth or nil
+  end
+end
+
 local rows <const> = {
   {"line_length", "integer", optional = true}, {"positions", "list", optional = true}, {"print_fn", "callable", optional = true},
   {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
   {"columns", "integer", optional = true},
 }
 
+-- Where columns end: shares of the line or characters, rising.
+local function check_positions(positions, count)
+  if not positions then return end
+  local former, rising = 0, #positions >= count
+  for _, each in ipairs(positions) do
+    rising = rising and type(each) == "number" and each > former
+    former = rising and each or former
+  end
+  if not rising then
+    blame.error(string.format("summary: 'positions' must be a list of %d rising numbers, the ends of the columns", count), "value")
+  end
+end
+
 function describe.summary(model, ...)
   local a = args.check("summary", rows, ...)
   local print_line = a.print_fn or print
-  for _, line in ipairs(summary.lines(describe.model(model), a)) do print_line(line) end
+  local description = describe.model(model)
+  if a.ipu then add_prices(model, description) end
+  check_positions(a.positions, description.functional and 4 or 3)
+  for _, line in ipairs(summary.lines(description, a)) do print_line(line) end
 end
 
 return describe

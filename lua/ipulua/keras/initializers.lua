@@ -11,6 +11,7 @@ local initializers = {}
 ---@overload fun(shape: integer[], options: {dtype: string}?): userdata
 local Initializer = parts.Part:extend("Initializer")
 initializers.Initializer = Initializer
+parts.abstract(Initializer, "make", "make(shape, dtype)")
 
 ---The value of a weight of a shape. Initializers override `make(shape, dtype)`.
 function Initializer:__call(shape, options)

@@ -28,7 +28,7 @@ function input.Input(...)
   for i, extent in ipairs(shape) do
     if math.type(extent) ~= "integer" or extent == 0 or extent < -1 then
       blame.error(string.format("Input: extent %d of the shape must be positive, or -1 for unknown, got %s", i - 1,
-        tostring(extent)), "value")
+        args.describe(extent)), "value")
     end
   end
   local layer = core_layers.InputLayer{name = a.name or names.unique("input"), dtype = a.dtype}

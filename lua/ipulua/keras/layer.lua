@@ -38,7 +38,7 @@ local Layer = class.new("Layer")
 -- Arguments that every layer takes.
 local base_rows <const> = {
   {"name", "string", optional = true}, {"trainable", "boolean", true}, {"dtype", "string", optional = true},
-  {"input_shape", {"list", "integer"}, optional = true}, {"batch_input_shape", "list", optional = true},
+  {"input_shape", {"integers", "integer"}, optional = true}, {"batch_input_shape", "integers", optional = true},
   {"batch_size", "integer", optional = true}, {"input_dim", "integer", optional = true},
   {"activity_regularizer", "regularizer"}, {"weights", "list", optional = true},
 }
@@ -184,7 +184,7 @@ end
 -- ------------------------------------------------ weights
 
 local add_weight_rows <const> = {
-  {"name", "string", "weight"}, {"shape", {"list", "integer"}, {}}, {"dtype", "dtype", optional = true},
+  {"name", "string", "weight"}, {"shape", {"integers", "integer"}, {}}, {"dtype", "dtype", optional = true},
   {"initializer", {"string", "table", "callable", "number"}, optional = true},
   {"regularizer", {"string", "table", "callable"}, optional = true}, {"trainable", "boolean", true},
   {"constraint", {"string", "table", "callable"}, optional = true},
@@ -414,7 +414,7 @@ end
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
   ensure(self)
-  local name = type(options) == "string" and options or options and options.name
+  local name = type(options) == "string" and options or args.is_plain(options) and options.name
   if type(name) ~= "string" then blame.error("add_metric: 'name' is missing; it must be a string", "value") end
   local metrics = require "ipulua.keras.metrics"
   local metric = self._metrics[name]

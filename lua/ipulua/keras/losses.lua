@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local names = require "ipulua.keras.names"
+local operands = require "ipulua.keras.operands"
 local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 
@@ -69,12 +70,12 @@ function losses.categorical_hinge(y_true, y_pred)
   return ipu.maximum(negative - positive + 1, 0)
 end
 
-local huber_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"delta", "number", 1}}
+local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1}}
 
 ---Squared up to delta, linear beyond.
 ---@return userdata
 function losses.huber(...)
-  local a = args.check("huber", huber_rows, ...)
+  local a = operands.read("huber", huber_rows, ...)
   local difference = absolute(a.y_pred - a.y_true)
   local delta = a.delta
   return mean_last(ipu.where(ipu.less_equal(difference, delta), ipu.square(difference) * 0.5,
@@ -100,7 +101,7 @@ function losses.poisson(y_true, y_pred)
   return mean_last(y_pred - y_true * ipu.log(y_pred + epsilon))
 end
 
-local axis_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"axis", {"integer", "list"}, -1}}
+local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"integer", "list"}, -1}}
 
 -- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
 function losses._unit(x, axis)
@@ -111,7 +112,7 @@ end
 ---Minus the cosine of the angle between the two.
 ---@return userdata
 function losses.cosine_similarity(...)
-  local a = args.check("cosine_similarity", axis_rows, ...)
+  local a = operands.read("cosine_similarity", axis_rows, ...)
   return -ipu.reduce_sum(losses._unit(a.y_true, a.axis) * losses._unit(a.y_pred, a.axis), {axis = a.axis})
 end
 
@@ -127,13 +128,13 @@ local function find_logits(y_pred, from_logits, what)
 end
 
 local crossentropy_rows <const> = {
-  {"y_true", "any"}, {"y_pred", "any"}, {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
   {"axis", "integer", -1},
 }
 
 ---@return userdata
 function losses.binary_crossentropy(...)
-  local a = args.check("binary_crossentropy", crossentropy_rows, ...)
+  local a = operands.read("binary_crossentropy", crossentropy_rows, ...)
   local y_true = a.y_true
   if a.label_smoothing ~= 0 then y_true = y_true * (1 - a.label_smoothing) + 0.5 * a.label_smoothing end
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "binary_crossentropy")
@@ -162,7 +163,7 @@ end
 
 ---@return userdata
 function losses.categorical_crossentropy(...)
-  local a = args.check("categorical_crossentropy", crossentropy_rows, ...)
+  local a = operands.read("categorical_crossentropy", crossentropy_rows, ...)
   local y_true = a.y_true
   if a.label_smoothing ~= 0 then
     local classes = a.y_pred.shape[#a.y_pred.shape]
@@ -177,13 +178,13 @@ function losses.categorical_crossentropy(...)
 end
 
 local sparse_rows <const> = {
-  {"y_true", "any"}, {"y_pred", "any"}, {"from_logits", "boolean", false}, {"axis", "integer", -1},
+  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
 }
 
 ---Labels are class numbers, integers or floats, with or without a last axis of 1.
 ---@return userdata
 function losses.sparse_categorical_crossentropy(...)
-  local a = args.check("sparse_categorical_crossentropy", sparse_rows, ...)
+  local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
   local output, from_logits = find_logits(a.y_pred, a.from_logits, "sparse_categorical_crossentropy")
   output = classes_last(output, a.axis)
   if not from_logits then output = ipu.log(ipu.clip_by_value(output, epsilon, 1 - epsilon)) end
@@ -195,7 +196,7 @@ function losses.sparse_categorical_crossentropy(...)
 end
 
 local ctc_rows <const> = {
-  {"y_true", "any"}, {"y_pred", "any"}, {"blank_index", "integer", 0}, {"from_logits", "boolean", false},
+  {"y_true", "list"}, {"y_pred", {"tensor"}}, {"blank_index", "integer", 0}, {"from_logits", "boolean", false},
 }
 
 ---y_true holds labels, label lengths and data lengths; y_pred [time, batch, classes].
@@ -203,8 +204,18 @@ local ctc_rows <const> = {
 function losses.ctc(...)
   local a = args.check("ctc", ctc_rows, ...)
   local labels, label_length, data_length = table.unpack(a.y_true)
+  for i = 1, 3 do
+    if not args.is_tensor(a.y_true[i]) then
+      blame.error("ctc: 'y_true' must hold the tensors labels, label lengths and data lengths", "type")
+    end
+  end
   local f = a.from_logits and ipu.nn.ctc_loss or ipu.nn.ctc_loss_with_log_probs
   return f(labels, a.y_pred, label_length, data_length, {blank_index = a.blank_index})
+end
+
+for _, name in ipairs{"mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
+  "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "log_cosh", "kl_divergence", "poisson"} do
+  losses[name] = operands.checked(name, losses[name])
 end
 
 -- ------------------------------------------------ objects
@@ -317,6 +328,10 @@ end
 local FunctionLoss = Loss:extend("FunctionLoss")
 losses.FunctionLoss = FunctionLoss
 function FunctionLoss:init(f, reduction)
+  local meta = getmetatable(f)
+  if type(f) ~= "function" and not (type(meta) == "table" and meta.__call) then
+    blame.error("FunctionLoss: a function of labels and predictions is wanted, got " .. args.describe(f), "type")
+  end
   self.f, self.reduction, self.name = f, reduction or "auto", "loss"
 end
 function FunctionLoss:call(y_true, y_pred) return self.f(y_true, y_pred) end

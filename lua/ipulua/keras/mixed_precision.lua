@@ -6,6 +6,7 @@ local class = require "ipulua.class"
 
 local mixed_precision = {}
 
+---In which dtype a layer computes, and in which it keeps its variables: a dtype, "mixed_float16" or "mixed_bfloat16".
 ---@class Policy: Class
 ---@field name string
 ---@field compute_dtype string
@@ -29,21 +30,22 @@ function Policy:init(name)
       return
     end
   end
-  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)", tostring(name),
-    table.concat(args.dtypes, ", ")), "value")
+  blame.error(string.format("'%s' is neither a dtype (%s) nor a policy (mixed_float16, mixed_bfloat16)",
+    type(name) == "string" and name or args.describe(name), table.concat(args.dtypes, ", ")), "value")
 end
 
 function Policy:__tostring() return '<Policy "' .. self.name .. '">' end
 
 local global
 
+---The policy of layers that are given no dtype.
 ---@return Policy
 function mixed_precision.global_policy()
   global = global or Policy("float32")
   return global
 end
 
----The policy of layers that are given no dtype.
+---Sets it: "float32", "float16", "mixed_float16", …
 ---@param policy string|Policy
 function mixed_precision.set_global_policy(policy)
   global = class.is_a(policy, Policy) and policy or Policy(policy)

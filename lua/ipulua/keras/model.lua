@@ -117,7 +117,10 @@ end
 ---@return Layer
 function Model:get_layer(name, options)
   if type(name) == "table" then options, name = name, nil end
-  name = name or options and (options.name or options.index)
+  name = name or type(options) == "table" and (options.name or options.index) or nil
+  if type(name) ~= "string" and math.type(name) ~= "integer" then
+    blame.error("get_layer: a layer's name or position is wanted, got " .. args.describe(name), "type")
+  end
   local layers = self.layers
   if math.type(name) == "integer" then
     local layer = layers[name < 0 and #layers + name + 1 or name + 1]
@@ -244,10 +247,17 @@ end
 
 -- ------------------------------------------------ weights in files
 
----Weights as a table for ipu.save: name → tensor.
+---Writes the weights to a .safetensors or .npz file.
+---@param ... any path
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
+---@param ... any path, by_name, skip_mismatch
 function Model:load_weights(...) return require "ipulua.keras.saving".load_weights(self, ...) end
+---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
+---@param ... any path, include_optimizer, overwrite
 function Model:save(...) return require "ipulua.keras.saving".save(self, ...) end
+---The architecture as JSON.
+---@return string
 function Model:to_json() return require "ipulua.keras.saving".to_json(self) end
 
 -- ------------------------------------------------ configs

@@ -10,7 +10,7 @@ local models = {
   load_model = saving.load_model, model_from_json = saving.model_from_json,
 }
 
-local clone_rows <const> = {{"model", "table"}, {"custom_objects", "table", optional = true}}
+local clone_rows <const> = {{"model", require "ipulua.keras.model".Model}, {"custom_objects", "table", optional = true}}
 
 ---The same architecture with new weights.
 ---@param ... any model

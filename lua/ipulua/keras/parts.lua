@@ -64,7 +64,11 @@ end
 ---@return any
 function parts.find(kind, name, options)
   options = options or {}
-  local custom = options.custom_objects and options.custom_objects[name]
+  local objects = options.custom_objects
+  if objects ~= nil and not args.is_plain(objects) then
+    blame.error("'custom_objects' must be a table from names to classes, got " .. args.describe(objects), "type")
+  end
+  local custom = objects and objects[name]
   if custom ~= nil then return custom end
   local module = parts.module(kind)
   local aliases = rawget(module, "_aliases")
@@ -153,6 +157,18 @@ function parts.declare(name, base, rows, more)
   return c
 end
 
+-- Whether a value can serve as a part: all are called with tensors or shapes.
+local function is_callable(value)
+  local meta = (type(value) == "table" or type(value) == "userdata") and getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
+local function check_part(c, name, kind, value)
+  if value == nil or is_callable(value) then return end
+  blame.error(string.format("%s: '%s' must be %s %s: a name, an object or a function, got %s", c.__name, name,
+    kind:find("^[aeiou]") and "an" or "a", kind, args.describe(value)), "type")
+end
+
 ---Reads a declared class' arguments into the object.
 function parts.read(_, c, ...)
   local given = args.check(c.__name, c.argument_rows, ...)
@@ -160,7 +176,10 @@ function parts.read(_, c, ...)
   for _, row in ipairs(c.argument_rows) do
     local name = row[1]
     local value = given[name]
-    if kinds[name] then value = parts.get(kinds[name], value, {prefers_class = kinds[name] ~= "activation"}) end
+    if kinds[name] then
+      value = parts.get(kinds[name], value, {prefers_class = kinds[name] ~= "activation"})
+      check_part(c, name, kinds[name], value)
+    end
     given[name] = value
   end
   return given
@@ -178,6 +197,14 @@ function parts.config(self)
     config[name] = value
   end
   return config
+end
+
+---A method of a base class that derived ones define.
+---@param c table
+---@param name string
+---@param shown string such as "penalty(x)"
+function parts.abstract(c, name, shown)
+  c[name] = function(self) blame.error(string.format("%s defines no %s", self.__name, shown), "not_implemented") end
 end
 
 ---@class Part: Class

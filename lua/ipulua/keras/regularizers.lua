@@ -9,6 +9,7 @@ local regularizers = {}
 ---@overload fun(x: userdata): userdata
 local Regularizer = parts.Part:extend("Regularizer")
 regularizers.Regularizer = Regularizer
+parts.abstract(Regularizer, "penalty", "penalty(x)")
 
 ---The penalty. Regularizers override `penalty(x)`.
 function Regularizer:__call(x)

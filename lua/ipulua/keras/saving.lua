@@ -133,6 +133,7 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 ---@param ... any path; by_name: only layers that the file knows
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
+  if a.path:find("%.h5$") then return require "ipulua.keras.h5".load_weights(model, a.path) end
   check_path("load_weights", a.path)
   local tensors, metadata = core.load(a.path)
   local entries = saving.paths(model)

@@ -11,6 +11,7 @@ local schedules = {}
 ---@overload fun(step: any): userdata
 local LearningRateSchedule = parts.Part:extend("LearningRateSchedule")
 schedules.LearningRateSchedule = LearningRateSchedule
+parts.abstract(LearningRateSchedule, "rate", "rate(step)")
 
 ---The rate, a float32 scalar. Schedules override `rate(step)`, where step is a float32 scalar.
 function LearningRateSchedule:__call(step)

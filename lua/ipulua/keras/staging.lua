@@ -3,6 +3,7 @@
 
 local core = require "ipulua.core"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local func = require "ipulua.func"
 local ipu = require "ipulua"
 local loop = require "ipulua.pipeline_loop"
@@ -75,9 +76,9 @@ function staging.forward(model, x, options)
   return y
 end
 
-local function gradients(route, total, list)
+local function gradients(route, captures, total, list)
   local _ <close> = route and placement.in_stage(route.last, route.ipu_of(route.last), true) or nil
-  local found, given = ipu.gradients(total, list), {}
+  local found, given = capture.gradients(captures, total, list), {}
   for i, v in ipairs(list) do
     local stage = route and (route.stage_of[core.variable_identity(v)] or route.last) or nil
     given[i] = {found[i], v, stage = stage}
@@ -113,12 +114,18 @@ function staging.train(model, infeed, count, times, total)
   run_loop(model, facts, {
     count = count, reduction = method, dtype = dtype,
     trace = function(route)
+      local captures <close> = capture.GradientCaptureContext()
       local loss = total(infeed:dequeue_in_loop("fit"))
-      local given = gradients(route, loss, model.trainable_variables)
-      return {gradients = given, finish = function(sums)
-        local grads, list = {}, {}
+      local given = gradients(route, captures, loss, model.trainable_variables)
+      local captured, template = structure.flatten(captures.captured_gradients)
+      local accumulates = model._options.pipelining.gradient_accumulation_for_captured_grads
+      return {gradients = given, captured = accumulates and captured or nil, finish = function(sums, _, accumulated)
+        local grads, list, options = {}, {}, nil
         for i, pair in ipairs(sums) do grads[i], list[i] = pair[1] or false, pair[2] end
-        model.optimizer:apply_gradients(grads, list)
+        if #captured > 0 and model.optimizer.takes_captured then
+          options = {captured_grads = structure.rebuild(template, accumulates and accumulated or captured)}
+        end
+        model.optimizer:apply_gradients(grads, list, options)
       end}
     end,
   }, times)
@@ -140,19 +147,24 @@ end
 
 -- ------------------------------------------------ looking
 
----The timetable of a pipelined model's training, measured if it has trained already.
+-- The program of a kind that a model has made with its pipeline, if any.
+local function made_program(model, kind)
+  for _, key in ipairs(structure.sorted_keys(model._programs)) do
+    local program = model._programs[key].program
+    local entry = program and program.kind == kind and func.is_function(program.func) and program.func.order[1]
+    if entry and entry.pipeline then return entry end
+  end
+  return nil
+end
+
+---The timetable of a pipelined model: of what it has run, training first; of training as it would be otherwise.
 function staging.timetable(model, Timetable)
   local facts = staging.facts(model, true)
   if not facts then
     blame.error(string.format("timetable: model '%s' is not pipelined", model.name), "value")
   end
-  for _, key in ipairs(structure.sorted_keys(model._programs)) do
-    local program = model._programs[key].program
-    local entry = program and program.kind == "train" and func.is_function(program.func) and program.func.order[1]
-    if entry and entry.pipeline then
-      return Timetable(entry.pipeline, entry.pipeline.count, core.pipeline_stages(entry.program))
-    end
-  end
+  local entry = made_program(model, "train") or made_program(model, "test") or made_program(model, "predict")
+  if entry then return Timetable(entry.pipeline, entry.pipeline.count, entry) end
   return Timetable(facts, (pipelining.accumulation(model)))
 end
 

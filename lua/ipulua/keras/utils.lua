@@ -6,6 +6,8 @@ local core = require "ipulua.core"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
 
+local Model <const> = require "ipulua.keras.model".Model
+
 local utils = {}
 
 local categorical_rows <const> = {
@@ -46,7 +48,7 @@ end
 -- ------------------------------------------------ pictures
 
 local plot_rows <const> = {
-  {"model", "table"}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false}, {"show_dtype", "boolean", false},
+  {"model", Model}, {"to_file", "string", "model.png"}, {"show_shapes", "boolean", false}, {"show_dtype", "boolean", false},
   {"show_layer_names", "boolean", true}, {"rankdir", "string", "TB", choices = {"TB", "LR"}},
 }
 
@@ -118,13 +120,17 @@ end
 
 -- ------------------------------------------------ text
 
+---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.
 ---@class Vocabulary: Class
 ---@field size integer
 ---@field characters string[] in the order of their numbers
 local Vocabulary = require "ipulua.class".new("Vocabulary")
 utils.Vocabulary = Vocabulary
 
-function Vocabulary:init(characters)
+local vocabulary_rows <const> = {{"characters", {"list", "string"}, list = true}}
+
+function Vocabulary:init(...)
+  local characters = args.check("Vocabulary", vocabulary_rows, ...).characters
   self.characters, self.number = characters, {}
   for i, c in ipairs(characters) do self.number[c] = i - 1 end
   self.size = #characters
@@ -158,10 +164,13 @@ function Vocabulary:decode(numbers)
   return table.concat(list)
 end
 
+local text_rows <const> = {{"text", "string"}}
+
 ---The characters of a text, sorted.
----@param text string
+---@param ... any text
 ---@return Vocabulary
-function utils.vocabulary(text)
+function utils.vocabulary(...)
+  local text = args.check("vocabulary", text_rows, ...).text
   local seen, list = {}, {}
   for c in characters_of(text) do
     if not seen[c] then
@@ -174,7 +183,7 @@ function utils.vocabulary(text)
 end
 
 local generate_rows <const> = {
-  {"model", "table"}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200}, {"temperature", "number", 1},
+  {"model", Model}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200}, {"temperature", "number", 1},
   {"window", "integer", optional = true},
 }
 

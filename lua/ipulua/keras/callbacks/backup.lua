@@ -19,6 +19,7 @@ local rows <const> = {
 ---@class BackupAndRestore: Callback
 local BackupAndRestore = base.Callback:extend("BackupAndRestore")
 BackupAndRestore.runs_last = true
+BackupAndRestore.argument_rows = rows
 
 function BackupAndRestore:init(...)
   for key, value in pairs(args.check("BackupAndRestore", rows, ...)) do self[key] = value end

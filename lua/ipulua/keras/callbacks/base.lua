@@ -82,6 +82,8 @@ for i, event in ipairs(lambda_events) do lambda_rows[i] = {event, "callable", op
 local LambdaCallback = Callback:extend("LambdaCallback")
 callbacks.LambdaCallback = LambdaCallback
 
+LambdaCallback.argument_rows = lambda_rows
+
 function LambdaCallback:init(...)
   local given = args.check("LambdaCallback", lambda_rows, ...)
   for event, f in pairs(given) do

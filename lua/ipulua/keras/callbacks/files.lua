@@ -29,6 +29,8 @@ local checkpoint_rows <const> = {
 local ModelCheckpoint = Callback:extend("ModelCheckpoint")
 files.ModelCheckpoint = ModelCheckpoint
 
+ModelCheckpoint.argument_rows = checkpoint_rows
+
 function ModelCheckpoint:init(...)
   for key, value in pairs(args.check("ModelCheckpoint", checkpoint_rows, ...)) do self[key] = value end
   self.is_max = monitors.is_max(self.mode, self.monitor)
@@ -98,6 +100,8 @@ local csv_rows <const> = {{"filename", "string"}, {"separator", "string", ","}, 
 ---@class CSVLogger: Callback
 local CSVLogger = Callback:extend("CSVLogger")
 files.CSVLogger = CSVLogger
+
+CSVLogger.argument_rows = csv_rows
 
 function CSVLogger:init(...)
   for key, value in pairs(args.check("CSVLogger", csv_rows, ...)) do self[key] = value end

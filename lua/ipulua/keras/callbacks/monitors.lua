@@ -12,6 +12,7 @@ local monitors = {}
 local function declare(name, rows, setup)
   local c = Callback:extend(name)
   monitors[name] = c
+  c.argument_rows = rows
   function c:init(...)
     for key, value in pairs(args.check(name, rows, ...)) do self[key] = value end
     if setup then setup(self) end

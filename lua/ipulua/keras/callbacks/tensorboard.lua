@@ -8,6 +8,7 @@ local core = require "ipulua.core"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
+local protobuf = require "ipulua.protobuf"
 local saving = require "ipulua.keras.saving"
 
 local Callback <const> = base.Callback
@@ -39,35 +40,20 @@ end
 
 -- ------------------------------------------------ events
 
-local function varint(n)
-  local out = {}
-  repeat
-    local byte = n & 0x7f
-    n = n >> 7
-    out[#out + 1] = string.char(n ~= 0 and byte | 0x80 or byte)
-  until n == 0
-  return table.concat(out)
-end
-
--- A field whose data have a length: strings and messages.
-local function bytes(number, data) return varint(number << 3 | 2) .. varint(#data) .. data end
-
 -- Event: 1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary.
 local function event(time, step, rest)
-  return varint(1 << 3 | 1) .. string.pack("<d", time) .. (step and varint(2 << 3) .. varint(step) or "") .. rest
+  return protobuf.double(1, time) .. (step and protobuf.integer(2, step) or "") .. rest
 end
 
 -- Summary: 1 value {1 tag, 2 simple_value (float)}.
 local function scalar(tag, value)
-  return bytes(5, bytes(1, bytes(1, tag) .. varint(2 << 3 | 5) .. string.pack("<f", value)))
+  return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.float(2, value)))
 end
 
 -- Numbers in one field, packed.
 local function doubles(number, list)
-  return bytes(number, string.pack("<" .. ("d"):rep(#list), table.unpack(list)))
+  return protobuf.bytes(number, string.pack("<" .. ("d"):rep(#list), table.unpack(list)))
 end
-
-local function double(number, x) return varint(number << 3 | 1) .. string.pack("<d", x) end
 
 local bucket_count <const> = 30
 
@@ -81,9 +67,10 @@ local function histogram(tag, values)
   local counts = ipu.segment_sum(ipu.ones{x.size}, at, bucket_count):totable()
   local limits = {}
   for i = 1, bucket_count do limits[i] = low + i * width end
+  local double <const> = protobuf.double
   local proto = double(1, low) .. double(2, high) .. double(3, x.size) .. double(4, ipu.reduce_sum(x):item())
     .. double(5, ipu.reduce_sum(ipu.square(x)):item()) .. doubles(6, limits) .. doubles(7, counts)
-  return bytes(5, bytes(1, bytes(1, tag) .. bytes(5, proto)))
+  return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.bytes(5, proto)))
 end
 
 -- ------------------------------------------------ the callback
@@ -98,6 +85,8 @@ local rows <const> = {
 ---number of steps. Scalars are written, and each histogram_freq epochs histograms of the weights.
 ---@class TensorBoard: Callback
 local TensorBoard = Callback:extend("TensorBoard")
+
+TensorBoard.argument_rows = rows
 
 function TensorBoard:init(...)
   for key, value in pairs(args.check("TensorBoard", rows, ...)) do self[key] = value end
@@ -137,7 +126,7 @@ function TensorBoard:writer(kind)
   local name = folder .. "/" .. file_name()
   local file, problem = io.open(name, "wb")
   if not file then blame.error("TensorBoard: " .. problem, "not_found") end
-  file:write(record(event(core.epoch(), nil, bytes(3, "brain.Event:2"))))
+  file:write(record(event(core.epoch(), nil, protobuf.bytes(3, "brain.Event:2"))))
   self.writers[kind] = file
   return file
 end

@@ -51,7 +51,9 @@ function ELU:call(x) return ipu.nn.elu(x, {alpha = self.alpha}) end
 
 ---x above theta, else 0.
 ---@class ThresholdedReLU: Layer
-local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1}})
+local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, check = function(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end}})
 function ThresholdedReLU:call(x)
   return x * ipu.cast(ipu.greater(x, self.theta), x.dtype)
 end
@@ -61,7 +63,7 @@ local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float
 
 ---e^x divided by its sum along an axis (or several); a mask leaves elements out.
 ---@class Softmax: Layer
-local Softmax = declare("Softmax", {{"axis", {"integer", "list"}, -1}})
+local Softmax = declare("Softmax", {{"axis", {"integer", "integers"}, -1}})
 function Softmax:call(x, options)
   local mask = options.mask
   if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end

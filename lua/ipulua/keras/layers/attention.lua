@@ -40,7 +40,7 @@ local simple_rows <const> = {
 }
 
 local function check_inputs(self, inputs)
-  if not args.is_plain(inputs) or #inputs < 2 or #inputs > 3 then
+  if not args.is_plain(inputs) or #inputs < 2 or #inputs > 3 or type(inputs[1]) == "number" then
     blame.error(string.format("layer '%s': it is called with {query, value} or {query, value, key}", self.name), "value")
   end
 end
@@ -85,6 +85,7 @@ local AdditiveAttention = Layer.declare("AdditiveAttention",
   {{"use_scale", "boolean", true}, simple_rows[1], simple_rows[2], simple_rows[3]}, BaseAttention)
 layers.AdditiveAttention = AdditiveAttention
 function AdditiveAttention:build(input_shape)
+  check_inputs(self, input_shape)
   if self.use_scale then
     self.scale = self:add_weight{name = "scale", shape = {input_shape[1][3]}, initializer = "glorot_uniform"}
   end
@@ -97,11 +98,16 @@ end
 
 -- ------------------------------------------------ several heads
 
+local function positive(n)
+  if n < 1 then return "must be positive, got " .. n end
+end
+
 ---Several attentions side by side, each of its own projection of query, key and value.
 ---Called as mha(query, value, {key =, attention_mask =, return_attention_scores =, use_causal_mask =}).
 ---@class MultiHeadAttention: Layer
 local MultiHeadAttention = Layer.declare("MultiHeadAttention", {
-  {"num_heads", "integer"}, {"key_dim", "integer"}, {"value_dim", "integer", optional = true}, {"dropout", "number", 0},
+  {"num_heads", "integer", check = positive}, {"key_dim", "integer", check = positive},
+  {"value_dim", "integer", optional = true, check = positive}, {"dropout", "number", 0},
   {"use_bias", "boolean", true}, {"attention_output_shape", {"integer", "list"}, optional = true},
   {"attention_axes", {"integer", "list"}, optional = true}, {"kernel_initializer", "initializer", "glorot_uniform"},
   {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},

@@ -91,6 +91,9 @@ end
 
 function Cell:call(x, states, options)
   if core.is_tensor(states) then states = {states} end
+  if not options or #states == 0 then
+    blame.error(string.format("layer '%s': a cell is called with x and a list of states", self.name), "type")
+  end
   local input_mask, state_mask = self:dropout_masks(x.shape[1], x.shape[2], x.dtype, options.training)
   if input_mask then x = x * input_mask end
   return self:step(self:project(x), states, state_mask)
@@ -199,6 +202,13 @@ end
 
 -- ------------------------------------------------ several
 
+-- A cell: a layer with states.
+function cells.check(who, cell)
+  if Layer.is_layer(cell) and cell.state_size then return cell end
+  blame.error(string.format("%s: a cell must be a layer that is called with x and states and has a state_size, got %s", who,
+    args.describe(cell)), "type")
+end
+
 ---Cells one above the other.
 ---@class StackedRNNCells: Layer
 local StackedRNNCells = Layer.declare("StackedRNNCells", {{"cells", "list"}})
@@ -207,7 +217,10 @@ cells.StackedRNNCells = StackedRNNCells
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
   local parts = require "ipulua.keras.parts"
-  for i, cell in ipairs(self.cells) do self.cells[i] = parts.get("layer", cell) end
+  for i, given in ipairs(self.cells) do
+    local cell = type(given) == "table" and parts.get("layer", given) or given
+    self.cells[i] = cells.check("StackedRNNCells", cell)
+  end
   self.output_size = self.cells[#self.cells].output_size
   self.state_size = {}
   for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end

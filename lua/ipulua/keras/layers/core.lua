@@ -32,6 +32,10 @@ local function positive(n)
   if n <= 0 then return "must be positive, got " .. n end
 end
 
+local function not_negative(x)
+  if x < 0 then return "must not be negative, got " .. x end
+end
+
 -- ------------------------------------------------ dense
 
 ---activation(x · kernel + bias) along the last axis.
@@ -134,7 +138,7 @@ end
 
 ---The same elements in another shape; one extent may be -1.
 ---@class Reshape: Layer
-local Reshape = declare("Reshape", {{"target_shape", {"list", "integer"}, list = true}})
+local Reshape = declare("Reshape", {{"target_shape", {"integers", "integer"}, list = true}})
 function Reshape:setup()
   if type(self.target_shape) == "number" then self.target_shape = {self.target_shape} end
 end
@@ -154,7 +158,7 @@ end
 
 ---Axes in another order; dims counts from 1, the batch being 0.
 ---@class Permute: Layer
-local Permute = declare("Permute", {{"dims", "list", list = true}})
+local Permute = declare("Permute", {{"dims", "integers", list = true}})
 function Permute:setup()
   local sorted = table.move(self.dims, 1, #self.dims, 1, {})
   table.sort(sorted)
@@ -215,7 +219,7 @@ end
 
 ---In training, adds normally distributed noise.
 ---@class GaussianNoise: Layer
-local GaussianNoise = declare("GaussianNoise", {{"stddev", "number"}, {"seed", "integer", optional = true}})
+local GaussianNoise = declare("GaussianNoise", {{"stddev", "number", check = not_negative}, {"seed", "integer", optional = true}})
 GaussianNoise.supports_masking = true
 function GaussianNoise:call(x, options)
   if not options.training then return ipu.identity(x) end
@@ -289,8 +293,7 @@ end
 ---@class AssumeEqualAcrossReplicas: Layer
 local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean", false}})
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
-  local assume = core.ops.assume_equal_across_replicas
-  return assume and assume(x) or ipu.identity(x)
+  return ipu.assume_equal_across_replicas(x)
 end
 
 return layers

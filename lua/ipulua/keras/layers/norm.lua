@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local distributed_norm = require "ipulua.distributed_norm"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 
@@ -63,7 +64,7 @@ end
 ---By mean and variance of the batch in training, by their moving averages otherwise.
 ---@class BatchNormalization: Layer
 local BatchNormalization = declare("BatchNormalization", {
-  {"axis", {"integer", "list"}, -1}, {"momentum", "number", 0.99}, {"epsilon", "number", 0.001}, affine_rows[1], affine_rows[2],
+  {"axis", {"integer", "integers"}, -1}, {"momentum", "number", 0.99}, {"epsilon", "number", 0.001}, affine_rows[1], affine_rows[2],
   affine_rows[3], affine_rows[4], {"moving_mean_initializer", "initializer", "zeros"},
   {"moving_variance_initializer", "initializer", "ones"}, affine_rows[5], affine_rows[6], affine_rows[7], affine_rows[8],
   {"fused", "boolean", optional = true},
@@ -91,7 +92,7 @@ end
 local function unbiased(self, x, variance, count)
   local is_fused = self.fused
   if is_fused == nil then is_fused = #x.shape == 4 end
-  local n = x.size // count
+  local n = x.size // count * distributed_norm.group_size()
   if not is_fused or n < 2 then return variance end
   return variance * (n / (n - 1))
 end
@@ -118,7 +119,7 @@ end
 
 ---By mean and variance over axes of each sample.
 ---@class LayerNormalization: Layer
-local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "list"}, -1}, {"epsilon", "number", 0.001}))
+local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "integers"}, -1}, {"epsilon", "number", 0.001}))
 
 local function axes_of(self, rank)
   local list = {}
@@ -185,12 +186,12 @@ end
 
 ---Each vector along an axis scaled to length 1.
 ---@class UnitNormalization: Layer
-local UnitNormalization = declare("UnitNormalization", {{"axis", {"integer", "list"}, -1}})
+local UnitNormalization = declare("UnitNormalization", {{"axis", {"integer", "integers"}, -1}})
 function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.axis}) end
 
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
-local Normalization = declare("Normalization", {{"axis", {"integer", "list"}, -1}, {"mean", "any", optional = true},
+local Normalization = declare("Normalization", {{"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true},
   {"variance", "any", optional = true}})
 
 local function as_values(value)
@@ -199,6 +200,9 @@ local function as_values(value)
 end
 
 function Normalization:setup()
+  if (self.mean == nil) ~= (self.variance == nil) then
+    blame.error("Normalization: give both 'mean' and 'variance', or neither and call adapt(data)", "value")
+  end
   rawset(self, "mean_value", as_values(self.mean))
   rawset(self, "variance_value", as_values(self.variance))
 end

@@ -34,8 +34,8 @@ function RNN:setup()
   local cell = self.cell
   if args.is_plain(cell) then
     if cell.class_name then cell = parts.get("layer", cell) else cell = cells.StackedRNNCells{cells = cell} end
-    self.cell = cell
   end
+  self.cell = cells.check(self.__name, cell)
   self.input_spec = {ndim = 3}
 end
 

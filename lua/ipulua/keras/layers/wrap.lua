@@ -2,14 +2,22 @@
 
 local ipu = require "ipulua"
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.layer"
 local parts = require "ipulua.keras.parts"
 
 local layers = {}
 
+local function positive(n)
+  if n < 1 then return "must be positive, got " .. n end
+end
+
 local ctc_rows <const> = {
-  {"blank_index", "integer", 0}, {"beam_width", "integer", 100}, {"top_paths", "integer", 1}, {"from_logits", "boolean", false},
+  {"blank_index", "integer", 0, check = function(n)
+    if n < 0 then return "must not be negative, got " .. n end
+  end}, {"beam_width", "integer", 100, check = positive}, {"top_paths", "integer", 1, check = positive},
+  {"from_logits", "boolean", false},
 }
 
 ---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and
@@ -28,7 +36,13 @@ local function operands(data, lengths)
   return data, core.is_tensor(lengths) and lengths or nil
 end
 
+local function check_operands(self, data, lengths)
+  if #data.shape == 3 and lengths ~= nil then return end
+  blame.error(string.format("layer '%s': it is called with data [time, batch, classes] and their lengths [batch]", self.name), "value")
+end
+
 function CTCInferenceLayer:call(data, lengths)
+  check_operands(self, operands(data, lengths))
   return decode(self, operands(data, lengths))
 end
 
@@ -38,6 +52,7 @@ local CTCPredictionsLayer = Layer.declare("CTCPredictionsLayer", ctc_rows)
 layers.CTCPredictionsLayer = CTCPredictionsLayer
 
 function CTCPredictionsLayer:call(data, lengths)
+  check_operands(self, operands(data, lengths))
   local probabilities, label_lengths, labels = decode(self, operands(data, lengths))
   -- labels [batch, paths, length]: the best path is the one of the highest probability
   local best = ipu.argmax(probabilities, {axis = 1})
@@ -58,6 +73,9 @@ layers.CaptureUpstreamGradients = CaptureUpstreamGradients
 
 function CaptureUpstreamGradients:setup()
   self.layer = parts.get("layer", self.layer)
+  if not Layer.is_layer(self.layer) then
+    blame.error(string.format("%s: 'layer' must be a layer, got %s", self.__name, args.describe(self.layer)), "type")
+  end
 end
 
 function CaptureUpstreamGradients:build(input_shape) self.layer:build_once(input_shape) end

@@ -1,10 +1,10 @@
 -- Accuracies and the means of errors.
 
-local args = require "ipulua.args"
 local base = require "ipulua.keras.metrics.base"
 local context = require "ipulua.keras.context"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
+local operands = require "ipulua.keras.operands"
 
 local accuracy = {functions = {}, classes = {}}
 
@@ -17,11 +17,11 @@ function f.accuracy(y_true, y_pred)
   return as_float(ipu.equal(y_true, y_pred))
 end
 
-local threshold_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"threshold", "number", 0.5}}
+local threshold_rows <const> = {operands.rows[1], operands.rows[2], {"threshold", "number", 0.5}}
 
 ---The share of a sample's labels that the predictions, cut at a threshold, meet.
 function f.binary_accuracy(...)
-  local a = args.check("binary_accuracy", threshold_rows, ...)
+  local a = operands.read("binary_accuracy", threshold_rows, ...)
   local y_pred = ipu.cast(ipu.greater(a.y_pred, a.threshold), a.y_true.dtype)
   return ipu.reduce_mean(as_float(ipu.equal(a.y_true, y_pred)), {axis = -1})
 end
@@ -42,7 +42,7 @@ function f.sparse_categorical_accuracy(y_true, y_pred)
   return as_float(ipu.equal(class_numbers(y_true, y_pred), ipu.argmax(y_pred, {axis = -1})))
 end
 
-local k_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"k", "integer", 5}}
+local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5}}
 
 -- 1 where fewer than k predictions exceed that of the label.
 local function in_top_k(labels, y_pred, k)
@@ -54,23 +54,25 @@ end
 
 ---1 where the label is among the k greatest predictions.
 function f.sparse_top_k_categorical_accuracy(...)
-  local a = args.check("sparse_top_k_categorical_accuracy", k_rows, ...)
+  local a = operands.read("sparse_top_k_categorical_accuracy", k_rows, ...)
   return in_top_k(class_numbers(a.y_true, a.y_pred), a.y_pred, a.k)
 end
 
 ---1 where the greatest label is among the k greatest predictions.
 function f.top_k_categorical_accuracy(...)
-  local a = args.check("top_k_categorical_accuracy", k_rows, ...)
+  local a = operands.read("top_k_categorical_accuracy", k_rows, ...)
   return in_top_k(ipu.argmax(a.y_true, {axis = -1}), a.y_pred, a.k)
 end
 
-local axis_rows <const> = {{"y_true", "any"}, {"y_pred", "any"}, {"axis", "integer", -1}}
+local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", "integer", -1}}
 
 ---The cosine of the angle between label and prediction.
 function f.cosine_similarity(...)
-  local a = args.check("cosine_similarity", axis_rows, ...)
+  local a = operands.read("cosine_similarity", axis_rows, ...)
   return -losses.cosine_similarity(a.y_true, a.y_pred, {axis = a.axis})
 end
+
+for _, name in ipairs{"accuracy", "categorical_accuracy", "sparse_categorical_accuracy"} do f[name] = operands.checked(name, f[name]) end
 
 -- class → function, whether labels are class numbers, rows of the function's own arguments
 local crossentropy_rows <const> = {{"from_logits", "boolean", false}, {"label_smoothing", "number", 0}}

@@ -1,5 +1,6 @@
 -- Metrics from counts of right and wrong decisions at thresholds.
 
+local args = require "ipulua.args"
 local base = require "ipulua.keras.metrics.base"
 local blame = require "ipulua.blame"
 local ipu = require "ipulua"
@@ -72,7 +73,7 @@ local function threshold_list(thresholds, default)
   local list = type(thresholds) == "number" and {thresholds} or thresholds
   for _, t in ipairs(list) do
     if type(t) ~= "number" or t < 0 or t > 1 then
-      blame.error("thresholds must lie in [0, 1], got " .. tostring(t), "value")
+      blame.error("thresholds must lie in [0, 1], got " .. args.describe(t), "value")
     end
   end
   return list

@@ -63,7 +63,8 @@ function metrics.get(given, about)
   end
   local found = parts.get("metric", given)
   if class.is_a(found, base.Metric) then return found end
-  if type(found) == "function" or type(found) == "table" and class.of(found) then
+  local meta = class.of(found)
+  if type(found) == "function" or meta and meta.__call then
     local name = class.of(found) and found.name
     if not name then
       for key, f in pairs(metrics) do

@@ -10,6 +10,7 @@ local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
@@ -57,6 +58,11 @@ local function set_learning_rate(self, value)
   local is_rate = type(value) == "number" or core.is_tensor(value) or core.is_variable(value)
   if not is_rate then -- a schedule or a function
     if args.is_plain(value) then value = parts.get("schedule", value) end
+    local meta = getmetatable(value)
+    if type(value) ~= "function" and not (type(meta) == "table" and meta.__call) then
+      blame.error(string.format("%s: 'learning_rate' must be a number, a tensor, a schedule or a function, got %s", self.name,
+        args.describe(value)), "type")
+    end
     rawset(self, "_learning_rate", value)
     rawset(self, "version", (rawget(self, "version") or 0) + 1)
   elseif core.is_variable(current) then
@@ -91,15 +97,17 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so `SGD{0.01, momentum = 0.9}` is told apart here: its
--- first position is the rate.
+-- A learning rate may itself be a table (a schedule's configuration), so a single table of arguments is told apart here:
+-- `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum = 0.9}` none.
 local function spread(first, ...)
-  if select("#", ...) > 0 or not args.is_plain(first) or first[1] == nil then return first, ... end
-  local named = {}
+  if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
+  local given, named = table.move(first, 1, #first, 1, {}), {}
   for k, v in pairs(first) do
-    if k ~= 1 then named[k] = v end
+    if not given[k] then named[k] = v end
   end
-  return first[1], named
+  local count = math.max(#given, 1)
+  given[count + 1] = named
+  return table.unpack(given, 1, count + 1)
 end
 
 function Optimizer:init(...)
@@ -132,6 +140,10 @@ function Optimizer:current_learning_rate()
   elseif class.of(rate) then rate = rate(self.iterations)
   else rate = rate() end
   if type(rate) == "number" then rate = core.tensor(rate, "float32") end
+  if not core.is_tensor(rate) then
+    blame.error(string.format("%s: the learning rate's function must give a number or a tensor, got %s", self.name,
+      args.describe(rate)), "type")
+  end
   if self.decay and self.decay > 0 then
     rate = rate / (ipu.cast(self.iterations, "float32") * self.decay + 1)
   end
@@ -139,6 +151,19 @@ function Optimizer:current_learning_rate()
 end
 
 -- ------------------------------------------------ slots
+
+-- In which an update is computed, and slots are kept: the variable's dtype, or float32 where is_wide is set.
+function Optimizer:dtype_of(v)
+  return rawget(self, "is_wide") and "float32" or v.dtype
+end
+
+---A variable's value as an update computes with it.
+---@param v userdata
+---@return userdata
+function Optimizer:value_of(v)
+  local dtype = self:dtype_of(v)
+  return dtype == v.dtype and v or ipu.cast(v, dtype)
+end
 
 ---The variable `name` beside a variable; made when first asked for, with zeros or the given first value.
 ---@param v userdata
@@ -153,8 +178,9 @@ function Optimizer:slot(v, name, initial)
     self._slots[id] = slots
   end
   if not slots[name] then
-    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, v.dtype, v.shape, false, function()
-      return type(initial) == "userdata" and initial or core.full(v.shape, initial or 0, v.dtype)
+    local dtype = self:dtype_of(v)
+    slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape, false, function()
+      return type(initial) == "userdata" and ipu.cast(initial, dtype) or core.full(v.shape, initial or 0, dtype)
     end)
     self._weights[#self._weights + 1] = slots[name]
     slots[name].key = v.name .. "/" .. name
@@ -288,7 +314,7 @@ local function read_pairs(self, first, second)
 end
 
 local function check_dtype(self, g, v)
-  if g.dtype ~= v.dtype then
+  if g.dtype ~= self:dtype_of(v) then
     blame.error(string.format("%s: the gradient of variable '%s' is %s, the variable is %s; cast it, for instance with "
       .. "ipu.optimizers.MapGradientOptimizer(opt, function(g, v) return ipu.cast(g, v.dtype) end)", self.name, v.name, g.dtype,
       v.dtype), "type")
@@ -309,11 +335,28 @@ end
 local function update_average(self, v)
   local average = self:slot(v, "average", v:read_value())
   local later = ipu.cast(ipu.not_equal(self.iterations, 0), "float32")
-  local m = base.scalar(later * self.ema_momentum, v)
-  average:assign(average * m + v * (1 - m))
+  local m = base.scalar(later * self.ema_momentum, average)
+  average:assign(average * m + self:value_of(v) * (1 - m))
   if not self.ema_overwrite_frequency then return end
   local due = ipu.equal(ipu.mod(self.iterations + 1, self.ema_overwrite_frequency), 0)
-  v:assign(ipu.where(due, average:read_value(), v:read_value()))
+  v:assign(ipu.where(due, ipu.cast(average:read_value(), v.dtype), v:read_value()))
+end
+
+local summing = true
+
+-- On several replicas their gradients are added up; of one replica the gradients themselves.
+local function sum_over_replicas(list)
+  if not summing or replication.count() == 1 then return end
+  for i, g in ipairs(list) do list[i] = ipu.cross_replica_sum(g) end
+end
+
+local summing_again = {__close = function() summing = true end}
+
+---f(), for gradients that were reduced over the replicas before.
+function base.without_sum(f)
+  local _ <close> = setmetatable({}, summing_again)
+  summing = false
+  f()
 end
 
 ---Updates variables by their gradients: (gradients, variables) or a list of pairs {gradient, variable}.
@@ -322,6 +365,7 @@ end
 function Optimizer:apply_gradients(grads, vars)
   local list
   list, vars = read_pairs(self, grads, vars)
+  sum_over_replicas(list)
   if self.aggregate then list = self:aggregate(list, vars) end
   for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
   self:build(vars)
@@ -332,6 +376,7 @@ function Optimizer:apply_gradients(grads, vars)
   for i, v in ipairs(vars) do
     self:decay_weight(v, rate)
     local value = self:update(v, list[i], shared)
+    if value.dtype ~= v.dtype then value = ipu.cast(value, v.dtype) end
     v:assign(v.constraint and v.constraint(value) or value)
     if self.use_ema then update_average(self, v) end
   end
@@ -348,7 +393,7 @@ end
 ---@param list userdata[]
 function Optimizer:finalize_variable_values(list)
   if not self.use_ema then return end
-  for _, v in ipairs(list) do v:assign(self:slot(v, "average", v:read_value()):read_value()) end
+  for _, v in ipairs(list) do v:assign(ipu.cast(self:slot(v, "average", v:read_value()):read_value(), v.dtype)) end
 end
 
 local minimize_rows <const> = {

@@ -51,13 +51,13 @@ function SGD:make_slots(v)
 end
 
 function SGD:update(v, g, s)
-  local step = g * scalar(s.rate, v)
-  if self.momentum == 0 then return v - step end
+  local w, step = self:value_of(v), g * scalar(s.rate, g)
+  if self.momentum == 0 then return w - step end
   local velocity = self:slot(v, "momentum")
   local value = velocity * self.momentum - step
   velocity:assign(value)
-  if self.nesterov then return v + (value * self.momentum - step) end
-  return v + value
+  if self.nesterov then return w + (value * self.momentum - step) end
+  return w + value
 end
 
 -- ------------------------------------------------ Adam and its kin
@@ -93,7 +93,7 @@ function Adam:update(v, g, s)
     second = ipu.maximum(highest, second)
     highest:assign(second)
   end
-  return v - m * scalar(s.alpha, v) / (ipu.sqrt(second) + self.epsilon)
+  return self:value_of(v) - m * scalar(s.alpha, g) / (ipu.sqrt(second) + self.epsilon)
 end
 
 ---Adam with decoupled weight decay.
@@ -216,12 +216,12 @@ end
 function RMSprop:update(v, g, s)
   local variance = move(self:slot(v, "rms"), ipu.square(g), 1 - self.rho)
   if self.centered then variance = variance - ipu.square(move(self:slot(v, "mg"), g, 1 - self.rho)) end
-  local step = g * scalar(s.rate, v)
-  if self.momentum == 0 then return v - step / (ipu.sqrt(variance) + self.epsilon) end
+  local w, step = self:value_of(v), g * scalar(s.rate, g)
+  if self.momentum == 0 then return w - step / (ipu.sqrt(variance) + self.epsilon) end
   local momentum = self:slot(v, "momentum")
   local value = momentum * self.momentum + step / ipu.sqrt(variance + self.epsilon)
   momentum:assign(value)
-  return v - value
+  return w - value
 end
 
 ---@class Adagrad: Optimizer

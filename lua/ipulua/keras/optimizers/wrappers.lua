@@ -25,7 +25,7 @@ local Wrapper = base.Optimizer:extend("Wrapper")
 function Wrapper.__index(self, key)
   local c = getmetatable(self)
   local own = c[key]
-  if own ~= nil and (type(own) ~= "function" or rawget(c, key) ~= nil or key == "extend" or key == "is_a") then return own end
+  if own ~= nil and (type(own) ~= "function" or own ~= base.Optimizer[key]) then return own end
   local opt = rawget(self, "opt")
   if opt == nil then return own end
   local value = opt[key]
@@ -102,6 +102,7 @@ local map_rows <const> = {
 ---Changes each gradient by f(gradient, variable) before it is applied.
 ---@class MapGradientOptimizer: IpuOptimizerWrapper
 local MapGradientOptimizer = define("MapGradientOptimizer")
+MapGradientOptimizer.argument_rows = map_rows
 
 function MapGradientOptimizer:init(...)
   local a = args.check(self.__name, map_rows, ...)
@@ -125,6 +126,7 @@ local wrap_rows <const> = {{"opt", "table"}, {"name", "string", optional = true}
 ---The mean of each gradient over the replicas is applied.
 ---@class CrossReplicaOptimizer: IpuOptimizerWrapper
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
+CrossReplicaOptimizer.argument_rows = wrap_rows
 
 function CrossReplicaOptimizer:init(...)
   local a = args.check(self.__name, wrap_rows, ...)
@@ -132,12 +134,11 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(grads, vars)
-  local mean = core.ops.cross_replica_mean
   local means = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    means[i] = {pair[1] and mean and mean(pair[1]) or pair[1], pair[2]}
+    means[i] = {pair[1] and ipu.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  self.opt:apply_gradients(means)
+  base.without_sum(function() self.opt:apply_gradients(means) end)
 end
 
 -- ------------------------------------------------ accumulation over calls
@@ -153,6 +154,13 @@ local accumulation_rows <const> = {
 ---Sums (or averages) the gradients of num_mini_batches calls, then applies them once.
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
+GradientAccumulationOptimizer.argument_rows = accumulation_rows
+
+---Over one mini-batch it is the optimizer itself.
+function GradientAccumulationOptimizer.substitute(...)
+  local a = args.check("GradientAccumulationOptimizer", accumulation_rows, ...)
+  return a.num_mini_batches == 1 and check_wrapped("GradientAccumulationOptimizer", a.opt)
+end
 
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
@@ -242,7 +250,10 @@ local als_rows <const> = {
 ---@class ALSOptimizer: IpuOptimizerWrapper
 local ALSOptimizer = define("ALSOptimizer")
 
+ALSOptimizer.takes_captured = true
+
 local als_options = {{"opt", "table"}, table.unpack(als_rows)}
+ALSOptimizer.argument_rows = als_options
 
 local function scalar_state(self, name, value, shape)
   rawset(self, name, variables.Variable{core.full(shape or {}, value, "float32"), name = self.name .. "/" .. name,
@@ -344,7 +355,7 @@ local function count_elements(self, grads)
       histogram = histogram and histogram + counts or counts
     end
   end
-  return histogram or core.full({2}, 0, "float32")
+  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
 end
 
 -- The factor after statistics: unchanged where it would leave [1, max) or be no number.
@@ -363,8 +374,8 @@ local function update_statistics(self, grads)
   local h = self.hyper
   local former = self._histogram:read_value()
   local counts = count_elements(self, grads)
-  local filtered = former * h.lpf_alpha + counts * (1 - h.lpf_alpha)
-  local histogram = h.accumulate_statistics_over_update_period and former + filtered or filtered
+  local latest = h.accumulate_statistics_over_update_period and former + counts or counts
+  local histogram = former * h.lpf_alpha + latest * (1 - h.lpf_alpha)
   local counter, factor = self._counter:read_value(), self._factor:read_value()
   local due
   if h.update_frequency == 1 then
@@ -378,11 +389,13 @@ local function update_statistics(self, grads)
   self._counter:assign(ipu.where(due, ipu.zeros_like(counter), counter + 1))
 end
 
+-- Divided in float32 where the update is float32, too: what is small doesn't vanish.
 local function unscaled(self, pairs_list)
   local list = {}
   local factor = self._factor:read_value()
   for i, pair in ipairs(pairs_list) do
     local g = pair[1]
+    if g and rawget(self.opt, "is_wide") then g = ipu.cast(g, "float32") end
     list[i] = {g and g / ipu.cast(factor, g.dtype) or g, pair[2]}
   end
   return list
@@ -410,24 +423,28 @@ for name, rule in pairs{ALSOptimizerSGD = "SGD", ALSOptimizerAdam = "Adam", ALSO
   local c = define(name, ALSOptimizer)
   local als_names = {}
   for _, row in ipairs(als_rows) do als_names[row[1]] = true end
+  local rows = {}
+  for _, row in ipairs(rules[rule].argument_rows) do
+    if row[1] ~= "name" then rows[#rows + 1] = row end
+  end
+  table.move(als_rows, 1, #als_rows, #rows + 1, rows)
+  c.argument_rows = rows
   function c:init(...)
-    local rows = {}
-    for _, row in ipairs(rules[rule].argument_rows) do
-      if row[1] ~= "name" then rows[#rows + 1] = row end
-    end
-    table.move(als_rows, 1, #als_rows, #rows + 1, rows)
     local a = args.check(name, rows, ...)
     local of_als, of_rule = {}, {}
     for key, value in pairs(a) do
       if als_names[key] then of_als[key] = value else of_rule[key] = value end
     end
-    self:init_als(rules[rule](of_rule), of_als)
+    local opt = rules[rule](of_rule)
+    rawset(opt, "is_wide", true)
+    self:init_als(opt, of_als)
   end
 end
 
 ---Accumulates the gradients of an ALSOptimizer.
 ---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local ALSAccumulation = define("ALSGradientAccumulationOptimizer", GradientAccumulationOptimizer)
+ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...

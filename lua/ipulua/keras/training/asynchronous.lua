@@ -1,5 +1,5 @@
 -- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are called as the step's values
--- arrive by an outfeed.
+-- arrive by an outfeed, once for each replica.
 
 local compiled = require "ipulua.keras.training.compiled"
 
@@ -23,16 +23,20 @@ function asynchronous.run(model, o, first)
   local updates = o.accumulation and model.optimizer.iterations:item()
   local job, results = o.entry.program.start()
   local _ <close> = cancelled_on_error(job)
-  local from = first
+  local step = first
   for element in o.entry.outfeed:iter(job) do
-    local last = from + accumulation - 1
-    local logs = {}
-    for i, metric in ipairs(metrics) do logs[metric.name] = compiled.read(element["m" .. i]) end
-    updates = updates and updates + 1
-    list[begin_event](list, from, {})
-    list[end_event](list, last, logs, {step_first = from, step_last = last, updates = updates,
-      samples = accumulation * o.batch_size * o.replicas})
-    from = last + 1
+    local is_update = updates and (step - first + 1) % accumulation == 0
+    updates = is_update and updates + 1 or updates
+    for replica = 1, o.replicas do
+      local logs = {}
+      for i, metric in ipairs(metrics) do
+        local value = element["m" .. i]
+        logs[metric.name] = compiled.read(o.replicas > 1 and value[replica] or value)
+      end
+      list[begin_event](list, step, {})
+      list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates, samples = o.batch_size * o.replicas})
+    end
+    step = step + 1
   end
   return results()
 end

@@ -94,6 +94,9 @@ local function weigh_classes(dataset, class_weight)
     list[i] = class_weight[i - 1]
   end
   local weights = core.tensor(list)
+  if not data.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
+    blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs", "value")
+  end
   return dataset:map(function(x, y, w)
     local classes
     if #y.shape > 1 and y.shape[#y.shape] > 1 then classes = ipu.argmax(y, {axis = -1})
@@ -138,6 +141,7 @@ function feeding.open(who, o)
     if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
     local batch_size = o.batch_size or 32
     local length = length_of(element, who)
+    if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
     if length % batch_size ~= 0 then
       blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, "

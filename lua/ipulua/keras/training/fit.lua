@@ -16,6 +16,7 @@ local optimizers = require "ipulua.keras.optimizers"
 local pipelining = require "ipulua.keras.pipelining"
 local progress = require "ipulua.keras.progress"
 local staging = require "ipulua.keras.staging"
+local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
 
@@ -112,7 +113,7 @@ end
 
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
-  local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-"}
+  local parts = {mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
   for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
   if mode == "train" then
     parts[#parts + 1] = self.optimizer.version or 0
@@ -222,7 +223,10 @@ local function hold_interrupts()
   return setmetatable({}, {__close = function() core.hold_interrupts(false) end})
 end
 
-local function replicas_of(_) return 1 end
+-- Statistics of batches differ from replica to replica; what is kept are those of the first.
+local function agree(self)
+  for _, v in ipairs(self.non_trainable_variables) do core.merge_replicas(v) end
+end
 
 local function new_bar(verbose, target, epoch, epochs)
   if progress.verbosity(verbose) == 0 then return nil end
@@ -247,7 +251,9 @@ local fit_rows <const> = {
   {"verbose", {"integer", "string"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
   {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
   {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, whole("steps_per_epoch", 1),
-  whole("validation_steps", 1), whole("validation_batch_size", 1), {"validation_freq", {"integer", "list"}, 1},
+  whole("validation_steps", 1), whole("validation_batch_size", 1), {"validation_freq", {"integer", "integers"}, 1, check = function(freq)
+    if type(freq) == "number" and freq < 1 then return "must be at least 1, got " .. freq end
+  end},
   {"prefetch_depth", "integer", optional = true},
 }
 
@@ -327,16 +333,6 @@ local function say_steps(self, feed, o, verbose)
   end
 end
 
-local function check_devices(self)
-  local shards = pipelining.shards(self)
-  if shards == 1 then return end
-  local available = ipu.get_num_of_ipus_in_device("/device:IPU:0")
-  if available % shards ~= 0 or available < shards then
-    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name,
-      available, available == 1 and "" or "s", shards), "value")
-  end
-end
-
 -- One epoch; returns its logs in order, and whether it was interrupted. resume: steps of it were made before.
 local function run_epoch(self, o, epoch, a, resume)
   self:reset_metrics()
@@ -354,6 +350,7 @@ local function run_epoch(self, o, epoch, a, resume)
   end}
   local logs, interrupted = run_steps(self, o)
   local named = as_table(logs)
+  agree(self)
   if not interrupted and a.validation_data and validation_due(a.validation_freq, epoch) then
     for name, value in pairs(self:evaluate(validation_arguments(a))) do named["val_" .. name] = value end
   end
@@ -392,8 +389,7 @@ function methods:fit(...)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight})
   build_own(self, feed.dataset)
-  check_devices(self)
-  local replicas = replicas_of(self)
+  local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",
     steps_per_execution = self.steps_per_execution, replicas = replicas})
   local accumulation = pipelining.accumulation(self)
@@ -458,13 +454,13 @@ end
 local function begin(self, who, prefix, mode, a, take)
   local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   build_own(self, feed.dataset)
-  check_devices(self)
+  local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
-    steps_per_execution = self.steps_per_execution or 1, replicas = replicas_of(self)})
+    steps_per_execution = self.steps_per_execution or 1, replicas = replicas})
   staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
-    replicas = replicas_of(self), take = take, epochs = 1}
+    replicas = replicas, take = take, epochs = 1}
   check_enough(who, feed, o)
   o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and self._options.asynchronous and wants_batches(o.callbacks, "test")
@@ -552,6 +548,7 @@ local function batch_function(self, mode)
   local f = self._programs[key]
   if not f then
     f = ipu.func(function(x, y, w)
+      replication.alone() -- there is one batch
       local logs
       if mode == "train" then logs = self:train_step(x, y, w) else logs = self:test_step(x, y, w) end
       return logs
@@ -607,7 +604,10 @@ function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
   local f = self._programs.predict_on_batch
   if not f then
-    f = ipu.func(function(given) return self:predict_step(given) end, {name = self.name .. ".predict_on_batch"})
+    f = ipu.func(function(given)
+      replication.alone()
+      return self:predict_step(given)
+    end, {name = self.name .. ".predict_on_batch"})
     self._programs.predict_on_batch = f
     if not self._graph and not rawget(self, "output_types") then
       self:build_with(nest.map(function(t) return KerasTensor(#t.shape == 1 and {t.shape[1], 1} or t.shape, t.dtype) end, x))

@@ -2,10 +2,12 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local capture = require "ipulua.capture"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local nest = require "ipulua.keras.nest"
+local replication = require "ipulua.replication"
 local pipelining = require "ipulua.keras.pipelining"
 local staging = require "ipulua.keras.staging"
 local tracing = require "ipulua.tracing"
@@ -84,8 +86,14 @@ end
 ---One weight update on one batch, in a traced function.
 function steps.train(model, x, y, weight)
   local list = model.trainable_variables
+  local captures <close> = capture.GradientCaptureContext()
   local total = total_of(model, expand(x), expand(y), expand(weight))
-  model.optimizer:apply_gradients(ipu.gradients(total, list), list)
+  local grads = capture.gradients(captures, total, list)
+  if next(captures.captured_gradients) and model.optimizer.takes_captured then
+    model.optimizer:apply_gradients(grads, list, {captured_grads = captures.captured_gradients})
+  else
+    model.optimizer:apply_gradients(grads, list)
+  end
 end
 
 ---One batch of a test, in a traced function.
@@ -134,6 +142,24 @@ local function metric_results(model)
   return names, values
 end
 
+-- One value out of those of all replicas.
+local reductions <const> = {
+  NONE = function(t) return compiled.read(t[#t]) end,
+  LIST = function(t)
+    local list = {}
+    for i = 1, #t do list[i] = compiled.read(t[i]) end
+    return list
+  end,
+  SUM = function(t) return compiled.read(ipu.reduce_sum(t, {axis = 0})) end,
+  MEAN = function(t) return compiled.read(ipu.reduce_mean(ipu.cast(t, "float32"), {axis = 0})) end,
+}
+
+-- A value of each replica as one.
+local function read_replicas(model, value)
+  return reductions[model._options.replicated_metric_reduction_method](value)
+end
+steps.read_replicas = read_replicas
+
 ---@class StepProgram
 ---@field run fun(): table logs, a list of {name, value}
 ---@field prepare fun() traces it now
@@ -142,9 +168,10 @@ end
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
 local function make_program(model, kind, count, trace_steps)
-  local names
+  local names, replicas
   local holder = {}
   local f = ipu.func(function()
+    replication.need_ipus(pipelining.shards(model))
     trace_steps(holder)
     local values
     if #holder > 0 then
@@ -153,11 +180,17 @@ local function make_program(model, kind, count, trace_steps)
     else
       names, values = metric_results(model)
     end
+    replicas = replication.count()
+    for i, value in ipairs(values) do
+      if replicas > 1 then values[i] = ipu.all_gather(value) end
+    end
     return table.unpack(values)
   end, {name = model.name .. "." .. kind})
   local function named(...)
     local results, logs = {...}, {}
-    for i, name in ipairs(names) do logs[i] = {name, compiled.read(results[i])} end
+    for i, name in ipairs(names) do
+      logs[i] = {name, replicas > 1 and read_replicas(model, results[i]) or compiled.read(results[i])}
+    end
     return logs
   end
   return {
@@ -231,7 +264,10 @@ function steps.predict_program(model, infeed, count)
   local structure
   local custom = is_custom(model, "predict_step")
   refuse_custom_pipelined(model, "predict_step")
+  local replicas
   local f = ipu.func(function()
+    replication.need_ipus(pipelining.shards(model))
+    replicas = replication.count()
     staging.run(model, infeed, count, function(x)
       local y
       if custom then y = model:predict_step(x) else y = staging.forward(model, expand(x), {training = false}) end
@@ -245,8 +281,9 @@ function steps.predict_program(model, infeed, count)
       f()
       local joined = {}
       for i, t in ipairs(outfeed:dequeue()) do
-        local shape = t.shape
-        local rest = table.move(shape, 3, #shape, 2, {shape[1] * shape[2]})
+        -- [steps, replicas, batch, …]: elements were dealt in this order
+        local shape, at = t.shape, replicas > 1 and 3 or 2
+        local rest = table.move(shape, at + 1, #shape, 2, {-1})
         joined[i] = ipu.reshape(t, rest)
       end
       return joined, structure

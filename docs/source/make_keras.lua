@@ -1,0 +1,477 @@
+-- `make docs`: writes docs/keras.md and library/keras.lua (annotations for LuaLS) from what there is: the classes of ipu.keras, the
+-- rows of their arguments, the comments above them, and samples that are run. Given a folder, it writes there.
+
+package.path = "docs/source/?.lua;" .. package.path
+local class = require "ipulua.class"
+local ipu = require "ipulua"
+local layer_sections, parts = require "keras_layers", require "keras_parts"
+
+local keras = ipu.keras
+local folder = arg and arg[1]
+require "ipulua.log".set_writer(function() end)
+keras.utils.set_random_seed(1)
+
+-- ------------------------------------------------ comments in the source
+
+local comments = {} -- class → text; "Model:fit" → text
+
+local function scan(path)
+  local block = {}
+  local function owner(line)
+    local of, name = line:match("^function ([%w_.]+)[.:]([%w_]+)%(")
+    if of and of:find("^datasets%.") then return of:sub(10) .. ":" .. name end
+    return of and (of == "methods" and "Model" or of) .. ":" .. name
+  end
+  for line in io.lines(path) do
+    if line:find("^%-%-%-") then block[#block + 1] = line:sub(4)
+    else
+      local text, named = {}, {owner(line)}
+      for _, each in ipairs(block) do
+        if not each:find("^@") then text[#text + 1] = each end
+        named[#named + 1] = each:match("^@class ([%w_]+)")
+      end
+      for _, each in ipairs(#text > 0 and named or {}) do comments[each] = comments[each] or table.concat(text, " ") end
+      block = {}
+    end
+  end
+end
+
+for path in io.popen("find lua/ipulua/keras -name '*.lua' | LC_ALL=C sort"):lines() do scan(path) end
+
+-- ------------------------------------------------ showing things
+
+local md, meta = {}, {}
+local function write(format, ...) md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
+local function annotate(format, ...) meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
+
+local function shape_text(s)
+  if type(s[1]) ~= "table" then return "[" .. table.concat(s, ", ") .. "]" end
+  local list = {}
+  for i, each in ipairs(s) do list[i] = shape_text(each) end
+  return "{" .. table.concat(list, ", ") .. "}"
+end
+
+local function value_text(value)
+  if type(value) == "string" then return string.format("%q", value) end
+  if type(value) == "table" then
+    local list = {}
+    for i, each in ipairs(value) do list[i] = value_text(each) end
+    return "{" .. table.concat(list, ", ") .. "}"
+  end
+  if type(value) == "number" and math.type(value) == "float" and value == math.floor(value) then
+    return string.format("%d", value)
+  end
+  return tostring(value)
+end
+
+-- units, {activation = nil, use_bias = true}
+local function signature(c)
+  local required, optional = {}, {}
+  for _, row in ipairs(c.argument_rows or {}) do
+    if row[3] == nil and not row.optional then required[#required + 1] = row[1]
+    else optional[#optional + 1] = row[1] .. " = " .. (row[3] == nil and "nil" or value_text(row[3])) end
+  end
+  if #optional > 0 then required[#required + 1] = "{" .. table.concat(optional, ", ") .. "}" end
+  return table.concat(required, ", ")
+end
+
+-- Arguments of every layer are said once.
+local function own(c, base)
+  local common, rows = {}, {}
+  for _, row in ipairs(base and base.argument_rows or {}) do common[row[1]] = row end
+  for _, row in ipairs(c.argument_rows or {}) do
+    local shared = common[row[1]]
+    if not shared or shared.optional ~= row.optional then rows[#rows + 1] = row end
+  end
+  return {argument_rows = rows}
+end
+
+-- A type of a row as LuaLS says it.
+local function lua_type(row, kind)
+  if kind then return kind == "activation" and "string|function" or "string|table" end
+  local names = {integer = "integer", number = "number", string = "string", boolean = "boolean", ["function"] = "function",
+    callable = "function", list = "any[]", table = "table", dict = "table", tensor = "userdata", dtype = "string"}
+  local found, list = {}, {}
+  local types = type(row[2]) == "table" and getmetatable(row[2]) == nil and row[2] or {row[2]}
+  for _, t in ipairs(types) do
+    local name = type(t) == "string" and (names[t] or "any") or "any"
+    if not found[name] then
+      found[name] = true
+      list[#list + 1] = name
+    end
+  end
+  return table.concat(list, "|")
+end
+
+local function annotate_class(module, name, c, text, parent)
+  local required, optional = {}, {}
+  for _, row in ipairs(c.argument_rows or {}) do
+    local t = lua_type(row, c.argument_kinds and c.argument_kinds[row[1]])
+    if row[3] == nil and not row.optional then required[#required + 1] = row[1] .. ": " .. t
+    else optional[#optional + 1] = row[1] .. "?: " .. t end
+  end
+  if #optional > 0 then required[#required + 1] = "options?: {" .. table.concat(optional, ", ") .. "}" end
+  annotate("")
+  annotate("---" .. text)
+  annotate("---@class keras.%s.%s%s", module, name, parent and ": " .. parent or "")
+  annotate("---@overload fun(%s): keras.%s.%s", table.concat(required, ", "), module, name)
+  annotate("%s.%s = {}", module, name)
+end
+
+local function annotate_method(of, name, text)
+  annotate("")
+  annotate("---" .. text)
+  annotate("function %s:%s(...) end", of, name)
+end
+
+local function annotate_function(module, name, text)
+  annotate("")
+  annotate("---" .. text)
+  annotate("function %s.%s(...) end", module, name)
+end
+
+-- The value of a sample, or the message that it raises.
+local function run(code, names)
+  local env = setmetatable({}, {__index = function(_, key)
+    local value = names[key]
+    if value == nil then return _G[key] end
+    return value
+  end})
+  local ok, value = pcall(assert(load("return " .. code, "=sample", "t", env)))
+  if ok then return value end
+  return nil, (tostring(value):gsub("^[^ ]*:%d+: ", ""))
+end
+
+local function text_of(name, given)
+  local text = given or comments[name]
+  if not text then io.stderr:write("no text for ", name, "\n") end
+  return text or ""
+end
+
+-- ------------------------------------------------ families
+
+write "# Keras"
+write ""
+write("What `ipu.keras` offers. This page is written by `make docs` from the library itself: arguments and defaults are those of the "
+  .. "code, shapes and messages come from running the samples. Positional arguments come in the order given; those in braces by name "
+  .. "(both in one table will do: `Dense{4, activation = \"relu\"}`). An argument that is unknown, of a wrong type or out of its range is "
+  .. "an error that names the script's line, the argument and what would be right.")
+write ""
+annotate "---@meta"
+annotate "-- Annotations of ipu.keras for the Lua language server; written by `make docs`."
+for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "schedules", "initializers", "regularizers", "constraints",
+  "callbacks", "activations", "models", "utils", "mixed_precision", "datasets"} do
+  annotate("local %s = {}", module)
+end
+annotate ""
+annotate "---What trains: layers with compile, fit, evaluate and predict."
+annotate "---@class keras.Model: keras.layers.Layer"
+annotate "local Model = {}"
+
+local Layer = keras.layers.Layer
+
+local function wrong_of(entry)
+  local wrong, names = entry[4], keras.layers
+  if type(wrong) == "string" then
+    local made, message = run(wrong, names)
+    if message then return "`layers." .. wrong .. "`", message end
+    local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = entry[3]})
+    return string.format("`layers.%s` on %s", wrong, shape_text(entry[3])), (assert(later, wrong))
+  end
+  if not wrong then return nil end
+  local _, message = run("layer:compute_output_shape(shape)", {layer = run(entry[2], names), shape = wrong})
+  return string.format("`layers.%s` on %s", entry[2], shape_text(wrong)), (assert(message, entry[1]))
+end
+
+local function layer_entry(entry)
+  local name = entry[1]
+  local c = keras.layers[name]
+  local text = text_of(name, entry[5])
+  write("**%s** – %s", name, text)
+  if not class.is_class(c) then
+    annotate_function("layers", name, text)
+  else
+    annotate_class("layers", name, c, text, name ~= "Layer" and "keras.layers.Layer" or nil)
+    write("`layers.%s(%s)`  ", name, signature(name == "Layer" and c or own(c, Layer)))
+  end
+  keras.utils.reset_names()
+  if entry[2] and entry[3] then
+    local layer = assert(run(entry[2], keras.layers))
+    write("Shapes: `layers.%s`: %s → %s  ", entry[2], shape_text(entry[3]), shape_text(layer:compute_output_shape(entry[3])))
+  elseif entry[2] then
+    assert(run(entry[2], keras.layers))
+    write("Shapes: `layers.%s`: %s  ", entry[2], (assert(entry[6], name)))
+  end
+  keras.utils.reset_names()
+  local sample, message = wrong_of(entry)
+  if sample then write("Error: %s: *%s*", sample, message) end
+  write ""
+end
+
+write "## Layers"
+write ""
+write("Every layer also takes %s. `-1` in a shape is an extent that is unknown. Shapes below are of whole batches.",
+  "`" .. signature(Layer) .. "`")
+write ""
+for _, section in ipairs(layer_sections) do
+  write("### %s", section[1])
+  write ""
+  for _, entry in ipairs(section[2]) do layer_entry(entry) end
+end
+
+local function result_text(t)
+  return #t.shape == 0 and "a scalar" or shape_text(t.shape)
+end
+
+-- ------------------------------------------------ losses and metrics
+
+-- The module's functions of labels and predictions.
+local function functions_of(module)
+  local list = {}
+  for name, value in pairs(keras[module]) do
+    if type(value) == "function" and name:find("^%l") and not parts.internal[name] then list[#list + 1] = "`" .. name .. "`" end
+  end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+local y, p = ipu.tensor{{0, 1, 0}, {0, 0, 1}}, ipu.tensor{{0.2, 0.7, 0.1}, {0.3, 0.3, 0.4}}
+local classes = ipu.tensor({1, 2}, {dtype = "int32"})
+
+write "## Losses"
+write ""
+write("An object `losses.Name` weighs the numbers of the samples and reduces them (reduction \"auto\" or \"sum_over_batch_size\": their "
+  .. "mean, \"sum\", \"none\"; the names are also in `losses.Reduction`); a function of the same name in small letters "
+  .. "(`losses.mean_squared_error(y_true, y_pred)`) gives one number for each sample, [batch, …]. compile takes either, or its name. "
+  .. "Labels and predictions never broadcast: *%s*",
+  select(2, run("losses.MeanSquaredError()(y, wrong)", {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
+write ""
+for _, entry in ipairs(parts.losses) do
+  local name, kind = entry[1], entry[5]
+  local c, text = keras.losses[name], text_of(name, entry[2])
+  annotate_class("losses", name, c, text, name ~= "Loss" and "keras.losses.Loss" or nil)
+  write("**%s** – %s  ", name, text)
+  write("`losses.%s(%s)`  ", name, signature(c))
+  if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
+    local labels = kind == "sparse" and classes or y
+    write("Shapes: labels %s, predictions %s → %s; with reduction \"none\" %s", shape_text(labels.shape), shape_text(p.shape),
+      result_text(c()(labels, p)), result_text(c{reduction = "none"}(labels, p)))
+  end
+  write ""
+end
+
+write("As functions: %s.", functions_of("losses"))
+write ""
+write "## Metrics"
+write ""
+write("`metric:update_state(y_true, y_pred, {sample_weight})` takes a batch in, `metric:result()` is the value so far, "
+  .. "`metric:reset_state()` begins anew; `metric(...)` does the first two. The functions of the same names in small letters give a "
+  .. "number for each sample. Shapes must agree: *%s*", select(2, run("metrics.MeanSquaredError()(y, wrong)",
+    {metrics = keras.metrics, y = y, wrong = ipu.ones{2, 4}})))
+write ""
+
+local function metric_shape(name, kind)
+  local c = keras.metrics[name]
+  if kind == "none" then return nil end
+  if kind == "value" then return "values " .. shape_text(p.shape), c()(p) end
+  if kind == "normalizer" then return "labels and predictions [2, 3]", c{normalizer = ipu.ones{2, 3}}(y, p) end
+  if kind == "sparse" then return "labels [2], predictions [2, 3]", c()(classes, p) end
+  if name == "MeanIoU" then return "class numbers [2] and [2]", c(3)(classes, classes) end
+  local metric = kind and run(kind, keras.metrics) or c()
+  return "labels [2, 3], predictions [2, 3]", metric(y, p)
+end
+
+for _, entry in ipairs(parts.metrics) do
+  local name = entry[1]
+  local c, text = keras.metrics[name], text_of(name, entry[2])
+  annotate_class("metrics", name, c, text, name ~= "Metric" and "keras.metrics.Metric" or nil)
+  write("**%s** – %s  ", name, text)
+  write("`metrics.%s(%s)`  ", name, signature(c))
+  local inputs, result = metric_shape(name, entry[3])
+  if inputs then write("Shapes: %s → %s", inputs, result_text(result)) end
+  write ""
+end
+
+write("As functions: %s.", functions_of("metrics"))
+write ""
+
+-- ------------------------------------------------ optimizers and schedules
+
+write "## Optimizers"
+write ""
+write("Each also takes `%s`. The learning rate is a number, a schedule or a function. Variables beside each weight have its shape. "
+  .. "Error: `optimizers.Adam{learnig_rate = 1}`: *%s*", signature(own(keras.optimizers.Optimizer)),
+  select(2, run("Adam{learnig_rate = 1}", keras.optimizers)))
+write ""
+
+local function slots_of(c)
+  local v = ipu.Variable{ipu.ones{2}}
+  local optimizer = c()
+  optimizer:build{v}
+  local names = {}
+  for _, each in ipairs(optimizer:entries{{path = "w", variable = v}}) do
+    names[#names + 1] = each.path:match("^slot/w/(.*)$")
+  end
+  return #names > 0 and table.concat(names, ", ") or "none"
+end
+
+for _, entry in ipairs(parts.optimizers) do
+  local name = entry[1]
+  local c, text = keras.optimizers[name], text_of(name, entry[2])
+  annotate_class("optimizers", name, c, text, name ~= "Optimizer" and "keras.optimizers.Optimizer" or nil)
+  local wraps = false
+  for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
+  write("**%s** – %s  ", name, text)
+  write("`optimizers.%s(%s)`  ", name, signature(wraps and c or own(c, {argument_rows = {table.unpack(
+    keras.optimizers.Optimizer.argument_rows, 2)}})))
+  if not wraps and name ~= "Optimizer" then write("Beside each weight: %s", slots_of(c)) end
+  write ""
+end
+
+write "### Learning-rate schedules"
+write ""
+write "In `optimizers.schedules`; called with the number of updates made."
+write ""
+for _, entry in ipairs(parts.schedules) do
+  local name = entry[1]
+  local c, text = keras.optimizers.schedules[name], text_of(name, entry[2])
+  annotate_class("schedules", name, c, text, name ~= "LearningRateSchedule" and "keras.schedules.LearningRateSchedule" or nil)
+  write("**%s** – %s  ", name, text)
+  write("`schedules.%s(%s)`  ", name, signature(c))
+  if entry[3] then
+    local schedule, values = run(entry[3], keras.optimizers.schedules), {}
+    for i, step in ipairs{0, 5, 15} do values[i] = string.format("%.4g", schedule(ipu.tensor(step, {dtype = "int64"})):item()) end
+    write("`schedules.%s` at 0, 5, 15: %s", entry[3], table.concat(values, ", "))
+  end
+  write ""
+end
+
+-- ------------------------------------------------ initializers, regularizers, constraints
+
+write "## Initializers"
+write ""
+write "Called with a shape: `initializers.HeNormal()({3, 4})` is a tensor [3, 4]. Layers take an object or its name (`\"he_normal\"`)."
+write ""
+for _, entry in ipairs(parts.initializers) do
+  local name = entry[1]
+  local c, text = keras.initializers[name], text_of(name, entry[2])
+  annotate_class("initializers", name, c, text, name ~= "Initializer" and "keras.initializers.Initializer" or nil)
+  write("**%s** – %s `initializers.%s(%s)`", name, text, name, signature(c))
+  if entry[4] then
+    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[4]})
+    write("Error: for %s: *%s*", shape_text(entry[4]), message)
+  end
+  write ""
+end
+
+for _, module in ipairs{"regularizers", "constraints"} do
+  write("## %s", (module:gsub("^%l", string.upper)))
+  write ""
+  write(module == "regularizers" and "A number that training adds to the loss; called with a weight of any shape, it gives a scalar."
+    or "What becomes of a weight after each update; called with it, it gives a tensor of the same shape.")
+  write ""
+  for _, entry in ipairs(parts[module]) do
+    local name = entry[1]
+    local c, text = keras[module][name], text_of(name, entry[2])
+    if class.is_class(c) then
+      annotate_class(module, name, c, text)
+      write("**%s** – %s `%s.%s(%s)`", name, text, module, name, signature(c))
+    else
+      annotate_function(module, name, text)
+      write("**%s** – %s", name, text)
+    end
+    write ""
+  end
+end
+
+-- ------------------------------------------------ activations
+
+write "## Activations"
+write ""
+write("Functions of a tensor of any shape, with a result of the same shape; layers take them or their names. Error: "
+  .. "`layers.Activation(\"reluu\")`: *%s*", select(2, run("Activation(\"reluu\")", keras.layers)))
+write ""
+for _, entry in ipairs(parts.activations) do
+  annotate_function("activations", entry[1], entry[2])
+  write("- **%s** – %s", entry[1], entry[2])
+end
+write ""
+
+-- ------------------------------------------------ models
+
+write "## Models"
+write ""
+local function methods_of(owner)
+  local list = {}
+  for key in pairs(comments) do
+    local name = key:match("^" .. owner .. ":(%l[%w_]*)$")
+    if name then list[#list + 1] = name end
+  end
+  table.sort(list)
+  return list
+end
+for _, name in ipairs{"Model", "Sequential"} do
+  write("**%s** – %s", name, name == "Model" and "`keras.Model{inputs =, outputs =, name =}` for tensors that layers were called with; or "
+    .. "`keras.Model:extend(\"Name\")` with `call(x, {training =})`." or "`keras.Sequential{layer, layer, …, name =}`: one layer after "
+    .. "another; `add(layer)`, `pop()`.")
+  write ""
+end
+for _, method in ipairs(methods_of("Model")) do
+  if not parts.internal[method] then
+    write("- `model:%s` – %s", method, comments["Model:" .. method])
+    annotate_method("Model", method, comments["Model:" .. method])
+  end
+end
+write ""
+write("Also what every layer has: `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, "
+  .. "`compute_output_shape`, `get_config`; and the fields `name`, `layers`, `inputs`, `outputs`, `weights`, `trainable_variables`, "
+  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `optimizer`, `stop_training`.")
+write ""
+
+-- ------------------------------------------------ callbacks
+
+write "## Callbacks"
+write ""
+for _, entry in ipairs(parts.callbacks) do
+  local name = entry[1]
+  local c, text = keras.callbacks[name], text_of(name, entry[2])
+  annotate_class("callbacks", name, c, text, name ~= "Callback" and "keras.callbacks.Callback" or nil)
+  write("**%s** – %s  ", name, text)
+  if c.argument_rows then write("`callbacks.%s(%s)`  ", name, signature(c)) end
+  if entry[4] then write("Error: `callbacks.%s`: *%s*", entry[4], select(2, run(entry[4], keras.callbacks))) end
+  write ""
+end
+
+-- ------------------------------------------------ functions
+
+local titles = {models = "Files of models", utils = "Utilities", mixed_precision = "Mixed precision", datasets = "Data sets"}
+for _, module in ipairs{"models", "utils", "mixed_precision", "datasets"} do
+  write("## %s", titles[module])
+  write ""
+  for _, name in ipairs(parts.functions[module]) do
+    local text
+    if module == "datasets" then text = comments[name .. ":load_data"]
+    else
+      text = comments["saving:" .. name] or comments[module .. ":" .. name] or comments[name]
+        or class.is_class(keras[module][name]) and "See above."
+    end
+    assert(text, name)
+    annotate_function(module, name, text)
+    write("- `%s.%s%s` – %s", module, name, module == "datasets" and ".load_data" or "", text)
+  end
+  write ""
+end
+
+annotate ""
+annotate("return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,")
+annotate("  initializers = initializers, regularizers = regularizers, constraints = constraints, callbacks = callbacks,")
+annotate("  activations = activations, models = models, utils = utils, mixed_precision = mixed_precision, datasets = datasets}")
+
+local core = require "ipulua.core"
+local function output(path, lines)
+  if folder then path = folder .. "/" .. path:match("[^/]*$") end
+  core.make_folder(path:match("^(.*)/"))
+  core.replace_file(path, table.concat(lines, "\n") .. "\n")
+end
+output("docs/keras.md", md)
+output("library/keras.lua", meta)

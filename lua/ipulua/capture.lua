@@ -1,0 +1,119 @@
+-- Captured gradients: what arrives at a value when gradients are computed, by tag. A captured value is an identity, and whoever
+-- computes gradients in the trace asks for those of its captures, too.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local scope = require "ipulua.scope"
+local tape = require "ipulua.tape"
+
+local capture = {}
+
+local open = {} -- contexts, the innermost last
+
+-- ------------------------------------------------ contexts
+
+local function begin(self)
+  self.captured_gradients = {}
+  self.captures = {} -- {tag =, value =}
+  open[#open + 1] = self
+end
+
+local function finish(self)
+  for i = #open, 1, -1 do
+    if open[i] == self then table.remove(open, i) end
+  end
+end
+
+---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
+---had the tag.
+---@class GradientCaptureContext: Scope
+---@field captured_gradients table<string, any>
+local GradientCaptureContext = scope.Scope:extend("GradientCaptureContext")
+capture.GradientCaptureContext = GradientCaptureContext
+
+function GradientCaptureContext:init()
+  begin(self)
+  scope.Scope.init(self, "GradientCaptureContext()", finish)
+end
+
+---A GradientTape whose gradient() fills captured_gradients, too.
+---@class GradientCaptureTape: GradientTape
+---@field captured_gradients table<string, any>
+local GradientCaptureTape = tape.GradientTape:extend("GradientCaptureTape")
+capture.GradientCaptureTape = GradientCaptureTape
+
+function GradientCaptureTape:init(...)
+  begin(self)
+  tape.GradientTape.init(self, ...)
+end
+
+function GradientCaptureTape:stop()
+  finish(self)
+  tape.GradientTape.stop(self)
+end
+
+-- ------------------------------------------------ capturing
+
+local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
+
+---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
+---@param ... any x, tag
+---@return userdata
+function capture.capture_upstream_gradients(...)
+  local a = args.check("capture_upstream_gradients", rows, ...)
+  local value = core.ops.identity(a.x)
+  local context = open[#open]
+  if context then context.captures[#context.captures + 1] = {tag = a.tag, value = value} end
+  return value
+end
+
+-- gradients(targets, sources) with the captured values among the sources; their gradients go to the context.
+local function collect(context, found, first)
+  local by_tag = {}
+  for i, each in ipairs(context.captures) do
+    local list = by_tag[each.tag] or {}
+    by_tag[each.tag] = list
+    list[#list + 1] = found[first + i] or nil
+  end
+  for tag, list in pairs(by_tag) do context.captured_gradients[tag] = #list > 1 and list or list[1] end
+end
+
+-- Sources, and behind them what this context captured.
+local function with_captures(context, sources)
+  local all = table.move(sources, 1, #sources, 1, {})
+  for _, each in ipairs(context.captures) do all[#all + 1] = each.value end
+  return all
+end
+
+local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
+
+---ipu.gradients(ys, xs), and those of what the context captured.
+---@param context GradientCaptureContext
+---@param ys any
+---@param xs any[]
+---@return any[]
+function capture.gradients(context, ys, xs)
+  if #context.captures == 0 then return tape.gradients(ys, xs) end
+  local found = tape.gradients(ys, with_captures(context, xs))
+  collect(context, found, #xs)
+  return table.move(found, 1, #xs, 1, {})
+end
+
+function GradientCaptureTape:gradient(target, sources, ...)
+  if args.is_plain(target) and not is_value(target) and sources == nil then
+    blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")
+  end
+  if #self.captures == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
+  local list = is_value(sources) and {sources} or sources
+  if class.of(list) or type(list) ~= "table" then
+    blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got " .. args.describe(sources), "type")
+  end
+  local found = tape.GradientTape.gradient(self, target, with_captures(self, list), ...)
+  collect(self, found, #list)
+  if is_value(sources) then return found[1] end
+  return table.move(found, 1, #list, 1, {})
+end
+
+return capture

@@ -1,0 +1,168 @@
+-- Keras' weights in HDF5: .h5 files of Keras 2 (layer_names and weight_names as attributes) and .weights.h5 of Keras 3
+-- (layers/dense/vars/0). Reading needs the plug-in ipulua.hdf5.
+
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local names = require "ipulua.keras.names"
+
+local h5 = {}
+
+-- Where Lua looks for modules in C; and where they are beside these files: PREFIX/lib/lua/5.4 for PREFIX/share/lua/5.4, build/modules
+-- in the build tree.
+local function reader()
+  local ok, plugin = pcall(require, "ipulua.hdf5")
+  if ok then return plugin end
+  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$") or "."
+  for _, place in ipairs{"/../../../lib/lua/5.4", "/../build/modules"} do
+    local open = package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
+    if open then
+      package.loaded["ipulua.hdf5"] = open()
+      return package.loaded["ipulua.hdf5"]
+    end
+  end
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is built where libhdf5 is there (libhdf5-dev)",
+    "not_implemented")
+end
+
+local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
+
+-- A list of names that is split over several attributes: weight_names0, weight_names1 …
+local function listed(attributes, name)
+  if attributes[name] then return attributes[name] end
+  local out, i = {}, 0
+  while attributes[name .. i] do
+    table.move(attributes[name .. i], 1, #attributes[name .. i], #out + 1, out)
+    i = i + 1
+  end
+  return i > 0 and out or nil
+end
+
+local function weighty(layers)
+  local out = {}
+  for _, layer in ipairs(layers) do
+    if #layer.weights > 0 then out[#out + 1] = layer end
+  end
+  return out
+end
+
+-- ------------------------------------------------ Keras 2
+
+-- List of {name, tensors}, one for each layer with weights.
+local function keras2(datasets, groups, root)
+  local prefix = root == "/" and "" or root .. "/"
+  local out = {}
+  for _, layer in ipairs(listed(groups[root], "layer_names")) do
+    local tensors = {}
+    for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
+      local d = datasets[prefix .. layer .. "/" .. weight]
+      if not d then blame.error("load_weights: the file has no weight '" .. weight .. "' of layer '" .. layer .. "'", "value") end
+      tensors[i] = tensor(d)
+    end
+    if #tensors > 0 then out[#out + 1] = {layer, tensors} end
+  end
+  return out
+end
+
+-- By name where all names are known, else in order.
+local function pair(model, found)
+  local layers = weighty(model.layers)
+  if #layers ~= #found then
+    blame.error(string.format("load_weights: the file has %d layers with weights, the model has %d", #found, #layers), "value")
+  end
+  local by_name = {}
+  for _, layer in ipairs(layers) do by_name[layer.name] = layer end
+  local all = true
+  for _, f in ipairs(found) do all = all and by_name[f[1]] ~= nil end
+  local pairs_of = {}
+  for i, f in ipairs(found) do pairs_of[i] = {all and by_name[f[1]] or layers[i], f[2]} end
+  return pairs_of
+end
+
+-- ------------------------------------------------ Keras 3
+
+-- Sublayers whose order is not that of the alphabet.
+local ranks <const> = {
+  forward_layer = 1, backward_layer = 2, query_dense = 1, key_dense = 2, value_dense = 3, output_dense = 4,
+}
+
+local function before(a, b)
+  local i = 1
+  while a[i] and a[i] == b[i] do i = i + 1 end
+  local x, y = a[i] or "", b[i] or ""
+  if tonumber(x) and tonumber(y) then return tonumber(x) < tonumber(y) end
+  if ranks[x] and ranks[y] then return ranks[x] < ranks[y] end
+  return x < y
+end
+
+-- The tensors below a folder, in the order of the layer's weights.
+local function below(datasets, folder)
+  local found = {}
+  for path, d in pairs(datasets) do
+    if path:sub(1, #folder) == folder and path:find("/vars/%d+$") then
+      local parts = {data = d}
+      for part in path:sub(#folder + 1):gmatch("[^/]+") do parts[#parts + 1] = part end
+      found[#found + 1] = parts
+    end
+  end
+  table.sort(found, before)
+  for i, parts in ipairs(found) do found[i] = tensor(parts.data) end
+  return found
+end
+
+local function root_of(datasets)
+  for path in pairs(datasets) do
+    local old = path:match("^_layer_checkpoint_dependencies/")
+    if old then return old end
+  end
+  return "layers/"
+end
+
+local function keras3(model, datasets)
+  local root = root_of(datasets)
+  local used, out = {}, {}
+  for _, layer in ipairs(model.layers) do
+    local stem = names.snake(class.of(layer).__name)
+    local count = used[stem] or 0
+    used[stem] = count + 1
+    if #layer.weights > 0 then
+      local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
+      out[#out + 1] = {layer, below(datasets, folder)}
+      if #out[#out][2] == 0 then blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value") end
+    end
+  end
+  return out
+end
+
+-- ------------------------------------------------ both
+
+local function check(layer, tensors)
+  local weights = layer.weights
+  if #weights ~= #tensors then
+    blame.error(string.format("load_weights: layer '%s' has %d weights, the file %d", layer.name, #weights, #tensors), "value")
+  end
+  for i, t in ipairs(tensors) do
+    local want, got = table.concat(weights[i].shape, ", "), table.concat(t.shape, ", ")
+    if want ~= got then
+      blame.error(string.format("load_weights: weight %d of layer '%s' has the shape [%s] in the file, [%s] in the model", i, layer.name,
+        got, want), "value")
+    end
+  end
+end
+
+---Loads weights that Keras wrote; nothing is changed unless all of them fit.
+---@param model Model
+---@param path string
+function h5.load_weights(model, path)
+  if not core.file_exists(path) then blame.error("load_weights: there is no file '" .. path .. "'", "not_found") end
+  local ok, datasets, groups = pcall(reader().read, path)
+  if not ok then blame.error("load_weights: " .. datasets, "value") end
+  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights and "model_weights"
+  local found = root and pair(model, keras2(datasets, groups, root)) or keras3(model, datasets)
+  for _, each in ipairs(found) do check(each[1], each[2]) end
+  for _, each in ipairs(found) do
+    for i, v in ipairs(each[1].weights) do v:assign(each[2][i]:cast(v.dtype)) end
+  end
+end
+
+return h5

@@ -1,0 +1,95 @@
+-- What a model computes, as a list of ops: its call is traced once; where the batch is open, twice with different
+-- batches, so that what depends on it shows.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local nest = require "ipulua.keras.nest"
+local tracing = require "ipulua.tracing"
+
+local trace = {}
+
+local guesses <const> = {61, 67}
+
+-- Extent of a batch; extent that the batch has a part in.
+trace.BATCH, trace.DERIVED = -1, -2
+
+local function record(model, specs, batch)
+  local _ <close> = tracing.guard()
+  local _ <close> = context.infer()
+  tracing.begin_root()
+  local arguments = {}
+  for i, spec in ipairs(specs) do
+    local shape = {}
+    for k, extent in ipairs(spec.shape) do shape[k] = extent < 0 and batch or extent end
+    arguments[i] = core.trace_argument(spec.dtype, shape, spec.name)
+  end
+  local given = #arguments == 1 and arguments[1] or arguments
+  local output = model(given, {training = false})
+  local records, results = core.trace_records(nest.flatten(output))
+  tracing.give_up_root()
+  return records, results
+end
+
+local function depends(r)
+  blame.error(string.format("onnx.export: the op '%s' depends on the batch in a way that ONNX has no words for%s; give a batch_size",
+    r.op, r.line and " (" .. r.line .. ")" or ""), "not_implemented")
+end
+
+local function merge_list(a, b)
+  local open = false
+  for i, x in ipairs(a) do
+    if x ~= b[i] then
+      a[i] = x == guesses[1] and b[i] == guesses[2] and trace.BATCH or trace.DERIVED
+      open = true
+    end
+  end
+  return open
+end
+
+-- Marks what differs in two traces of the same model.
+local function merge(r, other)
+  if r.op ~= other.op or #r.inputs ~= #other.inputs then depends(r) end
+  for i, type in ipairs(r.outputs) do merge_list(type.shape, other.outputs[i].shape) end
+  for name, value in pairs(r.attributes) do
+    if args.is_plain(value) then
+      if #value ~= #other.attributes[name] then depends(r) end
+      r.open = merge_list(value, other.attributes[name]) or r.open
+    elseif value ~= other.attributes[name] and name ~= "stream" and name ~= "seed" then -- these number random ops
+      depends(r)
+    end
+  end
+end
+
+local function mark_needed(records, results)
+  local function visit(reference)
+    local r = records[reference[1]]
+    if r.needed then return end
+    r.needed = true
+    for _, each in ipairs(r.inputs) do visit(each) end
+  end
+  for _, reference in ipairs(results) do visit(reference) end
+end
+
+---@param model Model
+---@param specs {name: string, shape: integer[], dtype: string}[] -1 where the batch is open
+---@return table[] records see records.c; `needed`, `open`: an attribute depends on the batch
+---@return integer[][] results references
+function trace.model(model, specs)
+  local records, results = record(model, specs, guesses[1])
+  mark_needed(records, results)
+  local open = false
+  for _, spec in ipairs(specs) do
+    for _, extent in ipairs(spec.shape) do open = open or extent < 0 end
+  end
+  if open then
+    local others = record(model, specs, guesses[2])
+    for i, r in ipairs(records) do
+      if r.needed then merge(r, others[i] or {}) end
+    end
+  end
+  return records, results
+end
+
+return trace

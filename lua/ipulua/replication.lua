@@ -1,0 +1,144 @@
+-- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it; what a traced function is told
+-- about it comes from the shards that it has used so far.
+
+local blame = require "ipulua.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local devices = require "ipulua.devices"
+local placement = require "ipulua.placement"
+local tracing = require "ipulua.tracing"
+
+local replication = {}
+
+local open = {} -- of root traces, innermost last: {root, ipus, shards}
+
+-- The state of the program being traced.
+local function innermost()
+  while #open > 0 and open[#open].left do table.remove(open) end
+  local state = open[#open]
+  return state and state.root == tracing.root() and state or nil
+end
+
+local function state_replicas(state)
+  if not state or state.alone then return 1 end
+  return math.max(state.ipus // state.shards, 1)
+end
+
+---How many replicas the program being traced has, as far as is known; 1 outside of traces.
+---@return integer
+function replication.count()
+  local state = innermost()
+  local count = state_replicas(state)
+  if state then state.asked = state.asked or count end
+  return count
+end
+
+---Whether the program has another number of replicas than was said while it was traced.
+---@return boolean
+function replication.misled()
+  local state = innermost()
+  if not state then return false end
+  local asked = core.replicas_asked() -- by collectives
+  return asked > 0 and asked ~= state_replicas(state) or state.asked ~= nil and state.asked ~= state_replicas(state)
+end
+
+-- Collectives whose shapes depend on the number of replicas ask the core.
+local function tell() core.set_replicas(state_replicas(innermost())) end
+
+local left_meta = {__close = function(self)
+  self.state.left = true
+  tell()
+end}
+
+---To be closed: what is traced until then becomes a program of its own, which may have replicas. former: what an earlier
+---trace of the same function found out.
+---@param former table?
+function replication.begin(former)
+  local state = {root = tracing.root(), ipus = 1, shards = 1}
+  if not placement.on_host() then
+    state.ipus, state.shards = config.device(placement.ordinal()).ipus, devices.shard_count(placement.shard())
+  end
+  if former then state.shards = former.shards end
+  open[#open + 1] = state
+  core.replicas_asked() -- forget what other programs asked
+  tell()
+  return setmetatable({state = state}, left_meta)
+end
+
+---The program being traced uses that many IPUs at least for each of its replicas.
+---@param count integer
+function replication.need_ipus(count)
+  local state = innermost()
+  if not state then return end
+  state.shards = math.max(state.shards, devices.shard_count(count - 1))
+  tell()
+end
+
+---The program being traced has one replica, whatever its device holds.
+function replication.alone()
+  local state = innermost()
+  if not state then return end
+  state.alone = true
+  tell()
+end
+
+placement.on_shard(function(index) replication.need_ipus(index + 1) end)
+tracing.on_change(tell)
+
+---What settle must know of the program being traced: {shards, alone}.
+---@return table?
+function replication.traced() return innermost() end
+
+-- ------------------------------------------------ queues
+
+local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
+
+---A queue that hears how many replicas its programs have: queue:set_replicas(n).
+function replication.remember(queue, handle) queues[handle:identity()] = queue end
+
+---An infeed deals its elements to the same number of replicas in all programs.
+function replication.check_infeed(infeed, replicas)
+  if infeed.replicas and infeed.replicas ~= replicas then
+    blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different replication factors: it feeds "
+      .. "%d replica%s, and the program has %d", infeed.replicas, infeed.replicas == 1 and "" or "s", replicas), "failed_precondition")
+  end
+  infeed.replicas = replicas
+end
+
+config.on_reset(function()
+  for _, queue in pairs(queues) do queue.replicas = nil end
+end)
+
+-- ------------------------------------------------ programs
+
+---The device that a program runs on, given where it was asked for.
+local function device_of(described)
+  if described.device < 0 or placement.on_host() then return nil end
+  if placement.device() then return placement.ordinal() end
+  return described.device
+end
+
+---Gives a registered program its device and replicas, and tells its queues. A program that a configured device can't hold
+---gets none; where nothing is configured, it runs once.
+---@param entry table
+function replication.settle(entry)
+  local program, traced = entry.program, entry.replication
+  local described = program:describe()
+  local ordinal = device_of(described)
+  local shards = math.max(described.shards, traced and traced.shards or 1)
+  entry.device, entry.shards, entry.replicas = ordinal or 0, shards, 1
+  if ordinal and not (traced and traced.alone) then
+    local ipus = config.device(ordinal).ipus
+    entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured() and 1 or nil
+  end
+  if not entry.replicas then return end
+  for _, identity in ipairs(program:queues()) do
+    if queues[identity] then queues[identity]:set_replicas(entry.replicas) end
+  end
+  program:replicate(entry.replicas)
+end
+
+---Raises why a program has no replicas.
+function replication.refuse(entry) devices.replica_count(config.device(entry.device).ipus, entry.shards) end
+
+return replication

@@ -1,0 +1,173 @@
+-- Profiles of what ran, and the prices of what --estimate did not run. A program has a folder of its own:
+--   profile.json  everything (docs/profile.md)     summary.txt  for a terminal
+--   trace.json    for Perfetto and Chrome          index.html   one page, without network
+
+local blame = require "ipulua.blame"
+local config = require "ipulua.config"
+local core = require "ipulua.core"
+local func = require "ipulua.func"
+local json = require "ipulua.json"
+local log = require "ipulua.log"
+local machine = require "ipulua.machine"
+local start = require "ipulua.start"
+
+local report = {}
+
+-- ------------------------------------------------ what is wanted
+
+local function is_true(value) return value == "true" or value == true end
+
+---{directory, graph, execution, runs} when a profile is wanted, else nil.
+---@return table?
+function report.wanted()
+  if start.options.profile then return {directory = start.options.profile, graph = true, execution = true, runs = 2} end
+  local o = config.engine_options()
+  local all = is_true(o["autoReport.all"])
+  local function on(key)
+    if o[key] ~= nil then return is_true(o[key]) end
+    return all
+  end
+  local graph, execution = on("autoReport.outputGraphProfile"), on("autoReport.outputExecutionProfile")
+  if not graph and not execution then return nil end
+  return {directory = o["autoReport.directory"] or ".", graph = graph, execution = execution,
+    runs = math.tointeger(tonumber(o["autoReport.executionProfileProgramRunCount"])) or 2}
+end
+
+-- ------------------------------------------------ files
+
+local serial = 0
+
+local function folder_for(wanted, name)
+  serial = serial + 1
+  local plain = name:gsub("[^%w%-_.]", "_"):sub(1, 60)
+  return string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"), serial, plain)
+end
+
+local page -- the template, once read
+
+local function template()
+  if page then return page end
+  local path = package.searchpath("ipulua.report", package.path)
+  local file = path and io.open((path:gsub("report%.lua$", "report.html")), "rb")
+  if not file then blame.error("the page of profiles, report.html, is missing beside ipulua's Lua files", "not_found") end
+  page = file:read("a")
+  file:close()
+  return page
+end
+
+---The page for a profile: one file that needs nothing else.
+---@param profile string JSON, in which <, > and & are escaped already
+---@return string
+function report.page(profile)
+  local before, after = template():match("^(.-)/%*PROFILE%*/null(.*)$")
+  return before .. profile .. after
+end
+
+local function write(folder, name, text) core.replace_file(folder .. "/" .. name, text) end
+
+local function write_files(state)
+  local wanted, price = state.wanted, state.price
+  local profile = price:json(json.encode{
+    created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version, options = config.engine_options(),
+    executions = state.executions, runs = state.runs, compile_seconds = state.compile_seconds,
+  })
+  core.make_folder(state.folder)
+  write(state.folder, "profile.json", profile)
+  write(state.folder, "summary.txt", price:text())
+  if wanted.execution then write(state.folder, "trace.json", price:trace()) end
+  write(state.folder, "index.html", report.page(profile))
+end
+
+-- ------------------------------------------------ watching programs
+
+local states = setmetatable({}, {__mode = "k"}) -- by entry
+
+-- An entry's price for the device that it runs on; nil when it can't be placed there, which running it will tell.
+local function price_of(entry, arguments)
+  local options = machine.options(nil, entry.device)
+  options.arguments = arguments
+  local ok, price = pcall(machine.price, entry, options)
+  if ok then return price end
+  log.debug("no price for '%s': %s", entry.name, tostring(price))
+  return nil
+end
+
+local function refuse_misfit(entry)
+  if not machine.enforces() then return end
+  local price = price_of(entry)
+  if price and not price:fits() then blame.error(price:complaint(), "out_of_memory") end
+end
+
+local function begin(entry, arguments)
+  local wanted = report.wanted()
+  local price = wanted and price_of(entry, arguments)
+  states[entry] = price and {wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} or false
+  return states[entry]
+end
+
+local function watch_execution(entry, arguments)
+  local state = states[entry]
+  if state == nil then state = begin(entry, arguments) end
+  if not state then return end
+  state.executions = state.executions + 1
+  if #state.runs >= math.max(state.wanted.runs, 1) then return end
+  state.runs[#state.runs + 1] = {at = core.epoch()}
+  write_files(state)
+end
+
+-- ------------------------------------------------ --estimate
+
+local estimates = {} -- {name, text, calls, seconds, fits}, in the order of first calls
+
+local function print_estimates()
+  for _, e in ipairs(estimates) do
+    io.stdout:write(e.text, string.format("\nPriced for %d call%s: %.6g s in all\n\n", e.calls, e.calls == 1 and "" or "s",
+      e.calls * e.seconds))
+  end
+  io.stdout:flush()
+end
+
+-- The newest one is collected last but before all that was priced: when the script has ended.
+local sentinel
+
+local function print_at_end()
+  local mine = {}
+  sentinel = setmetatable(mine, {__gc = function()
+    if sentinel == mine then print_estimates() end
+  end})
+end
+
+local function zeros(entry)
+  local list = {}
+  for i, t in ipairs(entry.program:result_types()) do list[i] = core.full(t.shape, 0, t.dtype) end
+  return list
+end
+
+---Instead of running: the price is noted, outfeeds get zeros, and so does the caller.
+---@return userdata[]
+function report.pretend(entry, arguments)
+  local e = entry.estimate
+  if not e then
+    local options = machine.options(nil, entry.device)
+    options.arguments = arguments
+    local price = machine.price(entry, options)
+    local summary = price:summary()
+    e = {name = entry.name, text = price:text(), calls = 0, seconds = summary.seconds}
+    entry.estimate, entry.price = e, price
+    estimates[#estimates + 1] = e
+    print_at_end()
+    local wanted = report.wanted()
+    if wanted then write_files{wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} end
+  end
+  e.calls = e.calls + 1
+  entry.price:pretend()
+  return zeros(entry)
+end
+
+func.listen(function(event, entry, arguments)
+  if core.is_estimating() then return end
+  if event == "compile" then refuse_misfit(entry)
+  elseif event == "execute" then watch_execution(entry, arguments) end
+end)
+
+return report

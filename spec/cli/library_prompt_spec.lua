@@ -1,0 +1,108 @@
+-- The prompt with the library: help, results, Ctrl-C in the midst of work; the stock modules; how fast it is there.
+local command = require "spec.support.command"
+local core = require "ipulua.core"
+local terminal = require "spec.support.terminal"
+
+local CTRL_C, CTRL_D = "\3", "\4"
+
+local function typed(text)
+  local r = command.run{command.ipulua, "-i", "-e", "_PROMPT, _PROMPT2 = '', ''", stdin = text, env = {NO_COLOR = "1"}}
+  assert.equal(0, r.status)
+  return (r.out:gsub("^.-\n.-\n", "", 1)), r.err
+end
+
+describe("help", function()
+  it("explains an op by its row", function()
+    local out = typed("?ipu.matmul\n")
+    assert.truthy(out:find("ipu.matmul(a, b, {transpose_a, transpose_b})\nThe product of matrices; leading extents broadcast.\n", 1, true))
+    assert.truthy(out:find("  transpose_a  boolean, default false: a's last two axes are swapped\n", 1, true))
+    assert.equal(out, (typed("help('matmul')\n")))
+    assert.equal(out, (typed("help(ipu.matmul)\n")))
+  end)
+  it("explains an op's choices, several results and missing gradients", function()
+    assert.truthy(typed("?ipu.nn.conv2d\n"):find('  padding    VALID | SAME, default "VALID": ', 1, true))
+    assert.truthy(typed("?ipu.top_k\n"):find("gives 2 results", 1, true))
+    assert.truthy(typed("?ipu.argmax\n"):find("Gradients stop here.", 1, true))
+    assert.truthy(typed("?ipu.concat\n"):find("ipu.concat({tensors, ...}, {axis})\n", 1, true))
+  end)
+  it("explains a class by its arguments, and a function by the words above it", function()
+    local out = typed("?keras.layers.Dense\n")
+    assert.truthy(out:find("activation(x · kernel + bias) along the last axis.\n", 1, true))
+    assert.truthy(out:find("\n  units +integer, required\n"))
+    assert.truthy(out:find("\n  kernel_initializer +initializer, default glorot_uniform\n"))
+    assert.equal("ipu.json.encode(value, options)\n", (typed("?ipu.json.encode\n"):match("^[^\n]*\n")))
+    local placeholder = typed("?ipu.placeholder\n")
+    assert.truthy(placeholder:find("ipu.placeholder{dtype, shape, name}\nA value that a session is fed", 1, true))
+    assert.truthy(placeholder:find("\n  dtype  dtype, required\n", 1, true))
+  end)
+  it("explains every public op", function()
+    local help = require "ipulua.help"
+    for name in pairs(core.ops) do
+      if not core.describe_op(name).internal then
+        assert.is_true(#help.op(name) >= 2 and #help.op(name)[2] > 2, name)
+      end
+    end
+  end)
+end)
+
+describe("the prompt", function()
+  it("shows tensors with dtype, and remembers results", function()
+    local matrix, row = "tensor([[1., 2.],\n        [3., 4.]], dtype=float32)\n", "tensor([2., 4.], dtype=float32)\n"
+    assert.equal(matrix .. row .. "3.0\n" .. row .. "\n",
+      (typed("ipu.tensor{{1, 2}, {3, 4}}\n_[1] * 2\n_1[2][1]:item()\n_1\n")))
+  end)
+  it("names the line of an error, shortly", function()
+    local _, err = typed("ipu.matmul(ipu.ones{2, 3}, ipu.ones{2, 3})\n")
+    assert.equal("stdin:1: matmul: [2, 3] times [2, 3]: inner extents 3 and 2 differ\n", err)
+  end)
+  it("completes attributes and arguments by their rows", function()
+    for given, wanted in pairs{["ipu.matmul(1, 1, {transpose_b"] = "= ", ["keras.layers.Dense{kernel_con"] = "straint = ",
+      ["ipu.zeros({1}, {dty"] = "pe = ", ["keras.Model.fit{validation_sp"] = "lit = "} do
+      local shown, status = terminal({{expect = "> "}, {send = given .. "\t"}, {expect = wanted}, {send = CTRL_C},
+        {expect = "> "}, {send = CTRL_D}})
+      assert.equal(0, status, shown)
+    end
+  end)
+
+  -- Each: what is begun, and what holds afterwards.
+  local works <const> = {
+    {"a long op", "a = ipu.ones{6000, 6000} print('go') b = ipu.matmul(a, a) print('too late')", "a[1][1]:item()", "1.0"},
+    {"a loop of ops", "a = ipu.ones{300, 300} print('go') while true do b = ipu.matmul(a, a) end", "a[1][1]:item()", "1.0"},
+    {"a loop in a function", [[v = ipu.Variable(0.0) f = ipu.func(function() for i in ipu.range(2000000000) do v:assign_add(1.0) end end) ]]
+      .. "print('go') f()", "v:item() > 0", "true"},
+    {"fit", [[L = keras.layers m = keras.Sequential{L.Dense{4}} m:compile{optimizer = "sgd", loss = "mse"} x = ipu.ones{320, 4} ]]
+      .. [[print('go') h = m:fit{x = x, y = x, epochs = 1000000, batch_size = 32, verbose = 0}]], "m:count_params()", "20"},
+  }
+  for _, work in ipairs(works) do
+    it("comes back from " .. work[1] .. " on Ctrl-C, with everything in place", function()
+      local shown, status = terminal{{expect = "> "}, {send = work[2] .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.5}, {send = CTRL_C},
+        {expect = "> "}, {send = work[3] .. "\n"}, {expect = "\r\n" .. work[4] .. "\r\n> "}, {send = CTRL_D}}
+      assert.equal(0, status, shown)
+      assert.falsy(shown:find("\ntoo late"))
+    end)
+  end
+
+  it("is there within 30 ms", function()
+    if command.ipulua:find("/build%-") then return end -- sanitizers are slower
+    local best = math.huge
+    for _ = 1, 15 do
+      local from = core.clock()
+      os.execute(command.quote(command.ipulua) .. " -i </dev/null >/dev/null 2>&1")
+      best = math.min(best, core.clock() - from)
+    end
+    assert(best < 0.03, best)
+  end)
+end)
+
+describe("stock modules of Lua 5.4", function()
+  local cases <const> = {
+    lfs = "print(lfs.attributes('/', 'mode'))", cjson = "print(cjson.encode{1, 2})", socket = "print(socket.gettime() > 0)",
+  }
+  local wanted <const> = {lfs = "directory\n", cjson = "[1,2]\n", socket = "true\n"}
+  for name, code in pairs(cases) do
+    it(name .. " loads, beside ipulua", function()
+      local r = command.run{command.ipulua, "-e", ("local %s = require '%s' require 'ipulua' "):format(name, name) .. code}
+      assert.equal(wanted[name], r.out, r.err)
+    end)
+  end
+end)

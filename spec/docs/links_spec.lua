@@ -1,0 +1,95 @@
+-- Links of the documents lead somewhere; every chapter is in the book's list; C and LuaJIT snippets work.
+local command = require "spec.support.command"
+
+local build = command.ipulua:match("^(.*)/[^/]*$")
+local sanitized = command.ipulua:find("/build%-[at]san/") ~= nil
+local run_if = sanitized and pending or it
+
+local function documents()
+  local list = {}
+  local pipe <close> = assert(io.popen("ls README.md docs/*.md"))
+  for path in pipe:lines() do list[#list + 1] = path end
+  return list
+end
+
+local function without_code(text) return (text:gsub("```.-```", ""):gsub("`[^`\n]*`", "")) end
+
+local function exists(path)
+  local file <close> = io.open(path)
+  return file ~= nil
+end
+
+-- A heading as links name it.
+local function anchors(text)
+  local set = {}
+  for heading in without_code(text):gmatch("\n#+ ([^\n]+)") do
+    set[heading:lower():gsub("[^%w%- ]", ""):gsub(" ", "-")] = true
+  end
+  return set
+end
+
+describe("links of", function()
+  for _, path in ipairs(documents()) do
+    it(path, function()
+      local folder = path:match("^(.*/)") or ""
+      for target in without_code(command.read(path)):gmatch("%]%(([^)%s]+)%)") do
+        if not target:find("^%a+:") then
+          local file, anchor = target:match("^([^#]*)#?(.*)$")
+          local full = file == "" and path or folder .. file
+          assert(exists(full), ("%s links to %s, which is not there"):format(path, target))
+          assert(anchor == "" or anchors("\n" .. command.read(full))[anchor], ("%s has no heading #%s"):format(full, anchor))
+        end
+      end
+    end)
+  end
+
+  it("the book lead to every chapter", function()
+    local list = command.read("docs/README.md")
+    for _, path in ipairs(documents()) do
+      local name = path:match("^docs/(.*)$")
+      assert(not name or name == "README.md" or list:find("(" .. name .. ")", 1, true), name)
+    end
+  end)
+end)
+
+-- Blocks of a language, with the lines that they should print.
+local function blocks(path, language)
+  local list = {}
+  for code in command.read(path):gmatch("\n```" .. language .. "\n(.-)\n```") do list[#list + 1] = code end
+  return list
+end
+
+describe("snippets of docs/embedding.md", function()
+  run_if("in C compile and run, where they are whole", function()
+    local count = 0
+    for _, code in ipairs(blocks("docs/embedding.md", "c")) do
+      if code:find("int main") then
+        count = count + 1
+        local folder = command.folder()
+        command.write(folder .. "/a.c", code)
+        local r = command.run{"gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Isrc", folder .. "/a.c", build .. "/libipulua.so.0",
+          "-Wl,-rpath," .. build, "-o", folder .. "/a"}
+        assert.equal("", r.err)
+        r = command.run{folder .. "/a"}
+        command.remove(folder)
+        assert.equal(0, r.status)
+        assert.equal(code:match("puts%(text%); /%* (.-) %*/") .. "\n", r.out)
+      end
+    end
+    assert.equal(1, count)
+  end)
+
+  run_if("for LuaJIT run", function()
+    for _, code in ipairs(blocks("docs/embedding.md", "luajit")) do
+      local r = command.run{"luajit", "-e", code,
+        env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua", IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
+      assert.equal(0, r.status, r.err)
+      local at = 1
+      for text in code:gmatch("%-%->%s*([^\n]+)") do
+        local from, to = r.out:find(text, at, true)
+        assert(from, text .. " is not in\n" .. r.out)
+        at = to + 1
+      end
+    end
+  end)
+end)

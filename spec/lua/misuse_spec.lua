@@ -1,0 +1,102 @@
+-- Bad inputs: an error at the script's line, in its terms; never a crash or a hang.
+
+local ipu = require "ipulua"
+
+local t <const> = ipu.tensor{{1, 2}, {3, 4}}
+local holds_itself = {}
+holds_itself[1] = holds_itself
+
+local cases <const> = {
+  {"nothing", function() ipu.tensor(nil) end, "'data' is missing"},
+  {"a function as a tensor", function() ipu.tensor(print) end, "got function"},
+  {"ragged lists", function() ipu.tensor{{1, 2}, {3}} end, "ragged"},
+  {"a list in itself", function() ipu.tensor(holds_itself) end, "nested deeper than 8"},
+  {"a string among numbers", function() ipu.tensor{1, "a"} end, "must hold numbers, got string"},
+  {"a number that a dtype can't hold", function() ipu.tensor(300, {dtype = "uint8"}) end, "300 does not fit uint8"},
+  {"a fraction as an integer", function() ipu.tensor(0.5, {dtype = "int32"}) end, "0%.5 is no int32"},
+  {"negative extents", function() ipu.zeros{-1} end, "extent %-1 of dimension 0 is negative"},
+  {"more bytes than there are addresses", function() ipu.zeros{1 << 40, 1 << 40} end, "too large"},
+  {"more bytes than there is memory", function() ipu.zeros{1 << 42} end, "cannot allocate"},
+  {"eye without end", function() ipu.eye(1 << 40) end, "too many"},
+  {"arange to infinity", function() ipu.arange(math.huge) end, "inf elements are too many"},
+  {"arange to NaN", function() ipu.arange(0 / 0) end, "not NaN"},
+  {"arange by nothing", function() ipu.arange(0, 5, 0) end, "'step' must not be 0"},
+  {"a step as a count", function() ipu.linspace(0, 1, -1) end, "must not be negative"},
+  {"constant in another shape", function() ipu.constant({1, 2, 3}, {shape = {2}}) end, "%[3%] has 3 elements.*%[2%]"},
+  {"assigning to an element", function() t[1] = 3 end, "can't be assigned to"}, -- luacheck: ignore 122
+  {"the value of a matrix", function() t:item() end, "only a tensor of one element has one value"},
+  {"comparing tensors", function() return t < t end, "ipu%.less"},
+  {"adding a string", function() return t + "x" end, "'b' must be a number, a list or a tensor, got string"},
+  {"a product of the wrong shapes", function() t:matmul(ipu.ones{3, 3}) end, "inner extents 2 and 3 differ"},
+  {"a misspelt argument", function() ipu.reduce_sum(t, {axes = 1}) end, "did you mean 'axis'"},
+  {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis 5 is out of range"},
+  {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
+  {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
+  {"saving no tensors", function() ipu.save("x.npz", 3) end, "must be a table of tensors by name, got integer"},
+  {"saving to no path", function() ipu.save(nil, {a = t}) end, "'path' must be a string"},
+  {"loading nothing", function() ipu.load() end, "'path' is missing"},
+  {"a seed that is none", function() ipu.random.set_seed(1.5) end, "'seed' must be an integer"},
+  {"threads that are none", function() ipu.set_num_threads("a") end, "'n' must be an integer, got string"},
+  {"negative threads", function() ipu.set_num_threads(-1) end, "must be 1 to 256, got %-1"},
+  {"a function that is none", function() ipu.func(3) end, "'f' must be a function, got integer"},
+  {"a shard that no machine has", function() ipu.ipu_shard(1 << 40) end, "no machine has an IPU"},
+  {"no shard at all", function() ipu.ipu_shard{} end, "an integer or a list of integers, got nil"},
+  {"a branch on a number", function() ipu.cond(1, print, print) end, "'pred' must be a bool scalar, got integer"},
+  {"a branch on a float tensor", function() ipu.cond(ipu.tensor(1.0), print, print) end, "must be a bool scalar, got float32%[%]"},
+  {"branches of different types", function()
+    ipu.func(function(p) return ipu.cond(p, function() return ipu.tensor(1.0) end, function() return ipu.ones{2} end) end)(ipu.tensor(true))
+  end, "the branches return different values: float32%[%] and float32%[2%]"},
+  {"a symbolic value that is kept", function()
+    local kept
+    ipu.func(function(x) kept = x + 1 end)(ipu.tensor(1.0))
+    return kept + 1
+  end, "after the function that made it was traced"},
+  {"a symbolic value that steers", function()
+    ipu.func(function(x) if x:item() > 0 then return x end end)(ipu.tensor(1.0))
+  end, "use ipu%.cond, ipu%.while_loop or an outfeed"},
+  {"a placeholder of extent -2", function() ipu.placeholder("float32", {-2}) end, "must be %-1 %(unknown%) or at least 0"},
+  {"a session that is closed", function()
+    local session = ipu.Session()
+    session:close()
+    session:run(t)
+  end, "has been closed"},
+  {"fetching nothing", function() ipu.Session():run(nil) end, "'fetches' is missing"},
+  {"feeding what is no placeholder", function() ipu.Session():run(t, {feed_dict = {x = 1}}) end, "keys of feed_dict are placeholders"},
+  {"a misspelt feed_dict", function()
+    ipu.Session():run(ipu.placeholder("float32", {}), {feeddict = {}})
+  end, "written {feed_dict = {%[placeholder%] = value}}"},
+  {"fetching from a graph that is gone", function()
+    local x = ipu.placeholder("float32", {})
+    ipu.reset_default_graph()
+    ipu.Session():run(x)
+  end, "reset_default_graph has forgotten"},
+  {"a host callback's outputs as numbers", function() ipu.host_callback(print, {outputs = {3}}) end, "output 1 must be {shape, dtype}"},
+  {"a scope that was closed", function()
+    local s = ipu.name_scope("x")
+    s(print)
+    s(print)
+  end, "has been closed already"},
+  {"a layer inside itself", function()
+    local Loop = ipu.keras.layers.Layer:extend("Loop")
+    function Loop:call(x) return self(x) end
+    Loop()(ipu.ones{2})
+  end, "is called inside itself"},
+  {"a layer of -1 units", function() ipu.keras.layers.Dense(-1) end, "'units' must be positive, got %-1"},
+  {"a dot for a colon, of a queue", function() ipu.IPUOutfeedQueue().dequeue() end, "IPUOutfeedQueue%.dequeue is a method.*colon"},
+  {"a dot for a colon, of a dataset", function() ipu.data.range(3).batch(2) end, "Dataset%.batch is a method.*x:batch"},
+  {"a dot for a colon, of a session", function() ipu.Session().run(t) end, "Session%.run is a method"},
+  {"a dot for a colon, of a strategy", function() ipu.IPUStrategy().run(print) end, "IPUStrategy%.run is a method"},
+  {"a dot for a colon, of an iterator", function() ipu.data.range(3):iterator().next() end, "next is a method"},
+  {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
+}
+
+describe("a script's mistake:", function()
+  for _, case in ipairs(cases) do
+    it(case[1], function()
+      local ok, message = pcall(case[2])
+      assert.is_false(ok)
+      assert.matches("misuse_spec%.lua:%d+: .*" .. case[3], message)
+      assert.is_truthy(ipu.last_error())
+    end)
+  end
+end)

@@ -1,0 +1,264 @@
+-- ipu.estimate: prices of programs. What is asserted is arithmetic of published constants, or a relation that must hold.
+
+local ipu = require "ipulua"
+local core = require "ipulua.core"
+
+local keras, layers = ipu.keras, ipu.keras.layers
+
+local function near(expected, got, share)
+  assert(math.abs(got - expected) <= share * math.abs(expected), string.format("expected %.6g, got %.6g", expected, got))
+end
+
+local function sum(t, names)
+  local total = 0
+  for _, name in ipairs(names) do total = total + t[name] end
+  return total
+end
+
+local phases <const> = {"compute", "exchange", "sync", "stream"}
+
+local function cycles_of(f, options)
+  options = options or {}
+  options.host = options.host or "model"
+  return ipu.estimate(f, options).cycles
+end
+
+local function work(e) return e.compute + e.exchange + e.sync end
+
+local function dense(options)
+  local model = keras.Sequential{layers.Dense{512, input_shape = {256}}, layers.Dense{10}}
+  model:compile{optimizer = options and options.optimizer or "sgd", loss = "mse"}
+  return model
+end
+
+describe("an estimate", function()
+  it("adds up: phases to cycles, categories to bytes", function()
+    local e = ipu.estimate(dense(), {batch_size = 64})
+    near(e.cycles.total, sum(e.cycles, phases), 1e-9)
+    near(e.seconds, e.cycles.total / 1.33e9, 1e-9)
+    local bytes = 0
+    for name, value in pairs(e.memory) do
+      if name ~= "total" and name ~= "gaps" and name ~= "always_live" and name ~= "streaming" then bytes = bytes + value end
+    end
+    assert.equal(e.memory.total, bytes)
+    assert.equal(e.ops, e.ops_priced)
+    near(64 / e.seconds, e.samples_per_second, 1e-9)
+  end)
+
+  it("counts variables to the byte", function()
+    local e = ipu.estimate(dense(), {batch_size = 64})
+    local parameters = 256 * 512 + 512 + 512 * 10 + 10
+    assert(e.memory.variable >= 4 * parameters and e.memory.variable < 4 * parameters + 200, "got " .. e.memory.variable)
+    local adam = dense{optimizer = "adam"}
+    local more = ipu.estimate(adam, {batch_size = 64}).memory.variable
+    assert(more >= 12 * parameters and more < 12 * parameters + 300, "got " .. more)
+  end)
+
+  -- Graphcore's matrix-vector tutorial: 40 MB take 6,663,551 cycles at 1.33 GHz, 8,184,787 at 1.6 GHz on its IPU Model.
+  it("moves host data as the IPU Model does", function()
+    local function take(m, v) return ipu.matmul(m, v) end
+    local inputs = {{10000, 1000}, {1000, 1}}
+    near(6663551, cycles_of(take, {inputs = inputs, target = "gc200"}).stream, 0.01)
+    near(8184787, cycles_of(take, {inputs = inputs, target = "gc2"}).stream, 0.03)
+  end)
+
+  it("costs a program the same cycles on GC200 and Bow, but for the host", function()
+    local function f(a, b) return ipu.nn.relu(ipu.matmul(a, b)) end
+    local inputs = {{512, 1024}, {1024, 4096}}
+    local old, new = cycles_of(f, {inputs = inputs, target = "gc200"}), cycles_of(f, {inputs = inputs, target = "bow"})
+    assert.equal(work(old), work(new))
+    assert(new.stream > old.stream)
+  end)
+
+  it("multiplies loops and takes the dearer branch", function()
+    local function body(n)
+      return function(x)
+        return ipu.loops.repeat_n(n, function(y) return ipu.nn.gelu(y * 1.5) end, {x})
+      end
+    end
+    local one, ten = cycles_of(body(1), {inputs = {{4096}}}), cycles_of(body(10), {inputs = {{4096}}})
+    near(10 * work(one), work(ten), 1e-9)
+    local function branch(x)
+      return ipu.cond(ipu.reduce_sum(x):less(0), function() return ipu.matmul(x, x) end, function() return x + 1 end)
+    end
+    local both = cycles_of(branch, {inputs = {{256, 256}}})
+    local dear = cycles_of(function(x) return ipu.matmul(x, x) end, {inputs = {{256, 256}}})
+    assert(work(both) > work(dear) and work(both) < work(dear) + 5000)
+  end)
+
+  it("knows a count that is handed over", function()
+    local f = ipu.func(function(n, x) return (ipu.loops.repeat_n(n, function(y) return y * 2 end, {x})) end)
+    local function count(n) return work(ipu.estimate(f, {inputs = {ipu.tensor(n, {dtype = "int32"}), ipu.zeros{64}}}).cycles) end
+    near(7 * count(1), count(7), 1e-9)
+  end)
+
+  it("runs nothing", function()
+    local called, outfeed = 0, ipu.IPUOutfeedQueue()
+    local v = ipu.Variable(ipu.zeros{4}, {name = "kept"})
+    ipu.estimate(ipu.func(function(x)
+      outfeed:enqueue(x)
+      ipu.host_callback(function(y) called = called + 1 return y end, {outputs = {{shape = {4}, dtype = "float32"}}})(x)
+      v:assign_add(x)
+      return x
+    end), {inputs = {{4}}})
+    assert.equal(0, called)
+    assert.same({0, 0, 0, 0}, v:totable())
+    assert.equal(0, #ipu.programs())
+  end)
+
+  it("leaves a model as good as new, built or not", function()
+    local model, unbuilt = dense{optimizer = "adam"}, keras.Sequential{layers.Dense{4}}
+    unbuilt:compile{optimizer = "adam", loss = "mse"}
+    local before = model:get_weights()[1]:totable()
+    ipu.estimate(model)
+    ipu.estimate(unbuilt, {inputs = {8, 3}})
+    assert.same(before, model:get_weights()[1]:totable())
+    assert.same({3, 4}, unbuilt:get_weights()[1].shape)
+    assert(math.abs(ipu.reduce_max(ipu.abs(unbuilt:get_weights()[1])):item()) > 0, "weights begin as zeros")
+    for m, sizes in pairs{[model] = {256, 10}, [unbuilt] = {3, 4}} do
+      local ds = ipu.data.from_tensors{ipu.ones{8, sizes[1]}, ipu.ones{8, sizes[2]}}:repeat_n()
+      local losses = m:fit(ds, {epochs = 2, steps_per_epoch = 10, verbose = 0}).history.loss
+      assert(losses[2] < losses[1])
+    end
+  end)
+
+  it("shows in a model's summary", function()
+    local lines = {}
+    dense():summary{ipu = true, print_fn = function(line) lines[#lines + 1] = line end}
+    local text = table.concat(lines, "\n")
+    assert.matches("Cycles +Bytes", text)
+    assert.matches("dense[%w_]* %(Dense%)[^\n]+131584 +%- +%d+,%d+ +[%d,]+", text)
+  end)
+
+  it("has no price below the roofline, and grows with size", function()
+    local last = 0
+    for _, n in ipairs{64, 256, 1024, 2048} do
+      local e = cycles_of(function(a, b) return ipu.matmul(a, b) end, {inputs = {{n, n}, {n, n}}})
+      assert(work(e) >= n ^ 3 / (1472 * 16), "below the roofline")
+      assert(work(e) > last)
+      last = work(e)
+    end
+  end)
+
+  it("allocates nothing of a model's size", function()
+    local function giant()
+      local model = keras.Sequential{layers.Dense{100000, input_shape = {100000}}, layers.Dense{100000}}
+      model:compile{optimizer = "adam", loss = "mse"}
+      return model
+    end
+    local before = core.peak_memory()
+    local e = ipu.estimate(giant, {batch_size = 8})
+    assert(core.peak_memory() - before < 200e6)
+    assert.is_false(e.fits)
+    assert(e.memory.variable >= 4 * 3 * 2e10)
+  end)
+
+  it("takes chips by name, table and file", function()
+    local function f(x) return x + 1 end
+    assert.equal("GC2", ipu.estimate(f, {inputs = {{8}}, target = "gc2"}).target)
+    assert.equal("C600", ipu.estimate(f, {inputs = {{8}}, target = "C600"}).target)
+    local e = ipu.estimate(f, {inputs = {{8}}, target = {base = "bow", name = "mine", tiles = 8, tile_bytes = 1000000}})
+    assert.equal("mine", e.target)
+    assert.equal(1000000, e.tile_bytes)
+    local path = os.tmpname() .. ".json"
+    local file <close> = io.open(path, "w")
+    file:write('{"base": "gc2", "name": "filed"}')
+    file:close()
+    assert.equal("filed", ipu.estimate(f, {inputs = {{8}}, target = path}).target)
+    os.remove(path)
+  end)
+
+  it("refuses what it does not know", function()
+    local function message(options)
+      local ok, text = pcall(ipu.estimate, function(x) return x end, options)
+      assert.is_false(ok)
+      return text
+    end
+    assert.matches("no target 'gc3'", message{inputs = {{2}}, target = "gc3"})
+    assert.matches("batch_size", message{inputs = {{2}}, batch_size = 0})
+    assert.matches("can't be read", message{inputs = {{2}}, target = "nowhere.json"})
+    assert.matches("did you mean 'inputs'", message{input = {{2}}})
+    assert.matches("a function or a model", select(2, pcall(ipu.estimate, 3)))
+  end)
+end)
+
+describe("replicas", function()
+  it("share the work and pay for the sum of their gradients", function()
+    local model = dense()
+    local one, many = ipu.estimate(model, {batch_size = 64, ipus = 1}), ipu.estimate(model, {batch_size = 64, ipus = 16})
+    assert.equal(16, many.replicas)
+    assert(many.seconds > one.seconds)
+    assert(many.samples_per_second > 8 * one.samples_per_second and many.samples_per_second < 16 * one.samples_per_second)
+  end)
+end)
+
+describe("a pipeline", function()
+  local strategy = ipu.IPUStrategy()
+  local stages <const> = 4
+
+  local function pipelined(schedule, count, options)
+    local _ <close> = strategy:scope()
+    local list = {}
+    for i = 1, stages do list[i] = layers.Dense{1024, activation = "relu", input_shape = i == 1 and {1024} or nil} end
+    local model = keras.Sequential(list)
+    model:compile{optimizer = "sgd", loss = "mse"}
+    model:set_pipeline_stage_assignment{0, 1, 2, 3}
+    options = options or {}
+    options.gradient_accumulation_steps_per_replica, options.pipeline_schedule = count, schedule
+    model:set_pipelining_options(options)
+    return ipu.estimate(model, {batch_size = 32, ipus = stages, host = "model"})
+  end
+
+  -- Graphcore's pipelining guide: Grouped N + 2S - 1 time steps, Interleaved 2N + 2S - 2, Sequential 2SN.
+  it("takes the time steps of its schedule", function()
+    assert.equal(16 + 2 * stages - 1, pipelined("Grouped", 16).time_steps)
+    assert.equal(2 * 16 + 2 * stages - 2, pipelined("Interleaved", 16).time_steps)
+    assert.equal(2 * stages * 16, pipelined("Sequential", 16).time_steps)
+  end)
+
+  it("keeps as many activations as the schedule needs", function()
+    local function depths(e)
+      local list = {}
+      for i, s in ipairs(e.stages) do list[i] = s.stash_depth end
+      return list
+    end
+    assert.same({6, 4, 2, 0}, depths(pipelined("Grouped", 16)))
+    assert.same({3, 2, 1, 0}, depths(pipelined("Interleaved", 16)))
+    assert.same({0, 0, 0, 0}, depths(pipelined("Sequential", 16)))
+  end)
+
+  it("is fastest grouped, smallest in sequence; recomputing saves stashes and costs time", function()
+    local grouped, interleaved, sequential = pipelined("Grouped", 64), pipelined("Interleaved", 64), pipelined("Sequential", 64)
+    assert(grouped.seconds < interleaved.seconds and interleaved.seconds < sequential.seconds)
+    assert(grouped.memory.total > interleaved.memory.total and interleaved.memory.total > sequential.memory.total)
+    local cfg = ipu.IPUConfig()
+    cfg.auto_select_ipus, cfg.allow_recompute = stages, true
+    cfg:configure_ipu_system()
+    local again = pipelined("Grouped", 64, {recomputation_mode = "AUTO"})
+    ipu.reset_ipu_configuration()
+    assert(again.seconds > grouped.seconds and again.memory.stash <= grouped.memory.stash)
+  end)
+
+  it("wastes less with more micro-batches", function()
+    local last = 0
+    for _, count in ipairs{8, 32, 128} do
+      local e = pipelined("Grouped", count)
+      assert(e.utilisation > last and e.utilisation < 1)
+      last = e.utilisation
+      for _, each in ipairs(e.ipu) do near(e.cycles.total, sum(each.cycles, phases), 1e-9) end
+    end
+  end)
+
+  it("needs as many IPUs as it has stages", function()
+    local ok, text = pcall(ipu.estimate, function()
+      local _ <close> = strategy:scope()
+      local model = keras.Sequential{layers.Dense{4, input_shape = {4}}, layers.Dense{4}}
+      model:compile{optimizer = "sgd", loss = "mse"}
+      model:set_pipeline_stage_assignment{0, 1}
+      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+      return model
+    end, {ipus = 1})
+    assert.is_false(ok)
+    assert(text:find("spread over 2 IPUs", 1, true) or text:find("number of shards, 2", 1, true), text)
+  end)
+end)

@@ -1,0 +1,91 @@
+-- Programs that do not fit: refused when a machine was named, with what is needed to do something about it.
+
+local command = require "spec.support.command"
+
+local script <const> = [[
+local ipu = require "ipulua"
+%s
+local w = ipu.Variable(ipu.zeros{30000000}, {name = "wide"})
+local f = ipu.func(function(x)
+  local a = ipu.abs(x)
+  return ipu.reduce_sum(ipu.reverse(a, {axis = 0}) + a + w + x)
+end, {name = "too_large"})
+print("ran", f(ipu.zeros{30000000}):item())
+]]
+
+local configure <const> = "local cfg = ipu.IPUConfig() cfg.ipu_model.version = 'ipu1' cfg:configure_ipu_system()"
+
+local function run(lines, environment, ...)
+  local folder = command.folder()
+  command.write(folder .. "/large.lua", string.format(script, lines))
+  local words = {command.ipulua, ...}
+  words[#words + 1] = folder .. "/large.lua"
+  words.env = environment
+  local result = command.run(words)
+  command.remove(folder)
+  return result.out, result.err, result.status
+end
+
+describe("a program that does not fit", function()
+  it("is refused once a configuration was applied", function()
+    local out, err, status = run(configure)
+    assert.equal(1, status)
+    assert.equal("", out)
+    for _, words in ipairs{
+      "large.lua:8: out of memory: 'too_large' does not fit on IPU 0 of GC2", "needs [%d,]+ bytes of 262,144, [%d,]+ too many",
+      "of 1216 tiles are over", "most is live at step %d+, %w+ %(.*large.lua:[56]%)", "wide %(variable%)", "abs %(activation%)  .*large.lua:5",
+      "always live", "it is code", "a smaller batch",
+    } do
+      assert.matches(words, err)
+    end
+  end)
+
+  it("is refused for a chip that the command names, and taken by one with room", function()
+    local _, err, status = run("", nil, "--target", "gc2")
+    assert.equal(1, status)
+    assert.matches("out of memory", err)
+    local folder = command.folder()
+    command.write(folder .. "/roomy.json", '{"base": "gc2", "name": "roomy", "tile_bytes": 16777216}')
+    local out
+    out, _, status = run("", nil, "--target", folder .. "/roomy.json")
+    command.remove(folder)
+    assert.equal(0, status)
+    assert.matches("ran", out)
+  end)
+
+  it("runs where nothing was configured, where that is allowed, and on part of a chip", function()
+    for _, each in ipairs{
+      {""}, {configure, {IPULUA_ENGINE_OPTIONS = '{"debug.allowOutOfMemory": "true"}'}},
+      {"local cfg = ipu.IPUConfig() cfg.ipu_model.tiles_per_ipu = 4 cfg:configure_ipu_system()"},
+    } do
+      local out, err, status = run(each[1], each[2])
+      assert.equal(0, status, err)
+      assert.matches("ran", out)
+    end
+  end)
+end)
+
+describe("remedies", function()
+  local ipu = require "ipulua"
+  local estimate = require "ipulua.estimate"
+  local keras, layers = ipu.keras, ipu.keras.layers
+  local strategy = ipu.IPUStrategy()
+
+  it("tell what each would save", function()
+    local function deep()
+      local _ <close> = strategy:scope()
+      local list = {}
+      for i = 1, 4 do list[i] = layers.Dense{3000, activation = "gelu", input_shape = i == 1 and {3000} or nil} end
+      local model = keras.Sequential(list)
+      model:compile{optimizer = "adam", loss = "mse"}
+      model:set_pipeline_stage_assignment{0, 0, 1, 1}
+      model:set_pipelining_options{gradient_accumulation_steps_per_replica = 16, offload_weight_update_variables = false}
+      return model
+    end
+    local text = (estimate.price{fn = deep, batch_size = 8192, ipus = 2, target = "gc2"}):complaint()
+    assert.matches("pipeline stage %d", text)
+    assert.matches("what would help:", text)
+    assert.matches("recomputation %(allow_recompute%): [%d.]+ [KM]B less on the fullest tile", text)
+    assert.matches("optimizer state in streaming memory[^\n]*: [%d.]+ [KM]B less", text)
+  end)
+end)

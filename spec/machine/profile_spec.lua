@@ -1,0 +1,217 @@
+-- Profiles: files whose numbers agree, and a page that a browser shows.
+
+local command = require "spec.support.command"
+local ipu = require "ipulua"
+
+local training <const> = [[
+local ipu = require "ipulua"
+local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+local model = keras.Sequential{
+  layers.Dense{64, activation = "relu", input_shape = {32}, name = "first<b>&co"}, layers.Dense{4},
+}
+model:compile{optimizer = "adam", loss = "mse", steps_per_execution = 10}
+model:fit(data.from_tensors{ipu.ones{8, 32}, ipu.ones{8, 4}}:repeat_n(), {epochs = 1, steps_per_epoch = 30, verbose = 0})
+]]
+
+local function profiled(script, words, env)
+  local folder = command.folder()
+  command.write(folder .. "/train.lua", script)
+  local run = {command.ipulua, env = env, dir = folder}
+  for _, word in ipairs(words or {}) do run[#run + 1] = word end
+  run[#run + 1] = "train.lua"
+  local result = command.run(run)
+  assert.equal(0, result.status, result.err)
+  local pipe <close> = assert(io.popen("ls -d " .. command.quote(folder) .. "/*/ipulua_report_* 2>/dev/null"))
+  local reports = {}
+  for line in pipe:lines() do reports[#reports + 1] = line end
+  return folder, reports, result
+end
+
+local function read_profile(report) return ipu.json.decode(command.read(report .. "/profile.json")) end
+
+local function columns(names)
+  local at = {}
+  for i, name in ipairs(names) do at[name] = i end
+  return at
+end
+
+local function near(expected, got) assert(math.abs(expected - got) <= 1e-6 * math.max(1, math.abs(expected)), expected .. " is not " .. got) end
+
+local phases <const> = {"compute", "exchange", "sync", "stream"}
+
+describe("a profile", function()
+  local folder, reports, profile
+
+  setup(function()
+    folder, reports = profiled(training, {"--profile", "out"})
+    profile = read_profile(reports[1])
+  end)
+  teardown(function() command.remove(folder) end)
+
+  it("has a folder for each program, with four files", function()
+    assert.equal(1, #reports)
+    for _, name in ipairs{"profile.json", "summary.txt", "trace.json", "index.html"} do
+      assert(#command.read(reports[1] .. "/" .. name) > 100, name)
+    end
+    assert.equal(1, profile.version)
+    assert.equal(3, profile.session.executions > 2 and 3 or profile.session.executions + 1) -- as many as recorded: two
+    assert.equal(2, #profile.session.runs)
+  end)
+
+  it("adds up: steps to cycles", function()
+    local k, total, parts = columns(profile.step_columns), 0, {compute = 0, exchange = 0, sync = 0, stream = 0}
+    for _, step in ipairs(profile.steps) do
+      for _, phase in ipairs(phases) do parts[phase] = parts[phase] + step[k.times] * step[k[phase]] end
+    end
+    for _, phase in ipairs(phases) do
+      near(profile.totals.cycles[phase], parts[phase])
+      total = total + parts[phase]
+    end
+    near(profile.totals.cycles.total, total)
+    near(total / profile.target.clock_hz, profile.totals.seconds)
+  end)
+
+  it("adds up: categories, tiles and variables to bytes", function()
+    for _, x in ipairs(profile.ipus) do
+      local categories, tiles, live = 0, 0, 0
+      for _, bytes in pairs(x.memory.categories) do categories = categories + bytes end
+      for _, bytes in ipairs(x.tiles.bytes) do tiles = tiles + bytes end
+      near(x.memory.total, categories)
+      near(x.memory.total, x.memory.always_live + x.memory.not_always_live)
+      assert(math.abs(tiles - x.memory.total) <= 0.5 * #x.tiles.bytes, "tiles hold " .. tiles)
+      local v, peak = columns(profile.variable_columns), x.memory.peak_step
+      for _, each in ipairs(profile.variables) do
+        if each[v.ipu] == x.ipu and (each[v.always] == 1 or each[v.first] <= peak and peak <= each[v.last]) then live = live + each[v.bytes] end
+      end
+      local c = x.memory.categories
+      near(live, c.variable + c.constant + c.activation + c.stash)
+    end
+  end)
+
+  it("has a time line without overlaps that ends with the run", function()
+    local e, last = columns(profile.timeline_columns), 0
+    for _, event in ipairs(profile.timeline) do
+      assert(event[e.begin] >= last - 2, "events overlap")
+      last = event[e.begin] + event[e.cycles]
+    end
+    assert(math.abs(last - profile.totals.cycles.total) < 2 + #profile.timeline)
+  end)
+
+  it("has a trace that viewers read", function()
+    local trace = ipu.json.decode(command.read(reports[1] .. "/trace.json"))
+    local ends, names = 0, {}
+    for _, event in ipairs(trace.traceEvents) do
+      names[event.name] = true
+      if event.ph == "X" then
+        assert(event.dur > 0 and event.pid == 0 and event.tid == 0)
+        ends = math.max(ends, event.ts + event.dur)
+      end
+    end
+    assert(names.thread_name and names.matmul)
+    assert(math.abs(ends - 1e6 * profile.totals.seconds) < 1)
+  end)
+
+  it("has a page of its own, with names escaped", function()
+    local page = command.read(reports[1] .. "/index.html")
+    assert.is_nil(page:find("<b>&co", 1, true))
+    assert.is_nil(page:find("https?://"))
+    assert.is_nil(page:find('src="', 1, true))
+  end)
+
+  it("is shown by a browser", function()
+    if not os.execute("command -v chromium >/dev/null 2>&1") then return end
+    local result = command.run{"timeout", "120", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000",
+      "--dump-dom", "file://" .. reports[1] .. "/index.html"}
+    assert.matches('<h1 id="name">sequential.train</h1>', result.out)
+    assert.matches("it fits", result.out)
+    assert.matches("first&lt;b&gt;&amp;co", result.out) -- in the table of tensors
+    local _, rows = result.out:gsub("<tr>", "")
+    assert(rows > 20, "the tables have " .. rows .. " rows")
+  end)
+
+  it("tells the same in words", function()
+    local text = command.read(reports[1] .. "/summary.txt")
+    assert.matches("Program sequential.train", text)
+    assert.matches("Dearest operations", text)
+  end)
+end)
+
+describe("the options of reports", function()
+  it("come from the environment", function()
+    local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS = '{"autoReport.all": "true", "autoReport.directory": "here"}'})
+    assert.equal(1, #reports)
+    command.remove(folder)
+    folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS =
+      '{"autoReport.outputGraphProfile": "true", "autoReport.directory": "here"}'})
+    assert.is_nil(io.open(reports[1] .. "/trace.json"))
+    command.remove(folder)
+    folder, reports = profiled(training)
+    assert.equal(0, #reports)
+    command.remove(folder)
+  end)
+
+  it("can be set by a ReportHelper", function()
+    local helper = ipu.ReportHelper()
+    local cfg = ipu.IPUConfig()
+    helper:set_autoreport_options(cfg, {output_execution_profile = true})
+    cfg:configure_ipu_system()
+    assert.equal(0, #helper:find_reports())
+    assert.matches("exactly one report", select(2, pcall(helper.find_report, helper)))
+    ipu.func(function(x) return x * 2 end, {name = "doubled"})(ipu.ones{4})
+    assert.equal("doubled", read_profile(helper:find_report()).program)
+    helper:clear_reports()
+    assert.equal(0, #helper:find_reports())
+    ipu.reset_ipu_configuration()
+  end)
+end)
+
+describe("a pipeline's profile", function()
+  it("has a time table, an IPU for each stage, and sums that agree", function()
+    local script = [[
+local ipu = require "ipulua"
+local keras, layers = ipu.keras, ipu.keras.layers
+local strategy = ipu.IPUStrategy()
+local _ <close> = strategy:scope()
+local model = keras.Sequential{layers.Dense{256, input_shape = {256}}, layers.Dense{256}}
+model:compile{optimizer = "sgd", loss = "mse"}
+model:set_pipeline_stage_assignment{0, 1}
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
+local price = require "ipulua.estimate".price{fn = model, batch_size = 16, ipus = 2}
+local out = io.open("profile.json", "w")
+out:write(price:json())
+out:close()
+]]
+    local folder = profiled(script)
+    local p = ipu.json.decode(command.read(folder .. "/profile.json"))
+    command.remove(folder)
+    assert.equal(2, #p.ipus)
+    assert.equal(8 + 2 * 2 - 1, p.timetable.time_steps)
+    assert.equal(2 * 2 * 8, #p.timetable.slots) -- two stages, forward and backward, of eight micro-batches
+    for _, x in ipairs(p.ipus) do
+      local total = 0
+      for _, phase in ipairs(phases) do total = total + x.cycles[phase] end
+      near(p.totals.cycles.total, total)
+    end
+  end)
+end)
+
+describe("--estimate", function()
+  it("prices instead of running, and gives zeros of the right shapes", function()
+    local folder, _, result = profiled([[
+local ipu = require "ipulua"
+local outfeed = ipu.IPUOutfeedQueue()
+local f = ipu.func(function(x)
+  ipu.loops.repeat_n(5, function() outfeed:enqueue(x + 1) end)
+  return ipu.matmul(x, x, {transpose_b = true})
+end, {name = "squared"})
+for _ = 1, 3 do print(table.concat(f(ipu.ones{2, 3}).shape, "x"), f(ipu.ones{2, 3})[1]:totable()[1]) end
+local all = outfeed:dequeue()
+print(table.concat(all.shape, "x"), ipu.reduce_sum(all):item())
+]], {"--estimate", "--target", "bow"})
+    command.remove(folder)
+    assert.matches("^2x2\t0.0\n2x2\t0.0\n2x2\t0.0\n30x2x3\t0.0\n", result.out)
+    assert.matches("Program squared\n", result.out)
+    assert.matches("Bow: 1 IPU", result.out)
+    assert.matches("Priced for 6 calls", result.out)
+  end)
+end)

@@ -1,0 +1,131 @@
+-- What make install puts where, and that it works from there.
+local command = require "spec.support.command"
+
+local root = command.ipulua:match("^(.*)/build/ipulua$") -- installed is what was built without sanitizers
+local run_if = root and it or pending
+
+local function run(words)
+  local r = command.run(words)
+  assert(r.status == 0, r.err .. r.out)
+  return r.out
+end
+
+local function make(...) return run{"make", "-s", "--no-print-directory", ...} end
+
+local function files(folder)
+  local list = {}
+  for path in run{"find", ".", "-type", "f", "-o", "-type", "l", dir = folder}:gmatch("%./([^\n]+)") do list[path] = true end
+  return list
+end
+
+describe("make install", function()
+  local folder
+  setup(function() folder = command.folder() end)
+  teardown(function() command.remove(folder) end)
+
+  run_if("gives a prefix that works by itself", function()
+    local prefix = folder .. "/opt"
+    make("install", "PREFIX=" .. prefix)
+    local script = [[
+      local ipu = require "ipulua"
+      local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1}}
+      m:build{4, 2}
+      print(ipu.reduce_sum(ipu.ones{2, 3}):item(), m:count_params())]]
+    assert.equal("6.0\t3\n", run{prefix .. "/bin/ipulua", "-e", script, dir = "/"})
+    local env = {LUA_PATH = prefix .. "/share/lua/5.4/?.lua;" .. prefix .. "/share/lua/5.4/?/init.lua",
+      LUA_CPATH = prefix .. "/lib/lua/5.4/?.so"}
+    assert.equal("6.0\t3\n", run{"lua5.4", "-e", script, env = env, dir = "/"})
+    local jit = "local ipu = require 'ipulua.ffi' print(ipu.reduce_sum(ipu.zeros{2} + 3):item(), ipu.run_lua('return 1'))"
+    assert.equal("6\t1\n", run{"luajit", "-e", jit, env = {LUA_PATH = prefix .. "/share/lua/5.1/?.lua"}, dir = "/"})
+    -- A C program by pkg-config, with a model: the library finds its Lua files.
+    local flags = run{"pkg-config", "--cflags", "--libs", "ipulua", env = {PKG_CONFIG_PATH = prefix .. "/lib/pkgconfig"}}
+    run{"sh", "-c", ("gcc %s/examples/c/online.c %s -lm -Wl,-rpath,%s/lib -o %s/online"):format(root, flags:gsub("\n", ""), prefix,
+      folder)}
+    assert.truthy(run{folder .. "/online", dir = folder}:find("error"))
+    local man = command.run{"man", "--warnings", "-l", prefix .. "/share/man/man1/ipulua.1", env = {LC_ALL = "C.UTF-8"}}
+    assert.equal("", man.err)
+    make("uninstall", "PREFIX=" .. prefix)
+    assert.same({}, files(prefix))
+  end)
+
+  run_if("puts everything where Debian looks, under DESTDIR", function()
+    make("install", "PREFIX=/usr", "DESTDIR=" .. folder .. "/dest", "LIBDIR=/usr/lib/triplet", "LUA_CMOD=/usr/lib/triplet/lua/5.4")
+    local got = files(folder .. "/dest")
+    for _, path in ipairs{"bin/ipulua", "lib/triplet/libipulua.so.0", "lib/triplet/libipulua.so", "lib/triplet/pkgconfig/ipulua.pc",
+      "lib/triplet/lua/5.4/ipulua/core.so", "share/lua/5.4/ipulua/init.lua", "share/lua/5.1/ipulua/ffi.lua", "include/ipulua.h",
+      "share/lua/5.1/ipulua/cdef.lua", "include/ipulua.cdef.h", "share/man/man1/ipulua.1", "share/ipulua/library/ipulua.lua",
+      "share/bash-completion/completions/ipulua"} do
+      assert.is_true(got["usr/" .. path], path)
+    end
+    local pc = command.read(folder .. "/dest/usr/lib/triplet/pkgconfig/ipulua.pc")
+    assert.truthy(pc:find("libdir=/usr/lib/triplet\n", 1, true) and not pc:find("@", 1, true) and not pc:find(folder, 1, true))
+    assert.truthy(command.read(folder .. "/dest/usr/share/man/man1/ipulua.1"):find('"ipulua ' .. pc:match("Version: (%S+)"), 1, true))
+  end)
+
+  it("comes with completion for bash", function()
+    local function complete(...)
+      local words = table.concat({...}, " ")
+      return run{"bash", "-c", ("source packaging/ipulua.bash; COMP_WORDS=(ipulua %s); COMP_CWORD=%d; _ipulua; echo ${COMPREPLY[@]}")
+        :format(words, select("#", ...))}
+    end
+    assert.equal("--threads\n", complete("--thr"))
+    assert.equal("gc2 gc200\n", complete("--target", "gc"))
+    assert.equal("info\n", complete("inf"))
+  end)
+
+  it("comes with annotations of the ops, from their rows", function()
+    local ipulua = command.ipulua
+    run{ipulua, "packaging/annotations.lua", folder .. "/library"}
+    local text = command.read(folder .. "/library/ipulua.lua")
+    assert(load(text))
+    assert.truthy(text:find("---The product of matrices; leading extents broadcast.\n", 1, true))
+    assert.truthy(text:find("---@param options? {transpose_a?: boolean, transpose_b?: boolean}\n---@return ipulua.Tensor\n"
+      .. "function ipu.matmul(a, b, options) end\n", 1, true))
+    assert.truthy(text:find('padding?: "VALID"|"SAME"', 1, true))
+  end)
+end)
+
+describe("make dist", function()
+  run_if("gives the same bytes each time", function()
+    if command.run{"git", "rev-parse", "HEAD"}.status ~= 0 then return pending("not a git checkout") end
+    local folder = command.folder()
+    local sums = {}
+    for i = 1, 2 do
+      local name = make("dist"):match("%S+")
+      sums[i] = run{"sha256sum", name}
+      os.rename(name, folder .. "/" .. name)
+      assert.truthy(run{"tar", "-tzf", folder .. "/" .. name}:find("/src/ipulua.h\n", 1, true))
+    end
+    command.remove(folder)
+    assert.equal(sums[1], sums[2])
+  end)
+end)
+
+describe("luarocks make", function()
+  run_if("builds the rockspec into a tree", function()
+    local folder = command.folder()
+    run{"luarocks", "--lua-version=5.4", "--tree=" .. folder, "make", "--deps-mode=none", "ipulua-0.1.0-1.rockspec",
+      env = {HOME = folder}}
+    local env = {LUA_PATH = folder .. "/share/lua/5.4/?.lua;" .. folder .. "/share/lua/5.4/?/init.lua",
+      LUA_CPATH = folder .. "/lib/lua/5.4/?.so"}
+    assert.equal("[2. 2.]\n", run{"lua5.4", "-e", "print(require 'ipulua'.ones{2} * 2)", env = env, dir = "/"})
+    assert.equal("[2. 2.]\n", run{folder .. "/bin/ipulua", "-e", "print(require 'ipulua'.ones{2} * 2)", dir = "/"})
+    command.remove(folder)
+  end)
+end)
+
+-- Builds everything once more, so only on request: IPULUA_LONG=1.
+describe("dpkg-buildpackage", function()
+  (root and os.getenv("IPULUA_LONG") and it or pending)("makes packages that work from a folder", function()
+    local folder = command.folder()
+    run{"sh", "-c", ("git archive --prefix=ipulua/ HEAD | tar -x -C %s"):format(folder)}
+    run{"dpkg-buildpackage", "-us", "-uc", "-b", dir = folder .. "/ipulua"}
+    run{"sh", "-c", ("cd %s && for d in ipulua_*.deb libipulua0_*.deb libipulua-dev_*.deb; do dpkg-deb -x $d out; done"):format(folder)}
+    local out = folder .. "/out"
+    local lib = run{"sh", "-c", "dirname " .. out .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
+    assert.equal("[2. 2.]\n", run{out .. "/usr/bin/ipulua", "-e", "print(require 'ipulua'.ones{2} * 2)", dir = "/"})
+    run{"gcc", "examples/c/online.c", "-I" .. out .. "/usr/include", "-L" .. lib, "-lipulua", "-lm", "-o", folder .. "/online"}
+    assert.truthy(run{folder .. "/online", env = {LD_LIBRARY_PATH = lib}, dir = folder}:find("error"))
+    command.remove(folder)
+  end)
+end)

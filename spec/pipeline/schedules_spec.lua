@@ -1,0 +1,147 @@
+-- Schedules change when and where stages run, and no bit of what they compute.
+
+local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
+
+describe("a pipeline", function()
+  local _device
+  before_each(function()
+    _device = pipelines.device(4)
+    ipu.random.set_seed(3)
+  end)
+  after_each(function()
+    getmetatable(_device).__close()
+    ipu.set_num_threads(2)
+  end)
+
+  local function trained(options, config, threads)
+    pipelines.device_for(options, 4, config)
+    if threads then ipu.set_num_threads(threads) end
+    ipu.random.set_seed(3)
+    local losses, weights, f = pipelines.net(20):train(options)
+    return losses:totable(), weights, f
+  end
+
+  it("trains as gradient accumulation does, to the bit", function()
+    pipelines.device(1)
+    ipu.random.set_seed(3)
+    local plain_losses, plain_weights = pipelines.net(20):train_plainly(8, 5)
+    local losses, weights = trained{}
+    assert.are.same(plain_losses:totable(), losses)
+    assert.are.same(plain_weights, weights)
+    assert.are.equal(40, #losses)
+    local first, last = 0, 0
+    for i = 1, 16 do first, last = first + losses[i], last + losses[24 + i] end
+    assert.is_true(last < first)
+  end)
+
+  -- 50 updates by each; dropout draws anew in each micro-batch, and the same again when a stage is computed twice.
+  local long <const> = {repeat_count = 50, rate = 0.25}
+  local function with(more)
+    local options = {}
+    for _, t in ipairs{long, more} do
+      for key, value in pairs(t) do options[key] = value end
+    end
+    return options
+  end
+
+  local losses, weights -- of Grouped, once
+  local function same_as_grouped(...)
+    if not losses then losses, weights = trained(with{}) end
+    local these, their_weights = trained(...)
+    assert.are.same(losses, these)
+    assert.are.same(weights, their_weights)
+  end
+
+  local schedules <const> = {
+    Grouped = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}},
+    Interleaved = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}},
+    Sequential = {{}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}}, OneFOneB = {{}, {recomputation_mode = "Auto"}},
+  }
+  local offloads <const> = {
+    {offload_weight_update_variables = false},
+    {offload_activations = true, offload_gradient_accumulation_buffers = true, offload_weight_update_variables = true,
+      offload_weights = true},
+  }
+  for schedule, modes in pairs(schedules) do
+    it("has the same bits in every combination with " .. schedule, function()
+      for _, mode in ipairs(modes) do
+        for _, offload in ipairs(offloads) do
+          for _, threads in ipairs{1, 2, 8} do
+            local options = with(mode)
+            for key, value in pairs(offload) do options[key] = value end
+            options.pipeline_schedule = schedule
+            same_as_grouped(options, {allow_recompute = next(mode) ~= nil}, threads)
+          end
+        end
+      end
+    end)
+  end
+
+  for name, options in pairs{
+    ["InterleavedVirtual on two IPUs"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 1, 0, 1}},
+    ["InterleavedVirtual on one IPU"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 0, 0, 0}},
+    ["four stages on two IPUs"] = {device_mapping = {0, 1, 1, 0}}, ["all on one IPU"] = {device_mapping = {0, 0, 0, 0}},
+    ["another order of IPUs"] = {device_mapping = {3, 1, 2, 0}},
+  } do
+    it("has the same bits: " .. name, function() same_as_grouped(with(options)) end)
+  end
+
+  it("with dropout trains as gradient accumulation does", function()
+    pipelines.device(1)
+    ipu.random.set_seed(3)
+    local plain_losses, plain_weights = pipelines.net(20):train_plainly(8, 50, 0.25)
+    local these, their_weights = trained(with{})
+    assert.are.same(plain_losses:totable(), these)
+    assert.are.same(plain_weights, their_weights)
+  end)
+
+  it("by a schedule of one's own: checked, and the same numbers", function()
+    local grouped, their_weights = trained{}
+    local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.order
+    local these, weights_of_these, f = trained{pipeline_schedule = steps}
+    assert.are.same(grouped, these)
+    assert.are.same(their_weights, weights_of_these)
+    assert.are.equal("Custom", ipu.timetable(f).schedule)
+    assert.are.equal(ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.time_steps, ipu.timetable(f).time_steps)
+  end)
+
+  for words, spoil in pairs{
+    ["must be 8, for which the schedule was written, but it is 16"] = function(_, given) given.gradient_accumulation_count = 16 end,
+    ["entry 1 of time step 1"] = function(steps) steps[1][1] = {ipu = 0, kind = "sideways", stage = 0, micro_batch = 0} end,
+    ["names IPU 7"] = function(steps) steps[1][1].ipu = 7 end,
+    ["where it isn't"] = function(steps)
+      steps[#steps][2] = {ipu = 1, kind = "backward", stage = 0, micro_batch = 7}
+    end,
+    ["takes micro-batch 1 where 0 is next"] = function(steps) steps[1][1].micro_batch = 1 end,
+    ["runs on 7 micro-batches of 8"] = function(steps) steps[#steps] = {} end,
+    ["a list of time steps"] = function(steps) steps[1] = "first" end,
+  } do
+    it("refuses a schedule of one's own: " .. words, function()
+      local given = {}
+      local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.order
+      spoil(steps, given)
+      given.pipeline_schedule = steps
+      local ok, message = pcall(trained, given)
+      assert.is_false(ok)
+      assert.is_truthy(tostring(message):find(words, 1, true), message)
+    end)
+  end
+
+  it("reports IPUs, stashes and time steps", function()
+    for _, row in ipairs {
+      {"Grouped", {6, 4, 2, 0}, 8 + 8 - 1}, {"Interleaved", {3, 2, 1, 0}, 2 * 8 + 2 * 4 - 2}, {"Sequential", {0, 0, 0, 0}, 2 * 4 * 8},
+    } do
+      trained({pipeline_schedule = row[1]}, {})
+      local list = ipu.programs()
+      local report = list[#list]
+      assert.are.same(row[2], report.stash_depth)
+      assert.are.equal(row[3], report.time_steps)
+      assert.are.same({0, 1, 3, 2}, report.stage_ipus) -- AUTO is SNAKE for the default mapping
+      assert.are.equal(4, report.shards)
+    end
+    trained{device_mapping = {2, 0, 1, 3}}
+    local list = ipu.programs()
+    assert.are.same({2, 0, 1, 3}, list[#list].stage_ipus)
+  end)
+end)

@@ -1,0 +1,159 @@
+-- Timetables: the tables of the reference, properties that every schedule has, and the drawing.
+
+local ipu = require "ipulua"
+local jsonl = require "spec.support.jsonl"
+local pipelines = require "spec.support.pipelines"
+local system_table = require "spec.support.system_table"
+
+local function timetable(schedule, mapping, count, training)
+  return ipu.timetable{schedule = schedule, device_mapping = mapping, count = count, training = training}
+end
+
+-- Rows of a drawing without their labels.
+local function rows(t)
+  local list = {}
+  for line in tostring(t):gmatch("[^\n]+") do
+    local row = line:match("^stage %d  IPU %d  (.*)$") or line:match("^%s+(B .*)$")
+    if row then list[#list + 1] = row end
+  end
+  return list
+end
+
+-- "ipu kind stage micro" of each entry, by time step.
+local function cells(t)
+  local list = {}
+  for step, entries in ipairs(t.order) do
+    for _, e in ipairs(entries) do
+      list[#list + 1] = {step = step, ipu = e.ipu, kind = e.kind, stage = e.stage, micro = e.micro_batch}
+    end
+  end
+  return list
+end
+
+describe("ipu.timetable", function()
+  for _, case in ipairs(jsonl("spec/conformance/system/tables.jsonl")) do
+    it(case.id .. ": " .. case.title, function()
+      local ok, message = system_table.run(case)
+      assert.is_true(ok, message)
+    end)
+  end
+
+  it("draws Grouped, Interleaved and Sequential as the reference does", function()
+    assert.are.same({
+      "F  0 1 2 3 4 5 6 7 . . .", "B  . . . 0 1 2 3 4 5 6 7",
+      "F  . 0 1 2 3 4 5 6 7 . .", "B  . . 0 1 2 3 4 5 6 7 .",
+    }, rows(timetable("Grouped", {0, 1}, 8)))
+    assert.are.same({"F0 .  F1 B0 F2 B1 F3 B2 .  B3", ".  F0 B0 F1 B1 F2 B2 F3 B3 ."}, rows(timetable("Interleaved", {0, 1}, 4)))
+    assert.are.same({"F0 .  .  B0 F1 .  .  B1", ".  F0 B0 .  .  F1 B1 ."}, rows(timetable("Sequential", {0, 1}, 2)))
+    assert.are.same({"0 1 2 . .", ". 0 1 2 .", ". . 0 1 2"}, rows(timetable("Grouped", {0, 1, 2}, 3, false)))
+  end)
+
+  it("draws three stages as the reference does", function()
+    assert.are.same({
+      "F0 .  F1 .  F2 B0 F3 B1 F4 B2 F5 B3 .  B4 .  B5", ".  F0 .  F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 .  B5 .",
+      ".  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 .  .",
+    }, rows(timetable("Interleaved", {0, 1, 2}, 6)))
+    assert.are.same({
+      "F  0 1 2 3 4 5 . . . . .", "B  . . . . . 0 1 2 3 4 5", "F  . 0 1 2 3 4 5 . . . .", "B  . . . . 0 1 2 3 4 5 .",
+      "F  . . 0 1 2 3 4 5 . . .", "B  . . . 0 1 2 3 4 5 . .",
+    }, rows(timetable("Grouped", {0, 1, 2}, 6)))
+  end)
+
+  it("has the reference's lengths and bubbles", function()
+    for stages = 2, 5 do
+      local mapping = {}
+      for s = 1, stages do mapping[s] = s - 1 end
+      local n = 4 * stages
+      for _, row in ipairs {
+        {"Grouped", true, n + 2 * stages - 1, (2 * stages - 1) / (n + 2 * stages - 1)},
+        {"Interleaved", true, 2 * n + 2 * stages - 2, (stages - 1) / (n + stages - 1)},
+        {"Sequential", true, 2 * stages * n, 1 - 1 / stages}, {"Grouped", false, n + stages - 1, (stages - 1) / (n + stages - 1)},
+        {"OneFOneB", true, 2 * n + 2 * stages - 2, (stages - 1) / (n + stages - 1)},
+      } do
+        local t = timetable(row[1], mapping, n, row[2])
+        assert.are.equal(row[3], t.time_steps)
+        assert.is_near(1 - row[4], t.utilisation, 1e-12)
+      end
+    end
+  end)
+
+  it("overlaps Interleaved stages as their IPUs allow", function()
+    assert.are.equal(1, timetable("Interleaved", {2, 2, 2}, 1, false).count_multiple)
+    assert.are.equal(2, timetable("Interleaved", {0, 1, 1, 0}, 2, false).count_multiple) -- rotations 0 and 2
+  end)
+
+  local mappings <const> = {{0, 1}, {0, 1, 2}, {3, 1, 0, 2}, {0, 1, 0, 1}, {0, 0, 0}, {0, {1, 2}, 3}, {0, 1, 1, 0}}
+  local function check_order(t, schedule)
+    local at, last, busy, latest = {}, {}, {}, {}
+    for _, c in ipairs(cells(t)) do
+      local key = c.kind .. c.stage .. "@" .. c.ipu
+      assert.is_nil(at[key .. "." .. c.micro])
+      at[key .. "." .. c.micro] = true
+      assert.are.equal((last[key] or -1) + 1, c.micro) -- in micro-batch order
+      last[key] = c.micro
+      local slot = c.ipu .. "." .. c.step
+      busy[slot] = (busy[slot] or 0) + 1
+      if schedule ~= "Grouped" then assert.are.equal(1, busy[slot]) end
+      latest[c.kind .. c.stage .. "." .. c.micro] = c.step
+    end
+    for _, c in ipairs(cells(t)) do -- after what it needs
+      local forward = c.kind == "forward"
+      local before = latest[c.kind .. (forward and c.stage - 1 or c.stage + 1) .. "." .. c.micro]
+      if before then assert.is_true(before < c.step) end
+      if not forward then assert.is_true(latest["forward" .. c.stage .. "." .. c.micro] < c.step) end
+    end
+  end
+
+  it("runs each micro-batch once in each stage, in order, and one thing at a time on an IPU", function()
+    local checked = 0
+    for _, schedule in ipairs{"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"} do
+      for _, mapping in ipairs(mappings) do
+        for _, training in ipairs{true, false} do
+          local ok, t = pcall(timetable, schedule, mapping, nil, training)
+          if ok then
+            t = timetable(schedule, mapping, 3 * t.count_multiple, training)
+            checked = checked + 1
+            check_order(t, schedule)
+            local width = 0
+            for _, m in ipairs(mapping) do width = width + (type(m) == "table" and #m or 1) end
+            assert.are.equal(width * t.count * (training and 2 or 1), #cells(t))
+          end
+        end
+      end
+    end
+    assert.is_true(checked > 30, checked)
+  end)
+
+  it("stashes no more than is in flight", function()
+    for _, schedule in ipairs{"Grouped", "Interleaved", "Sequential", "OneFOneB"} do
+      local t = timetable(schedule, {0, 1, 2, 3}, 16)
+      for stage = 0, 3 do
+        local waiting, most = 0, 0
+        for _, entries in ipairs(t.order) do
+          for _, e in ipairs(entries) do
+            if e.stage == stage then waiting = waiting + (e.kind == "forward" and 1 or -1) end
+            most = math.max(most, waiting)
+          end
+        end
+        assert.are.equal(most - 1, t.stash_depth[stage + 1])
+      end
+    end
+  end)
+
+  it("leaves out the middle of a long one", function()
+    local t = timetable("Grouped", {0, 1}, 400)
+    assert.are.equal(403, t.time_steps)
+    for line in tostring(t):gmatch("[^\n]+") do assert.is_true(#line < 200) end
+    assert.is_truthy(tostring(t):find("~", 1, true))
+  end)
+
+  it("refuses what is none", function()
+    local fails = pipelines.fails
+    fails("value", function() ipu.timetable{schedule = "Sideways", device_mapping = {0, 1}} end, "Grouped")
+    fails("failed_precondition", function() timetable("Grouped", {0, 1}, 6) end, "multiple of 4", "it is 6")
+    fails("not_implemented", function() timetable("Interleaved", {0, 0}, 2) end, "Interleaved")
+    fails("type", function() timetable("Grouped", 3, 2) end, "device_mapping")
+    fails("value", function() ipu.timetable{schedule = "Grouped"} end, "device_mapping")
+    fails("value", function() ipu.timetable(ipu.func(function() return 1 end)) end, "not been compiled with a pipeline")
+  end)
+end)

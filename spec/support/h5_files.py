@@ -1,0 +1,58 @@
+"""Writes weights in the layouts of Keras 2 and 3, and hostile files: h5_files.py FOLDER."""
+import sys
+
+import h5py
+import numpy as np
+
+folder = sys.argv[1]
+
+
+def numbers(*shape, start):
+    return (np.arange(np.prod(shape), dtype=np.float32) / 8 + start).reshape(shape)
+
+
+dense = [numbers(3, 2, start=0), numbers(2, start=-1)]
+norm = [numbers(2, start=k) for k in range(4)]
+last = [numbers(2, 1, start=5), numbers(1, start=7)]
+
+
+def keras2(group, layers, split=False):
+    group.attrs["layer_names"] = [name.encode() for name, _ in layers]
+    group.attrs["backend"] = b"tensorflow"
+    for name, weights in layers:
+        g = group.create_group(name)
+        paths = [f"{name}/w{i}:0".encode() for i in range(len(weights))]
+        if split:
+            for i, path in enumerate(paths):
+                g.attrs[f"weight_names{i}"] = [path]
+        else:
+            g.attrs["weight_names"] = paths
+        for path, w in zip(paths, weights):
+            g[path.decode()] = w
+
+
+layers = [("first", dense), ("middle", norm), ("flat", []), ("last", last)]
+with h5py.File(folder + "/keras2.h5", "w") as f:
+    keras2(f, layers)
+with h5py.File(folder + "/model.h5", "w") as f:
+    keras2(f.create_group("model_weights"), layers, split=True)
+with h5py.File(folder + "/short.h5", "w") as f:
+    keras2(f, layers[:2])
+with h5py.File(folder + "/shape.h5", "w") as f:
+    keras2(f, [("first", [dense[0].T, dense[1]]), ("middle", norm), ("last", last)])
+
+with h5py.File(folder + "/keras3.weights.h5", "w") as f:
+    for path, weights in (("dense", dense), ("batch_normalization", norm), ("dense_1", last)):
+        for i, w in enumerate(weights):
+            f[f"layers/{path}/vars/{i}"] = w.astype(np.float64) if path == "dense" else w
+    f["optimizer/vars/0"] = np.int64(7)
+
+with h5py.File(folder + "/linked.h5", "w") as f:
+    f["x"] = h5py.ExternalLink("/etc/passwd", "/")
+with h5py.File(folder + "/outside.h5", "w") as f:
+    f.create_dataset("x", (4,), "f4", external=[("/etc/passwd", 0, 16)])
+with h5py.File(folder + "/claims.h5", "w") as f:
+    f.create_dataset("layers/dense/vars/0", (1 << 34,), "f4", chunks=(1024,))
+data = bytearray(open(folder + "/keras3.weights.h5", "rb").read())
+open(folder + "/cut.h5", "wb").write(data[: len(data) // 2])
+open(folder + "/none.h5", "wb").write(b"not HDF5")

@@ -1,0 +1,240 @@
+/* Running replicas in step. What concerns one alone, they do side by side on the pool; where they meet, this thread does it for
+ * all in the order of replicas. So nothing waits for anything, any number of threads will do, and the bits are the same for all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/hunt.h"
+#include "engine/pipeline.h"
+#include "program/replicas.h"
+
+typedef struct Team {
+  const Replication *replication;
+  Pool *pool;
+  bool side_by_side; /* else one after the other, each on the whole pool */
+  Run *run;          /* [replicas] */
+  Error *own_error;  /* [replicas] */
+  Error *error;      /* of the whole */
+  const Call **call; /* [replicas] */
+  const void **value; /* [replicas * most_values] */
+  _Atomic bool *stop;
+  const Phase *local; /* that the pool runs now */
+} Team;
+
+static Status run_phases(Team *t, const Phases *list);
+
+static void run_local_of(void *context, int64_t replica, int slot) {
+  (void)slot;
+  Team *t = context;
+  run_steps(&t->run[replica], t->local->step[replica], t->local->count);
+}
+
+/* The failure of the first replica that failed, whoever was first in time. */
+static Status first_failure(Team *t) {
+  for (int r = 0; r < t->replication->count; r++) {
+    if (t->own_error[r].status == OK) continue;
+    *t->error = t->own_error[r];
+    return t->error->status;
+  }
+  return OK;
+}
+
+static Status run_local(Team *t, const Phase *p) {
+  int count = t->replication->count;
+  t->local = p;
+  if (p->heavy && t->side_by_side) {
+    for (int r = 0; r < count; r++) t->run[r].pool = NULL;
+    pool_run(t->pool, count, run_local_of, t);
+    for (int r = 0; r < count; r++) t->run[r].pool = t->pool;
+  } else {
+    for (int r = 0; r < count; r++) run_local_of(t, r, 0);
+  }
+  return first_failure(t);
+}
+
+/* ---- meetings ---- */
+
+static Status dequeue(Team *t, const Phase *p) {
+  for (int r = 0; r < t->replication->count; r++)
+    if (run_dequeue(&t->run[r], p->step[r]) != OK) return first_failure(t);
+  return OK;
+}
+
+static Status enqueue(Team *t, const Phase *p) {
+  const Call *first = &p->step[0]->call;
+  for (int r = 0; r < t->replication->count; r++)
+    for (int i = 0; i < first->in_count; i++) t->value[r * first->in_count + i] = p->step[r]->call.in[i];
+  if (t->run[0].engine->synthetic.outfeed) return OK;
+  Outlet *o = (Outlet *)first->attr[0].object;
+  return o->put(o, t->replication->count, first->in_count, first->in_type, t->value, t->error);
+}
+
+static Status meet(Team *t, const Phase *p) {
+  for (int r = 0; r < t->replication->count; r++) {
+    Call *c = &p->step[r]->call;
+    c->pool = t->pool;
+    c->error = t->error;
+    run_next_rounding(&t->run[r], c->numerics, &c->rng);
+    t->call[r] = c;
+  }
+  Status s = p->step[0]->node->op->meet(t->call, t->replication->count);
+  for (int r = 0; r < t->replication->count && s == OK; r++)
+    if (t->call[r]->numerics->check_finite) s = hunt_results(&(Hunt){0}, t->call[r], t->error);
+  return s;
+}
+
+static Status run_meeting(Team *t, const Phase *p) {
+  if (p->step[0]->kind == STEP_DEQUEUE) return dequeue(t, p);
+  if (p->step[0]->kind == STEP_ENQUEUE) return enqueue(t, p);
+  return meet(t, p);
+}
+
+/* ---- control with meetings inside: all replicas must go the same way ---- */
+
+static Status disagree(Team *t, const Step *s, const char *what, int32_t first, int replica, int32_t other) {
+  return fail_at(t->error, s->node->source, ERR_FAILED_PRECONDITION,
+                 "%s: replicas meet inside (a collective, a queue or a call of the host), so all must agree on %s; it is %d on "
+                 "replica 0 and %d on replica %d",
+                 s->node->op->name, what, first, other, replica);
+}
+
+static Status common_number(Team *t, const Phase *p, int cell, const char *what, int32_t *out) {
+  for (int r = 0; r < t->replication->count; r++) {
+    int32_t n;
+    memcpy(&n, p->step[r]->cell[cell], sizeof n);
+    if (r == 0) *out = n;
+    else if (n != *out) return disagree(t, p->step[0], what, *out, r, n);
+  }
+  return OK;
+}
+
+static Status common_test(Team *t, const Phase *p, bool *out) {
+  for (int r = 0; r < t->replication->count; r++) {
+    bool test = *(const uint8_t *)p->step[r]->cell[CELL_TEST];
+    if (r == 0) *out = test;
+    else if (test != *out) return disagree(t, p->step[0], "the condition", *out, r, test);
+  }
+  return OK;
+}
+
+static Status run_repeat(Team *t, const Phase *p) {
+  int32_t count = 0;
+  Status s = common_number(t, p, CELL_TEST, "the number of iterations", &count);
+  for (int32_t i = 0; i < count && s == OK; i++) {
+    for (int r = 0; r < t->replication->count; r++) memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
+    s = run_phases(t, &p->body);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+  }
+  return s;
+}
+
+static Status run_while(Team *t, const Phase *p) {
+  int32_t limit = 0;
+  Status s = common_number(t, p, CELL_LIMIT, "the most iterations", &limit);
+  for (int64_t i = 0; s == OK && (limit < 0 || i < limit); i++) {
+    bool more = false;
+    s = run_phases(t, &p->other);
+    if (s == OK) s = common_test(t, p, &more);
+    if (s != OK || !more) return s;
+    s = run_phases(t, &p->body);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+  }
+  return s;
+}
+
+/* The passes of a row in the order in which an IPU runs them, each by all replicas: those of one row don't see each other. */
+static Status run_row(Team *t, const Phase *p, const TimetableEntry *entry, int count) {
+  const PipelineStep *first = p->step[0]->pipeline;
+  Status s = OK;
+  for (int half = 0; half < 2; half++) /* data first */
+    for (int i = 0; i < count; i++)
+      for (int q = first->first[entry[i].program]; q < first->first[entry[i].program + 1] && s == OK; q++) {
+        for (int r = 0; r < t->replication->count; r++) pipeline_point(&p->step[r]->pipeline->pass[q], entry[i].micro);
+        s = run_phases(t, &p->pass[2 * q + half]);
+      }
+  return s;
+}
+
+static Status run_pipelined(Team *t, const Phase *p) {
+  int32_t micros = 0;
+  Status s = common_number(t, p, CELL_TEST, "the number of micro-batches", &micros);
+  if (s == OK && pipeline_find_timetable(&t->run[0], p->step[0], micros) != OK) s = first_failure(t);
+  const Timetable *table = p->step[0]->pipeline->timetable;
+  for (int i = 0; s == OK && i < table->rows; i++) {
+    s = run_row(t, p, table->entry + table->row_begin[i], table->row_begin[i + 1] - table->row_begin[i]);
+    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+  }
+  return s;
+}
+
+static Status run_control(Team *t, const Phase *p) {
+  bool test = true;
+  switch (p->step[0]->kind) {
+    case STEP_REPEAT: return run_repeat(t, p);
+    case STEP_WHILE: return run_while(t, p);
+    case STEP_PIPELINE: return run_pipelined(t, p);
+    case STEP_COND:
+      if (common_test(t, p, &test) != OK) return t->error->status;
+      return run_phases(t, test ? &p->body : &p->other);
+    default: return run_phases(t, &p->body);
+  }
+}
+
+static Status run_phases(Team *t, const Phases *list) {
+  Status s = OK;
+  for (int i = 0; i < list->count && s == OK; i++) {
+    const Phase *p = &list->phase[i];
+    s = p->kind == PHASE_LOCAL ? run_local(t, p) : p->kind == PHASE_MEETING ? run_meeting(t, p) : run_control(t, p);
+  }
+  return s;
+}
+
+/* ---- a run ---- */
+
+/* Arguments and results were bound to the first instance. */
+static void bind_others(const Replication *r) {
+  Program *first = r->instance[0];
+  int results = first->argument_count + first->variable_count;
+  for (int i = 1; i < r->count; i++) {
+    char *spare = r->spare[i];
+    for (int k = 0; k < first->argument_count; k++) program_bind(r->instance[i], k, first->binding[k].bound);
+    for (int k = 0; k < first->result_count; k++) {
+      program_bind(r->instance[i], results + k, spare);
+      spare += (type_bytes(&first->result_type[k]) + 63) / 64 * 64;
+    }
+  }
+}
+
+static Status bind_variables(const Replication *r, void **data, Error *e) {
+  const Program *first = r->instance[0];
+  for (int i = 0; i < first->variable_count; i++) {
+    Variable *v = first->variable[i];
+    if (!v->value) return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
+    if (first->writes[i] && variable_spread(e, v, r->count, data) != OK) return e->status;
+    for (int k = 0; k < r->count; k++)
+      program_bind(r->instance[k], first->argument_count + i,
+                   first->writes[i] ? data[k] : (void *)(uintptr_t)variable_of_replica(v, k, r->count));
+  }
+  return OK;
+}
+
+Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
+  const Replication *r = p->replication;
+  size_t count = (size_t)r->count;
+  _Atomic bool *stop = &p->cancelled;
+  Team t = {.replication = r, .pool = pool, .error = e, .stop = stop, .side_by_side = 2 * r->count > pool_size(pool)};
+  t.run = calloc(count, sizeof *t.run);
+  t.own_error = calloc(count, sizeof *t.own_error);
+  t.call = calloc(count, sizeof *t.call);
+  t.value = calloc(count * (size_t)(r->most_values + 1), sizeof *t.value);
+  Status s = t.run && t.own_error && t.call && t.value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int i = 0; i < r->count && s == OK; i++) {
+    t.run[i] = (Run){g, r->instance[i], pool, &t.own_error[i], stop};
+    program_begin_rounding(g, r->instance[i]);
+    s = program_fit_team(e, r->instance[i], pool_size(pool));
+  }
+  if (s == OK) bind_others(r);
+  if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
+  if (s == OK) s = run_phases(&t, &r->main);
+  free(t.run), free(t.own_error), free(t.call), free(t.value);
+  return s;
+}

@@ -1,0 +1,26 @@
+/* Inside the engine: what running a program's steps is made of. */
+#ifndef IPULUA_ENGINE_RUN_H
+#define IPULUA_ENGINE_RUN_H
+#include "engine/engine.h"
+
+typedef struct Run {
+  Engine *engine;
+  Program *program;
+  Pool *pool; /* NULL: what runs has one thread */
+  Error *error;
+  _Atomic bool *stop; /* loops end after the iteration that they are in */
+} Run;
+
+Status run_steps(Run *r, Step *s, int count);
+static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
+Status run_dequeue(Run *r, Step *s);
+void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
+Status run_interrupted(Run *r); /* fails when somebody asked to stop */
+
+/* What an argument, variable or result is for this run. */
+void program_bind(Program *p, int index, void *data);
+void program_begin_rounding(const Engine *g, Program *p);
+
+/* replicas.c: a program of several replicas on bound arguments and results. */
+Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e);
+#endif

@@ -1,0 +1,107 @@
+/* Infeeds for Lua. */
+#include "data/infeed.h"
+
+#include "lua/dataset.h"
+#include "lua/object.h"
+
+#define INFEED_NAME "ipulua.Infeed"
+
+static Infeed *check_infeed(lua_State *L) { return (Infeed *)bind_check_object(L, 1, INFEED_NAME); }
+
+static int new_infeed(lua_State *L) { /* (dataset, depth) */
+  Dataset *d = bind_check_dataset(L, 1);
+  int depth = (int)luaL_checkinteger(L, 2);
+  DataContext context = bind_data_context(L);
+  bind_push_object(L, NULL, INFEED_NAME);
+  Error e = {0};
+  *(Object **)lua_touserdata(L, -1) = (Object *)infeed_new(&e, d, &context, depth);
+  bind_check(L, &e);
+  return 1;
+}
+
+static int dequeue(lua_State *L) { /* in the current trace → list of symbolic components */
+  State *s = bind_state(L);
+  Infeed *q = check_infeed(L);
+  if (!s->trace) return luaL_error(L, "no function is being traced");
+  Graph *g = s->trace->trace->graph;
+  bind_mark_line(L, g);
+  Node *n = feed_dequeue(g, infeed_feed(q));
+  Error e = g->error;
+  bind_check(L, &e);
+  lua_createtable(L, n->out_count, 0);
+  for (int i = 0; i < n->out_count; i++) {
+    bind_push_value(L, &n->out[i], s->trace);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+static int open_infeed(lua_State *L) {
+  Infeed *q = check_infeed(L);
+  DataContext context = bind_data_context(L);
+  Error e = {0};
+  infeed_set_context(q, &context);
+  infeed_open(q, &e);
+  bind_check(L, &e);
+  size_t bytes = 0; /* of one element; several are read ahead */
+  for (int i = 0; i < infeed_feed(q)->count; i++) bytes += type_bytes(&infeed_feed(q)->type[i]);
+  bind_tell_collector(L, bytes);
+  return 0;
+}
+
+static int open_infeed_explicitly(lua_State *L) {
+  infeed_open_explicitly(check_infeed(L));
+  return 0;
+}
+
+static int close_infeed(lua_State *L) {
+  Error e = {0};
+  if (bind_job_uses(L, (Object *)check_infeed(L)))
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
+  infeed_close(check_infeed(L), &e);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int replace_infeed(lua_State *L) { /* (infeed, dataset, depth): while it is closed */
+  Infeed *q = check_infeed(L);
+  Dataset *d = bind_check_dataset(L, 2);
+  Error e = {0};
+  infeed_replace(q, d, (int)luaL_checkinteger(L, 3), &e);
+  bind_check(L, &e);
+  lua_pushvalue(L, 2);
+  lua_setiuservalue(L, 1, 1);
+  return 0;
+}
+
+static int infeed_state(lua_State *L) {
+  lua_pushboolean(L, infeed_is_open(check_infeed(L)));
+  lua_pushinteger(L, infeed_position(check_infeed(L)));
+  return 2;
+}
+
+static int save_infeed(lua_State *L) {
+  Error e = {0};
+  Tensor *t = infeed_save(check_infeed(L), &e);
+  bind_check(L, &e);
+  bind_push_tensor(L, t);
+  return 1;
+}
+
+static int restore_infeed(lua_State *L) {
+  LuaTensor *t = bind_check_tensor(L, 2, "saved");
+  DataContext context = bind_data_context(L);
+  Error e = {0};
+  infeed_set_context(check_infeed(L), &context);
+  infeed_restore(check_infeed(L), t->tensor, &e);
+  bind_check(L, &e);
+  return 0;
+}
+
+void bind_open_infeed(lua_State *L) {
+  static const luaL_Reg methods[] = {{"dequeue", dequeue}, {"open", open_infeed}, {"open_explicitly", open_infeed_explicitly},
+                                     {"close", close_infeed}, {"replace", replace_infeed}, {"state", infeed_state},
+                                     {"save", save_infeed}, {"restore", restore_infeed}, {NULL, NULL}};
+  lua_pushcfunction(L, new_infeed), lua_setfield(L, -2, "new_infeed");
+  bind_object_type(L, INFEED_NAME, methods);
+}

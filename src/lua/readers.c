@@ -1,0 +1,167 @@
+/* Readers of data sets for Lua: a file as tensors, or as a dataset. */
+#include "data/reader.h"
+
+#include "data/digits.h"
+#include "lua/dataset.h"
+#include "tensor/cifar.h"
+#include "tensor/csv.h"
+#include "tensor/idx.h"
+#include "tensor/image.h"
+
+#define FOLDER_NAME "ipulua.ImageFolder"
+
+static void push_names(lua_State *L, const ImageFolder *f) {
+  lua_createtable(L, f->class_count, 0);
+  for (int i = 0; i < f->class_count; i++) {
+    lua_pushstring(L, f->class_name[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* A tensor that a reader is going to give: its userdata is there first. */
+static int read_tensor(lua_State *L, Status (*read)(Error *, const char *, Tensor **)) {
+  const char *path = luaL_checkstring(L, 1);
+  LuaTensor *u = bind_new_tensor(L);
+  Error e = {0};
+  read(&e, path, &u->tensor);
+  bind_check(L, &e);
+  return 1;
+}
+
+static Status read_text_bytes(Error *e, const char *path, Tensor **out) {
+  return (*out = text_read_bytes(e, path)) ? OK : e->status;
+}
+static Status read_text_characters(Error *e, const char *path, Tensor **out) {
+  return (*out = text_read_characters(e, path)) ? OK : e->status;
+}
+
+static int read_idx(lua_State *L) { return read_tensor(L, idx_read); }
+static int read_bytes(lua_State *L) { return read_tensor(L, read_text_bytes); }
+static int read_characters(lua_State *L) { return read_tensor(L, read_text_characters); }
+
+static int read_cifar(lua_State *L) { /* (path, classes) → images, labels; of 100 classes also the coarse labels */
+  const char *path = luaL_checkstring(L, 1);
+  int classes = (int)luaL_checkinteger(L, 2);
+  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L), *coarse = bind_new_tensor(L);
+  Error e = {0};
+  cifar_read(&e, path, classes, &images->tensor, &labels->tensor, &coarse->tensor);
+  bind_check(L, &e);
+  if (classes == 100) return 3;
+  lua_pop(L, 1);
+  return 2;
+}
+
+/* (path, dtype, separator, has header, columns): names, or positions from 0; nil: all */
+static int read_csv(lua_State *L) {
+  enum { MOST_COLUMNS = 1024 };
+  const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
+  const char *name[MOST_COLUMNS];
+  int position[MOST_COLUMNS];
+  CsvOptions o = {.dtype = bind_check_dtype(L, 2), .separator = separator[0], .has_header = lua_toboolean(L, 4)};
+  if (lua_istable(L, 5)) {
+    lua_Integer n = luaL_len(L, 5);
+    if (n > MOST_COLUMNS) return bind_fail(L, ERR_VALUE, "from_csv: at most %d columns can be named", MOST_COLUMNS);
+    o.column_count = (int)n;
+    for (int i = 0; i < o.column_count; i++) {
+      lua_rawgeti(L, 5, i + 1);
+      bool named = lua_type(L, -1) == LUA_TSTRING;
+      if (named) name[i] = lua_tostring(L, -1);
+      else position[i] = (int)luaL_checkinteger(L, -1);
+      if (i && named != (o.names != NULL)) return bind_fail(L, ERR_TYPE, "from_csv: columns are named either by name or by position");
+      if (named) o.names = name;
+      else o.positions = position;
+      lua_pop(L, 1); /* the list holds the names */
+    }
+  }
+  LuaTensor *u = bind_new_tensor(L);
+  Error e = {0};
+  csv_read(&e, path, &o, &u->tensor);
+  bind_check(L, &e);
+  return 1;
+}
+
+static int csv_columns(lua_State *L) { /* (path, separator) → names */
+  const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 2);
+  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0); /* holds names, which may not be lost when Lua raises */
+  *f = (ImageFolder){0};
+  luaL_setmetatable(L, FOLDER_NAME);
+  Error e = {0};
+  csv_first_record(&e, path, separator[0], &f->class_name, &f->class_count);
+  bind_check(L, &e);
+  push_names(L, f);
+  return 1;
+}
+
+static int from_lines(lua_State *L) { /* (path) */
+  const char *path = luaL_checkstring(L, 1);
+  Dataset **u = bind_new_dataset(L);
+  Error e = {0};
+  return bind_made_dataset(L, u, dataset_from_lines(&e, bind_where(L), path), &e);
+}
+
+static int from_images(lua_State *L) { /* (path, height, width, channels) → dataset, class names */
+  const char *path = luaL_checkstring(L, 1);
+  int64_t height = luaL_checkinteger(L, 2), width = luaL_checkinteger(L, 3);
+  int channels = (int)luaL_checkinteger(L, 4);
+  ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0);
+  *f = (ImageFolder){0};
+  luaL_setmetatable(L, FOLDER_NAME);
+  Error e = {0};
+  image_folder_list(&e, path, f);
+  bind_check(L, &e);
+  push_names(L, f);
+  Dataset **u = bind_new_dataset(L);
+  bind_made_dataset(L, u, dataset_from_images(&e, bind_where(L), f, height, width, channels), &e);
+  lua_insert(L, -2);
+  return 2;
+}
+
+static int free_folder(lua_State *L) {
+  image_folder_clear(lua_touserdata(L, 1));
+  return 0;
+}
+
+static int read_image(lua_State *L) { /* (path, channels) */
+  const char *path = luaL_checkstring(L, 1);
+  int channels = (int)luaL_optinteger(L, 2, 0);
+  LuaTensor *u = bind_new_tensor(L);
+  Error e = {0};
+  image_read(&e, path, channels, &u->tensor);
+  bind_check(L, &e);
+  return 1;
+}
+
+static int write_png(lua_State *L) { /* (path, tensor) */
+  const char *path = luaL_checkstring(L, 1);
+  Tensor *t = bind_concrete(L, 2, "write_png");
+  Error e = {0};
+  image_write_png(&e, path, t);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int digits(lua_State *L) { /* (test, count | nil, seed | nil) → images, labels */
+  bool test = lua_toboolean(L, 1);
+  int64_t count = luaL_optinteger(L, 2, test ? DIGITS_TEST_COUNT : DIGITS_TRAIN_COUNT);
+  uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
+  Error e = {0};
+  LuaTensor *images = bind_new_tensor(L), *labels = bind_new_tensor(L);
+  digits_draw(&e, engine_pool(bind_state(L)->engine), seed, test ? DIGITS_TEST : DIGITS_TRAIN, count,
+              &images->tensor, &labels->tensor);
+  bind_check(L, &e);
+  return 2;
+}
+
+void bind_open_readers(lua_State *L) {
+  static const luaL_Reg datasets[] = {{"from_lines", from_lines}, {"from_images", from_images}, {NULL, NULL}};
+  static const luaL_Reg tensors[] = {{"read_idx", read_idx}, {"read_bytes", read_bytes}, {"read_characters", read_characters},
+                                     {"read_cifar", read_cifar}, {"read_csv", read_csv}, {"csv_columns", csv_columns},
+                                     {"read_image", read_image}, {"write_png", write_png}, {"digits", digits}, {NULL, NULL}};
+  luaL_setfuncs(L, datasets, 0);
+  lua_insert(L, -2); /* the core table below the one of datasets */
+  luaL_setfuncs(L, tensors, 0);
+  lua_insert(L, -2);
+  luaL_newmetatable(L, FOLDER_NAME);
+  lua_pushcfunction(L, free_folder), lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,112 @@
+/* What a trace has written down, as tables for whoever translates it: each node with its op, attributes, operands and
+ * types; constants and variables with their tensors. */
+#include <string.h>
+
+#include "lua/bind.h"
+
+/* {node, output}: positions in the list of records, from 1. */
+static void push_reference(lua_State *L, const Value *v, const int *position) {
+  lua_createtable(L, 2, 0);
+  lua_pushinteger(L, position[v->node->id]);
+  lua_rawseti(L, -2, 1);
+  lua_pushinteger(L, v->index + 1);
+  lua_rawseti(L, -2, 2);
+}
+
+static void push_references(lua_State *L, Value *const *v, int count, const int *position) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    push_reference(L, v[i], position);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* An open end of a slice is false, as in the call. */
+static void push_ints(lua_State *L, const Attr *a) {
+  lua_createtable(L, a->ints.n, 0);
+  for (int i = 0; i < a->ints.n; i++) {
+    if (a->ints.v[i] == INT64_MIN) lua_pushboolean(L, false);
+    else lua_pushinteger(L, a->ints.v[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static bool push_attribute(lua_State *L, const Attr *a) {
+  switch (a->kind) {
+    case ATTR_INT: lua_pushinteger(L, a->i); return true;
+    case ATTR_FLOAT: lua_pushnumber(L, a->f); return true;
+    case ATTR_BOOL: lua_pushboolean(L, a->i != 0); return true;
+    case ATTR_STRING: lua_pushstring(L, a->s); return true;
+    case ATTR_DTYPE: lua_pushstring(L, dtype_name((Dtype)a->i)); return true;
+    case ATTR_INTS: push_ints(L, a); return true;
+    default: return false;
+  }
+}
+
+static void set_attributes(lua_State *L, const Node *n) {
+  lua_newtable(L);
+  for (int i = 0; i < op_attr_count(n->op); i++)
+    if (push_attribute(L, &n->attr[i])) lua_setfield(L, -2, n->op->attrs[i].name);
+  lua_setfield(L, -2, "attributes");
+}
+
+static void set_types(lua_State *L, const Node *n) {
+  lua_createtable(L, n->out_count, 0);
+  for (int i = 0; i < n->out_count; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, dtype_name(n->out[i].type.dtype)), lua_setfield(L, -2, "dtype");
+    bind_push_shape(L, &n->out[i].type), lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "outputs");
+}
+
+/* What an input of the graph stands for: an argument by its number, or a variable. */
+static void set_input(lua_State *L, const Trace *t, const Node *n) {
+  for (int i = 0; i < t->argument_count; i++) {
+    if (t->graph->input[i]->node != n) continue;
+    lua_pushinteger(L, i + 1);
+    lua_setfield(L, -2, "argument");
+  }
+  for (int i = 0; i < t->extra_count; i++) {
+    if (t->extra[i].inner->node != n || !t->extra[i].variable) continue;
+    bind_push_variable(L, variable_retain(t->extra[i].variable));
+    lua_setfield(L, -2, "variable");
+  }
+}
+
+static void push_record(lua_State *L, const Trace *t, const Node *n, const int *position) {
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
+  if (n->source) lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
+  push_references(L, n->in, n->in_count, position), lua_setfield(L, -2, "inputs");
+  set_types(L, n);
+  set_attributes(L, n);
+  if (node_is_input(n)) set_input(L, t, n);
+  if (node_is_constant(n)) bind_push_tensor(L, tensor_retain(n->attr[0].tensor)), lua_setfield(L, -2, "tensor");
+}
+
+/* (results) of the current trace → list of records in an order of execution, list of the results' references */
+int bind_trace_records(lua_State *L) {
+  State *s = bind_state(L);
+  if (!s->trace) return luaL_error(L, "no function is being traced");
+  const Trace *t = s->trace->trace;
+  const Graph *g = t->graph;
+  lua_Integer count = luaL_len(L, 1);
+  Value **result = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *result, 0);
+  for (lua_Integer i = 1; i <= count; i++) {
+    lua_rawgeti(L, 1, i);
+    result[i - 1] = bind_value(L, lua_gettop(L), "result");
+    lua_pop(L, 1);
+  }
+  int *position = lua_newuserdatauv(L, (size_t)(g->next_id + 1) * sizeof *position, 0);
+  for (int i = 0; i < g->node_count; i++) position[g->node[i]->id] = i + 1;
+  lua_createtable(L, g->node_count, 0);
+  for (int i = 0; i < g->node_count; i++) {
+    luaL_checkstack(L, 10, NULL);
+    push_record(L, t, g->node[i], position);
+    lua_rawseti(L, -2, i + 1);
+  }
+  push_references(L, result, (int)count, position);
+  return 2;
+}

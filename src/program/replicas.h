@@ -1,0 +1,47 @@
+/* Replicas of a program: instances of one graph, each with memory of its own. Lowering is deterministic, so step i of one
+ * corresponds to step i of every other; phases say which steps each replica runs by itself, and where they meet. */
+#ifndef IPULUA_PROGRAM_REPLICAS_H
+#define IPULUA_PROGRAM_REPLICAS_H
+#include "program/step.h"
+
+typedef struct Phase Phase;
+typedef struct Phases {
+  Phase *phase;
+  int count, capacity;
+} Phases;
+
+typedef enum PhaseKind {
+  PHASE_LOCAL,   /* `count` steps that concern one replica alone */
+  PHASE_MEETING, /* a step that all do together: a collective, a queue, a call of the host */
+  PHASE_CONTROL, /* a control step with a meeting inside */
+} PhaseKind;
+
+struct Phase {
+  PhaseKind kind;
+  int count;
+  bool heavy;   /* LOCAL: worth a hand-off to other threads */
+  Step **step;  /* [replicas]: the first one in each instance */
+  Phases body, other;
+  Phases *pass; /* of a pipelined loop: [2 * passes], the dequeues and the body of each */
+};
+
+/* What replicas are made of, from the first run in which they may differ. */
+typedef struct Replication {
+  int count;
+  Program **instance; /* [count]: the program itself first */
+  Phases main;
+  char **spare;     /* [count]: where the results of replicas other than the first go */
+  int most_values;  /* of an element that is enqueued */
+} Replication;
+
+/* Make p run as so many replicas; once. */
+Status program_replicate(Error *e, Program *p, int replicas, int threads);
+/* Its replicas may hold different values now, so all must run; else the first one speaks for all. Makes their instances. */
+bool program_diverges(const Program *p);
+Status program_make_instances(Error *e, Program *p, int threads);
+void replication_free(Replication *r); /* NULL is fine */
+/* The device that p's ops were placed on; DEVICE_HOST: all are the host's. */
+int program_device(const Program *p);
+/* IPUs that one replica takes: its largest shard and one, rounded up to a power of two. */
+int program_shards(const Program *p);
+#endif
