@@ -86,7 +86,7 @@ describe("fit", function()
     local function beginnings(calls, epochs)
       keras.utils.set_random_seed(7)
       local model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", input_shape = {1}}}
-      model:compile{optimizer = keras.optimizers.SGD(0), loss = function(_, seen) return ipu.reduce_mean(seen, {axis = -1}) end}
+      model:compile{optimizer = keras.optimizers.SGD(0), loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end}
       local order = {}
       for _ = 1, calls do
         local losses = {}
@@ -103,7 +103,7 @@ describe("fit", function()
     assert.equal(6, #several)
     assert.same(one, several)
     local distinct = {}
-    for _, sample in ipairs(several) do distinct[sample] = true end
+    for _, order in ipairs(several) do distinct[order] = true end
     assert.is_truthy(next(distinct, next(distinct))) -- more than one
   end)
 
