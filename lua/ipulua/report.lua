@@ -88,6 +88,7 @@ local function price_of(entry, arguments)
   options.arguments = arguments
   local ok, price = pcall(machine.price, entry, options)
   if ok then return price end
+  if blame.last and blame.last.kind == "value" then error(price, 0) end -- a target that there is not
   log.debug("no price for '%s': %s", entry.name, tostring(price))
   return nil
 end
