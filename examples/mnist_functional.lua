@@ -1,20 +1,11 @@
 -- A functional model on one IPU: MNIST, four epochs of 500 steps of 32. Gradient accumulation is asked for but, without a pipeline,
 -- each step is a weight update of its own.
 local ipu = require "ipulua"
-local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+local keras, layers = ipu.keras, ipu.keras.layers
+local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file
 
 local batch_size, epochs = 32, 4
 local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 500 -- of an epoch, and of an execution
-
-local function dataset()
-  local x, y = keras.datasets.mnist.load_data()
-  return data.from_tensor_slices{x, y}
-    :shuffle(10000)
-    :batch(batch_size, {drop_remainder = true})
-    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32") end)
-    :prefetch(16)
-    :repeat_n()
-end
 
 local function create_model()
   local input = keras.Input{shape = {28, 28}}
@@ -37,5 +28,5 @@ model:compile{
 }
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
 print("parameters", model:count_params())
-local history = model:fit(dataset(), {epochs = epochs, steps_per_epoch = steps})
+local history = model:fit(batches(batch_size), {epochs = epochs, steps_per_epoch = steps})
 for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end

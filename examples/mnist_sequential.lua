@@ -1,20 +1,11 @@
 -- A Sequential model on one IPU. It ends in a softmax and the loss is told that it gets logits: the logits behind the softmax are
 -- used, and a warning says so.
 local ipu = require "ipulua"
-local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
+local keras, layers = ipu.keras, ipu.keras.layers
+local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file
 
 local batch_size, epochs = 32, 4
 local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 500 -- of an epoch, and of an execution
-
-local function dataset()
-  local x, y = keras.datasets.mnist.load_data()
-  return data.from_tensor_slices{x, y}
-    :shuffle(10000)
-    :batch(batch_size, {drop_remainder = true})
-    :map(function(images, labels) return ipu.cast(images, "float32") / 255, ipu.cast(labels, "float32") end)
-    :prefetch(16)
-    :repeat_n()
-end
 
 local function create_model()
   return keras.Sequential{
@@ -39,6 +30,6 @@ model:compile{
   steps_per_execution = steps,
 }
 model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
-local history = model:fit(dataset(), {epochs = epochs, steps_per_epoch = steps})
+local history = model:fit(batches(batch_size), {epochs = epochs, steps_per_epoch = steps})
 print("parameters", model:count_params())
 for i, loss in ipairs(history.history.loss) do print(string.format("epoch %d loss %.4f", i, loss)) end

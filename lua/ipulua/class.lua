@@ -2,6 +2,8 @@
 -- level. Metamethods are copied when a class is extended, because Lua does not look them up through
 -- __index; one that a base gains later is therefore not seen by classes that exist already.
 
+local blame = require "ipulua.blame"
+
 ---@class Class
 ---@field __name string
 ---@field super Class?
@@ -44,6 +46,25 @@ function class.new(name, base)
   c.extend = extend
   c.is_a = is_a
   return setmetatable(c, {__index = base, __call = build, __name = "class"})
+end
+
+local unguarded <const> = {init = true, extend = true, is_a = true, new = true}
+
+---Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
+---@param c Class
+---@return Class
+function class.guard(c)
+  for name, f in pairs(c) do
+    if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__" and not unguarded[name] then
+      c[name] = function(self, ...)
+        if getmetatable(self) ~= c and not class.is_a(self, c) then
+          blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)", c.__name, name, name), "type")
+        end
+        return f(self, ...)
+      end
+    end
+  end
+  return c
 end
 
 ---The class of an instance, nil for anything else.

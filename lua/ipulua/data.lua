@@ -732,7 +732,7 @@ function IPUInfeedQueue:dequeue_in_loop(who)
   return table.unpack(given, 1, n)
 end
 
-data.IPUInfeedQueue = IPUInfeedQueue
+data.IPUInfeedQueue = class.guard(IPUInfeedQueue)
 
 ---@class IPUOwnedIterator
 local IPUOwnedIterator = class.new("IPUOwnedIterator")
@@ -782,6 +782,8 @@ function Dataset:iterator()
   if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
   return HostIterator(self)
 end
+
+for _, c in ipairs {Dataset, IPUOwnedIterator, HostIterator} do class.guard(c) end
 
 -- Readers of files load when first asked for.
 setmetatable(data, {__index = function(_, name)

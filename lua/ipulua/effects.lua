@@ -16,7 +16,8 @@ end
 local function declared_types(outputs)
   local list = {}
   for i, o in ipairs(outputs or {}) do
-    local shape, dtype = o.shape or o[1], o.dtype or o[2] or "float32"
+    local given = structure.is_plain(o) and o or {}
+    local shape, dtype = given.shape or given[1], given.dtype or given[2] or "float32"
     if not structure.is_plain(shape) then
       blame.error(string.format("host_callback: output %d must be {shape, dtype}, got %s", i, args.describe(o)), "type")
     end

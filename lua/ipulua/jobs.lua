@@ -28,7 +28,7 @@ function Job:cancel() self.handle:cancel() end
 ---Waits for a moment.
 function Job:poll() self.handle:poll() end
 
-local jobs = {Job = Job}
+local jobs = {Job = class.guard(Job)}
 
 local done <const> = {done = function() return true end, cancel = function() end, poll = function() end}
 

@@ -23,14 +23,22 @@ local function current_level()
   return state.level
 end
 
-local function put(level, format, ...)
-  if levels[level] > current_level() then return end
+local function show(level, format, ...)
   local text = select("#", ...) > 0 and string.format(format, ...) or format
   local write = state.writer or write_stderr
   write("ipulua: " .. labels[level] .. ": " .. text:gsub("[\r\n]+", " "))
 end
 
+local function put(level, ...)
+  if levels[level] <= current_level() then show(level, ...) end
+end
+
+---What somebody asked for by name, at any level.
 ---@param format string as string.format takes it
+---@param ... any
+function log.always(format, ...) show("info", format, ...) end
+
+---@param format string
 ---@param ... any
 function log.error(format, ...) put("error", format, ...) end
 

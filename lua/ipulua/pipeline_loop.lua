@@ -7,6 +7,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
+local replication = require "ipulua.replication"
 local tracing = require "ipulua.tracing"
 
 local loop = {}
@@ -21,12 +22,6 @@ function loop.iteration()
     blame.error("get_current_iteration_counter works only in the stages of a pipeline", "runtime")
   end
   return innermost.value
-end
-
----Whether the body of a pipeline is being traced.
-function loop.is_open()
-  local innermost = iterations[#iterations]
-  return innermost ~= nil and innermost.root == tracing.root()
 end
 
 local closed_meta <const> = {__close = function() table.remove(iterations) end}
@@ -84,6 +79,7 @@ function loop.note(who, facts)
     blame.error(who .. ": there is a pipeline in this program already; a program can hold one", "value")
   end
   plans.check_device(who, facts.shards, placement.ordinal())
+  replication.need_ipus(facts.shards)
   all.pipeline = facts
 end
 

@@ -141,10 +141,9 @@ function IPUOutfeedQueue:iter(job)
   end
 end
 
----Forgets what has not been dequeued.
+---Forgets what has not been dequeued; not while a program runs with it.
 ---@return Operation
 function IPUOutfeedQueue:deleter()
-  core.settle()
   self.queue:clear()
   return operation.new("outfeed deleter")
 end
@@ -163,7 +162,11 @@ function ScopedIPUOutfeedQueue:init(...)
   IPUOutfeedQueue.init(self, a)
 end
 
-function ScopedIPUOutfeedQueue:__close() self:deleter() end
+function ScopedIPUOutfeedQueue:__close()
+  core.settle()
+  self:deleter()
+end
 
-queues.IPUOutfeedQueue, queues.ScopedIPUOutfeedQueue = IPUOutfeedQueue, ScopedIPUOutfeedQueue
+queues.IPUOutfeedQueue = class.guard(IPUOutfeedQueue)
+queues.ScopedIPUOutfeedQueue = ScopedIPUOutfeedQueue
 return queues

@@ -67,7 +67,8 @@ local function read_feeds(feed_dict)
   local by_key, keys = {}, {}
   for target, value in pairs(feed_dict or {}) do
     if not core.is_deferred(target) or core.is_variable(target) then
-      blame.error("sess:run: the keys of feed_dict are placeholders, got " .. args.describe(target), "type")
+      blame.error("sess:run: the keys of feed_dict are placeholders, got " .. args.describe(target)
+        .. "; feeds are written {feed_dict = {[placeholder] = value}}", "type")
     end
     local key = core.graph_value_key(target)
     by_key[key] = {target, fed_tensor(target, value)}
@@ -109,7 +110,8 @@ local function wanted_values(leaves)
       for _, value in ipairs(leaf.values) do want(value) end
     elseif core.is_tensor(leaf) and core.is_symbolic(leaf) then
       if not core.is_deferred(leaf) then
-        blame.error("sess:run: a symbolic tensor of a traced function can't be fetched; return it from there", "value")
+        blame.error("sess:run: a fetched tensor is not of the session's graph: it belongs to a traced function (return it from "
+          .. "there), or to a graph that reset_default_graph has forgotten", "value")
       end
       position[i] = want(leaf)
     end
@@ -175,4 +177,4 @@ function Session:run_async(...)
   return func.start(entry, arguments, finish)
 end
 
-return {Session = Session}
+return {Session = class.guard(Session)}

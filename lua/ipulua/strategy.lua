@@ -118,5 +118,5 @@ function IPUStrategy:experimental_run_v2()
   blame.error("strategy:experimental_run_v2 was removed; use strategy:run(fn, {args})", "runtime")
 end
 
-strategy.IPUStrategy = IPUStrategy
+strategy.IPUStrategy = class.guard(IPUStrategy)
 return strategy

@@ -27,6 +27,10 @@ core.set_numerics{check_finite = checks_numerics(config.environment_options())}
 -- "uniform", "normal" or a number; memory that holds nothing in particular holds zeros.
 local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
+local function log_cycles(ipu)
+  if ipu >= 0 or package.loaded["ipulua.cycle_log"] then require("ipulua.cycle_log").set(ipu) end
+end
+
 config.on_apply(function(settings)
   local partials = settings["matmuls.poplar_options"].partialsType
   core.set_numerics{
@@ -38,6 +42,7 @@ config.on_apply(function(settings)
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
     synthetic_values(config.flag("synthetic_data_initializer")))
+  log_cycles(config.flag("log_cycle_count"))
 end)
 
 config.on_reset(function()
@@ -46,6 +51,7 @@ config.on_reset(function()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0)
+  log_cycles(-1)
 end)
 
 local function check_numerics(on)

@@ -77,7 +77,7 @@ end
 ---Throw the innermost root trace away, as when only the types of its values were wanted.
 function tracing.give_up_root()
   core.trace_give_up(core.trace_depth() - 1)
-  table.remove(roots)
+  facts[table.remove(roots)] = nil
   changed()
 end
 

@@ -66,7 +66,8 @@ describe("the prompt", function()
 
   -- Each: what is begun, and what holds afterwards.
   local works <const> = {
-    {"a long op", "a = ipu.ones{3000, 3000} print('go') for i = 1, 100000 do b = ipu.matmul(a, a) end", "a[1][1]:item()", "1.0"},
+    {"a long op", "a = ipu.ones{6000, 6000} print('go') b = ipu.matmul(a, a) print('too late')", "a[1][1]:item()", "1.0"},
+    {"a loop of ops", "a = ipu.ones{300, 300} print('go') while true do b = ipu.matmul(a, a) end", "a[1][1]:item()", "1.0"},
     {"a loop in a function", [[v = ipu.Variable(0.0) f = ipu.func(function() for i in ipu.range(2000000000) do v:assign_add(1.0) end end) ]]
       .. "print('go') f()", "v:item() > 0", "true"},
     {"fit", [[L = keras.layers m = keras.Sequential{L.Dense{4}} m:compile{optimizer = "sgd", loss = "mse"} x = ipu.ones{320, 4} ]]
@@ -77,6 +78,7 @@ describe("the prompt", function()
       local shown, status = terminal{{expect = "> "}, {send = work[2] .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.5}, {send = CTRL_C},
         {expect = "> "}, {send = work[3] .. "\n"}, {expect = "\r\n" .. work[4] .. "\r\n> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
+      assert.falsy(shown:find("\ntoo late"))
     end)
   end
 

@@ -77,3 +77,25 @@ describe("synthetic data", function()
     assert.equal("failed_precondition", ipu.last_error().kind)
   end)
 end)
+
+describe("--log_cycle_count", function()
+  it("38: logs a line for each run", function()
+    local log = require "ipulua.log"
+    local lines = {}
+    local former = log.set_writer(function(line) lines[#lines + 1] = line end)
+    local _ <close> = setmetatable({}, {__close = function()
+      log.set_writer(former)
+      ipu.reset_ipu_configuration()
+      ipu.set_flags("")
+    end})
+    ipu.reset_ipu_configuration()
+    ipu.set_flags("--log_cycle_count=0")
+    local f = ipu.func(function(x) return ipu.matmul(x, x) end, {name = "square"})
+    f(ipu.ones{8, 8})
+    f(ipu.ones{8, 8})
+    local counts = {}
+    for _, line in ipairs(lines) do counts[#counts + 1] = tonumber(line:match("IPU 0: (%d+) cycles in a run of 'square'")) end
+    assert.equal(2, #counts)
+    assert.is_true(counts[1] > 0 and counts[1] == counts[2])
+  end)
+end)

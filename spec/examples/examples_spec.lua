@@ -73,6 +73,15 @@ describe("example", function()
     end
   end)
 
+  it("replicas", function()
+    local lines = run("replicas", "4 20")
+    assert.matches("^1 IPU, batches of 128: losses 20, ", lines[1])
+    assert.matches("^4 IPUs, batches of 32: losses 20x4, ", lines[2])
+    local last = numbers(lines, "last loss (.*)")
+    assert.is_true(math.abs(last[1] - last[2]) < 1e-4)
+    assert.is_true(numbers(lines, "of a weight: (.*)")[1] < 1e-5)
+  end)
+
   it("custom_op", function()
     local lines = run("custom_op", 300)
     assert.equal("[0.         0.72984886 1.7080734 ]", lines[1]) -- x + sin(x)^2

@@ -25,6 +25,20 @@ describe("keras.utils", function()
     assert.are.same(weights(), weights())
   end)
 
+  it("plot_model draws with graphviz, where that is", function()
+    local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
+    local path = os.tmpname() .. ".png"
+    if os.execute("command -v dot >/dev/null") then
+      keras.utils.plot_model(model, {to_file = path, show_shapes = true})
+      local file <close> = assert(io.open(path, "rb"))
+      assert.equal("\137PNG\r\n\26\n", file:read(8))
+    else
+      assert.matches("graphviz's 'dot' is needed", message_of(keras.utils.plot_model, model, {to_file = path}))
+    end
+    os.remove(path)
+    assert.matches("'model' must be", message_of(keras.utils.plot_model, 3))
+  end)
+
   it("plot_model writes the graph of layers", function()
     local x = keras.Input{shape = {2}, name = "in"}
     local y = layers.Dense{3, name = "left"}(x)

@@ -62,6 +62,15 @@ local cases <const> = {
   end, "has been closed"},
   {"fetching nothing", function() ipu.Session():run(nil) end, "'fetches' is missing"},
   {"feeding what is no placeholder", function() ipu.Session():run(t, {feed_dict = {x = 1}}) end, "keys of feed_dict are placeholders"},
+  {"a misspelt feed_dict", function()
+    ipu.Session():run(ipu.placeholder("float32", {}), {feeddict = {}})
+  end, "written {feed_dict = {%[placeholder%] = value}}"},
+  {"fetching from a graph that is gone", function()
+    local x = ipu.placeholder("float32", {})
+    ipu.reset_default_graph()
+    ipu.Session():run(x)
+  end, "reset_default_graph has forgotten"},
+  {"a host callback's outputs as numbers", function() ipu.host_callback(print, {outputs = {3}}) end, "output 1 must be {shape, dtype}"},
   {"a scope that was closed", function()
     local s = ipu.name_scope("x")
     s(print)
@@ -73,6 +82,11 @@ local cases <const> = {
     Loop()(ipu.ones{2})
   end, "is called inside itself"},
   {"a layer of -1 units", function() ipu.keras.layers.Dense(-1) end, "'units' must be positive, got %-1"},
+  {"a dot for a colon, of a queue", function() ipu.IPUOutfeedQueue().dequeue() end, "IPUOutfeedQueue%.dequeue is a method.*colon"},
+  {"a dot for a colon, of a dataset", function() ipu.data.range(3).batch(2) end, "Dataset%.batch is a method.*x:batch"},
+  {"a dot for a colon, of a session", function() ipu.Session().run(t) end, "Session%.run is a method"},
+  {"a dot for a colon, of a strategy", function() ipu.IPUStrategy().run(print) end, "IPUStrategy%.run is a method"},
+  {"a dot for a colon, of an iterator", function() ipu.data.range(3):iterator().next() end, "next is a method"},
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
 }
 

@@ -117,7 +117,7 @@ describe("a pipelined Keras model", function()
 
   -- History, weights, evaluation and predictions after two epochs of 16 micro-batches, 4 an update.
   local function trained(maker, staged, options)
-    pipelines.device(staged and 2 or 1)
+    pipelines.device(staged and 2 or 1, options and options.config)
     ipu.random.set_seed(3)
     local model = compiled(maker(staged), options)
     local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
@@ -159,6 +159,14 @@ describe("a pipelined Keras model", function()
     end
   end)
 
+  it("has them when stages are computed again: dropout draws the same, moving averages move once", function()
+    local one = trained(makers.functional, false)
+    for _, mode in ipairs{"Auto", "RecomputeAndBackpropagateInterleaved"} do
+      local options = {config = {allow_recompute = true}, pipelining = {recomputation_mode = mode}}
+      assert.are.same(one, (trained(makers.functional, true, options)))
+    end
+  end)
+
   it("is told apart in reports: Interleaved takes other time steps and half the stash", function()
     local _, model = trained(makers.sequential, true, {pipelining = {pipeline_schedule = "Interleaved"}})
     local t = ipu.timetable(model)
@@ -178,6 +186,29 @@ describe("a pipelined Keras model", function()
     local programs = ipu.programs()
     assert.are.same({}, programs[#programs].stage_ipus)
     pipelines.fails("value", function() ipu.timetable(model) end, "not pipelined")
+  end)
+
+  it("has them with several inputs and outputs, whose stages lie side by side", function()
+    local function results(staged)
+      pipelines.device(staged and 2 or 1)
+      local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {3}, name = "b"}
+      local function at(stage, f) return in_stage(staged and stage, f) end
+      local h = at(0, function() return dense(6, 1, "tanh")(a) end)
+      local g = at(1, function() return dense(6, 2, "relu")(b) end)
+      local aux = at(0, function() return dense(2, 3, nil, "aux")(h) end)
+      local main = at(1, function() return dense(1, 4, nil, "main")(layers.Add()({h, g})) end)
+      local model = keras.Model{inputs = {a, b}, outputs = {main, aux}}
+      model:compile{loss = {main = "mse", aux = "mae"}, loss_weights = {main = 1.0, aux = 0.5}, metrics = {main = {"mae"}},
+        optimizer = keras.optimizers.Adam(0.01), steps_per_execution = 8}
+      local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
+      set(model, {gradient_accumulation_steps_per_replica = 4})
+      local function normal(seed, width) return ipu.random.normal({32, width}, {seed = seed}) end
+      local x, y = {a = normal(5, 4), b = normal(6, 3)}, {main = normal(7, 1), aux = normal(8, 2)}
+      local history = model:fit{x = x, y = y, batch_size = 4, epochs = 2, shuffle = false, verbose = 0}.history
+      local p = model:predict(x, {batch_size = 4})
+      return {history, model:evaluate{x = x, y = y, batch_size = 4, verbose = 0, return_dict = true}, p[1]:totable(), p[2]:totable()}
+    end
+    assert.are.same(results(false), results(true))
   end)
 
   it("is a replica on each pair of four IPUs: the numbers of two IPUs without stages", function()

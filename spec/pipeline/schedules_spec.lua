@@ -45,34 +45,46 @@ describe("a pipeline", function()
     return options
   end
 
-  local recompute <const> = {allow_recompute = true}
-  local variants <const> = {
-    {"Interleaved", with{pipeline_schedule = "Interleaved"}},
-    {"Sequential", with{pipeline_schedule = "Sequential"}},
-    {"OneFOneB", with{pipeline_schedule = "OneFOneB"}},
-    {"InterleavedVirtual on two IPUs", with{pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 1, 0, 1}}},
-    {"Grouped, four stages on two IPUs", with{device_mapping = {0, 1, 1, 0}}},
-    {"Grouped, all on one IPU", with{device_mapping = {0, 0, 0, 0}}},
-    {"Grouped, another order of IPUs", with{device_mapping = {3, 1, 2, 0}}},
-    {"Grouped, computed again", with{}, recompute},
-    {"Grouped, computed again op by op", with{recomputation_mode = "RecomputeAndBackpropagateInterleaved"}, recompute},
-    {"Interleaved, computed again", with{pipeline_schedule = "Interleaved"}, recompute},
-    {"Sequential, computed again", with{pipeline_schedule = "Sequential"}, recompute},
-    {"activations offloaded", with{offload_activations = true}},
-    {"accumulators offloaded", with{offload_gradient_accumulation_buffers = true}},
-    {"weights and state offloaded", with{offload_weights = true, offload_weight_update_variables = true}},
-    {"nothing offloaded", with{offload_weight_update_variables = false}},
-    {"one thread", with{}, nil, 1}, {"eight threads", with{}, nil, 8},
-    {"Interleaved, eight threads", with{pipeline_schedule = "Interleaved"}, nil, 8},
+  local losses, weights -- of Grouped, once
+  local function same_as_grouped(...)
+    if not losses then losses, weights = trained(with{}) end
+    local these, their_weights = trained(...)
+    assert.are.same(losses, these)
+    assert.are.same(weights, their_weights)
+  end
+
+  local schedules <const> = {
+    Grouped = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}},
+    Interleaved = {{}, {recomputation_mode = "RecomputeThenBackpropagate"}},
+    Sequential = {{}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"}}, OneFOneB = {{}, {recomputation_mode = "Auto"}},
   }
-  local losses, weights -- of Grouped
-  for _, v in ipairs(variants) do
-    it("has the same losses and weights to the bit: " .. v[1], function()
-      if not losses then losses, weights = trained(with{}) end
-      local these, their_weights = trained(v[2], v[3], v[4])
-      assert.are.same(losses, these)
-      assert.are.same(weights, their_weights)
+  local offloads <const> = {
+    {offload_weight_update_variables = false},
+    {offload_activations = true, offload_gradient_accumulation_buffers = true, offload_weight_update_variables = true,
+      offload_weights = true},
+  }
+  for schedule, modes in pairs(schedules) do
+    it("has the same bits in every combination with " .. schedule, function()
+      for _, mode in ipairs(modes) do
+        for _, offload in ipairs(offloads) do
+          for _, threads in ipairs{1, 2, 8} do
+            local options = with(mode)
+            for key, value in pairs(offload) do options[key] = value end
+            options.pipeline_schedule = schedule
+            same_as_grouped(options, {allow_recompute = next(mode) ~= nil}, threads)
+          end
+        end
+      end
     end)
+  end
+
+  for name, options in pairs{
+    ["InterleavedVirtual on two IPUs"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 1, 0, 1}},
+    ["InterleavedVirtual on one IPU"] = {pipeline_schedule = "InterleavedVirtual", device_mapping = {0, 0, 0, 0}},
+    ["four stages on two IPUs"] = {device_mapping = {0, 1, 1, 0}}, ["all on one IPU"] = {device_mapping = {0, 0, 0, 0}},
+    ["another order of IPUs"] = {device_mapping = {3, 1, 2, 0}},
+  } do
+    it("has the same bits: " .. name, function() same_as_grouped(with(options)) end)
   end
 
   it("with dropout trains as gradient accumulation does", function()

@@ -181,6 +181,24 @@ describe("fit on replicas", function()
     assert.same({samples, 2}, two.shape)
   end)
 
+  it("evaluates and predicts with pipelined replicas, too", function()
+    local model = train(1, {optimizer = keras.optimizers.SGD(0.1)})
+    local _ <close> = ipu.IPUStrategy():scope()
+    local predictions, losses = {}, {}
+    for i, ipus in ipairs{1, 4} do
+      with_ipus(ipus)
+      if ipus == 4 then
+        model:set_pipeline_stage_assignment{0, 1}
+        model:set_replication_options{replicated_metric_reduction_method = "MEAN"}
+      end
+      model:compile{loss = "mse", steps_per_execution = 2}
+      predictions[i] = model:predict{x, batch_size = batch}:totable()
+      losses[i] = model:evaluate{x, y, batch_size = batch, verbose = 0}
+    end
+    assert.same(predictions[1], predictions[2])
+    assert.is_true(math.abs(losses[1] - losses[2]) < 1e-6)
+  end)
+
   it("refuses IPUs that are no multiple of the stages", function()
     local ok, problem = pcall(train, 2, {optimizer = "sgd", extra = function() return layers.Dense(3) end, prepare = function(model)
       model:set_pipeline_stage_assignment{0, 1, 2}

@@ -205,6 +205,50 @@ describe("replicas", function()
     assert.matches("replication factors: it feeds 2 replicas, and the program has 4", message(program(0)))
   end)
 
+  it("are known inside of pipelines: IPUs over what the stages take", function()
+    with_ipus(4)
+    local out, feed = ipu.IPUOutfeedQueue(), ipu.IPUInfeedQueue(numbers(16))
+    ipu.func(function()
+      ipu.pipeline{
+        computational_stages = {function(x) return x + 1 end, function(x) return ipu.all_gather(x) end},
+        gradient_accumulation_count = 4, infeed_queue = feed, outfeed_queue = out,
+      }
+    end)()
+    local got = out:dequeue()
+    assert.same({4, 2, 2}, got.shape)
+    assert.same({{2, 3}, {2, 3}}, got[1]:totable())
+    assert.same({{8, 9}, {8, 9}}, got[4]:totable())
+    assert.equal(2, ipu.programs()[1].replicas)
+  end)
+
+  it("accumulate over a pipeline, then take the mean once", function()
+    local function trained_by(ipus, per_step, make)
+      with_ipus(ipus)
+      local w1, w2 = ipu.Variable(ipu.full({3, 3}, 0.2)), ipu.Variable(ipu.full({3, 1}, 0.3))
+      local x = ipu.random.normal({48, 3}, {seed = 21})
+      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(per_step, {drop_remainder = true}):repeat_n())
+      local out = ipu.IPUOutfeedQueue()
+      ipu.func(function()
+        ipu.pipeline{
+          computational_stages = {
+            function(part) return ipu.tanh(ipu.matmul(part, w1)) end,
+            function(h) return ipu.reduce_mean(ipu.square(ipu.matmul(h, w2) - 1)) end,
+          },
+          gradient_accumulation_count = 4, repeat_count = 3, infeed_queue = feed, outfeed_queue = out,
+          reduction_method = "MEAN",
+          optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(make(), loss) end,
+        }
+      end)()
+      return {w1:totable(), w2:totable()}
+    end
+    local function sgd() return ipu.train.GradientDescentOptimizer(0.1) end
+    local one = trained_by(2, 4, sgd)
+    local two = trained_by(4, 2, function() return ipu.optimizers.CrossReplicaOptimizer(sgd()) end)
+    for i = 1, 2 do
+      assert.is_true(ipu.reduce_max(ipu.abs(ipu.tensor(one[i]) - ipu.tensor(two[i]))):item() < 1e-6)
+    end
+  end)
+
   it("work in sessions and on the second device", function()
     with_ipus({1, 2})
     local result = ipu.ipu_scope("/device:IPU:1")(function()
@@ -252,8 +296,8 @@ describe("replicas", function()
       ipu.set_num_threads(threads)
       with_ipus(4)
       ipu.random.set_seed(9)
-      local w = ipu.Variable(ipu.random.normal({40, 40}, {seed = 1}))
-      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.random.normal({32, 30, 40}, {seed = 2})):repeat_n())
+      local w = ipu.Variable(ipu.random.normal({100, 100}, {seed = 1})) -- enough work to be handed out
+      local feed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.random.normal({32, 60, 100}, {seed = 2})):repeat_n())
       local out = ipu.IPUOutfeedQueue()
       ipu.func(function()
         ipu.loops.repeat_n(10, function(x)

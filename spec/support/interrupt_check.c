@@ -52,6 +52,28 @@ static void check_hold(void) {
   interrupt_reset();
 }
 
+static void check_droppable(void) {
+  interrupt_reset();
+  interrupt_raise();
+  DroppableLoop outside = interrupt_begin_loop();
+  check(interrupt_stops() && !interrupt_drops(&outside), "nothing is dropped outside of droppable work");
+  interrupt_reset();
+  interrupt_begin_droppable();
+  DroppableLoop loop = interrupt_begin_loop();
+  check(!interrupt_drops(&loop), "nothing is dropped without a Ctrl-C");
+  interrupt_raise();
+  check(interrupt_drops(&loop), "the first drops what is left");
+  interrupt_end_loop(&loop);
+  check(interrupt_end_droppable(), "what was dropped is told");
+  interrupt_begin_droppable();
+  check(!interrupt_end_droppable(), "and forgotten");
+  interrupt_hold();
+  check(!interrupt_stops(), "not while it is held");
+  interrupt_raise();
+  check(interrupt_stops(), "the second stops it all the same");
+  interrupt_reset();
+}
+
 static void check_signal(void) {
   signal(SIGINT, on_signal);
   raise(SIGINT);
@@ -61,6 +83,7 @@ static void check_signal(void) {
 int main(void) {
   check_urgency();
   check_hold();
+  check_droppable();
   check_signal();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

@@ -122,12 +122,22 @@ return function(runner)
     sgd = function() return ipu.train.GradientDescentOptimizer(0.1) end,
   }
 
+  -- "a gradient tape" and its like.
+  local function meant(value)
+    if type(value) ~= "string" or not value:find("^an? ") then return value end
+    if value:find("outfeed", 1, true) then return ipu.IPUOutfeedQueue() end
+    local captures, tape = value:find("capture", 1, true), value:find("tape", 1, true)
+    local scope = captures and (tape and ipu.GradientCaptureTape() or ipu.GradientCaptureContext()) or tape and ipu.GradientTape()
+    if not scope then return value end
+    scope:close()
+    return scope
+  end
+
   function runner.constructors.OptimizerFunctionOutput(a)
     ipu.func(function(x)
       local given = {loss = x}
-      for key, value in pairs(a) do given[key] = value end
-      given.opt = (optimizers[a.opt] or error("no optimizer called " .. tostring(a.opt)))()
-      if type(given.tape) == "string" then given.tape = ipu.GradientTape() end
+      for key, value in pairs(a) do given[key] = meant(value) end
+      given.opt = optimizers[a.opt] and optimizers[a.opt]() or a.opt
       ipu.OptimizerFunctionOutput(given)
       return x
     end):concrete(ipu.tensor(1.0))

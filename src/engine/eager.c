@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "engine/engine.h"
 #include "ops/ops.h"
 
@@ -57,7 +58,12 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   c.rng = (RngKey){.seed = g->seed, .step = (uint64_t)g->random_count};
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch && posix_memalign(&c.scratch, 64, scratch)) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
+  interrupt_begin_droppable();
   Status s = op_eval(n->op, &c);
+  if (interrupt_end_droppable()) {
+    interrupt_take();
+    s = fail(e, ERR_CANCELLED, "interrupted!");
+  }
   if (scratch) free(c.scratch);
   return s;
 }

@@ -173,9 +173,10 @@ static Status run_enqueue(Run *r, Step *s) {
 /* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that run beside it are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
+  bool replicated = r->program->replicas > 1 || r->program->replica, by_script = !replicated && !interrupt_pending();
   interrupt_take();
-  if (r->program->replicas > 1 || r->program->replica) atomic_store(r->stop, true);
-  return fail(r->error, ERR_CANCELLED, "interrupted!");
+  if (replicated) atomic_store(r->stop, true);
+  return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
 static Status run_repeat(Run *r, Step *s) {
@@ -203,12 +204,17 @@ static Status run_while(Run *r, Step *s) {
   return OK;
 }
 
+static void run_copy(const Step *s) {
+  if (s->cell[0]) memcpy(s->cell[1], s->cell[0], s->copy_bytes);
+  else memset(s->cell[1], 0, s->copy_bytes);
+}
+
 static Status run_step(Run *r, Step *s) {
   switch (s->kind) {
     case STEP_OP: return run_op(r, s);
     case STEP_CHAIN: return run_chain_step(r, s);
     case STEP_GEMM: return run_gemm_step(r, s);
-    case STEP_COPY: memcpy(s->cell[1], s->cell[0], s->copy_bytes); return OK;
+    case STEP_COPY: run_copy(s); return OK;
     case STEP_DEQUEUE: return run_dequeue(r, s);
     case STEP_ENQUEUE: return run_enqueue(r, s);
     case STEP_REPEAT: return run_repeat(r, s);

@@ -79,6 +79,7 @@ typedef struct GemmPlan {
   size_t shared_bytes, slot_bytes;
   int64_t pack_chunks; /* 0: nothing to pack */
   int64_t chunks;
+  int64_t k_blocks;    /* partial sums of each element; with 1, accumulating equals adding the product afterwards */
 } GemmPlan;
 
 /* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention use it:

@@ -22,6 +22,9 @@ INLINE void tile_f32(int rows, int vectors, bool partial, int64_t k, const float
   f32v sum[PANEL][WIDE];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f32v){0};
+  if (add)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F32_LANES);
   for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
     f32v row[WIDE];
     UNROLL for (int j = 0; j < vectors; j++)
@@ -46,6 +49,9 @@ INLINE void tile_f64(int rows, int vectors, bool partial, int64_t k, const doubl
   f64v sum[PANEL][WIDE];
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f64v){0};
+  if (add)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F64_LANES);
   for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
     f64v row[WIDE];
     UNROLL for (int j = 0; j < vectors; j++)
@@ -306,6 +312,7 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
   if (g->m <= 0 || g->n <= 0) return p;
   Layout l = layout_of(g, d == F64);
   p.chunks = l.row_chunks * l.col_chunks;
+  p.k_blocks = l.b == B_DOTS ? 1 : ceil_div(g->k, l.k_block);
   p.slot_bytes = slot_b_bytes(&l, element_bytes);
   if (!g->c) p.slot_bytes += block_bytes(at_most(l.rows, g->m), own_c_row(g, &l), element_bytes);
   if (l.pack_a) {

@@ -115,7 +115,10 @@ static int count(lua_State *L) {
 }
 
 static int clear(lua_State *L) {
-  outfeed_clear(check(L));
+  Outfeed *q = check(L);
+  if (bind_job_uses(L, (Object *)q))
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "a program is running with this outfeed queue");
+  outfeed_clear(q);
   return 0;
 }
 

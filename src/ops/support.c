@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/interrupt.h"
+
 /* ---- infer ---- */
 
 Status infer_number(Error *e, Node *n) {
@@ -417,6 +419,7 @@ typedef struct ProductRun {
   char *shared, *slots;
   size_t shared_bytes, slot_bytes;
   int64_t count, slot_total; /* matrices or chunks; slots that there is room for */
+  DroppableLoop loop;
 } ProductRun;
 
 static Gemm matrix_at(const ProductRun *r, int64_t index) {
@@ -433,12 +436,12 @@ static Gemm matrix_at(const ProductRun *r, int64_t index) {
   return g;
 }
 
-static void run_matrix(const ProductRun *r, int64_t index, int slot) {
+static void run_matrix(ProductRun *r, int64_t index, int slot) {
   Dtype d = r->product->dtype;
   Gemm g = matrix_at(r, index);
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
-  for (int64_t i = 0; i < r->plan.chunks; i++) r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++) r->call->kernels->gemm_run(d, &g, i, slot);
 }
 
 static void matrix_task(void *context, int64_t index, int slot) { run_matrix(context, index, slot); }
@@ -448,7 +451,8 @@ static void pack_task(void *context, int64_t chunk, int slot) {
   r->call->kernels->gemm_pack(r->product->dtype, &r->gemm, chunk);
 }
 static void chunk_task(void *context, int64_t chunk, int slot) {
-  const ProductRun *r = context;
+  ProductRun *r = context;
+  if (interrupt_drops(&r->loop)) return;
   r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
 }
 
@@ -476,6 +480,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
   int64_t batch = batch_count(p);
   if (!batch || !p->gemm.m || !p->gemm.n) return;
   ProductRun r = {.call = c, .product = p, .plan = plan_of(c->kernels, p), .gemm = p->gemm};
+  r.loop = interrupt_begin_loop();
   r.slot_total = slot_count(p, &r.plan);
   r.slot_bytes = round_to_line(r.plan.slot_bytes);
   r.shared_bytes = round_to_line(r.plan.shared_bytes);
@@ -484,6 +489,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
   r.gemm.slots = r.slots, r.gemm.slot_bytes = r.slot_bytes, r.gemm.shared = r.shared;
   if (by_matrix(p)) {
     share_out(&r, batch, matrix_task);
+    interrupt_end_loop(&r.loop);
     return;
   }
   Gemm first = r.gemm;
@@ -493,4 +499,5 @@ void product_run(const Call *c, const Product *p, void *scratch) {
     if (r.plan.pack_chunks) pool_run(c->pool, r.plan.pack_chunks, pack_task, &r);
     share_out(&r, r.plan.chunks, chunk_task);
   }
+  interrupt_end_loop(&r.loop);
 }

@@ -76,6 +76,11 @@ static int output_buffer(Lower *l, Region *r, Value *v) {
   return *slot;
 }
 
+static bool is_zero(const Buffer *b) {
+  const char *data = b->data;
+  return b->kind == BUFFER_CONSTANT && !data[0] && !memcmp(data, data + 1, b->bytes - 1);
+}
+
 void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n) {
   if (from == to || bytes == 0) return;
   l->position++;
@@ -84,7 +89,7 @@ void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *
   if (!s || !ends) return;
   s->copy_bytes = bytes;
   s->cell = ends;
-  lower_link(l, from, &ends[0]);
+  if (!is_zero(&l->p->buffer[from])) lower_link(l, from, &ends[0]); /* zeros are written, not read */
   lower_link(l, to, &ends[1]);
 }
 
@@ -229,6 +234,21 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
   return chain;
 }
 
+/* A product that is only added to what lies where the sum goes: the kernel adds as it stores. Each sum must be whole before it
+ * is added, or the bits would differ. */
+static bool accumulates(Lower *l, Region *r, const Group *g, const GemmPlan *plan) {
+  Node *n = r->graph->node[g->member[0]], *gemm = r->graph->node[g->gemm];
+  Elementwise kernel;
+  double p[4];
+  if (g->count != 1 || plan->k_blocks != 1 || n->in_count != 2 || region_read_outside(r, gemm->id)) return false;
+  n->op->strip(n, &kernel, p);
+  const Numerics *m = node_numerics(l, n);
+  if (kernel != EW_ADD || m->trap_invalid || m->trap_divide || m->trap_overflow) return false;
+  Value *other = value_operand(n, value_root(value_operand(n, 0))->node == gemm);
+  return value_root(other)->node != gemm && shape_equal(&other->type, &g->shape) &&
+         buffer_of(l, r, other) == output_buffer(l, r, &n->out[0]);
+}
+
 static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   GemmStep *gs = arena_alloc(l->p->arena, sizeof *gs);
   if (!gs) {
@@ -247,11 +267,13 @@ static void emit_gemm(Lower *l, Region *r, Node *n, const Group *g, Block *b) {
   m->c_row = m->n;
   lower_link(l, buffer_of(l, r, n->in[0]), &m->a);
   lower_link(l, buffer_of(l, r, n->in[1]), &m->b);
-  if (!g || region_read_outside(r, n->id)) {
-    lower_link(l, output_buffer(l, r, &n->out[0]), &m->c);
+  gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
+  m->accumulate = g && accumulates(l, r, g, &gs->plan);
+  if (!g || m->accumulate || region_read_outside(r, n->id)) {
+    lower_link(l, output_buffer(l, r, m->accumulate ? &r->graph->node[g->last]->out[0] : &n->out[0]), &m->c);
     m->c = m; /* present, for the plan */
   }
-  if (g) gs->epilogue = build_chain(l, r, g);
+  if (g && !m->accumulate) gs->epilogue = build_chain(l, r, g);
   gs->plan = l->p->kernels->gemm_plan(gs->dtype, m);
   if (gs->plan.shared_bytes) lower_link(l, lower_buffer(l, BUFFER_ARENA, gs->plan.shared_bytes, n), &m->shared);
   if (gs->plan.slot_bytes > l->p->slot_bytes) l->p->slot_bytes = gs->plan.slot_bytes;

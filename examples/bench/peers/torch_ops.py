@@ -1,15 +1,19 @@
 """PyTorch's side of `make bench-ops`: the ops and shapes of spec/support/ops_bench.c.
 usage: torch_ops.py THREADS [NAME...]     prints "name shape microseconds", measured as there."""
+import os
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
-
 THREADS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
 WANTED = sys.argv[2:]
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # the BLAS library counts its own
+    os.environ[name] = str(THREADS)
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
 torch.set_num_threads(THREADS)
-stopwatch = time.thread_time if THREADS == 1 else time.perf_counter
+stopwatch = time.process_time if THREADS == 1 else time.perf_counter
 
 
 def measure(f):

@@ -52,6 +52,7 @@ local CTCPredictionsLayer = Layer.declare("CTCPredictionsLayer", ctc_rows)
 layers.CTCPredictionsLayer = CTCPredictionsLayer
 
 function CTCPredictionsLayer:call(data, lengths)
+  check_operands(self, operands(data, lengths))
   local probabilities, label_lengths, labels = decode(self, operands(data, lengths))
   -- labels [batch, paths, length]: the best path is the one of the highest probability
   local best = ipu.argmax(probabilities, {axis = 1})

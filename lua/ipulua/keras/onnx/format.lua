@@ -159,7 +159,10 @@ function format.decode(data, what)
     local import = protobuf.fields(each, what)
     if not import[1] or import[1][1] == "" then g.opset = import[2] and import[2][1] or 0 end
   end
-  for i, each in ipairs(f[1] or {}) do g.nodes[i] = read_node(each, what) end
+  for i, each in ipairs(f[1] or {}) do
+    g.nodes[i] = read_node(each, what)
+    g.nodes[i].opset = g.opset
+  end
   for _, each in ipairs(f[5] or {}) do
     local name, t = read_tensor(each, what)
     g.initializers[name] = t

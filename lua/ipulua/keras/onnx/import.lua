@@ -9,7 +9,7 @@ local input = require "ipulua.keras.input"
 local interpret = require "ipulua.keras.onnx.interpret"
 local Layer = require "ipulua.keras.layer"
 
-local OLDEST <const>, NEWEST <const> = 7, 17
+local OLDEST <const>, NEWEST <const> = 1, 17
 
 -- ------------------------------------------------ the layer
 
@@ -100,6 +100,12 @@ local function check(graph, what)
   if #unknown > 0 then
     blame.error(string.format("%s: it has nodes that are not known here: %s", what, table.concat(unknown, ", ")), "not_implemented")
   end
+  for _, n in ipairs(graph.nodes) do
+    if n.attributes.broadcast then
+      blame.error(string.format("%s: node '%s' (%s): 'broadcast', of opsets before 7, is not known here", what, n.name, n.op),
+        "not_implemented")
+    end
+  end
   for _, v in ipairs(graph.inputs) do
     if not v.dtype or not v.shape then blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value") end
   end
@@ -107,7 +113,7 @@ end
 
 local rows <const> = {{"path", "string"}}
 
----The model of an ONNX file (opset 7 to 17).
+---The model of an ONNX file (opset 1 to 17).
 ---@param ... any path
 ---@return Model
 return function(...)

@@ -37,15 +37,24 @@ local function positive(axis, rank) return axis < 0 and axis + rank or axis end
 
 local same_name <const> = {
   Abs = "abs", Acos = "acos", Asin = "asin", Atan = "atan", Ceil = "ceil", Cos = "cos", Cosh = "cosh", Exp = "exp", Erf = "erf",
-  Floor = "floor", IsInf = "is_inf", IsNaN = "is_nan", Log = "log", Not = "logical_not", Neg = "neg", Identity = "identity",
+  Floor = "floor", IsNaN = "is_nan", Log = "log", Not = "logical_not", Neg = "neg", Identity = "identity",
   Reciprocal = "reciprocal", Round = "round", Sigmoid = "sigmoid", Sign = "sign", Sin = "sin", Sinh = "sinh", Sqrt = "sqrt",
   Tan = "tan", Tanh = "tanh", Relu = "nn.relu", Softplus = "nn.softplus", Softsign = "nn.softsign", Add = "add", Sub = "sub",
   Mul = "mul", Equal = "equal", Less = "less", LessOrEqual = "less_equal", Greater = "greater", GreaterOrEqual = "greater_equal",
-  And = "logical_and", Or = "logical_or", Xor = "logical_xor", Where = "where", Dropout = "identity",
+  And = "logical_and", Or = "logical_or", Xor = "logical_xor", Where = "where",
 }
 for name, op in pairs(same_name) do
   local f = core.ops[op]
-  interpret[name] = function(x) return f(table.unpack(x, 1, name == "Dropout" and 1 or x.n)) end
+  interpret[name] = function(x) return f(table.unpack(x, 1, x.n)) end
+end
+
+function interpret.Dropout(x) return x[1], ipu.equal(x[1], x[1]) end
+
+function interpret.IsInf(x, a)
+  local found = ipu.is_inf(x[1])
+  if a.detect_positive == 0 then found = ipu.logical_and(found, ipu.less(x[1], 0)) end
+  if a.detect_negative == 0 then found = ipu.logical_and(found, ipu.greater(x[1], 0)) end
+  return found
 end
 
 local function fold(f)
@@ -63,9 +72,29 @@ function interpret.Div(x)
   return ipu.cast(out, x[1].dtype) -- of integers: towards zero
 end
 
-function interpret.Mod(x, a, n)
-  if a.fmod == 1 then refuse(n, "fmod is not known here") end
-  return ipu.mod(x[1], x[2])
+-- With fmod the sign is that of the first.
+function interpret.Mod(x, a)
+  if a.fmod ~= 1 then return ipu.mod(x[1], x[2]) end
+  return ipu.sign(x[1]) * ipu.mod(ipu.abs(x[1]), ipu.abs(x[2]))
+end
+
+function interpret.Mean(x)
+  local sum = x[1]
+  for i = 2, x.n do sum = sum + x[i] end
+  return sum / x.n
+end
+
+function interpret.Acosh(x) return ipu.log(x[1] + ipu.sqrt(x[1] * x[1] - 1)) end
+function interpret.Asinh(x) return ipu.log(x[1] + ipu.sqrt(x[1] * x[1] + 1)) end
+function interpret.Atanh(x) return ipu.log((x[1] + 1) / (1 - x[1])) * 0.5 end
+function interpret.Celu(x, a)
+  local alpha = a.alpha or 1.0
+  return ipu.maximum(x[1], 0) + ipu.minimum(ipu.expm1(x[1] / alpha) * alpha, 0)
+end
+function interpret.ThresholdedRelu(x, a) return ipu.where(ipu.greater(x[1], a.alpha or 1.0), x[1], ipu.zeros_like(x[1])) end
+function interpret.Shrink(x, a)
+  local limit, bias, zero = a.lambd or 0.5, a.bias or 0, ipu.zeros_like(x[1])
+  return ipu.where(ipu.less(x[1], -limit), x[1] + bias, ipu.where(ipu.greater(x[1], limit), x[1] - bias, zero))
 end
 
 function interpret.Pow(x) return ipu.pow(x[1], x[2].dtype == x[1].dtype and x[2] or ipu.cast(x[2], x[1].dtype)) end
@@ -91,8 +120,17 @@ function interpret.Selu(x, a)
   return ipu.nn.elu(x[1], {alpha = a.alpha or selu_alpha}) * (a.gamma or selu_gamma)
 end
 
-function interpret.Softmax(x, a) return ipu.nn.softmax(x[1], {axis = a.axis or -1}) end
-function interpret.LogSoftmax(x, a) return ipu.nn.log_softmax(x[1], {axis = a.axis or -1}) end
+-- Before opset 13 all axes from `axis` on were one.
+local function softmax(op)
+  return function(x, a, n)
+    if n.opset >= 13 then return ipu.nn[op](x[1], {axis = a.axis or -1}) end
+    local shape, rank, rows = x[1].shape, #x[1].shape, 1
+    local axis = positive(a.axis or 1, rank)
+    for i = 1, axis do rows = rows * shape[i] end
+    return ipu.reshape(ipu.nn[op](ipu.reshape(x[1], {rows, -1}), {axis = -1}), shape)
+  end
+end
+interpret.Softmax, interpret.LogSoftmax = softmax("softmax"), softmax("log_softmax")
 
 function interpret.Cast(x, a, n)
   local dtype = format.dtype(a.to)
@@ -100,17 +138,22 @@ function interpret.Cast(x, a, n)
   return ipu.cast(x[1], dtype)
 end
 
+function interpret.CastLike(x) return ipu.cast(x[1], x[2].dtype) end
+
 -- ------------------------------------------------ reductions
 
 for name, op in pairs{Sum = "sum", Mean = "mean", Max = "max", Min = "min", Prod = "prod", LogSumExp = "logsumexp"} do
   interpret["Reduce" .. name] = function(x, a, n)
     local axes = ints(n, x[2]) or a.axes
+    if axes and #axes == 0 then axes = nil end
     if not axes and a.noop_with_empty_axes == 1 then return x[1] end
     return ipu["reduce_" .. op](x[1], {axis = axes, keepdims = a.keepdims ~= 0})
   end
 end
 
 function interpret.ReduceSumSquare(x, a, n) return interpret.ReduceSum({x[1] * x[1], x[2], n = x.n}, a, n) end
+function interpret.ReduceL1(x, a, n) return interpret.ReduceSum({ipu.abs(x[1]), x[2], n = x.n}, a, n) end
+function interpret.ReduceLogSum(x, a, n) return ipu.log(interpret.ReduceSum(x, a, n)) end
 function interpret.ReduceL2(x, a, n) return ipu.sqrt(interpret.ReduceSumSquare(x, a, n)) end
 function interpret.GlobalAveragePool(x) return ipu.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
 function interpret.GlobalMaxPool(x) return ipu.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
@@ -118,7 +161,9 @@ function interpret.GlobalMaxPool(x) return ipu.reduce_max(x[1], {axis = range(2,
 local function position(op)
   return function(x, a)
     local axis = positive(a.axis or 0, #x[1].shape)
-    local out = ipu.cast(ipu[op](x[1], {axis = axis}), "int64")
+    local v, last = x[1], a.select_last_index == 1
+    local out = ipu.cast(ipu[op](last and ipu.reverse(v, axis) or v, {axis = axis}), "int64")
+    if last then out = v.shape[axis + 1] - 1 - out end
     return a.keepdims == 0 and out or ipu.expand_dims(out, axis)
   end
 end
@@ -134,9 +179,11 @@ local function long(list) return #list > 0 and ipu.tensor(list, {dtype = "int64"
 
 function interpret.Shape(x, a)
   local rank = #x[1].shape
-  local from, to = positive(a.start or 0, rank), positive(a["end"] or rank, rank)
-  return long(table.move(x[1].shape, from + 1, math.min(to, rank), 1, {}))
+  local from, to = math.max(positive(a.start or 0, rank), 0), math.min(positive(a["end"] or rank, rank), rank)
+  return long(table.move(x[1].shape, from + 1, to, 1, {}))
 end
+
+function interpret.Size(x) return ipu.tensor(x[1].size, {dtype = "int64"}) end
 
 function interpret.Constant(_, a)
   if a.value then return a.value end
@@ -211,10 +258,21 @@ function interpret.Split(x, a, n)
   return ipu.split(x[1], sizes, {axis = axis})
 end
 
+local function pad_edge(v, pads)
+  local rank = #v.shape
+  for axis = 0, rank - 1 do
+    local rows, extent = {}, v.shape[axis + 1]
+    for i = -pads[axis + 1], extent - 1 + pads[rank + axis + 1] do rows[#rows + 1] = math.max(0, math.min(extent - 1, i)) end
+    if #rows ~= extent then v = ipu.gather(v, ipu.tensor(rows, {dtype = "int32"}), {axis = axis}) end
+  end
+  return v
+end
+
 function interpret.Pad(x, a, n)
   local pads, rank = ints(n, x[2]) or a.pads, #x[1].shape
   if x[4] then refuse(n, "axes of a Pad are not known here") end
   local mode = (a.mode or "constant"):upper()
+  if mode == "EDGE" then return pad_edge(x[1], pads) end
   if mode ~= "CONSTANT" and mode ~= "REFLECT" then refuse(n, "padding of mode " .. mode .. " is not known here") end
   local pairs_of = {}
   for i = 1, rank do pairs_of[i] = {pads[i], pads[rank + i]} end
@@ -246,6 +304,22 @@ function interpret.Slice(x, a, n)
   local out = x[1]
   for i, axis in ipairs(axes) do out = slice_axis(out, positive(axis, #out.shape), starts[i], ends[i], steps[i] or 1) end
   return out
+end
+
+-- Channels stand before space: [n, c, h, w] and [n, c / b², h b, w b].
+function interpret.DepthToSpace(x, a)
+  local n, c, h, w = table.unpack(x[1].shape)
+  local b = a.blocksize
+  if a.mode == "CRD" then
+    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, c // (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3}), {n, -1, h * b, w * b})
+  end
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, b, b, c // (b * b), h, w}), {0, 3, 4, 1, 5, 2}), {n, -1, h * b, w * b})
+end
+
+function interpret.SpaceToDepth(x, a)
+  local n, c, h, w = table.unpack(x[1].shape)
+  local b = a.blocksize
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, c, h // b, b, w // b, b}), {0, 3, 5, 1, 2, 4}), {n, -1, h // b, w // b})
 end
 
 -- ------------------------------------------------ picking, products

@@ -37,27 +37,44 @@ local function kernel_last(v)
   return ipu.transpose(v, perm)
 end
 
--- An image with channels last, padded as a node says; and the padding that is left for the op.
-local function padded(v, a, n, value)
-  local count, auto = #v.shape - 2, a.auto_pad or "NOTSET"
-  if auto == "SAME_UPPER" then return v, "SAME" end
-  if auto == "SAME_LOWER" then refuse(n, "auto_pad SAME_LOWER is not known here") end
-  local pads = auto == "NOTSET" and a.pads or filled(2 * count, 0)
-  local paddings, any = {{0, 0}}, false
+-- What a node's windows need around an image (channels last): {before …}, {behind …}, and what ceil_mode adds behind.
+local function pads_of(v, a, size)
+  local count, auto = #size, a.auto_pad or "NOTSET"
+  local before, behind, more = {}, {}, {}
   for i = 1, count do
-    paddings[i + 1] = {pads[i], pads[count + i]}
-    any = any or pads[i] ~= 0 or pads[count + i] ~= 0
+    local stride, extent = a.strides and a.strides[i] or 1, v.shape[i + 1]
+    local cover = (size[i] - 1) * (a.dilations and a.dilations[i] or 1) + 1
+    if auto == "NOTSET" or auto == "VALID" then
+      before[i] = auto == "NOTSET" and a.pads and a.pads[i] or 0
+      behind[i] = auto == "NOTSET" and a.pads and a.pads[count + i] or 0
+    else
+      local total = math.max(((extent + stride - 1) // stride - 1) * stride + cover - extent, 0)
+      before[i] = auto == "SAME_LOWER" and total - total // 2 or total // 2
+      behind[i] = total - before[i]
+    end
+    local left = (extent + before[i] + behind[i] - cover) % stride
+    more[i] = a.ceil_mode == 1 and left > 0 and stride - left or 0
   end
-  paddings[count + 2] = {0, 0}
-  return any and ipu.pad(v, paddings, {constant_values = value or 0}) or v, "VALID"
+  return before, behind, more
+end
+
+local function padded(v, before, behind, value)
+  local paddings, any = {{0, 0}}, false
+  for i, n in ipairs(before) do
+    paddings[i + 1] = {n, behind[i]}
+    any = any or n > 0 or behind[i] > 0
+  end
+  paddings[#paddings + 1] = {0, 0}
+  return any and ipu.pad(v, paddings, {constant_values = value or 0}) or v
 end
 
 local function with_bias(v, bias) return bias and ipu.nn.bias_add(v, bias) or v end
 
-function interpret.Conv(x, a, n)
-  local image, padding = padded(to_last(x[1]), a, n)
+function interpret.Conv(x, a)
+  local image = to_last(x[1])
+  local before, behind = pads_of(image, a, table.move(x[2].shape, 3, #x[2].shape, 1, {}))
   local conv = ipu.nn["conv" .. #x[1].shape - 2 .. "d"]
-  local out = conv(image, kernel_last(x[2]), {strides = a.strides or 1, dilations = a.dilations or 1, padding = padding,
+  local out = conv(padded(image, before, behind), kernel_last(x[2]), {strides = a.strides or 1, dilations = a.dilations or 1,
     groups = a.group or 1})
   return to_first(with_bias(out, x[3]))
 end
@@ -84,32 +101,40 @@ function interpret.ConvTranspose(x, a, n)
 end
 
 local function check_pool(a, n)
-  if a.ceil_mode == 1 then refuse(n, "ceil_mode is not known here") end
   for _, d in ipairs(a.dilations or {}) do
     if d ~= 1 then refuse(n, "dilations are not known here") end
   end
 end
 
-local function window(a, padding)
-  return {ksize = a.kernel_shape, strides = a.strides or filled(#a.kernel_shape, 1), padding = padding}
+local function window(a) return {ksize = a.kernel_shape, strides = a.strides or filled(#a.kernel_shape, 1)} end
+
+local function add(a, b)
+  local out = {}
+  for i, n in ipairs(a) do out[i] = n + b[i] end
+  return out
 end
 
 function interpret.MaxPool(x, a, n)
   check_pool(a, n)
   if #n.outputs > 1 then refuse(n, "its positions are not known here") end
-  local image, padding = padded(to_last(x[1]), a, n, -3.4e38)
-  return to_first(ipu.nn.max_pool(image, window(a, padding)))
+  local dtype = x[1].dtype
+  local image = to_last(dtype:find("float") and x[1] or ipu.cast(x[1], "float32"))
+  local before, behind, more = pads_of(image, a, a.kernel_shape)
+  local out = to_first(ipu.nn.max_pool(padded(image, before, add(behind, more), dtype == "float16" and -65504 or -3.4e38), window(a)))
+  return out.dtype == dtype and out or ipu.cast(out, dtype)
 end
 
--- What is padded counts only with count_include_pad.
+-- Sums of windows, divided by how many of their elements count: pads with count_include_pad only, ceil_mode's never.
 function interpret.AveragePool(x, a, n)
   check_pool(a, n)
-  local v = to_last(x[1])
-  local image, padding = padded(v, a, n)
-  local out = ipu.nn.avg_pool(image, window(a, padding))
-  if padding == "VALID" and image ~= v and a.count_include_pad ~= 1 then
-    local ones = ipu.ones({1, table.unpack(v.shape, 2)}, {dtype = v.dtype})
-    out = out / ipu.nn.avg_pool((padded(ones, a, n)), window(a, padding))
+  local image = to_last(x[1])
+  local before, behind, more = pads_of(image, a, a.kernel_shape)
+  local wide = padded(image, before, add(behind, more))
+  local out = ipu.nn.avg_pool(wide, window(a))
+  if wide ~= image then
+    local ones = ipu.ones({1, table.unpack(image.shape, 2)}, {dtype = image.dtype})
+    local counted = padded(padded(ones, before, behind, a.count_include_pad == 1 and 1 or 0), filled(#more, 0), more)
+    out = out / ipu.nn.avg_pool(counted, window(a))
   end
   return to_first(out)
 end
@@ -143,8 +168,12 @@ end
 function interpret.LayerNormalization(x, a)
   local rank = #x[1].shape
   local axis = a.axis or -1
-  local out = normalised(x[1], range(axis < 0 and axis + rank or axis, rank - 1), a.epsilon or 1e-5) * x[2]
-  return x[3] and out + x[3] or out
+  local axes = range(axis < 0 and axis + rank or axis, rank - 1)
+  local mean = ipu.reduce_mean(x[1], {axis = axes, keepdims = true})
+  local d = x[1] - mean
+  local scale = ipu.rsqrt(ipu.reduce_mean(d * d, {axis = axes, keepdims = true}) + (a.epsilon or 1e-5))
+  local out = d * scale * x[2]
+  return x[3] and out + x[3] or out, mean, scale
 end
 
 -- ------------------------------------------------ recurrent
