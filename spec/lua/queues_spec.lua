@@ -364,6 +364,27 @@ describe("queues survive", function()
     assert.matches("false\t.*interrupted.*\ntrue", output)
   end)
 
+  it("Ctrl-C where a dataset never gives the next element", function()
+    local never = [[
+      local never = ipu.data.range(5):repeat_n():filter(function(x) return ipu.greater(x, 9) end)
+      local queue = ipu.IPUInfeedQueue(never:map(function(x) return ipu.cast(x, "float32") end))
+      local waiting = ipu.func(function() return ipu.loops.repeat_n(2, function(s, x) return s + x end, {0.0}, queue) end)
+      local function tell(f, ...)
+        print(pcall(f, ...))
+        print "and on"
+      end
+    ]]
+    for _, text in ipairs {
+      "tell(function() never:iterator():next() end)", "tell(waiting)",
+      "tell(function() strategy:run_async(waiting):wait() end)",
+      "tell(function() ipu.data.range(5):repeat_n():shuffle(1 << 31):iterator():next() end)",
+    } do
+      local output, status = run_script(never .. text, "timeout -k 20 -s INT 1 %s")
+      assert.matches("false\t.*interrupted.*\nand on", output)
+      assert.is_true(status == 124 or status == 0)
+    end
+  end)
+
   it("ten thousand of them, made and dropped, used and unused", function()
     local output = run_script [[
       local ds = ipu.data.from_tensors(ipu.zeros{1000}):repeat_n()

@@ -3,8 +3,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { REQUEST_WAITING, REQUEST_DONE };
+static const long MOMENT = 50 * 1000 * 1000, SECOND = 1000 * 1000 * 1000; /* nanoseconds */
 
 struct HostCalls {
   pthread_t script;
@@ -85,6 +87,16 @@ void host_calls_serve(HostCalls *h) {
   run_deferred(h);
 }
 
+static struct timespec in_a_moment(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  t.tv_nsec += MOMENT;
+  if (t.tv_nsec < SECOND) return t;
+  t.tv_sec++;
+  t.tv_nsec -= SECOND;
+  return t;
+}
+
 void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
   bool script = host_calls_here(h);
   pthread_mutex_lock(&h->mutex);
@@ -92,7 +104,8 @@ void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
   while (!ready(context)) {
     HostRequest *r = script ? take_request(h) : NULL;
     if (!r) {
-      pthread_cond_wait(&h->changed, &h->mutex);
+      struct timespec soon = in_a_moment(); /* a signal wakes nobody: who waits looks for Ctrl-C by itself */
+      pthread_cond_timedwait(&h->changed, &h->mutex, &soon);
       continue;
     }
     pthread_mutex_unlock(&h->mutex);

@@ -60,7 +60,8 @@ static bool has_room(void *context) {
 
 static bool has_element(void *context) {
   PrefetchStage *p = context;
-  return atomic_load(&p->written) != atomic_load(&p->read) || scope_is_cancelled(&p->scope);
+  return atomic_load(&p->written) != atomic_load(&p->read) || scope_is_cancelled(&p->scope) ||
+         scope_is_interrupted(p->scope.parent);
 }
 
 static void *read_ahead(void *argument) {
@@ -124,9 +125,11 @@ static void start_thread(PrefetchStage *p) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  atomic_store(&p->scope.threaded, true);
   p->threaded = new_slots(p) && !pthread_create(&p->thread, NULL, read_ahead, p);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (p->threaded) return;
+  atomic_store(&p->scope.threaded, false);
   free_slots(p);
   return_thread(t);
 }
@@ -163,7 +166,8 @@ static Status enter_slot(PrefetchStage *p, Slot **out, Error *e) {
   host_calls_serve(host);
   if (!has_element(p)) host_calls_wait(host, has_element, p);
   uint64_t read = atomic_load(&p->read);
-  if (atomic_load(&p->written) == read) return fail(e, ERR_CANCELLED, "the dataset was closed");
+  if (atomic_load(&p->written) == read)
+    return scope_is_cancelled(&p->scope) ? fail(e, ERR_CANCELLED, "the dataset was closed") : scope_interrupt(e);
   *out = &p->slot[read % (uint64_t)p->depth];
   if ((*out)->status != OK && e->status == OK) *e = (*out)->error;
   return OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/interrupt.h"
 
 bool scope_is_cancelled(const Scope *scope) {
   for (; scope; scope = scope->parent)
@@ -12,8 +13,22 @@ bool scope_is_cancelled(const Scope *scope) {
   return false;
 }
 
+bool scope_is_interrupted(const Scope *scope) {
+  Interrupt pending = interrupt_pending();
+  if (pending == INTERRUPT_NONE || (pending == INTERRUPT_SOON && interrupt_held())) return false;
+  for (; scope; scope = scope->parent)
+    if (atomic_load(&scope->threaded)) return false;
+  return true;
+}
+
+Status scope_interrupt(Error *e) {
+  interrupt_take();
+  return fail(e, ERR_CANCELLED, "interrupted!");
+}
+
 Status stage_check_cancelled(const Stage *s, Error *e) {
-  return scope_is_cancelled(s->scope) ? fail(e, ERR_CANCELLED, "the dataset was closed") : OK;
+  if (scope_is_cancelled(s->scope)) return fail(e, ERR_CANCELLED, "the dataset was closed");
+  return scope_is_interrupted(s->scope) ? scope_interrupt(e) : OK;
 }
 
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out) {

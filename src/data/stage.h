@@ -72,6 +72,7 @@ typedef struct Scope {
   Tree *tree;
   const struct Scope *parent;
   _Atomic bool cancelled;
+  _Atomic bool threaded; /* read by a thread of its own, which Ctrl-C leaves alone */
 } Scope;
 
 struct Stage {
@@ -113,6 +114,10 @@ Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
 Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
 Status stage_check_cancelled(const Stage *s, Error *e); /* ERR_CANCELLED in loops that may be endless */
 bool scope_is_cancelled(const Scope *scope);
+/* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by itself is let alone by the
+ * first one. */
+bool scope_is_interrupted(const Scope *scope);
+Status scope_interrupt(Error *e); /* stop: the interruption is taken */
 Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below d */
 /* The place of d among the known shuffles, or -1. */
 int tree_find_shuffle(const Tree *t, const Dataset *d);
