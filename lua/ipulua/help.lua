@@ -4,11 +4,18 @@
 local args = require "ipulua.args"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local ipu = require "ipulua"
 
 local help = {}
 
 local op_names = {}
-for name, f in pairs(core.ops) do op_names[f] = name end
+for name, f in pairs(core.ops) do
+  op_names[f] = name
+  local module, leaf = name:match("^(.-)%.?([^.]+)$")
+  local place = module == "" and ipu or rawget(ipu, module)
+  local public = place and rawget(place, leaf) -- of some, a Lua function around the row
+  if public then op_names[public] = name end
+end
 
 ---Function → names of its options, for completion.
 help.options = {}

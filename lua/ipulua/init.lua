@@ -138,8 +138,11 @@ end
 function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
-ipu.reduce_scatter = require("ipulua.collectives").reduce_scatter
-ipu.nn.batch_norm = require("ipulua.distributed_norm").batch_norm
+function ipu.reduce_scatter(...) return require("ipulua.collectives").reduce_scatter(...) end
+function ipu.nn.batch_norm(...) return require("ipulua.distributed_norm").batch_norm(...) end
+for _, name in ipairs{"sampled_softmax_loss", "nce_loss", "multi_conv"} do
+  ipu.nn[name] = function(...) return require("ipulua.candidates")[name](...) end
+end
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
 

@@ -48,8 +48,9 @@ local function count_tensor(n, who)
   return core.tensor(n, "int32")
 end
 
--- How many values f takes: a number, or nil when it takes any.
-local function parameter_count(f)
+---How many values f takes: a number, or nil when it takes any.
+---@return integer?
+function loops.parameter_count(f)
   if func.is_function(f) then f = f.f end
   if type(f) ~= "function" then return nil end
   local info = debug.getinfo(f, "u")
@@ -58,7 +59,7 @@ end
 
 ---An error when f declares another number of parameters than it is given values.
 function loops.check_parameters(f, given, role)
-  local declared = parameter_count(f)
+  local declared = loops.parameter_count(f)
   if declared and declared ~= given then
     blame.error(string.format("the %s declares %d parameter%s, but it is given %d value%s", role, declared,
       declared == 1 and "" or "s", given, given == 1 and "" or "s"), "type")

@@ -204,18 +204,12 @@ local function map_leaves(value)
   return copy
 end
 
-local function parameter_count(f)
-  if func.is_function(f) then f = f.f end
-  if type(f) ~= "function" then return nil end
-  local info = debug.getinfo(f, "u")
-  return not info.isvararg and info.nparams or nil
-end
-
 -- A list that a stage returned is its outputs, if the next one takes so many; otherwise it goes on as one table.
 local function spread_for(f, given)
   local first = given[1]
-  if given.n ~= 1 or not args.is_list(first) or parameter_count(f) == 1 then return given end
-  return parameter_count(f) == #first and table.pack(table.unpack(first)) or given
+  local wanted = loops.parameter_count(f)
+  if given.n ~= 1 or not args.is_list(first) or wanted == 1 then return given end
+  return wanted == #first and table.pack(table.unpack(first)) or given
 end
 
 local function partials_scope(a, place)

@@ -24,12 +24,6 @@ function loop.iteration()
   return innermost.value
 end
 
----Whether the body of a pipeline is being traced.
-function loop.is_open()
-  local innermost = iterations[#iterations]
-  return innermost ~= nil and innermost.root == tracing.root()
-end
-
 local closed_meta <const> = {__close = function() table.remove(iterations) end}
 
 -- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a micro-batch.

@@ -81,6 +81,32 @@ describe("fit", function()
     assert.are.equal(3, model.optimizer.iterations:item())
   end)
 
+  it("shuffles in another order in each epoch, whether of one call or of several", function()
+    -- lr is 0 and the loss is the prediction, x itself: the loss of an epoch of one step is the sample that it began with
+    local function beginnings(calls, epochs)
+      keras.utils.set_random_seed(7)
+      local model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones", input_shape = {1}}}
+      model:compile{optimizer = keras.optimizers.SGD(0), loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end}
+      local order = {}
+      for _ = 1, calls do
+        local losses = {}
+        local Watch = keras.callbacks.LambdaCallback{on_train_batch_end = function(batch, logs)
+          if batch == 0 then losses[#losses + 1] = logs.loss end
+        end}
+        model:fit{x = ipu.reshape(ipu.cast(ipu.arange(8), "float32"), {8, 1}), y = ipu.zeros{8, 1}, batch_size = 1, epochs = epochs,
+          verbose = 0, callbacks = {Watch}}
+        table.move(losses, 1, #losses, #order + 1, order)
+      end
+      return order
+    end
+    local several, one = beginnings(6, 1), beginnings(1, 6)
+    assert.equal(6, #several)
+    assert.same(one, several)
+    local distinct = {}
+    for _, order in ipairs(several) do distinct[order] = true end
+    assert.is_truthy(next(distinct, next(distinct))) -- more than one
+  end)
+
   it("compiles its program once for several calls", function()
     local model = line()
     model:fit(quiet{x = x, y = y, batch_size = 2})

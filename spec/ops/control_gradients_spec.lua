@@ -97,4 +97,14 @@ describe("the gradient through", function()
     local _, none = found(ipu.tensor{1, 2}, ipu.tensor{3, 4})
     assert.is_true(none)
   end)
+
+  it("a fused op that has been differentiated once is refused, not left out", function()
+    local ok, message = pcall(ipu.func(function(v)
+      local y = ipu.nn.lstm(v, ipu.ones{2, 8}, ipu.ones{2, 8})
+      local g = ipu.gradients(ipu.reduce_sum(y), {v})[1]
+      return ipu.gradients(ipu.reduce_sum(g * g), {v})[1]
+    end), ipu.ones{1, 3, 2})
+    assert.is_false(ok)
+    assert.is_truthy(message:find("control_gradients_spec.lua:%d+: nn.lstm has no second derivative"), message)
+  end)
 end)

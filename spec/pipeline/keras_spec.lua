@@ -117,7 +117,7 @@ describe("a pipelined Keras model", function()
 
   -- History, weights, evaluation and predictions after two epochs of 16 micro-batches, 4 an update.
   local function trained(maker, staged, options)
-    pipelines.device(staged and 2 or 1)
+    pipelines.device(staged and 2 or 1, options and options.config)
     ipu.random.set_seed(3)
     local model = compiled(maker(staged), options)
     local set = staged and model.set_pipelining_options or model.set_gradient_accumulation_options
@@ -156,6 +156,14 @@ describe("a pipelined Keras model", function()
         assert.are.same(one, two)
         assert.are.equal(schedule, ipu.timetable(model).schedule)
       end
+    end
+  end)
+
+  it("has them when stages are computed again: dropout draws the same, moving averages move once", function()
+    local one = trained(makers.functional, false)
+    for _, mode in ipairs{"Auto", "RecomputeAndBackpropagateInterleaved"} do
+      local options = {config = {allow_recompute = true}, pipelining = {recomputation_mode = mode}}
+      assert.are.same(one, (trained(makers.functional, true, options)))
     end
   end)
 

@@ -54,14 +54,19 @@ static void check_hold(void) {
 
 static void check_droppable(void) {
   interrupt_reset();
-  check(!interrupt_droppable() && !interrupt_stops(), "nothing may be dropped at first");
-  interrupt_begin_droppable();
-  check(interrupt_droppable() && !interrupt_end_droppable(), "nothing was dropped");
-  interrupt_begin_droppable();
   interrupt_raise();
-  check(interrupt_stops(), "the first stops droppable work");
-  interrupt_drop();
-  check(interrupt_end_droppable() && !interrupt_droppable(), "what was dropped is told once");
+  DroppableLoop outside = interrupt_begin_loop();
+  check(interrupt_stops() && !interrupt_drops(&outside), "nothing is dropped outside of droppable work");
+  interrupt_reset();
+  interrupt_begin_droppable();
+  DroppableLoop loop = interrupt_begin_loop();
+  check(!interrupt_drops(&loop), "nothing is dropped without a Ctrl-C");
+  interrupt_raise();
+  check(interrupt_drops(&loop), "the first drops what is left");
+  interrupt_end_loop(&loop);
+  check(interrupt_end_droppable(), "what was dropped is told");
+  interrupt_begin_droppable();
+  check(!interrupt_end_droppable(), "and forgotten");
   interrupt_hold();
   check(!interrupt_stops(), "not while it is held");
   interrupt_raise();

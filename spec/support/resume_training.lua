@@ -39,6 +39,25 @@ function kinds.stateful()
     initial_loss_scaling_factor = 16})
 end
 
+-- Two stages on two IPUs, gradients of two batches at a time.
+function kinds.pipeline()
+  local cfg = ipu.IPUConfig()
+  cfg.auto_select_ipus = 2
+  cfg:configure_ipu_system()
+  local model, ds, optimizer = kinds.dense()
+  model:set_pipeline_stage_assignment{0, 0, 0, 1, 1}
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = 2, pipeline_schedule = "Sequential"}
+  return model, ds, optimizer
+end
+
+-- Two replicas of one IPU.
+function kinds.replicas()
+  local cfg = ipu.IPUConfig()
+  cfg.auto_select_ipus = 2
+  cfg:configure_ipu_system()
+  return kinds.dense()
+end
+
 local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
 local model, ds, optimizer, steps = kinds[kind]()

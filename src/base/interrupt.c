@@ -33,11 +33,21 @@ void interrupt_unhold(void) {
 bool interrupt_held(void) { return atomic_load(&held) > 0; }
 
 void interrupt_begin_droppable(void) { droppable = true, dropped = false; }
-bool interrupt_droppable(void) { return droppable; }
-void interrupt_drop(void) { dropped = true; }
 bool interrupt_end_droppable(void) { return droppable = false, dropped; }
 
 bool interrupt_stops(void) {
   Interrupt p = interrupt_pending();
   return p == INTERRUPT_NOW || (p == INTERRUPT_SOON && !interrupt_held());
+}
+
+DroppableLoop interrupt_begin_loop(void) { return (DroppableLoop){.allowed = droppable}; }
+
+bool interrupt_drops(DroppableLoop *l) {
+  if (!l->allowed || !interrupt_stops()) return false;
+  atomic_store(&l->dropped, true);
+  return true;
+}
+
+void interrupt_end_loop(const DroppableLoop *l) {
+  if (atomic_load(&l->dropped)) dropped = true;
 }

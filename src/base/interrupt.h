@@ -25,10 +25,18 @@ void interrupt_unhold(void);
 bool interrupt_held(void);
 
 /* Work whose result can be thrown away (an op called at once): between begin and end, long loops of this thread may
- * leave out what is left when interrupt_stops, and say so. End tells whether one did: the result is garbage then. */
+ * leave out what is left when interrupt_stops. End tells whether one did: the result is garbage then. */
 void interrupt_begin_droppable(void);
-bool interrupt_droppable(void);
-void interrupt_drop(void);
 bool interrupt_end_droppable(void);
+
+/* Such a loop: made by the thread that began, asked by each piece of work on any thread, ended by the former. */
+typedef struct DroppableLoop {
+  bool allowed;
+  _Atomic bool dropped;
+} DroppableLoop;
+DroppableLoop interrupt_begin_loop(void);
+bool interrupt_drops(DroppableLoop *l);
+void interrupt_end_loop(const DroppableLoop *l);
+
 bool interrupt_stops(void); /* pending, and nobody holds it to stop in good order */
 #endif

@@ -139,6 +139,7 @@ const Type *dataset_component(const Dataset *d, int index) { return &d->type[ind
 bool dataset_component_is_nested(const Dataset *d, int index) { return d->nested[index]; }
 bool dataset_is_static(const Dataset *d) { return d->is_static; }
 int64_t dataset_cardinality(const Dataset *d) { return d->cardinality; }
+void dataset_begin_at(Dataset *d, uint64_t iteration) { atomic_store(&d->iterations, iteration); }
 const char *dataset_kind(const Dataset *d) { return d->class->name; }
 const char *dataset_source(const Dataset *d) { return d->source; }
 

@@ -119,6 +119,9 @@ Dataset *dataset_cache(Error *e, const char *source, Dataset *in,
 Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size); /* BufferDataset */
 Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size); /* or DATA_AUTOTUNE */
 
+/* The next iterator of d counts as this one (from 0): what a shuffle's order depends on. */
+void dataset_begin_at(Dataset *d, uint64_t iteration);
+
 /* What reading runs on. Results depend on seed alone. */
 typedef struct DataContext {
   Pool *pool;      /* may be NULL */

@@ -7,10 +7,10 @@ static const char STATE_KEY, CALLBACKS_KEY;
 
 static int free_state(lua_State *L) {
   State *s = lua_touserdata(L, 1);
-  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL; /* queues in it still need what follows */
+  if (s->graph) trace_free(s->graph->trace), s->graph->trace = NULL; /* first: its infeeds stop datasets, which may ask the host */
+  trace_ref_release(s->graph);
   host_calls_free(s->host);
   engine_free(s->engine);
-  trace_ref_release(s->graph);
   free(s->prefix);
   free(s->attributes);
   for (int i = 0; i < s->counter_count; i++) variable_release(s->counter[i].variable);

@@ -296,6 +296,11 @@ static int types(lua_State *L) {
   return 1;
 }
 
+static int begin_at(lua_State *L) { /* (dataset, iteration) */
+  dataset_begin_at(bind_check_dataset(L, 1), (uint64_t)luaL_checkinteger(L, 2));
+  return 0;
+}
+
 static int cardinality(lua_State *L) {
   lua_pushinteger(L, dataset_cardinality(bind_check_dataset(L, 1)));
   return 1;
@@ -318,7 +323,7 @@ void bind_open_dataset(lua_State *L) {
       {"batch", batch}, {"padded_batch", padded_batch}, {"unbatch", unbatch}, {"window", window}, {"shuffle", shuffle},
       {"repeat_n", repeat_n}, {"take", take}, {"skip", skip}, {"shard", shard}, {"enumerate", enumerate},
       {"concatenate", concatenate}, {"cache", cache}, {"buffer", buffer}, {"prefetch", prefetch}, {"types", types},
-      {"cardinality", cardinality}, {"describe", describe}, {"iterator", bind_open_dataset_iterator}, {NULL, NULL}};
+      {"cardinality", cardinality}, {"begin_at", begin_at}, {"describe", describe}, {"iterator", bind_open_dataset_iterator}, {NULL, NULL}};
   luaL_newmetatable(L, DATASET_NAME);
   lua_pushcfunction(L, free_dataset), lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods);

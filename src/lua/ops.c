@@ -273,7 +273,14 @@ static void read_arguments(lua_State *L, Arguments *a) {
     if (at < 0 || at >= op_attr_count(op) || op->attrs[at].kind != ATTR_INTS) positional = top - 1;
   }
   int first = 1;
-  if (variadic) {
+  if (variadic && lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING) { /* einsum("ij,jk->ik", a, b) */
+    a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
+    if (positional == 2 && is_plain_table(L, 2)) spread_list(L, 2, a->operand, &a->operand_count, op);
+    else if (positional - 1 > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, positional - 1);
+    else for (int i = 2; i <= positional; i++) a->operand[a->operand_count++] = i;
+    positional = 0;
+    inputs = 0;
+  } else if (variadic) {
     if (!is_plain_table(L, 1)) bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], luaL_typename(L, 1));
     spread_list(L, 1, a->operand, &a->operand_count, op);
     first = 2;

@@ -76,7 +76,8 @@ int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MA
   for (int i = 0; i < (int)n; i++) {
     lua_rawgeti(L, index, i + 1);
     shape[i] = lua_tointegerx(L, -1, &isint);
-    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1, luaL_tolstring(L, -1, NULL));
+    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1,
+                          lua_type(L, -1) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -1));
     lua_pop(L, 1);
   }
   return (int)n;

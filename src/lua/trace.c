@@ -545,6 +545,7 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
   lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
+  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
   lua_newtable(L);
   for (int i = 0; i < p->variable_count; i++) {

@@ -85,6 +85,46 @@ static int merge_replicas(lua_State *L) {
   return 0;
 }
 
+/* The values of replicas 1 …, a list: empty where all have the same. */
+static int replica_values(lua_State *L) {
+  Variable *v = check(L);
+  bind_settle(L, v);
+  lua_createtable(L, v->replicas - 1, 0);
+  for (int r = 1; r < v->replicas; r++) {
+    LuaTensor *u = bind_new_tensor(L);
+    Error e = {0};
+    u->tensor = tensor_from(&e, &v->type, v->replica[r - 1]->data);
+    bind_check(L, &e);
+    lua_rawseti(L, -2, r);
+  }
+  return 1;
+}
+
+enum { MOST_REPLICAS = 1024 };
+
+/* (variable, list of tensors): replicas 1 … get values of their own; replica 0 keeps its. */
+static int set_replica_values(lua_State *L) {
+  Variable *v = check(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int count = (int)luaL_len(L, 2);
+  if (count > MOST_REPLICAS) return bind_fail(L, ERR_VALUE, "more than %d replicas", MOST_REPLICAS);
+  Tensor *value[MOST_REPLICAS];
+  for (int r = 0; r < count; r++) { /* the list keeps them alive */
+    lua_rawgeti(L, 2, r + 1);
+    value[r] = bind_check_tensor(L, -1, v->name)->tensor;
+    if (!value[r] || !type_equal(&value[r]->type, &v->type))
+      return bind_fail(L, ERR_INVALID_ARGUMENT, "the value of variable '%s' for replica %d has another type", v->name, r + 1);
+    lua_pop(L, 1);
+  }
+  bind_settle(L, v);
+  void *data[MOST_REPLICAS + 1];
+  Error e = {0};
+  if (count && variable_spread(&e, v, count + 1, data) == OK)
+    for (int r = 0; r < count; r++) tensor_copy_out(value[r], data[r + 1]);
+  bind_check(L, &e);
+  return 0;
+}
+
 /* Replace the value at once: (variable, tensor). */
 static int set_value(lua_State *L) {
   Variable *v = check(L);
@@ -276,6 +316,7 @@ static int same(lua_State *L) {
 void bind_open_variable(lua_State *L) {
   static const luaL_Reg functions[] = {{"new_variable", new_variable}, {"set_variable", set_value}, {"is_variable", is_variable},
                                        {"variable_value", value_of}, {"merge_replicas", merge_replicas},
+                                       {"replica_values", replica_values}, {"set_replica_values", set_replica_values},
                                        {"variable_identity", identity}, {"set_initialiser", set_initialiser}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};

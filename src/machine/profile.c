@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "machine/timeline.h"
 
-enum { MOST_EVENTS = 60000, MOST_TRACE_EVENTS = 400000 };
+enum { MOST_EVENTS = 150000, MOST_TRACE_EVENTS = 400000 };
 
 static void put_string(FILE *f, const char *s) {
   fputc('"', f);
@@ -262,7 +262,7 @@ char *profile_json(const Price *p, const char *extra) {
 
 static const char *event_name(const Price *p, const Event *e, char *room, size_t size) {
   if (e->repeats > 0) {
-    snprintf(room, size, "%.0f more times", e->repeats);
+    snprintf(room, size, "%.0f more", e->repeats);
     return room;
   }
   if (e->slot < 0) return row_name(&p->row[e->row]);

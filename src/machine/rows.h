@@ -13,6 +13,8 @@ typedef struct CostTable {
 const Cost *cost_of_node(CostTable *t, const Node *n); /* NULL: memory is out */
 bool node_has_price(const Node *n);
 
+/* layout.c: stages, shards and replicas. */
+Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer);
 /* walk.c: rows and what takes memory. */
 Status walk_program(Error *e, Price *p, const Program *program);
 /* time.c: cycles, time lines. memory.c: bytes by tile. */

@@ -10,7 +10,11 @@ typedef struct Clocks {
 } Clocks;
 
 static void add(Timeline *t, Event e) {
-  if (t->failed || t->room <= 0) return;
+  if (t->failed) return;
+  if (t->room <= 0) {
+    if (!t->left_out++) t->cut = e;
+    return;
+  }
   if (!array_reserve(&t->event, &t->capacity, t->count + 1, sizeof *t->event)) {
     t->failed = true;
     return;
@@ -99,6 +103,12 @@ Timeline timeline_of(const Price *p, int most) {
   Clocks c;
   set_all(p, &c, 0);
   walk(&t, p, 0, p->row_count, &c, true);
+  if (t.left_out) { /* one event for the rest */
+    Event rest = {.begin = t.cut.begin, .cycles = fmax(0, latest(p, &c) - t.cut.begin), .row = t.cut.row, .ipu = t.cut.ipu, .slot = -1,
+                  .repeats = t.left_out};
+    t.room = 1;
+    add(&t, rest);
+  }
   return t;
 }
 

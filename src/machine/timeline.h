@@ -14,6 +14,8 @@ typedef struct Timeline {
   Event *event;
   int count, capacity;
   int room;   /* events that may still be drawn */
+  int left_out; /* those that were not */
+  Event cut;    /* the first of them */
   bool failed; /* memory is out */
 } Timeline;
 

@@ -496,69 +496,6 @@ static void walk_root(Walk *w) {
   walk_transfer(w, ROW_HOST_OUT, out_bytes);
 }
 
-static PipelinePlan *find_plan(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
-    for (int k = 0; k < 2; k++) {
-      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
-      PipelinePlan *found = inside ? find_plan(inside) : NULL;
-      if (found) return found;
-    }
-  }
-  return NULL;
-}
-
-static bool has_backward(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (n->place.backward && n->place.stage >= 0) return true;
-    for (int k = 0; (n->op->traits & CONTROL) && k < 2; k++)
-      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph)) return true;
-  }
-  return false;
-}
-
-/* The program's own plan; where stages have none, one as the machine says. */
-static Status choose_plan(Walk *w) {
-  Price *p = w->price;
-  int stages = w->placer.most_stage + 1, place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
-  if (stages > MACHINE_STAGES)
-    return fail(w->error, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
-  PipelinePlan *found = find_plan(w->program->graph);
-  p->stage_count = found && found->stages > stages ? found->stages : stages;
-  if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
-  if (found || !stages) return OK;
-  for (int s = 0; s < stages; s++) {
-    place_of[s] = s;
-    ipu_of[s] = s < p->machine.mapping_count ? p->machine.mapping[s] : s;
-  }
-  p->plan = pipeline_plan_new(w->error, p->machine.schedule, has_backward(w->program->graph), stages, place_of, ipu_of);
-  return p->plan ? OK : w->error->status;
-}
-
-static int shard_count(int most) {
-  int count = 1;
-  while (count < most + 1) count *= 2;
-  return count;
-}
-
-static Status size_machine(Walk *w) {
-  Price *p = w->price;
-  int most = w->placer.most_shard;
-  for (int s = 0; s < p->stage_count; s++) {
-    int ipu = price_ipu_of_stage(p, s);
-    if (ipu > most) most = ipu;
-  }
-  p->shards = shard_count(most);
-  if (p->machine.pod.ipus % p->shards)
-    return fail(w->error, ERR_FAILED_PRECONDITION, "'%s' is spread over %d IPUs; the machine has %d, and must have a multiple of %d",
-                p->name, p->shards, p->machine.pod.ipus, p->shards);
-  p->replicas = p->machine.pod.ipus / p->shards;
-  return OK;
-}
-
 Status walk_program(Error *e, Price *p, const Program *program) {
   Walk w = {.error = e, .price = p, .program = program, .times = 1, .parent = -1};
   w.costs = (CostTable){.arena = p->arena, .by_key = map_new(), .machine = &p->machine};
@@ -566,8 +503,7 @@ Status walk_program(Error *e, Price *p, const Program *program) {
   w.failed = !w.costs.by_key;
   if (!w.failed) place_program(&w.placer, program->graph);
   w.failed = w.failed || w.placer.failed;
-  Status s = w.failed ? OK : choose_plan(&w);
-  if (s == OK && !w.failed) s = size_machine(&w);
+  Status s = w.failed ? OK : choose_layout(e, p, program->graph, &w.placer);
   if (s == OK && !w.failed) walk_root(&w);
   map_free(w.costs.by_key);
   if (w.failed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);

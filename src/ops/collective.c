@@ -1,5 +1,6 @@
 /* What replicas do together. A row's `meet` has the calls of all replicas; values combine in the order of replicas, so that
  * neither threads nor arrival can be seen in the bits. One replica alone is a group of one. */
+#include <math.h>
 #include <string.h>
 
 #include "ops/support.h"
@@ -82,6 +83,14 @@ static void load(const Call *c, const void *from, int64_t begin, int64_t n, Bloc
     for (int64_t i = 0; i < n; i++) to->integer[i] = dtype_get_integer(d, x, i);
 }
 
+/* Whether a finite number went beyond float16 where that traps. */
+static bool overflows(const Call *c, const Block *x, int64_t n) {
+  if (c->out_type[0]->dtype != F16 || !c->numerics || !c->numerics->trap_overflow) return false;
+  for (int64_t i = 0; i < n; i++)
+    if (fabsf(x->f32[i]) > 65504.0f && isfinite(x->f32[i])) return true;
+  return false;
+}
+
 static void store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n) {
   Dtype d = c->out_type[0]->dtype;
   char *y = (char *)to + (size_t)begin * dtype_size(d);
@@ -150,7 +159,14 @@ typedef struct Meeting {
   Groups groups;
   Combination combination;
   int64_t count, share; /* elements of an input; of a replica's share of it */
+  _Atomic bool overflow;
 } Meeting;
+
+static Status finish(const Meeting *m) {
+  const Call *c = m->replica[0];
+  if (!m->overflow) return OK;
+  return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);
+}
 
 /* ---- cross_replica_sum, cross_replica_mean ---- */
 
@@ -165,12 +181,13 @@ static Status infer_mean(Error *e, Node *n) {
 }
 
 static void reduce_part(void *context, int64_t begin, int64_t end) {
-  const Meeting *m = context;
+  Meeting *m = context;
   for (int g = 0; g < m->groups.count; g++)
     for (int64_t at = begin; at < end; at += BLOCK) {
       int64_t n = least(BLOCK, end - at);
       Block acc;
       combine_group(m->replica, &m->groups, g, m->combination, at, n, &acc);
+      if (overflows(m->replica[0], &acc, n)) m->overflow = true;
       for (int i = 0; i < m->groups.size; i++) {
         const Call *c = m->replica[g * m->groups.group + i * m->groups.member];
         store(c, &acc, c->out[0], at, n);
@@ -184,7 +201,7 @@ static Status meet_reduce(const Call *const *replica, int count, Combination o) 
   Status s = make_groups(c, count, &m.groups);
   if (s != OK) return s;
   parallel_for(c, type_count(c->in_type[0]), MEET_GRAIN, reduce_part, &m);
-  return OK;
+  return finish(&m);
 }
 
 static Status meet_sum(const Call *const *replica, int count) { return meet_reduce(replica, count, ADD); }
@@ -252,7 +269,7 @@ static Status infer_scatter(Error *e, Node *n) {
 
 /* Blocks of one replica's share, the part beyond the input's end being zero. */
 static void scatter_part(void *context, int64_t begin, int64_t end) {
-  const Meeting *m = context;
+  Meeting *m = context;
   for (int r = 0; r < m->groups.size; r++)
     for (int64_t at = begin; at < end; at += BLOCK) {
       const Call *c = m->replica[r];
@@ -262,6 +279,7 @@ static void scatter_part(void *context, int64_t begin, int64_t end) {
       memset(&acc, 0, sizeof acc);
       if (there && m->combination == LOCAL) combine_group(&c, &alone, 0, LOCAL, from, there, &acc);
       else if (there) combine_group(m->replica, &m->groups, 0, m->combination, from, there, &acc);
+      if (overflows(c, &acc, n)) m->overflow = true;
       store(c, &acc, c->out[0], at, n);
     }
 }
@@ -273,7 +291,7 @@ static Status meet_scatter(const Call *const *replica, int count) {
   Meeting m = {.replica = replica, .groups = {.count = 1, .size = count, .member = 1}, .count = c->in_type[0]->shape[0],
                .share = c->out_type[0]->shape[0], .combination = combination_of(c->attr[SCATTER_OP].s)};
   parallel_for(c, m.share, MEET_GRAIN, scatter_part, &m);
-  return OK;
+  return finish(&m);
 }
 
 /* The whole of what the replicas got, as long as the input. */

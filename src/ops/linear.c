@@ -107,17 +107,7 @@ static void multiply_integers(const Call *c, const Gemm *g, int64_t a, int64_t b
         sum += (uint64_t)read_index(d, c->in[0], a + i * g->a_row + k * g->a_col) *
                (uint64_t)read_index(d, c->in[1], b + k * g->b_row + j * g->b_col);
       int64_t at = first + i * g->c_row + j;
-      switch (d) { /* the low bits: dtype_set_integer would saturate */
-        case I32:
-          ((uint32_t *)c->out[0])[at] = (uint32_t)sum;
-          break;
-        case I64:
-          ((uint64_t *)c->out[0])[at] = sum;
-          break;
-        default:
-          ((uint8_t *)c->out[0])[at] = (uint8_t)sum;
-          break;
-      }
+      dtype_set_integer(d, c->out[0], at, (int64_t)sum); /* the low bits */
     }
 }
 

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/interrupt.h"
+
 /* ---- parallel chunks with scratch ---- */
 
 typedef struct Run {
@@ -11,22 +13,25 @@ typedef struct Run {
   char *slots;
   size_t slot_bytes;
   int64_t count, lanes; /* lanes: 0 when slots are the pool's own */
+  DroppableLoop loop;
 } Run;
 
 static void run_chunk(void *context, int64_t chunk, int slot) {
-  const Run *r = context;
+  Run *r = context;
+  if (interrupt_drops(&r->loop)) return;
   if (!r->lanes) {
     r->task(r->context, chunk, r->slots + (size_t)slot * r->slot_bytes);
     return;
   }
-  for (int64_t i = chunk; i < r->count; i += r->lanes)
+  for (int64_t i = chunk; i < r->count && !interrupt_drops(&r->loop); i += r->lanes)
     r->task(r->context, i, r->slots + (size_t)chunk * r->slot_bytes);
 }
 
 void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task, void *context) {
   if (count <= 0) return;
-  Run r = {task, context, slots, slot_bytes, count, pool_size(c->pool) > NN_SLOTS ? NN_SLOTS : 0};
+  Run r = {task, context, slots, slot_bytes, count, pool_size(c->pool) > NN_SLOTS ? NN_SLOTS : 0, interrupt_begin_loop()};
   pool_run(c->pool, r.lanes && r.lanes < count ? r.lanes : count, run_chunk, &r);
+  interrupt_end_loop(&r.loop);
 }
 
 void *room_take(Room *r, size_t bytes) {

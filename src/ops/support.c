@@ -1,7 +1,6 @@
 #include "ops/support.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/interrupt.h"
@@ -420,8 +419,7 @@ typedef struct ProductRun {
   char *shared, *slots;
   size_t shared_bytes, slot_bytes;
   int64_t count, slot_total; /* matrices or chunks; slots that there is room for */
-  bool droppable;        /* a Ctrl-C may leave chunks out */
-  _Atomic bool dropped;
+  DroppableLoop loop;
 } ProductRun;
 
 static Gemm matrix_at(const ProductRun *r, int64_t index) {
@@ -438,18 +436,12 @@ static Gemm matrix_at(const ProductRun *r, int64_t index) {
   return g;
 }
 
-static bool drops(ProductRun *r) {
-  if (!r->droppable || !interrupt_stops()) return false;
-  atomic_store(&r->dropped, true);
-  return true;
-}
-
 static void run_matrix(ProductRun *r, int64_t index, int slot) {
   Dtype d = r->product->dtype;
   Gemm g = matrix_at(r, index);
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
-  for (int64_t i = 0; i < r->plan.chunks && !drops(r); i++) r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++) r->call->kernels->gemm_run(d, &g, i, slot);
 }
 
 static void matrix_task(void *context, int64_t index, int slot) { run_matrix(context, index, slot); }
@@ -460,7 +452,7 @@ static void pack_task(void *context, int64_t chunk, int slot) {
 }
 static void chunk_task(void *context, int64_t chunk, int slot) {
   ProductRun *r = context;
-  if (drops(r)) return;
+  if (interrupt_drops(&r->loop)) return;
   r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
 }
 
@@ -488,7 +480,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
   int64_t batch = batch_count(p);
   if (!batch || !p->gemm.m || !p->gemm.n) return;
   ProductRun r = {.call = c, .product = p, .plan = plan_of(c->kernels, p), .gemm = p->gemm};
-  r.droppable = interrupt_droppable();
+  r.loop = interrupt_begin_loop();
   r.slot_total = slot_count(p, &r.plan);
   r.slot_bytes = round_to_line(r.plan.slot_bytes);
   r.shared_bytes = round_to_line(r.plan.shared_bytes);
@@ -497,7 +489,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
   r.gemm.slots = r.slots, r.gemm.slot_bytes = r.slot_bytes, r.gemm.shared = r.shared;
   if (by_matrix(p)) {
     share_out(&r, batch, matrix_task);
-    if (r.dropped) interrupt_drop();
+    interrupt_end_loop(&r.loop);
     return;
   }
   Gemm first = r.gemm;
@@ -507,5 +499,5 @@ void product_run(const Call *c, const Product *p, void *scratch) {
     if (r.plan.pack_chunks) pool_run(c->pool, r.plan.pack_chunks, pack_task, &r);
     share_out(&r, r.plan.chunks, chunk_task);
   }
-  if (r.dropped) interrupt_drop();
+  interrupt_end_loop(&r.loop);
 }

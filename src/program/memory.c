@@ -71,3 +71,24 @@ size_t plan_memory(Buffer *buffers, int count) {
   free(order), free(placed), free(near);
   return total;
 }
+
+static int by_death(const void *a, const void *b) {
+  const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+  return (x->last > y->last) - (x->last < y->last);
+}
+
+size_t most_live_bytes(Buffer *buffers, int count) {
+  Buffer **born = malloc((size_t)(count + 1) * sizeof *born), **dying = malloc((size_t)(count + 1) * sizeof *dying);
+  size_t live = 0, most = 0;
+  int n = 0;
+  for (int i = 0; i < count && born && dying; i++)
+    if (buffers[i].kind == BUFFER_ARENA && buffers[i].first >= 0) born[n] = dying[n] = &buffers[i], n++;
+  if (n) qsort(born, (size_t)n, sizeof *born, by_birth), qsort(dying, (size_t)n, sizeof *dying, by_death);
+  for (int i = 0, dead = 0; i < n; i++) {
+    while (dying[dead]->last < born[i]->first) live -= aligned(dying[dead++]->bytes);
+    live += aligned(born[i]->bytes);
+    if (live > most) most = live;
+  }
+  free(born), free(dying);
+  return most;
+}

@@ -177,4 +177,6 @@ Status program_verify(Error *e, const Program *p);
 bool buffers_meet(const Buffer *a, const Buffer *b);
 /* memory.c: offsets for ARENA buffers; returns the bytes in all. */
 size_t plan_memory(Buffer *buffers, int count);
+/* The most bytes of ARENA buffers that are live at one step: no plan can need less. */
+size_t most_live_bytes(Buffer *buffers, int count);
 #endif

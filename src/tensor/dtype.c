@@ -92,8 +92,8 @@ void dtype_set(Dtype d, void *data, int64_t i, double x) {
     case F64: ((double *)data)[i] = x; break;
     case F16: ((f16 *)data)[i] = f32_to_f16(narrow_to_odd(x)); break;
     case BF16: ((bf16 *)data)[i] = f32_to_bf16(narrow_to_odd(x)); break;
-    case I8: ((int8_t *)data)[i] = (int8_t)saturate(x, INT8_MIN, INT8_MAX, 0); break;
-    case U8: ((uint8_t *)data)[i] = (uint8_t)saturate(x, 0, UINT8_MAX, 0); break;
+    case I8:
+    case U8: ((uint8_t *)data)[i] = (uint8_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN); break;
     case I32: ((int32_t *)data)[i] = (int32_t)saturate(x, INT32_MIN, INT32_MAX, INT32_MIN); break;
     case I64: ((int64_t *)data)[i] = saturate(x, INT64_MIN, INT64_MAX, INT64_MIN); break;
     case BOOL: ((uint8_t *)data)[i] = x != 0; break;
@@ -114,17 +114,15 @@ static double integer_to_odd(int64_t v) {
   return (double)(low ? (v - low) | 0x800 : v);
 }
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 void dtype_set_integer(Dtype d, void *data, int64_t i, int64_t v) {
   switch (d) {
     case F32: ((float *)data)[i] = (float)v; break;
     case F64: ((double *)data)[i] = (double)v; break;
     case F16:
     case BF16: dtype_set(d, data, i, integer_to_odd(v)); break;
-    case I8: ((int8_t *)data)[i] = (int8_t)clamp(v, INT8_MIN, INT8_MAX); break;
-    case U8: ((uint8_t *)data)[i] = (uint8_t)clamp(v, 0, UINT8_MAX); break;
-    case I32: ((int32_t *)data)[i] = (int32_t)clamp(v, INT32_MIN, INT32_MAX); break;
+    case I8:
+    case U8: ((uint8_t *)data)[i] = (uint8_t)v; break;
+    case I32: ((uint32_t *)data)[i] = (uint32_t)v; break;
     case I64: ((int64_t *)data)[i] = v; break;
     case BOOL: ((uint8_t *)data)[i] = v != 0; break;
     case DTYPE_COUNT: break;

@@ -50,8 +50,8 @@ static inline float bf16_to_f32(bf16 b) {
 }
 bf16 f32_to_bf16(float f); /* nearest even */
 
-/* One element as a double, and back with the documented cast: float → integer truncates towards zero and
- * saturates, NaN → the smallest int32/int64 (0 for the narrow types); any → bool is x != 0. */
+/* One element as a double, and back with the documented cast: float → integer truncates towards zero and saturates, NaN → the
+ * smallest int32/int64; int8 and uint8 take the low bits of that int32, as integer → integer does; any → bool is x != 0. */
 double dtype_get(Dtype d, const void *data, int64_t index);
 void dtype_set(Dtype d, void *data, int64_t index, double value);
 /* Exact for int64, which doubles don't hold. */

@@ -33,15 +33,18 @@ static void collect(Pass *p, Value *v, Value *gradient) {
   *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
 }
 
+/* Gradients of fused ops, which nobody has differentiated: better an error than a gradient that lacks a part. */
+static bool is_final(const OpDef *op) {
+  return (op->traits & (NO_GRADIENT | INTERNAL | STATEFUL)) == (NO_GRADIENT | INTERNAL);
+}
+
 /* x may be one of several outputs of a node that itself depends on nothing wanted. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;
   for (int i = 0; i < p->count; i++) {
     const Node *n = p->graph->node[i];
-    if (n->op->traits & NO_GRADIENT) {
-      continue; /* depends only when it is an x itself */
-    }
+    if ((n->op->traits & NO_GRADIENT) && !is_final(n->op)) continue; /* depends only when it is an x itself */
     Entry *e = &p->entry[n->id];
     for (int k = 0; k < n->in_count && !e->passes_on; k++) e->passes_on = entry_of(p, n->in[k])->depends;
     e->depends |= e->passes_on;
@@ -60,7 +63,11 @@ static void differentiate(Pass *p, const Node *n) {
   Value **dy = p->entry[n->id].passes_on ? p->entry[n->id].gradient : NULL;
   bool control = n->op->traits & CONTROL;
   if (!dy || n->in_count == 0 || (!n->op->grad && !control)) {
-    if (dy)
+    if (dy && is_final(n->op))
+      fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED,
+              "%.*s has no second derivative; for one, write it with other ops (a loop with ipu.loops.repeat_n)",
+              (int)(strlen(n->op->name) - strlen("_grad")), n->op->name);
+    else if (dy)
       fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
     return;
   }

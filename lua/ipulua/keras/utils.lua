@@ -141,17 +141,35 @@ local function characters_of(text)
   return text:gmatch(utf8.len(text) and utf8.charpattern or ".")
 end
 
+-- Pieces end to end.
+local function join(pieces)
+  while #pieces > 1 do -- concat takes a bounded number of tensors
+    local longer = {}
+    for at = 1, #pieces, 32 do
+      longer[#longer + 1] = ipu.concat(table.move(pieces, at, math.min(at + 31, #pieces), 1, {}), {axis = 0})
+    end
+    pieces = longer
+  end
+  return pieces[1]
+end
+
 ---Numbers (from 0) of a text's characters, an int32 tensor.
 ---@param text string
 ---@return userdata
 function Vocabulary:encode(text)
-  local list = {}
+  local pieces, list = {}, {} -- a Lua list of a whole text would take several times its memory
+  local function finish_piece()
+    pieces[#pieces + 1] = core.tensor(list, "int32")
+    list = {}
+  end
   for c in characters_of(text) do
     local n = self.number[c]
     if not n then blame.error(string.format("Vocabulary.encode: the character '%s' is unknown", c), "value") end
     list[#list + 1] = n
+    if #list == 65536 then finish_piece() end
   end
-  return core.tensor(list, "int32")
+  if #list > 0 or #pieces == 0 then finish_piece() end
+  return join(pieces)
 end
 
 ---The text of numbers.

@@ -68,17 +68,8 @@ end
 
 function Dense:call(x)
   if x.dtype ~= self.compute_dtype then x = ipu.cast(x, self.compute_dtype) end
-  local shape = x.shape
-  if #shape > 2 then -- one matrix product instead of a batch of them
-    local last = shape[#shape]
-    x = ipu.reshape(x, {x.size // last, last})
-  end
   local y = self:product(x)
   if self.use_bias then y = ipu.nn.bias_add(y, self.bias) end
-  if #shape > 2 then
-    shape[#shape] = self.units
-    y = ipu.reshape(y, shape)
-  end
   return self.activation(y)
 end
 
@@ -94,8 +85,12 @@ local serial_names <const> = {
 }
 
 function SerialDense:product(x)
-  return ipu.serialized_matmul(x, self.kernel, {serialization_factor = self.serialization_factor,
+  local shape = x.shape
+  local rows = #shape > 2 and ipu.reshape(x, {-1, shape[#shape]}) or x -- all rows are columns of one matrix to be cut
+  local y = ipu.serialized_matmul(rows, self.kernel, {serialization_factor = self.serialization_factor,
     serialization_dimension = serial_names[self.serialization_dimension]})
+  shape[#shape] = self.units
+  return #shape > 2 and ipu.reshape(y, shape) or y
 end
 
 -- ------------------------------------------------ activation
@@ -194,7 +189,7 @@ local Dropout = declare("Dropout", {
   {"rate", "number", check = function(rate)
     if rate < 0 or rate > 1 then return "must lie in [0, 1], got " .. rate end
   end},
-  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true},
+  {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true},
 })
 Dropout.supports_masking = true
 
@@ -243,7 +238,7 @@ local selu_limit <const> = -1.0507009873554805 * 1.6732632423543772
 ---Dropout that keeps mean and variance of SELU's outputs.
 ---@class AlphaDropout: Layer
 local AlphaDropout = declare("AlphaDropout", {{"rate", "number", check = rate_check},
-  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true}})
+  {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true}})
 AlphaDropout.supports_masking = true
 function AlphaDropout:call(x, options)
   if not options.training or self.rate == 0 then return ipu.identity(x) end

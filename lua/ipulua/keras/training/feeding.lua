@@ -118,7 +118,7 @@ end
 
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
----@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, seed: integer?}
+---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
 ---@return Feed
 function feeding.open(who, o)
   local x = o.x
@@ -148,7 +148,10 @@ function feeding.open(who, o)
         .. "or leave samples out", who, length, batch_size, length), "value")
     end
     dataset = data.from_tensor_slices(element)
-    if o.shuffle then dataset = dataset:shuffle(math.max(length, 1)) end
+    if o.shuffle then
+      dataset = dataset:shuffle(math.max(length, 1))
+      dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
+    end
     dataset = dataset:batch(batch_size, {drop_remainder = true})
   end
   dataset = narrow(dataset)

@@ -138,7 +138,7 @@ local function program_for(self, mode, feed, count, wants_logs)
   else
     fit.rewind(entry)
     if entry.infeed.dataset ~= dataset then
-      entry.infeed.queue:replace(dataset.handle, entry.infeed.prefetch_depth)
+      entry.infeed.queue:replace(dataset.handle, entry.infeed.read_ahead)
       entry.infeed.dataset = dataset
     end
   end
@@ -387,7 +387,8 @@ function methods:fit(...)
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   split_validation(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
-    shuffle = a.shuffle, class_weight = a.class_weight})
+    shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
+  rawset(self, "_epochs_fed", (self._epochs_fed or 0) + math.max(a.epochs - a.initial_epoch, 0))
   build_own(self, feed.dataset)
   local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps("fit", feed, {steps = a.steps_per_epoch, steps_name = "steps_per_epoch",

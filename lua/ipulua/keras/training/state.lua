@@ -56,6 +56,13 @@ local function variables_of(model)
   return list
 end
 
+-- Those that replicas may have values of their own of: these, and weights that no gradient changes.
+local function of_replicas(model)
+  local list = variables_of(model)
+  for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
+  return list
+end
+
 -- ------------------------------------------------ a run of fit
 
 ---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it.
@@ -63,6 +70,9 @@ end
 function state.save(model, run, epoch, step)
   local tensors, states = {}, {}
   for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
+  for name, v in pairs(of_replicas(model)) do
+    for r, value in ipairs(core.replica_values(v)) do tensors[string.format("replica/%d/%s", r, name)] = value end
+  end
   for i, callback in ipairs(run.callbacks.list) do
     states[i] = {class = callback.__name, state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
   end
@@ -82,6 +92,14 @@ function state.restore(model, run, data, tensors)
   core.restore_random(data.random)
   for name, v in pairs(variables_of(model)) do
     if tensors[name] then v:assign(tensors[name]) end
+  end
+  for name, v in pairs(of_replicas(model)) do
+    local values, r = {}, 1
+    while tensors[string.format("replica/%d/%s", r, name)] do
+      values[r] = tensors[string.format("replica/%d/%s", r, name)]
+      r = r + 1
+    end
+    core.set_replica_values(v, values)
   end
   for i, callback in ipairs(run.callbacks.list) do
     local saved = data.callbacks[i]

@@ -1,0 +1,68 @@
+/* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the replicas. */
+#include "graph/control.h"
+#include "machine/rows.h"
+
+static PipelinePlan *find_plan(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!(n->op->traits & CONTROL)) continue;
+    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+    for (int k = 0; k < 2; k++) {
+      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
+      PipelinePlan *found = inside ? find_plan(inside) : NULL;
+      if (found) return found;
+    }
+  }
+  return NULL;
+}
+
+static bool has_backward(const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->place.backward && n->place.stage >= 0) return true;
+    for (int k = 0; (n->op->traits & CONTROL) && k < 2; k++)
+      if (n->attr[k].kind == ATTR_GRAPH && n->attr[k].graph && has_backward(n->attr[k].graph)) return true;
+  }
+  return false;
+}
+
+/* The program's own plan; where stages have none, one as the machine says. */
+static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
+  int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
+  if (stages > MACHINE_STAGES)
+    return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
+  PipelinePlan *found = find_plan(g);
+  p->stage_count = found && found->stages > stages ? found->stages : stages;
+  if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
+  if (found || !stages) return OK;
+  for (int s = 0; s < stages; s++) {
+    place_of[s] = s;
+    ipu_of[s] = s < p->machine.mapping_count ? p->machine.mapping[s] : s;
+  }
+  p->plan = pipeline_plan_new(e, p->machine.schedule, has_backward(g), stages, place_of, ipu_of);
+  return p->plan ? OK : e->status;
+}
+
+static int shard_count(int most) {
+  int count = 1;
+  while (count < most + 1) count *= 2;
+  return count;
+}
+
+static Status size_machine(Error *e, Price *p, int most) {
+  for (int s = 0; s < p->stage_count; s++) {
+    int ipu = price_ipu_of_stage(p, s);
+    if (ipu > most) most = ipu;
+  }
+  p->shards = shard_count(most);
+  if (p->machine.pod.ipus % p->shards)
+    return fail(e, ERR_FAILED_PRECONDITION, "'%s' is spread over %d IPUs; the machine has %d, and must have a multiple of %d",
+                p->name, p->shards, p->machine.pod.ipus, p->shards);
+  p->replicas = p->machine.pod.ipus / p->shards;
+  return OK;
+}
+
+Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer) {
+  Status s = choose_plan(e, p, g, placer->most_stage + 1);
+  return s == OK ? size_machine(e, p, placer->most_shard) : s;
+}
