@@ -245,7 +245,7 @@ static void layout_long(const Gemm *g, Layout *l) {
 /* Chunks of whole rows of C; columns are split where those are long, or make too few chunks. */
 static void layout_small(const Gemm *g, Layout *l) {
   double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-  int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? (int64_t)(flops / 5e5) : 64;
+  int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? at_least((int64_t)(flops / 5e5), 2) : 64;
   l->cols = g->n <= 512 ? g->n : round_up(ceil_div(g->n, ceil_div(g->n, 480)), 48);
   l->rows = round_up(at_least(ceil_div(g->m, want), at_most(8, g->m)), 8);
   int64_t chunks = ceil_div(g->m, l->rows) * ceil_div(g->n, l->cols);
