@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 
-enum { ALIGNMENT = 64, HUGE_PAGES_FROM = 8 << 20 };
+enum { ALIGNMENT = 64, HUGE_PAGES_FROM = 4 << 20 };
 
 /* The memory behind one or more tensors: ours (allocation is what free() takes) or borrowed. */
 struct Storage {
