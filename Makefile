@@ -43,6 +43,11 @@ KERNEL_ISA_avx512 := -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c -mp
 # Vectorised by hand: more optimisation costs half the build's time and gains nothing.
 KERNEL_FILE_matmul := -O2
 KERNEL_FILE_panel := -O2
+# What never runs in a training step isn't worth the build's time either.
+ifeq ($(origin CFLAGS),file)
+$(BUILD)/machine/%.o $(BUILD)/target/%.o $(BUILD)/cli/%.o: CFLAGS := -O1
+$(BUILD)/lua/%.o $(BUILD)/graph/%.o $(BUILD)/transform/%.o: CFLAGS := -O2
+endif
 ISAS := base avx2 avx512
 ifneq ($(shell uname -m),x86_64)
 ISAS := base
@@ -205,7 +210,7 @@ SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$
 
 .PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
-	+@$(SUBMAKE) all
+	+@$(SUBMAKE) $(BUILD)/ipulua
 	@$(BUILD)/ipulua examples/mnist.lua
 
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"

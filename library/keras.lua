@@ -109,7 +109,7 @@ layers.AssumeEqualAcrossReplicas = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer
----@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
+---@overload fun(rate: number, options?: {noise_shape?: any, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dropout
 layers.Dropout = {}
 
 ---Dropout of whole channels of a sequence.
@@ -139,7 +139,7 @@ layers.GaussianDropout = {}
 
 ---Dropout that keeps mean and variance of SELU's outputs.
 ---@class keras.layers.AlphaDropout: keras.layers.Layer
----@overload fun(rate: number, options?: {noise_shape?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AlphaDropout
+---@overload fun(rate: number, options?: {noise_shape?: any, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AlphaDropout
 layers.AlphaDropout = {}
 
 ---max(x, 0), with a slope below the threshold and a greatest value.
@@ -154,7 +154,7 @@ layers.LeakyReLU = {}
 
 ---x above 0, alpha x below, alpha being learned for each element (or shared along shared_axes).
 ---@class keras.layers.PReLU: keras.layers.Layer
----@overload fun(options?: {alpha_initializer?: string|table, alpha_regularizer?: string|table, alpha_constraint?: string|table, shared_axes?: any[]|integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PReLU
+---@overload fun(options?: {alpha_initializer?: string|table, alpha_regularizer?: string|table, alpha_constraint?: string|table, shared_axes?: any|integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.PReLU
 layers.PReLU = {}
 
 ---x above 0, alpha (e^x - 1) below.
@@ -269,32 +269,32 @@ layers.UpSampling3D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling1D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling1D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling1D
 layers.MaxPooling1D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling2D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling2D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling2D
 layers.MaxPooling2D = {}
 
 ---The greatest of each window.
 ---@class keras.layers.MaxPooling3D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling3D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.MaxPooling3D
 layers.MaxPooling3D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling1D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling1D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling1D
 layers.AveragePooling1D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling2D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling2D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling2D
 layers.AveragePooling2D = {}
 
 ---The mean of each window.
 ---@class keras.layers.AveragePooling3D: keras.layers.Layer
----@overload fun(options?: {pool_size?: integer|any[], strides?: integer|any[], padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling3D
+---@overload fun(options?: {pool_size?: integer|any, strides?: integer|any, padding?: string, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AveragePooling3D
 layers.AveragePooling3D = {}
 
 ---The greatest over all steps.
@@ -469,7 +469,7 @@ layers.Concatenate = {}
 
 ---Sums of products over an axis of each of two tensors; normalize: their cosine.
 ---@class keras.layers.Dot: keras.layers.Layer
----@overload fun(axes: integer|any[], options?: {normalize?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dot
+---@overload fun(axes: integer|any, options?: {normalize?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Dot
 layers.Dot = {}
 
 ---Calls Add.
@@ -668,7 +668,7 @@ metrics.Sum = {}
 
 ---The mean of each element over the batches.
 ---@class keras.metrics.MeanTensor: keras.metrics.Metric
----@overload fun(options?: {shape?: any[], name?: string, dtype?: string}): keras.metrics.MeanTensor
+---@overload fun(options?: {shape?: any, name?: string, dtype?: string}): keras.metrics.MeanTensor
 metrics.MeanTensor = {}
 
 ---The mean of a function of labels and predictions, which gives a number for each sample.

@@ -112,6 +112,19 @@ return {
     mixed_precision = {"set_global_policy", "global_policy", "resolve", "Policy"},
     datasets = {"mnist", "fashion_mnist", "cifar10", "cifar100", "imdb", "text"},
   },
+  -- Fields of ipu.keras itself.
+  top = {
+    {"PipelineStage", "`keras.PipelineStage(stage)`: a scope; layers made or called in it are in that stage of the pipeline, from 0."},
+    {"SequentialLayerPipelineStageAssignment", "`(layer, pipeline_stage)`: which stage a layer of a Sequential is in, as "
+      .. "`set_pipeline_stage_assignment` takes it."},
+    {"FunctionalLayerPipelineStageAssignment", "`(layer, node_index, pipeline_stage)`: the same for one call of a layer of a functional "
+      .. "model; `inbound_layers` tells what feeds it."},
+    {"ModelLayerPipelineStageAssignment", "`(layer, node_index, pipeline_stage)`: the same for a subclass of Model."},
+    {"PipelineModel", "An older class: a functional Model whose options of pipelining stand in the constructor."},
+    {"SequentialPipelineModel", "An older class: a Sequential from a list of lists of layers, one for each stage."},
+    {"PipelineSequential", "Another name of SequentialPipelineModel."},
+    {"onnx", "`keras.onnx.export(model, path)` and `keras.onnx.import(path)`: see [interop.md](interop.md)."},
+  },
   -- What is for the library itself.
   internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true},
 }

@@ -388,7 +388,7 @@ end
 
 write "## Activations"
 write ""
-write("Functions of a tensor of any shape, with a result of the same shape; layers take them or their names. Error: "
+write("In `keras.activations`: functions of a tensor of any shape, with a result of the same shape; layers take them or their names. Error: "
   .. "`layers.Activation(\"reluu\")`: *%s*", select(2, run("Activation(\"reluu\")", keras.layers)))
 write ""
 for _, entry in ipairs(parts.activations) do
@@ -461,6 +461,10 @@ for _, module in ipairs{"models", "utils", "mixed_precision", "datasets"} do
   end
   write ""
 end
+
+write "## Pipelines and others"
+write ""
+for _, entry in ipairs(parts.top) do write("- **%s** – %s", entry[1], entry[2]) end
 
 annotate ""
 annotate("return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,")

@@ -669,6 +669,8 @@ local function check_feedable(dataset, who)
 end
 data.check_feedable = check_feedable
 
+local most_ahead <const> = 255 -- elements
+
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 
@@ -684,11 +686,12 @@ function IPUInfeedQueue:init(...)
   end
   local depth = a.prefetch_depth or 0
   if depth == 0 then depth = 3 end
-  if depth < 1 or depth > 255 then
-    blame.error("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most 255, got " .. depth, "value")
+  if depth < 1 or depth > most_ahead then
+    blame.error(string.format("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most %d, got %d", most_ahead,
+      depth), "value")
   end
   check_feedable(a.dataset, "IPUInfeedQueue")
-  self.dataset, self.prefetch_depth = a.dataset, depth
+  self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
   self.queue = core.data.new_infeed(a.dataset.handle, depth)
   self.number_of_tuple_elements = #a.dataset.handle:types()
@@ -696,7 +699,14 @@ function IPUInfeedQueue:init(...)
   replication.remember(self, self.queue)
 end
 
-function IPUInfeedQueue:set_replicas(n) replication.check_infeed(self, n) end
+-- Each replica may have prefetch_depth elements waiting.
+function IPUInfeedQueue:set_replicas(n)
+  replication.check_infeed(self, n)
+  local ahead = math.min(self.prefetch_depth * n, most_ahead)
+  if ahead == self.read_ahead or self.queue:state() then return end
+  self.queue:replace(self.dataset.handle, ahead)
+  self.read_ahead = ahead
+end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
 ---@return Operation

@@ -31,24 +31,26 @@ function estimate.mode()
   return setmetatable({former = core.set_estimating(true)}, estimating_meta)
 end
 
----A tensor of zeros for a shape, {shape =, dtype =}, a tensor or a number.
-local function as_argument(spec)
+-- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers of rank 0 stay known, since they
+-- may count iterations. Nothing of an argument's size is made.
+local function as_argument(spec, name)
+  if core.is_variable(spec) then return spec end
+  if core.is_tensor(spec) then
+    if #spec.shape == 0 and spec.dtype:find("int", 1, true) then return spec end
+    return core.trace_argument(spec.dtype, spec.shape, name)
+  end
   if not structure.is_plain(spec) then return spec end
-  if spec.shape then return core.full(spec.shape, 0, spec.dtype or "float32") end
-  if #spec > 0 and math.type(spec[1]) == "integer" then return core.full(spec, 0, "float32") end
+  if spec.shape then return core.trace_argument(spec.dtype or "float32", spec.shape, name) end
+  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", spec, name) end
   local out = {}
-  for k, v in pairs(spec) do out[k] = as_argument(v) end
+  for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name) end
   return out
 end
 
 -- {…} are several arguments; a single tensor, shape or spec is one.
 local function arguments_of(inputs)
-  if inputs == nil then return {n = 0} end
   local single = not structure.is_plain(inputs) or inputs.shape or math.type(inputs[1]) == "integer"
-  local list = single and {inputs} or inputs
-  local out = {n = #list}
-  for i, each in ipairs(list) do out[i] = as_argument(each) end
-  return out
+  return single and {inputs} or inputs
 end
 
 -- The price's table with what only the caller knows: how many samples an element of an infeed holds.
@@ -66,17 +68,16 @@ end
 
 local function of_function(f, a)
   if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
-  local given = arguments_of(a.inputs)
-  local entry
-  if a.inputs == nil and #f.order > 0 then
-    entry = f.order[#f.order]
-  else
-    entry = f:outline(table.unpack(given, 1, given.n))
+  local entry = f.order[#f.order]
+  if a.inputs ~= nil or not entry then
+    local given = arguments_of(a.inputs or {})
+    entry = func.func(function()
+      local list = {}
+      for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i) end
+      return f.f(table.unpack(list))
+    end, {name = f.name}):outline()
   end
-  local options = machine.options(a, entry.device)
-  options.arguments = {}
-  for i, at in ipairs(entry.passed or {}) do options.arguments[i] = entry.leaves and entry.leaves[at] or false end
-  return machine.price(entry, options)
+  return machine.price(entry, machine.options(a, entry.device))
 end
 
 -- ------------------------------------------------ models

@@ -88,6 +88,7 @@ local function price_of(entry, arguments)
   options.arguments = arguments
   local ok, price = pcall(machine.price, entry, options)
   if ok then return price end
+  if blame.last and blame.last.kind == "value" then error(price, 0) end -- a target that there is not
   log.debug("no price for '%s': %s", entry.name, tostring(price))
   return nil
 end
@@ -105,7 +106,22 @@ local function begin(entry, arguments)
   return states[entry]
 end
 
+local logged = setmetatable({}, {__mode = "k"}) -- by entry: its cycles by IPU
+
+-- The flag --log_cycle_count=N: the cycles of IPU N, in every run.
+local function log_cycles(entry, arguments)
+  local ipu = config.flags().log_cycle_count
+  if ipu < 0 then return end
+  if logged[entry] == nil then
+    local price = price_of(entry, arguments)
+    logged[entry] = price and price:summary().ipu or false
+  end
+  local found = logged[entry] and logged[entry][ipu + 1]
+  if found then log.info("'%s': %.0f cycles on IPU %d", entry.name, found.cycles.total, ipu) end
+end
+
 local function watch_execution(entry, arguments)
+  log_cycles(entry, arguments)
   local state = states[entry]
   if state == nil then state = begin(entry, arguments) end
   if not state then return end

@@ -1,4 +1,4 @@
--- The conformance cases of loops, queues, gradient accumulation and pipelines, one spec each.
+-- The conformance cases of loops, queues, gradient accumulation, pipelines, replicas and shards, one spec each.
 
 local jsonl = require "spec.support.jsonl"
 local log = require "ipulua.log"
@@ -9,7 +9,7 @@ describe("program conformance", function()
   setup(function() former = log.set_writer(function() end) end)
   teardown(function() log.set_writer(former) end)
 
-  for _, file in ipairs {"loops_and_feeds", "gradient_accumulation", "pipelines"} do
+  for _, file in ipairs {"loops_and_feeds", "gradient_accumulation", "pipelines", "replicas_and_sharding"} do
     for _, case in ipairs(jsonl("spec/conformance/system/" .. file .. ".jsonl")) do
       it(case.id .. ": " .. case.title, function()
         local ok, message = system_program.run(case)

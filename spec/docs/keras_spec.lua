@@ -40,6 +40,7 @@ describe("docs/keras.md", function()
     end
     check("optimizers", optimizers, "optimizers")
     check("schedules", ipu.keras.optimizers.schedules, "schedules")
+    for _, name in ipairs(ipu.keras.__names()) do assert.is_truthy(page:find(name, 1, true), name) end
     for _, module in ipairs{"activations", "utils", "datasets", "mixed_precision"} do
       for name in pairs(ipu.keras[module]) do assert.is_truthy(page:find(name, 1, true), name) end
     end

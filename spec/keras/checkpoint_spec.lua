@@ -55,6 +55,21 @@ describe("a training that was killed", function()
     end)
   end
 
+  it("goes on to the same bits within one process, with data held back for validation", function()
+    local function fit(epochs)
+      keras.utils.set_random_seed(2)
+      local model = keras.Sequential{keras.layers.Dense{4, input_shape = {3}}, keras.layers.Dropout(0.5), keras.layers.Dense(1)}
+      model:compile{optimizer = "adam", loss = "mse", metrics = {"mae"}}
+      local history = model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4, validation_split = 0.2,
+        epochs = epochs, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
+      return {history.history, model:get_weights()[1]:totable()}
+    end
+    local whole = fit(4)
+    core.remove_folder(folder .. "/b")
+    fit(2)
+    assert.same(whole, fit(4))
+  end)
+
   it("double_checkpoint goes back to the one before when the newest is damaged", function()
     local x, y = ipu.ones{8, 2}, ipu.ones{8, 1}
     local function fit(epochs)

@@ -86,4 +86,41 @@ describe("saving", function()
     assert.are.equal(model:count_params(), copy:count_params())
     assert.are.equal(model:to_json(), copy:to_json())
   end)
+
+  -- Name → an optimizer with more state than slots.
+  local optimizers <const> = keras.optimizers
+  for name, make in pairs{
+    ALSOptimizer = function()
+      return optimizers.ALSOptimizer(optimizers.Adam(0.1), {initial_loss_scaling_factor = 4, update_frequency = 2})
+    end,
+    ALSOptimizerSGD = function() return optimizers.ALSOptimizerSGD{learning_rate = 0.1, momentum = 0.5, update_frequency = 2} end,
+    GradientAccumulationOptimizer = function() return optimizers.GradientAccumulationOptimizer(optimizers.SGD(0.1), 2) end,
+    CrossReplicaOptimizer = function() return optimizers.CrossReplicaOptimizer(optimizers.RMSprop(0.1)) end,
+    SGD = function() return optimizers.SGD{optimizers.schedules.CosineDecay{0.1, decay_steps = 10}, momentum = 0.9} end,
+    Nadam = function() return optimizers.Nadam(0.1) end,
+    Adam = function() return optimizers.Adam{0.1, use_ema = true} end,
+  } do
+    it("brings a model back with its optimizer: " .. name, function()
+      local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
+      model:compile{optimizer = make(), loss = "mse"}
+      model:fit{ipu.ones{12, 2}, ipu.zeros{12, 1}, batch_size = 4, verbose = 0} -- three updates, or one and a half
+      model:save(path)
+      local loaded = keras.models.load_model(path)
+      for _ = 1, 3 do
+        assert.equal(model:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}), loaded:train_on_batch(ipu.ones{4, 2}, ipu.zeros{4, 1}))
+      end
+    end)
+  end
+
+  it("says that an optimizer's function can't be saved", function()
+    local log = require "ipulua.log"
+    local warnings = {}
+    local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)
+    local model = keras.Sequential{layers.Dense{1, input_shape = {2}}}
+    model:compile{optimizer = optimizers.MapGradientOptimizer(optimizers.SGD(0.1), function(g) return g end), loss = "mse"}
+    model:save(path)
+    log.set_writer(former)
+    assert.matches("the optimizer's function can't be saved", table.concat(warnings, "\n"))
+    assert.is_nil(keras.models.load_model(path).optimizer)
+  end)
 end)

@@ -417,6 +417,8 @@ describe("queues survive", function()
       local before = resident()
       churn(9500, 500)
       print(resident() - before)]]
-    assert.is_true(tonumber(output:match("^%-?%d+")) < 12 * 1024, output) -- an element alone is 4 KiB: 40 MiB if the queues stayed
+    local sanitized = (os.getenv("IPULUA") or ""):find("build-", 1, true) -- freed memory is kept; leaks are its business
+    local most = sanitized and 512 * 1024 or 12 * 1024 -- an element alone is 4 KiB: 40 MiB if the queues stayed
+    assert.is_true(tonumber(output:match("^%-?%d+")) < most, output)
   end)
 end)

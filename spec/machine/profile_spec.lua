@@ -195,6 +195,19 @@ out:close()
   end)
 end)
 
+describe("the flag --log_cycle_count", function()
+  it("logs the cycles of an IPU in every run", function()
+    local folder, _, result = profiled([[
+local ipu = require "ipulua"
+local f = ipu.func(function(x) return x * 2 end, {name = "doubled"})
+for _ = 1, 3 do f(ipu.ones{64}) end
+]], nil, {IPULUA_FLAGS = "--log_cycle_count=0", IPULUA_LOG = "info"})
+    command.remove(folder)
+    local _, lines = result.err:gsub("'doubled': %d+ cycles on IPU 0", "")
+    assert.equal(3, lines)
+  end)
+end)
+
 describe("--estimate", function()
   it("prices instead of running, and gives zeros of the right shapes", function()
     local folder, _, result = profiled([[

@@ -1,5 +1,7 @@
 /* The state of random numbers: seeds, and the counters of random ops in programs. Counters are numbered in the order in
  * which they are made, which is the order of tracing: so a later run of the same script finds its own again. */
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/rng.h"
 #include "lua/bind.h"
@@ -180,8 +182,39 @@ static int restore_random(lua_State *L) {
   return 0;
 }
 
+static bool is_counter(const Variable *v) {
+  return !v->trainable && v->type.dtype == I64 && v->type.rank == 0 && !strcmp(v->name, "random_step");
+}
+
+/* (program) → the values of its counters, in its own order: other programs don't matter. */
+static int program_counters(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  bind_settle(L, NULL);
+  lua_newtable(L);
+  for (int i = 0, n = 0; i < p->variable_count; i++) {
+    Variable *v = p->variable[i];
+    if (!is_counter(v) || !v->value) continue;
+    lua_pushinteger(L, dtype_get_integer(I64, v->value->data, 0));
+    lua_rawseti(L, -2, ++n);
+  }
+  return 1;
+}
+
+static int set_program_counters(lua_State *L) { /* (program, list) */
+  Program *p = bind_check_program(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  bind_settle(L, NULL);
+  for (int i = 0, n = 0; i < p->variable_count; i++) {
+    if (!is_counter(p->variable[i])) continue;
+    if (lua_rawgeti(L, 2, ++n) == LUA_TNUMBER) set_counter(p->variable[i], lua_tointeger(L, -1));
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
 void bind_open_random(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_seed", set_seed}, {"set_device_seed", set_device_seed}, {"save_random", save_random},
-                                       {"restore_random", restore_random}, {NULL, NULL}};
+                                       {"restore_random", restore_random}, {"program_counters", program_counters},
+                                       {"set_program_counters", set_program_counters}, {NULL, NULL}};
   bind_set_functions(L, functions);
 }

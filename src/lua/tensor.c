@@ -76,7 +76,8 @@ int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MA
   for (int i = 0; i < (int)n; i++) {
     lua_rawgeti(L, index, i + 1);
     shape[i] = lua_tointegerx(L, -1, &isint);
-    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1, luaL_tolstring(L, -1, NULL));
+    if (!isint) bind_fail(L, ERR_TYPE, "%s must be a list of integers, its element %d is %s", what, i + 1,
+                          lua_type(L, -1) == LUA_TNUMBER ? lua_tostring(L, -1) : luaL_typename(L, -1));
     lua_pop(L, 1);
   }
   return (int)n;
@@ -106,7 +107,6 @@ static bool is_scalar(lua_State *L, int index) {
 /* The shape is that of the first elements; others are compared with it when they are filled in. */
 static void measure(lua_State *L, int index, Literal *l, int depth) {
   Type inner;
-  if (depth > MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
   if (is_scalar(L, index)) {
     if (!l->has_dtype) l->type.dtype = lua_isboolean(L, index) ? BOOL : F32;
     return;
@@ -118,6 +118,7 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
     return;
   }
   if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, luaL_typename(L, index));
+  if (depth == MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
   l->type.shape[l->type.rank++] = luaL_len(L, index);
   if (lua_rawgeti(L, index, 1) != LUA_TNIL) measure(L, lua_gettop(L), l, depth + 1);
   else if (l->type.shape[l->type.rank - 1] > 0) bind_fail(L, ERR_TYPE, "%s has a hole", l->what);

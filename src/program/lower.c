@@ -645,7 +645,7 @@ static Status place(Lower *l) {
   p->memory = working_memory(bytes);
   if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
-  qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
+  if (p->link_count) qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
     const Buffer *b = &p->buffer[p->link[i].buffer];
     void *data = b->kind == BUFFER_ARENA ? p->memory + b->offset : b->kind == BUFFER_CONSTANT ? b->data : NULL;

@@ -122,9 +122,16 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
               (3 + p->reduce_steps) * step_cycles(t);
 }
 
+/* Plans within so much of each other count as equal: less memory decides. */
+static const double equal_share = 0.003;
+
+static double plan_bytes(const Plan *p) { return (p->input_bytes + p->weight_bytes + p->partial_bytes) * p->tiles; }
+
 bool is_better(const Plan *p, const Plan *than) {
   if (than->cycles == 0) return true;
-  return p->fits != than->fits ? p->fits : p->cycles < than->cycles;
+  if (p->fits != than->fits) return p->fits;
+  bool equal = fabs(p->cycles - than->cycles) <= equal_share * than->cycles && plan_bytes(p) != plan_bytes(than);
+  return equal ? plan_bytes(p) < plan_bytes(than) : p->cycles < than->cycles;
 }
 
 int64_t next_split(int64_t extent, int64_t parts) {

@@ -9,9 +9,9 @@ local names = require "ipulua.keras.names"
 local input = {}
 
 local rows <const> = {
-  {"shape", {"list", "integer"}, optional = true}, {"batch_size", "integer", optional = true},
+  {"shape", {"integers", "integer"}, optional = true}, {"batch_size", "integer", optional = true},
   {"name", "string", optional = true},
-  {"dtype", "dtype", "float32"}, {"batch_shape", "list", optional = true}, {"tensor", "any", optional = true},
+  {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true}, {"tensor", "any", optional = true},
 }
 
 ---A KerasTensor of a shape without the batch, -1 for unknown extents.

@@ -332,9 +332,22 @@ local function serialize_compiled(kind, value)
   return saved
 end
 
+-- A wrapper with a function of the script's own can't be written down.
+local function holds_function(optimizer)
+  while optimizer do
+    if rawget(optimizer, "map") then return true end
+    optimizer = rawget(optimizer, "opt")
+  end
+  return false
+end
+
 local function training_config(model)
   local a = model.compile_arguments
   if not a then return nil end
+  if holds_function(model.optimizer) then
+    log.warn("save: the optimizer's function can't be saved; compile the model again after loading it")
+    return nil
+  end
   return {
     optimizer = {class_name = class.of(model.optimizer).__name, config = model.optimizer:get_config()},
     loss = serialize_compiled("loss", a.loss), metrics = serialize_compiled("metric", a.metrics),

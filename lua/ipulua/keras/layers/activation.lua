@@ -31,7 +31,7 @@ function LeakyReLU:call(x) return ipu.nn.leaky_relu(x, {alpha = self.alpha}) end
 ---@class PReLU: Layer
 local PReLU = declare("PReLU", {
   {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"}, {"alpha_constraint", "constraint"},
-  {"shared_axes", {"list", "integer"}, optional = true},
+  {"shared_axes", {"integers", "integer"}, optional = true},
 })
 function PReLU:build(input_shape)
   local shape = table.move(input_shape, 2, #input_shape, 1, {})

@@ -189,7 +189,7 @@ local Dropout = declare("Dropout", {
   {"rate", "number", check = function(rate)
     if rate < 0 or rate > 1 then return "must lie in [0, 1], got " .. rate end
   end},
-  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true},
+  {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true},
 })
 Dropout.supports_masking = true
 
@@ -238,7 +238,7 @@ local selu_limit <const> = -1.0507009873554805 * 1.6732632423543772
 ---Dropout that keeps mean and variance of SELU's outputs.
 ---@class AlphaDropout: Layer
 local AlphaDropout = declare("AlphaDropout", {{"rate", "number", check = rate_check},
-  {"noise_shape", "list", optional = true}, {"seed", "integer", optional = true}})
+  {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true}})
 AlphaDropout.supports_masking = true
 function AlphaDropout:call(x, options)
   if not options.training or self.rate == 0 then return ipu.identity(x) end

@@ -108,7 +108,7 @@ end
 
 ---Sums of products over an axis of each of two tensors; normalize: their cosine.
 ---@class Dot: Layer
-local Dot = Layer.declare("Dot", {{"axes", {"integer", "list"}}, {"normalize", "boolean", false}}, Merge)
+local Dot = Layer.declare("Dot", {{"axes", {"integer", "integers"}}, {"normalize", "boolean", false}}, Merge)
 layers.Dot = Dot
 
 local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end

@@ -7,7 +7,7 @@ local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
 
-local sizes <const> = {"integer", "list"}
+local sizes <const> = {"integer", "integers"}
 
 ---@class MaxPooling1D: Layer
 ---@class MaxPooling2D: Layer

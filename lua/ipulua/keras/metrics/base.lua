@@ -39,7 +39,7 @@ function Metric:init(...)
 end
 
 local weight_rows <const> = {
-  {"name", "string"}, {"shape", "list", {}}, {"initializer", {"string", "number", "table", "callable"}, "zeros"},
+  {"name", "string"}, {"shape", "integers", {}}, {"initializer", {"string", "number", "table", "callable"}, "zeros"},
   {"dtype", "dtype", optional = true},
 }
 
@@ -183,7 +183,7 @@ end
 
 ---The mean of each element over the batches.
 ---@class MeanTensor: Metric
-local MeanTensor = base.declare("MeanTensor", {{"shape", "list", optional = true}})
+local MeanTensor = base.declare("MeanTensor", {{"shape", "integers", optional = true}})
 base.MeanTensor = MeanTensor
 
 function MeanTensor:setup()

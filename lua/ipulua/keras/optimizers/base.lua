@@ -180,7 +180,8 @@ function Optimizer:slot(v, name, initial)
   if not slots[name] then
     local dtype = self:dtype_of(v)
     slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape, false, function()
-      return type(initial) == "userdata" and ipu.cast(initial, dtype) or core.full(v.shape, initial or 0, dtype)
+      if type(initial) ~= "userdata" then return core.full(v.shape, initial or 0, dtype) end
+      return ipu.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
     end)
     self._weights[#self._weights + 1] = slots[name]
     slots[name].key = v.name .. "/" .. name
@@ -231,7 +232,7 @@ end
 function Optimizer:build(list)
   for _, v in ipairs(list) do
     if self.make_slots then self:make_slots(v) end
-    if self.use_ema then self:slot(v, "average", v:read_value()) end
+    if self.use_ema then self:slot(v, "average", v) end
   end
 end
 
@@ -333,7 +334,7 @@ function Optimizer:decay_weight(v, rate)
 end
 
 local function update_average(self, v)
-  local average = self:slot(v, "average", v:read_value())
+  local average = self:slot(v, "average", v)
   local later = ipu.cast(ipu.not_equal(self.iterations, 0), "float32")
   local m = base.scalar(later * self.ema_momentum, average)
   average:assign(average * m + self:value_of(v) * (1 - m))
@@ -393,7 +394,7 @@ end
 ---@param list userdata[]
 function Optimizer:finalize_variable_values(list)
   if not self.use_ema then return end
-  for _, v in ipairs(list) do v:assign(ipu.cast(self:slot(v, "average", v:read_value()):read_value(), v.dtype)) end
+  for _, v in ipairs(list) do v:assign(ipu.cast(self:slot(v, "average", v):read_value(), v.dtype)) end
 end
 
 local minimize_rows <const> = {

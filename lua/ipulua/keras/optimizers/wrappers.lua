@@ -8,6 +8,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
+local parts = require "ipulua.keras.parts"
 local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.variables"
 
@@ -75,8 +76,27 @@ function Wrapper:minimize(...)
   self:apply_gradients(self:compute_gradients(...))
 end
 
+-- Arguments besides the wrapped optimizer, as far as a file can hold them.
+local function plain_settings(settings)
+  local config = {}
+  for key, value in pairs(settings) do
+    if type(value) ~= "function" and type(value) ~= "table" then config[key] = value end
+  end
+  return config
+end
+
 function Wrapper:get_config()
-  return {opt = {class_name = class.of(self.opt).__name, config = self.opt:get_config()}, name = self.name}
+  local config = plain_settings(rawget(self, "settings") or {})
+  config.opt = {class_name = class.of(self.opt).__name, config = self.opt:get_config()}
+  config.name = self.name
+  return config
+end
+
+function Wrapper.from_config(c, config, custom_objects)
+  local given = {}
+  for key, value in pairs(config) do given[key] = value end
+  given.opt = parts.get("optimizer", config.opt, {custom_objects = custom_objects})
+  return c(given)
 end
 
 local function define(name, parent)
@@ -326,6 +346,12 @@ function ALSOptimizer:own_entries()
   }
 end
 
+function ALSOptimizer:get_config()
+  local config = Wrapper.get_config(self)
+  for key, value in pairs(self.hyper) do config[key] = value end
+  return config
+end
+
 ---The factor goes back to its first value, statistics to none.
 function ALSOptimizer:reset()
   self._factor:assign(self.hyper.initial_loss_scaling_factor)
@@ -429,6 +455,14 @@ for name, rule in pairs{ALSOptimizerSGD = "SGD", ALSOptimizerAdam = "Adam", ALSO
   end
   table.move(als_rows, 1, #als_rows, #rows + 1, rows)
   c.argument_rows = rows
+  -- The rule's arguments and those of the scaling, as the constructor takes them.
+  function c:get_config()
+    local config = self.opt:get_config()
+    for key, value in pairs(self.hyper) do config[key] = value end
+    config.name = self.name
+    return config
+  end
+  function c.from_config(kind, config) return kind(config) end
   function c:init(...)
     local a = args.check(name, rows, ...)
     local of_als, of_rule = {}, {}

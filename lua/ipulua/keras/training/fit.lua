@@ -138,7 +138,7 @@ local function program_for(self, mode, feed, count, wants_logs)
   else
     fit.rewind(entry)
     if entry.infeed.dataset ~= dataset then
-      entry.infeed.queue:replace(dataset.handle, entry.infeed.prefetch_depth)
+      entry.infeed.queue:replace(dataset.handle, entry.infeed.read_ahead)
       entry.infeed.dataset = dataset
     end
   end

@@ -65,6 +65,8 @@ end
 
 -- ------------------------------------------------ a run of fit
 
+local function program_of(run) return run.entry.program.func:concrete().program end
+
 ---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it.
 ---@return table data, table<string, userdata> tensors
 function state.save(model, run, epoch, step)
@@ -83,13 +85,15 @@ function state.save(model, run, epoch, step)
     place = core.tensor(words, "int64")
   end
   tensors.place = place
-  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states, random = core.save_random()}, tensors
+  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states, random = core.save_random(),
+    counters = core.program_counters(program_of(run))}, tensors
 end
 
 ---Puts a run where it stood; its programs must have been traced.
 ---@return integer epoch, integer step
 function state.restore(model, run, data, tensors)
   core.restore_random(data.random)
+  core.set_program_counters(program_of(run), data.counters)
   for name, v in pairs(variables_of(model)) do
     if tensors[name] then v:assign(tensors[name]) end
   end

@@ -1,0 +1,224 @@
+/* The long short-term memory; rnn.h has what it shares. */
+#include "ops/rnn.h"
+
+enum { L_X, L_KERNEL, L_RECURRENT, L_BIAS, L_H, L_C, L_MASK };
+enum { LO_Y, LO_H, LO_C, LO_GATES, LO_BEFORE_H, LO_BEFORE_C };
+enum { LG_DY, LG_DH, LG_DC, LG_RECURRENT, LG_GATES, LG_BEFORE_C, LG_MASK };
+
+static Status infer_lstm(Error *e, Node *n) {
+  Sequence s;
+  Status status = nn_want_float(e, n, 0, (int)least(n->in_count, L_MASK));
+  if (status == OK) status = rnn_forward_sequence(e, n, 4, &s);
+  if (status == OK) status = rnn_want(e, n, L_BIAS, "bias", 1, (int64_t[]){4 * s.units});
+  if (status == OK) status = rnn_want(e, n, L_H, "initial_h", 2, (int64_t[]){s.batch, s.units});
+  if (status == OK) status = rnn_want(e, n, L_C, "initial_c", 2, (int64_t[]){s.batch, s.units});
+  if (status == OK) status = rnn_want_mask(e, n, L_MASK, &s);
+  if (status != OK) return status;
+  n->out[LO_Y].type = n->out[LO_BEFORE_H].type = n->out[LO_BEFORE_C].type = rnn_sequence_type(n, &s, s.units);
+  n->out[LO_H].type = n->out[LO_C].type = rnn_state_type(n, &s);
+  n->out[LO_GATES].type = rnn_sequence_type(n, &s, 4 * s.units);
+  return OK;
+}
+
+/* A slot's memory: state of the rows, the recurrent part of their gates. */
+typedef struct LstmSlot {
+  char *h, *c, *z;
+} LstmSlot;
+static LstmSlot lstm_slot(Room *r, const Sequence *s) {
+  size_t state = (size_t)(rnn_chunk_rows(s->batch) * s->units) * s->size;
+  LstmSlot p;
+  p.h = room_take(r, state), p.c = room_take(r, state), p.z = room_take(r, 4 * state);
+  return p;
+}
+
+static void lstm_row(const Walk *w, int64_t row, int64_t t, const LstmSlot *p, int64_t slot_row) {
+  const Call *c = w->c;
+  const Sequence *s = &w->s;
+  size_t bytes = (size_t)s->units * s->size;
+  char *h = p->h + (size_t)slot_row * bytes, *cell = p->c + (size_t)slot_row * bytes;
+  char *gates = rnn_at(w, c->out[LO_GATES], row, t, 4 * s->units),
+       *before = rnn_at(w, c->out[LO_BEFORE_C], row, t, s->units);
+  memcpy(rnn_at(w, c->out[LO_BEFORE_H], row, t, s->units), h, bytes);
+  memcpy(before, cell, bytes);
+  if (rnn_is_masked(w, row, t)) {
+    memset(gates, 0, 4 * bytes);
+  } else {
+    c->kernels->lstm_cell[s->dtype](s->units, gates, p->z + (size_t)slot_row * 4 * bytes,
+                                    c->in_count > L_BIAS ? c->in[L_BIAS] : NULL, before, cell, h);
+  }
+  rnn_put_output(w, c->out[LO_Y], row, t, h);
+}
+
+static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
+  const Walk *w = context;
+  const Sequence *s = &w->s;
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  Room room = {scratch, 0};
+  LstmSlot p = lstm_slot(&room, s);
+  rnn_start_state(w, L_H, first, rows, p.h);
+  rnn_start_state(w, L_C, first, rows, p.c);
+  for (int64_t t = 0; t < s->steps; t++) {
+    rnn_multiply(w->c, &w->panels[0], s->dtype, p.h, s->units, rows, p.z, 4 * s->units, false);
+    for (int64_t i = 0; i < rows; i++) lstm_row(w, first + i, t, &p, i);
+  }
+  rnn_end_state(w, LO_H, first, rows, p.h);
+  rnn_end_state(w, LO_C, first, rows, p.c);
+}
+
+static size_t lstm_slot_bytes(const Sequence *s) {
+  Room r = {0};
+  lstm_slot(&r, s);
+  return r.used;
+}
+
+static Status inner_lstm(const Call *c) {
+  Error ignored = {0};
+  Walk w = {.c = c, .mask = c->in_count > L_MASK ? c->in[L_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
+  rnn_forward_sequence(&ignored, c->node, 4, &w.s);
+  Room room = {c->scratch, 0};
+  rnn_multiply_inputs(c, &w.s, c->out[LO_GATES], room_take(&room, rnn_input_scratch(&w.s)));
+  w.panels[0] = rnn_recurrent_panels(&w.s, c->in[L_RECURRENT], 0, 4 * w.s.units);
+  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
+  rnn_prepare_slots(&w, &room, lstm_slot_bytes(&w.s));
+  rnn_walk_all(c, &w, lstm_chunk);
+  return OK;
+}
+static Status eval_lstm(const Call *c) { return eval_wide(c, inner_lstm); }
+
+static size_t scratch_lstm(const Node *n) {
+  Error ignored = {0};
+  Walk w = {0};
+  rnn_forward_sequence(&ignored, n, 4, &w.s);
+  Room room = {0};
+  room_take(&room, rnn_input_scratch(&w.s));
+  w.panels[0] = rnn_recurrent_panels(&w.s, NULL, 0, 4 * w.s.units);
+  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
+  rnn_prepare_slots(&w, &room, lstm_slot_bytes(&w.s));
+  return wide_scratch(n, room.used);
+}
+
+static Status infer_lstm_grad(Error *e, Node *n) {
+  Sequence s;
+  Status status = nn_want_float(e, n, 0, LG_MASK);
+  if (status == OK) status = rnn_check_backward(e, n, LG_GATES, 4, &s);
+  if (status == OK) status = rnn_want(e, n, LG_DH, "dh", 2, (int64_t[]){s.batch, s.units});
+  if (status == OK) status = rnn_want(e, n, LG_DC, "dc", 2, (int64_t[]){s.batch, s.units});
+  if (status == OK)
+    status = rnn_want(e, n, LG_RECURRENT, "recurrent_kernel", 2, (int64_t[]){s.units, 4 * s.units});
+  if (status == OK) status = rnn_want(e, n, LG_BEFORE_C, "before_c", 3, (int64_t[]){s.batch, s.steps, s.units});
+  if (status == OK) status = rnn_want_mask(e, n, LG_MASK, &s);
+  if (status != OK) return status;
+  n->out[0].type = rnn_sequence_type(n, &s, 4 * s.units);
+  n->out[1].type = n->out[2].type = rnn_state_type(n, &s);
+  return OK;
+}
+
+static void lstm_row_grad(const Walk *w, int64_t row, int64_t t, const BackSlot *p, int64_t slot_row) {
+  const Call *c = w->c;
+  const Sequence *s = &w->s;
+  size_t bytes = (size_t)s->units * s->size, at_row = (size_t)slot_row * bytes;
+  char *dz = p->dz + 4 * at_row;
+  rnn_take_output_grad(w, c->in[LG_DY], row, t, p->dh + at_row, p->late + at_row);
+  if (rnn_is_masked(w, row, t)) {
+    memset(dz, 0, 4 * bytes);
+  } else {
+    const char *gates = rnn_at(w, c->in[LG_GATES], row, t, 4 * s->units),
+               *before = rnn_at(w, c->in[LG_BEFORE_C], row, t, s->units);
+    c->kernels->lstm_cell_grad[s->dtype](s->units, gates, before, p->dh + at_row, p->dc + at_row, dz);
+  }
+  memcpy(rnn_at(w, c->out[0], row, t, 4 * s->units), dz, 4 * bytes);
+}
+
+static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
+  const Walk *w = context;
+  const Sequence *s = &w->s;
+  int64_t height = rnn_chunk_rows(s->batch), first = chunk * height, rows = least(height, s->batch - first);
+  Room room = {scratch, 0};
+  BackSlot p = rnn_back_slot(&room, s);
+  rnn_start_state(w, LG_DH, first, rows, p.dh);
+  rnn_start_state(w, LG_DC, first, rows, p.dc);
+  memset(p.late, 0, (size_t)(rows * s->units) * s->size);
+  for (int64_t t = s->steps - 1; t >= 0; t--) {
+    for (int64_t i = 0; i < rows; i++) lstm_row_grad(w, first + i, t, &p, i);
+    rnn_multiply(w->c, &w->panels[0], s->dtype, p.dz, 4 * s->units, rows, p.next, s->units, false);
+    rnn_keep_masked(w, first, rows, t, p.dh, p.next);
+    char *swap = p.dh;
+    p.dh = p.next;
+    p.next = swap;
+  }
+  rnn_end_state(w, 1, first, rows, p.dh);
+  rnn_end_state(w, 2, first, rows, p.dc);
+}
+
+static Status inner_lstm_grad(const Call *c) {
+  Walk w = {.c = c, .mask = c->in_count > LG_MASK ? c->in[LG_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
+  rnn_backward_sequence(c->node, LG_GATES, 4, &w.s);
+  Room room = {c->scratch, 0};
+  w.panels[0] = rnn_transposed_panels(&w.s, c->in[LG_RECURRENT], 0, 4 * w.s.units);
+  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
+  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
+  rnn_walk_all(c, &w, lstm_grad_chunk);
+  return OK;
+}
+static Status eval_lstm_grad(const Call *c) { return eval_wide(c, inner_lstm_grad); }
+
+static size_t scratch_lstm_grad(const Node *n) {
+  Walk w = {0};
+  rnn_backward_sequence(n, LG_GATES, 4, &w.s);
+  Room room = {0};
+  w.panels[0] = rnn_transposed_panels(&w.s, NULL, 0, 4 * w.s.units);
+  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
+  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
+  return wide_scratch(n, room.used);
+}
+
+static void grad_lstm(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  if (!dy[LO_Y] && !dy[LO_H] && !dy[LO_C]) return;
+  Value *in[MAX_INPUTS] = {
+      rnn_or_zeros(g, dy[LO_Y], &n->out[LO_Y].type),  rnn_or_zeros(g, dy[LO_H], &n->out[LO_H].type),
+      rnn_or_zeros(g, dy[LO_C], &n->out[LO_C].type),  n->in[L_RECURRENT],
+      (Value *)(uintptr_t)&n->out[LO_GATES],      (Value *)(uintptr_t)&n->out[LO_BEFORE_C],
+      n->in_count > L_MASK ? n->in[L_MASK] : NULL};
+  Node *back = graph_node(g, op_find("nn.lstm_grad"), in, n->in_count > L_MASK ? 7 : 6,
+                          (Attr[MAX_ATTRS]){n->attr[ZERO_OUTPUT]});
+  if (!back) return;
+  Value *dgates = rnn_flat(g, &back->out[0]);
+  rnn_grad_inputs(g, n, dgates, dx);
+  dx[L_RECURRENT] = ops_matmul(g, rnn_flat(g, (Value *)(uintptr_t)&n->out[LO_BEFORE_H]), dgates, true, false);
+  if (n->in_count > L_BIAS) dx[L_BIAS] = rnn_column_sum(g, dgates);
+  if (n->in_count > L_H) dx[L_H] = &back->out[1];
+  if (n->in_count > L_C) dx[L_C] = &back->out[2];
+}
+
+const OpDef ops_lstm[] = {
+    {.name = "nn.lstm",
+     .summary = "A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last "
+                "state and the last cell.",
+     .shapes = "[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]",
+     .source = "Hochreiter, Schmidhuber, Long short-term memory, 1997; forget gates as Gers et al., 2000",
+     .inputs = {"x", "kernel", "recurrent_kernel", "bias?", "initial_h?", "initial_c?", "mask?"},
+     .attrs = {A_ZERO},
+     .outputs = 6,
+     .visible_outputs = 3,
+     .infer = infer_lstm,
+     .eval = eval_lstm,
+     .scratch = scratch_lstm,
+     .cost = rnn_cost_forward,
+     .grad = grad_lstm,
+     .sample = "F[2,3,4] F[4,8] F[2,8] F[8] F[2,2] F[2,2] | F[3,4,2] F[2,12] F[3,12] | "
+               "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] | "
+               "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] {zero_output_for_mask = true}"},
+    {.name = "nn.lstm_grad",
+     .summary = "The gradient of an LSTM in its gates before activation and its initial states.",
+     .shapes = "dy, dh, dc, recurrent kernel, gates, cells before, mask → dgates, dh, dc",
+     .inputs = {"dy", "dh", "dc", "recurrent_kernel", "gates", "before_c", "mask?"},
+     .attrs = {A_ZERO},
+     .traits = INTERNAL | NO_GRADIENT,
+     .outputs = 3,
+     .infer = infer_lstm_grad,
+     .eval = eval_lstm_grad,
+     .scratch = scratch_lstm_grad,
+     .cost = rnn_cost_backward,
+     .sample = "F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] F[2,3,2] | F[2,3,2] F[2,2] F[2,2] F[2,8] U[2,3,8] "
+               "F[2,3,2] B[2,3]"},
+    {0}};
