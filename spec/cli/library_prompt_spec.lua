@@ -82,15 +82,11 @@ describe("the prompt", function()
     end)
   end
 
-  it("is there within 30 ms", function()
-    if command.ipulua:find("/build%-") then return end -- sanitizers are slower
-    local best = math.huge
-    for _ = 1, 15 do
-      local from = core.clock()
-      os.execute(command.quote(command.ipulua) .. " -i </dev/null >/dev/null 2>&1")
-      best = math.min(best, core.clock() - from)
-    end
-    assert(best < 0.03, best)
+  it("is there at once: Keras is loaded when it is first used", function()
+    local list = "local _ = ipu.zeros{1} for name in pairs(package.loaded) do print(name) end\n"
+    local got = command.run{command.ipulua, "-i", stdin = list}.out
+    assert.truthy(got:find("ipulua.core", 1, true), got)
+    assert.falsy(got:find("ipulua.keras", 1, true), got)
   end)
 end)
 
