@@ -261,7 +261,7 @@ COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
 FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
-LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua'))
+LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))
 
 .PHONY: install uninstall install-rock dist deb
 install-rock: all ## install the command and the Lua module only, as luarocks wants them
