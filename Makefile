@@ -37,20 +37,23 @@ ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated
 LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
 
 # One text of kernels, three instruction sets.
-KERNEL_ISA_base := -O2
+# Of no use on a CPU of this decade.
+KERNEL_ISA_base := -O1
 KERNEL_ISA_avx2 := -mavx2 -mfma -mf16c
 KERNEL_ISA_avx512 := -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 # Vectorised by hand: more optimisation costs half the build's time and gains nothing.
 KERNEL_FILE_matmul := -O2
 KERNEL_FILE_panel := -O2
+KERNEL_FILE_reduce := -O2 -fvect-cost-model=dynamic
+KERNEL_FILE_cast := -O2 -fvect-cost-model=dynamic
 # What never runs in a training step isn't worth the build's time either.
 ifeq ($(origin CFLAGS),file)
-$(BUILD)/machine/%.o $(BUILD)/target/%.o $(BUILD)/cli/%.o: CFLAGS := -O1
-$(BUILD)/lua/%.o $(BUILD)/graph/%.o $(BUILD)/transform/%.o: CFLAGS := -O2
+$(foreach layer,machine target cli lua graph transform program api,$(BUILD)/$(layer)/%.o): CFLAGS := -O1
 endif
 ISAS := base avx2 avx512
 ifneq ($(shell uname -m),x86_64)
 ISAS := base
+KERNEL_ISA_base := -O3
 endif
 KERNEL_SOURCES := $(filter-out src/kernels/select.c src/kernels/chain.c src/kernels/numerics.c,$(wildcard src/kernels/*.c))
 SOURCES := $(filter-out $(KERNEL_SOURCES),$(wildcard $(LAYERS:%=src/%/*.c)))
