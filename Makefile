@@ -240,7 +240,7 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and docs/library/keras.lua for LuaLS
 	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 
@@ -286,6 +286,7 @@ install: install-rock ## install everything under PREFIX
 	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
 	$(PUT) 644 packaging/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
 	$(BUILD)/ipulua packaging/annotations.lua '$(DESTDIR)$(DATADIR)/ipulua/library'
+	$(PUT) 644 docs/library/keras.lua '$(DESTDIR)$(DATADIR)/ipulua/library/keras.lua'
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \

@@ -1,4 +1,4 @@
--- `make docs`: writes docs/keras.md and library/keras.lua (annotations for LuaLS) from what there is: the classes of ipu.keras, the
+-- `make docs`: writes docs/keras.md and docs/library/keras.lua (annotations for LuaLS) from what there is: the classes of ipu.keras, the
 -- rows of their arguments, the comments above them, and samples that are run. Given a folder, it writes there.
 
 package.path = "docs/source/?.lua;" .. package.path
@@ -478,4 +478,4 @@ local function output(path, lines)
   core.replace_file(path, table.concat(lines, "\n") .. "\n")
 end
 output("docs/keras.md", md)
-output("library/keras.lua", meta)
+output("docs/library/keras.lua", meta)

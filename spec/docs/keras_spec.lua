@@ -1,4 +1,4 @@
--- docs/keras.md and library/keras.lua are those that `make docs` writes, and name everything public.
+-- docs/keras.md and docs/library/keras.lua are those that `make docs` writes, and name everything public.
 
 local class = require "ipulua.class"
 local command = require "spec.support.command"
@@ -6,9 +6,9 @@ local ipu = require "ipulua"
 
 describe("docs/keras.md", function()
   local internal <const> = {prepare = true, reduce = true, get = true} -- of losses and metrics, for the library itself
-  local page, library = command.read("docs/keras.md"), command.read("library/keras.lua")
+  local page, library = command.read("docs/keras.md"), command.read("docs/library/keras.lua")
 
-  it("is up to date, as is library/keras.lua", function()
+  it("is up to date, as is docs/library/keras.lua", function()
     local folder = command.folder()
     assert.is_true(os.execute(string.format("'%s' docs/source/make_keras.lua %s", command.ipulua, folder)))
     local written, annotated = command.read(folder .. "/keras.md"), command.read(folder .. "/keras.lua")
