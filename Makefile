@@ -44,8 +44,6 @@ KERNEL_ISA_avx512 := -mavx512f -mavx512vl -mavx512bw -mavx512dq -mfma -mf16c -mp
 # Vectorised by hand: more optimisation costs half the build's time and gains nothing.
 KERNEL_FILE_matmul := -O2
 KERNEL_FILE_panel := -O2
-KERNEL_FILE_reduce := -O2 -fvect-cost-model=dynamic
-KERNEL_FILE_cast := -O2 -fvect-cost-model=dynamic
 # What never runs in a training step isn't worth the build's time either.
 ifeq ($(origin CFLAGS),file)
 $(foreach layer,machine target cli lua graph transform program api,$(BUILD)/$(layer)/%.o): CFLAGS := -O1
