@@ -68,9 +68,11 @@ static void rest(const Member *m) {
   pthread_mutex_unlock(&p->mutex);
 }
 
-static void wait_for_work(Pool *p, uint64_t seen) {
+static void wait_for_work(const Member *m, uint64_t seen) {
+  Pool *p = m->pool;
   for (int i = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
+    if (is_lent(m)) return; /* whoever computes instead wants this processor */
     pause_briefly();
   }
   pthread_mutex_lock(&p->mutex);
@@ -87,7 +89,7 @@ static void *member_main(void *argument) {
   uint64_t seen = 0;
   for (;;) {
     if (is_lent(m)) rest(m);
-    wait_for_work(p, seen);
+    wait_for_work(m, seen);
     if (atomic_load(&p->stopping)) return NULL;
     if (is_lent(m)) continue;
     uint64_t generation = atomic_load_explicit(&p->generation, memory_order_acquire);
