@@ -392,8 +392,8 @@ static const char *check_case(Case *c, Engine *const *engines, int engine_count,
     if (i) program_free(p);
   }
   if (bad && single && first) print_graph(first->graph, 0);
-  program_free(first);
   for (int i = 0; i < g->output_count && i < MOST_RESULTS + MOST_VARIABLES; i++) tensor_release(expected[i]);
+  program_free(first); /* with g */
   return bad;
 }
 
