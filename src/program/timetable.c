@@ -181,13 +181,6 @@ static Timetable *from_rows(Error *e, const int *row, int programs, int micros) 
   return t;
 }
 
-int timetable_row(const Timetable *t, int program, int micro) {
-  for (int r = 0; r < t->rows; r++)
-    for (int i = t->row_begin[r]; i < t->row_begin[r + 1]; i++)
-      if (t->entry[i].program == program && t->entry[i].micro == micro) return r;
-  return -1;
-}
-
 /* Row in which a micro-batch starts, for the schedules whose programs then follow one another row by row. */
 static int start_row(const PipelinePlan *p, const int *offset, int overlap, int micro) {
   int programs = plan_programs(p);

@@ -68,8 +68,6 @@ typedef struct Timetable {
 /* NULL with e filled when micros isn't legal; e names the multiple wanted. */
 Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros);
 void timetable_free(Timetable *t);
-/* The row in which program runs on micro. -1: nowhere. */
-int timetable_row(const Timetable *t, int program, int micro);
 /* How many copies of what `made` produces must exist until `used` has used it, the one in use included. at_row_start: it is
  * there before anything else of the row runs (data from an infeed). */
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start);
