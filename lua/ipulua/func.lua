@@ -215,6 +215,10 @@ function Function:__call(...)
   return run(concrete(self, leaves, template, count))
 end
 
+function Function:__tostring()
+  return string.format("<Function %s, traced for %d signature%s>", self.name, #self.order, #self.order == 1 and "" or "s")
+end
+
 ---What was traced so far, a text a signature.
 ---@return string[]
 function Function:signatures()
