@@ -1,6 +1,6 @@
 -- Writes LuaLS annotations of the op functions into DIR/ipulua.lua: they follow from the ops' rows. For editors, put
 -- DIR into "workspace.library".
---   ipulua packaging/annotations.lua DIR
+--   ipulua docs/source/annotations.lua DIR
 local core = require "ipulua.core"
 
 local directory = assert(arg[1], "usage: annotations.lua DIR")
