@@ -217,7 +217,7 @@ demo: deps-build ## build, then train the model of examples/mnist.lua
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/run.sh build lint checks specs
 
-LINTED := $(wildcard lua spec examples)
+LINTED := $(wildcard lua spec examples docs/source)
 CLANG := $(shell command -v clang)
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
 	+@luacheck -q --no-color $(LINTED); good=$$?; \
@@ -238,9 +238,10 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and docs/library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS
 	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
+	@$(BUILD)/ipulua docs/source/make_api.lua
 
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
@@ -284,8 +285,7 @@ install: install-rock ## install everything under PREFIX
 	$(FILL_IN) $(PACKAGING)/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
 	$(FILL_IN) $(PACKAGING)/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
 	$(PUT) 644 $(PACKAGING)/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
-	$(BUILD)/ipulua docs/source/annotations.lua '$(DESTDIR)$(DATADIR)/ipulua/library'
-	$(PUT) 644 docs/library/keras.lua '$(DESTDIR)$(DATADIR)/ipulua/library/keras.lua'
+	for f in ipulua keras; do $(PUT) 644 docs/library/$$f.lua '$(DESTDIR)$(DATADIR)/ipulua/library/'$$f.lua || exit; done
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \

@@ -13,6 +13,7 @@ local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
+---What ipu.func makes: called like the function, compiled for each signature.
 ---@class Function
 local Function = class.new("Function")
 
@@ -145,6 +146,7 @@ function func.start(entry, arguments, finish)
   return jobs.Job(core.start_job(entry.program, arguments), finish)
 end
 
+---@package
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
@@ -177,6 +179,7 @@ local function taken_apart(...)
   return leaves, template, count
 end
 
+---@package
 ---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
 function Function:concrete(...) return concrete(self, taken_apart(...)) end
 
@@ -184,6 +187,7 @@ local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
+---@package
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
   local leaves, template, count = taken_apart(...)

@@ -145,6 +145,21 @@ describe("example", function()
     end)
   end
 
+  it("char_gpt at the prompt", function()
+    local folder = command.folder()
+    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+    local lines = "'asked'\nsample('the ki', {length = 8, temperature = 0.5})\ntrain(1)\nsample('live', {length = 3})\n"
+    local got = command.run{command.ipulua, "--seed", "1", "-i", "examples/char_gpt.lua", "short", stdin = lines,
+      env = {IPULUA_DATA = folder, IPULUA_PROGRESS = "off"}}
+    command.remove(folder)
+    assert.equal("", (got.err:gsub("One step is[^\n]*\n", "")))
+    local first, text, after, second = got.out:match("validation loss (%S+)\n.*asked\n> (the ki[^>]*)\n> validation loss (%S+)\n> (live[^>]*)\n")
+    assert.is_truthy(first, got.out)
+    assert.equal(6 + 8, #text)
+    assert.equal(4 + 3, #second)
+    assert.is_true(tonumber(after) < tonumber(first))
+  end)
+
   -- #4 and #5 of the tutorial: the same model in other schedules, the same digits.
   it("mnist_sequential_pipelined", function()
     local printed = {}
