@@ -243,6 +243,10 @@ docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and 
 	@$(BUILD)/ipulua docs/source/make_keras.lua
 	@$(BUILD)/ipulua docs/source/make_api.lua
 
+.PHONY: pictures
+pictures: all ## record the pictures of README and docs anew (python3 for a terminal, chromium for the report)
+	@$(BUILD)/ipulua docs/source/make_pictures.lua
+
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
 conformance: all ## run the conformance cases under DIR=
