@@ -105,29 +105,29 @@ describe("the gradient through", function()
     return ipu.reshape(ipu.tensor(list, {dtype = "float64"}), shape)
   end
   local fused = {
-    {"lstm", function(x) return ipu.nn.lstm(x, waves(2, 12), waves(3, 12), waves(12)) end},
-    {"gru", function(x) return ipu.nn.gru(x, waves(2, 9), waves(3, 9), waves(2, 9)) end},
-    {"simple_rnn", function(x) return ipu.nn.simple_rnn(x, waves(2, 3), waves(3, 3), waves(3)) end},
-    {"dot_product_attention", function(x)
-      local heads = ipu.reshape(x, {2, 5, 1, 2})
+    {"lstm", function(v) return ipu.nn.lstm(v, waves(2, 12), waves(3, 12), waves(12)) end},
+    {"gru", function(v) return ipu.nn.gru(v, waves(2, 9), waves(3, 9), waves(2, 9)) end},
+    {"simple_rnn", function(v) return ipu.nn.simple_rnn(v, waves(2, 3), waves(3, 3), waves(3)) end},
+    {"dot_product_attention", function(v)
+      local heads = ipu.reshape(v, {2, 5, 1, 2})
       return ipu.nn.dot_product_attention(heads, heads * 0.5, heads, {is_causal = true})
     end},
-    {"ctc_loss", function(x)
+    {"ctc_loss", function(v)
       local labels, lengths = ipu.tensor({{1, 0}, {1, 1}}, {dtype = "int32"}), ipu.tensor({2, 2}, {dtype = "int32"})
       local times = ipu.tensor({5, 4}, {dtype = "int32"})
-      return ipu.nn.ctc_loss(labels, ipu.concat({ipu.reshape(x, {5, 2, 2}), ipu.zeros({5, 2, 1}, {dtype = "float64"})}, -1),
+      return ipu.nn.ctc_loss(labels, ipu.concat({ipu.reshape(v, {5, 2, 2}), ipu.zeros({5, 2, 1}, {dtype = "float64"})}, -1),
         lengths, times, {blank_index = 2})
     end},
   }
   for _, case in ipairs(fused) do
     local name, f = case[1], case[2]
     local function loss(v) return ipu.reduce_sum(ipu.square((f(ipu.reshape(v, {2, 5, 2}))))) end
-    local x = waves(20)
+    local point = waves(20)
 
     it(name .. " has second and third derivatives", function()
       local first = differences.derivative(loss, waves(20))
-      assert.is_true(differences.worst(first, x) < 1e-7)
-      assert.is_true(differences.worst(differences.derivative(first, ipu.ones({20}, {dtype = "float64"})), x) < 1e-6)
+      assert.is_true(differences.worst(first, point) < 1e-7)
+      assert.is_true(differences.worst(differences.derivative(first, ipu.ones({20}, {dtype = "float64"})), point) < 1e-6)
     end)
 
     it(name .. "'s Hessian is symmetric, by products with vectors", function()
@@ -135,7 +135,7 @@ describe("the gradient through", function()
         return ipu.gradients(ipu.reduce_sum(ipu.gradients(loss(v), {v})[1] * u), {v})[1]
       end)
       local a, b = waves(20), ipu.reverse(waves(20), {0})
-      local left, right = ipu.reduce_sum(product(x, a) * b):item(), ipu.reduce_sum(product(x, b) * a):item()
+      local left, right = ipu.reduce_sum(product(point, a) * b):item(), ipu.reduce_sum(product(point, b) * a):item()
       assert.is_true(math.abs(left - right) < 1e-9 * (1 + math.abs(left)), left .. " is not " .. right)
       assert.is_true(math.abs(left) > 1e-3)
     end)
