@@ -74,8 +74,9 @@ static Status infer_batch(Error *e, Node *n) {
   const Type *x = &n->in[X]->type;
   int axis;
   Status s = nn_want_float(e, n, 0, n->in_count);
+  char text[TYPE_TEXT];
   if (s == OK && x->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis");
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s", shape_text(x, text));
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
   if (n->in_count == MEAN + 1) return fail(e, ERR_INVALID_ARGUMENT, "mean comes with variance");
@@ -370,7 +371,9 @@ typedef struct Grouping {
 static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
   bool backward = n->op->traits & INTERNAL, instance = strstr(n->op->name, "instance") != NULL;
   const Attr *channels = &n->attr[instance ? I_CHANNELS : backward ? GG_CHANNELS : P_CHANNELS];
-  if (x->rank < 2) return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis");
+  char text[TYPE_TEXT];
+  if (x->rank < 2)
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s", shape_text(x, text));
   Status s = axis_check(e, "channels_axis", channels->i, x->rank, &p->axis);
   if (s != OK) return s;
   if (p->axis == 0) return fail(e, ERR_VALUE, "channels_axis can't be the batch axis");

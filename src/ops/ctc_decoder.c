@@ -10,6 +10,7 @@ enum { WIDTH, PATHS, D_BLANK };
 
 static Status infer_decoder(Error *e, Node *n) {
   const Type *x = &n->in[D_SCORES]->type;
+  char text[TYPE_TEXT];
   int64_t blank, width = n->attr[WIDTH].i, paths = n->attr[PATHS].i;
   Status s = nn_want_float(e, n, D_SCORES, 1);
   if (s == OK) s = nn_want_rank(e, ctc_takes_logits(n) ? "logits" : "log_probs", x, 3);
@@ -22,7 +23,7 @@ static Status infer_decoder(Error *e, Node *n) {
     return fail(e, ERR_VALUE, "top_paths must be from 1 to beam_width, %lld, got %lld", (long long)width,
                 (long long)paths);
   if (x->shape[0] > INT32_MAX / 4 || x->shape[2] > INT32_MAX)
-    return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes");
+    return fail(e, ERR_INVALID_ARGUMENT, "too many steps or classes in scores of shape %s", shape_text(x, text));
   n->out[0].type = type_make(x->dtype, 2, (int64_t[]){x->shape[1], paths});
   n->out[1].type = type_make(I32, 2, (int64_t[]){x->shape[1], paths});
   n->out[2].type = type_make(I32, 3, (int64_t[]){x->shape[1], paths, x->shape[0]});

@@ -314,7 +314,7 @@ static size_t scratch_categorical(const Node *n) {
 
 static Status infer_shuffle(Error *e, Node *n) {
   infer_same(e, n);
-  if (n->in[0]->type.rank < 1) return fail(e, ERR_VALUE, "wants one dimension at least");
+  if (n->in[0]->type.rank < 1) return fail(e, ERR_VALUE, "x must have one dimension at least, got []");
   return check_counter(e, n);
 }
 

@@ -413,7 +413,10 @@ PRODUCT_GRAD(f32, float)
 PRODUCT_GRAD(f64, double)
 
 static Status infer_cumprod_grad(Error *e, Node *n) {
+  char dy[TYPE_TEXT], x[TYPE_TEXT];
   Status s = want_float(e, &n->in[0]->type);
+  if (s == OK && !type_equal(&n->in[0]->type, &n->in[1]->type))
+    return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like x %s", type_text(&n->in[0]->type, dy), type_text(&n->in[1]->type, x));
   return s == OK ? infer_running(e, n) : s;
 }
 

@@ -338,7 +338,7 @@ static Status infer_tile(Error *e, Node *n) {
     if (a->ints.v[i] < 0)
       return fail(e, ERR_VALUE, "multiples must not be negative, got %lld", (long long)a->ints.v[i]);
     if (__builtin_mul_overflow(x->shape[i], a->ints.v[i], &n->out[0].type.shape[i]))
-      return fail(e, ERR_VALUE, "the result is too large");
+      return fail(e, ERR_VALUE, "%s %lld times along axis %d is too large", shape_text(x, text), (long long)a->ints.v[i], i);
   }
   return OK;
 }
@@ -394,10 +394,10 @@ static Status infer_repeat(Error *e, Node *n) {
   for (int i = 0; i < a->ints.n; i++) {
     if (a->ints.v[i] < 0)
       return fail(e, ERR_VALUE, "repeats must not be negative, got %lld", (long long)a->ints.v[i]);
-    if (__builtin_add_overflow(sum, a->ints.v[i], &sum)) return fail(e, ERR_VALUE, "the result is too large");
+    if (__builtin_add_overflow(sum, a->ints.v[i], &sum)) return fail(e, ERR_VALUE, "%s with these repeats is too large", shape_text(x, text));
   }
   if (a->ints.n == 1 && __builtin_mul_overflow(sum, t.shape[axis], &sum))
-    return fail(e, ERR_VALUE, "the result is too large");
+    return fail(e, ERR_VALUE, "%s with these repeats is too large", shape_text(x, text));
   t.shape[axis] = sum;
   n->out[0].type = t;
   return OK;
