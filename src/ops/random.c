@@ -225,7 +225,6 @@ static void truncated_part(void *context, int64_t begin, int64_t end) {
 static Status body_truncated(const Call *c) { return draw(c, truncated_part); }
 static Status eval_truncated(const Call *c) { return eval_wide(c, body_truncated); }
 
-static size_t scratch_wide(const Node *n) { return wide_scratch(n, 0); }
 
 /* ---- bernoulli ---- */
 
