@@ -12,6 +12,12 @@ Status infer_number(Error *e, Node *n) {
   return infer_same(e, n);
 }
 
+Status infer_axis(Error *e, Node *n, int attr, int rank, int *axis) {
+  Status s = axis_check(e, "axis", n->attr[attr].i, rank, axis);
+  if (s == OK) n->attr[attr].i = *axis;
+  return s;
+}
+
 Status want_float(Error *e, const Type *t) {
   if (dtype_is_float(t->dtype)) return OK;
   return fail(e, ERR_TYPE, "wants floating point, got %s", dtype_name(t->dtype));
@@ -57,6 +63,8 @@ Type type_reduced(const Type *x, int count, const int *axes, bool keep) {
     else if (keep) t.shape[t.rank++] = 1;
   return t;
 }
+
+Type type_without(const Type *t, int axis) { return type_reduced(t, 1, &axis, false); }
 
 /* ---- evaluation ---- */
 
@@ -141,6 +149,8 @@ size_t wide_scratch(const Node *n, size_t own) {
     if (dtype_is_narrow(n->out[i].type.dtype)) bytes += round_to_line(compute_bytes(&n->out[i].type));
   return bytes;
 }
+
+size_t scratch_wide(const Node *n) { return wide_scratch(n, 0); }
 
 Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   const void *in[MAX_INPUTS] = {0};
