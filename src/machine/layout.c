@@ -1,6 +1,7 @@
 /* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the replicas. */
 #include "graph/control.h"
 #include "machine/rows.h"
+#include "program/passes.h"
 
 static PipelinePlan *find_plan(const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
@@ -65,4 +66,21 @@ static Status size_machine(Error *e, Price *p, int most) {
 Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer) {
   Status s = choose_plan(e, p, g, placer->most_stage + 1);
   return s == OK ? size_machine(e, p, placer->most_shard) : s;
+}
+
+/* No input counts as replaced: passes need not be exact here. */
+Graph *price_recomputed(Error *e, const Graph *g, const PipelinePlan *plan) {
+  Arena *scratch = arena_new();
+  size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
+  int *id = scratch ? arena_alloc(scratch, (inputs + outputs + (size_t)g->node_count + 1) * sizeof *id) : NULL;
+  Graph *made = NULL;
+  if (id) {
+    for (size_t i = 0; i < inputs; i++) id[i] = (int)i;
+    for (size_t i = 0; i < outputs; i++) id[inputs + i] = -1;
+    int *pass = id + inputs + outputs;
+    if (assign_passes(e, scratch, g, plan, id, id + inputs, pass) == OK) made = recompute_forward(g, plan, pass);
+  }
+  arena_free(scratch);
+  if (!made && e->status == OK) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  return made;
 }

@@ -43,9 +43,7 @@ static int stash_depth(const PipelinePlan *plan, int stage) {
 static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
   if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end || h->first >= p->row_count) return false;
   const Row *made = &p->row[h->first], *read = &p->row[h->last];
-  if (made->backward || made->stage < 0) return false;
-  bool enters = made->kind == ROW_LINK || made->kind == ROW_HOST_IN;
-  return price_recomputes(p, block->plan) && price_stage_recomputes(block->plan, made->stage) ? enters : read->backward;
+  return !made->backward && made->stage >= 0 && read->backward;
 }
 
 static bool add_stashes(Price *p) {

@@ -123,6 +123,8 @@ typedef struct Beat {
 
 typedef struct Price {
   Arena *arena;
+  Graph **made; /* bodies with recomputation, which rows name the nodes of */
+  int made_count, made_capacity;
   Machine machine;
   const Program *program;
   const char *name;
@@ -156,6 +158,9 @@ typedef struct Price {
 /* NULL with e filled when the program can't be placed on the machine, or memory is out. The program must outlive the price. */
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
+/* A pipeline's body as it is executed with recomputation: what stages make again is there twice. NULL with e filled when memory is
+ * out. */
+Graph *price_recomputed(Error *e, const Graph *g, const PipelinePlan *plan);
 
 double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */
