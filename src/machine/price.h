@@ -14,8 +14,9 @@ enum { MACHINE_STAGES = 256 };
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
+  Schedule schedule;       /* these three: of loops with stages that have no plan of their own */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
+  bool interleave;         /* a pipeline that would be Grouped is Interleaved */
   bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
   bool offload_state;      /* optimizer state lies in streaming memory between updates */
   bool offload_accumulators, offload_activations;
