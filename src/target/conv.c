@@ -296,8 +296,10 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   }
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
-  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
-    try_depthwise(t, &u, q, &best);
+  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) {
+    if (u.element == 2) try_depthwise(t, &u, q, &best);
+    else if (q->phases <= 1) try_method(t, &u, q, (Method){VERTEX_VECTOR_MAC, 2, 1, 1, 1}, 0, &best);
+  }
   return best;
 }
 

@@ -350,6 +350,15 @@ static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int6
   if (uneven && elements > 16 * (double)t->tiles) cost_layout(c, t, d, elements, 1);
 }
 
+/* Many small products: multiplied element by element, one operand repeated, then added up. */
+static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int64_t smaller) {
+  Cost c = cost_broadcast(t, d, times(outputs, k), smaller, cost_vector_cycles("mul", d));
+  cost_memory(&c, MEMORY_TEMPORARY, tile_share(t, d, (double)outputs * (double)k) * element_bytes(d));
+  Cost sum = cost_reduce(t, d, COST_SUM, outputs, k, 1);
+  cost_then(&c, &sum);
+  return c;
+}
+
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
   PlanOptions chosen = options ? *options : (PlanOptions){0};
@@ -377,6 +386,11 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
+  if (groups > t->tiles) {
+    Cost dots = cost_dots(t, d, times(groups, times(m, n)), k, times(groups, times(k, m < n ? m : n)));
+    bool fits = cost_temporary(&dots) <= plan_limit(t, share);
+    if (fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
+  }
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }
