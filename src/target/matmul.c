@@ -229,7 +229,7 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
 }
 
 /* The workers' own instructions must cost less than that share of the units' plan to be taken. */
-static const double vector_share = 0.75;
+static const double vector_share = 0.8;
 
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
  * regrouped. */
@@ -238,7 +238,7 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   Plan p = plan_grain(t, &u, s, u.units, proportion);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
-  double most = (s->fixed ? 1 : vector_share) * p.cycles;
+  double most = vector_share * p.cycles;
   if (macs / per_cycle < most || !p.fits) { /* where the units would mostly multiply padding */
     MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
     if (s->out > s->rows && !s->fixed) long_side.rows = s->out, long_side.out = s->rows;
