@@ -9,6 +9,8 @@ local func = require "ipulua.func"
 local json = require "ipulua.json"
 local plans = require "ipulua.pipeline_plan"
 
+require "ipulua.compile_progress" -- listens
+
 local system = {}
 
 -- ------------------------------------------------ numerics

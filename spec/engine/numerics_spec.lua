@@ -54,7 +54,7 @@ describe("floating point behaviour", function()
     end)
   end)
 
-  it("adds up in float16 with half partials only", function()
+  it("row 29: adds up in float16 with half partials only", function()
     local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}), ipu.full({4096, 1}, 0.3, {dtype = "float16"})
     local product = function() return ipu.func(ipu.matmul)(a, b):item() end
     assert.near(4096 * 0.30004883, product(), 1) -- 0.3 as float16; the sum rounds once
@@ -62,7 +62,7 @@ describe("floating point behaviour", function()
     assert.is_true(half < 1100) -- beyond 1024 a half steps by 1: 0.3 is lost
   end)
 
-  it("has stable statistics when asked for", function()
+  it("row 30: has stable statistics when asked for", function()
     local x = ipu.tensor{{1e4, 1e4 + 1}}
     local norm = function() return ipu.func(ipu.nn.layer_norm)(x, ipu.ones{2}, ipu.zeros{2}):totable()[1] end
     local y = configured(function(cfg) cfg.norms.use_stable_statistics = true end, norm)

@@ -45,7 +45,7 @@ describe("fit", function()
   setup(function() former = log.set_writer(function() end) end)
   teardown(function() log.set_writer(former) end)
 
-  it("takes the steps that gradient descent takes", function()
+  it("row 201: takes the steps that gradient descent takes", function()
     local model = line()
     local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 3, shuffle = false})
     local w, b = 0, 0
@@ -71,7 +71,7 @@ describe("fit", function()
     assert.are.same(losses[1], losses[3])
   end)
 
-  it("accumulates gradients: the mean over 2 batches is a step on both", function()
+  it("row 195: accumulates gradients: the mean over 2 batches is a step on both", function()
     local model, whole = line{steps_per_execution = 2}, line()
     model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
       gradient_accumulation_reduction_method = "mean"}

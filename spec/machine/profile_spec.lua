@@ -137,7 +137,7 @@ describe("a profile", function()
 end)
 
 describe("the options of reports", function()
-  it("come from the environment", function()
+  it("row 246: come from the environment", function()
     local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS = '{"autoReport.all": "true", "autoReport.directory": "here"}'})
     assert.equal(1, #reports)
     command.remove(folder)
