@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local placement = require "ipulua.placement"
 local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
 local train = require "ipulua.train"
@@ -46,7 +47,7 @@ end
 ---@return string?
 function PipelineStageOptions:partials_type()
   local word = self.matmul_options.partialsType or self.convolution_options.partialsType
-  return word and ((word == "half" or word == "float16") and "float16" or "float32") or nil
+  return word and (placement.is_half(word) and "float16" or "float32") or nil
 end
 
 -- ------------------------------------------------ what an optimizer function returns

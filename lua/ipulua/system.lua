@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local devices = require "ipulua.devices"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
+local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
 
 require "ipulua.compile_progress" -- listens
@@ -34,11 +35,12 @@ local function log_cycles(ipu)
 end
 
 config.on_apply(function(settings)
-  local partials = settings["matmuls.poplar_options"].partialsType
+  local function halves(option) return placement.is_half(settings[option].partialsType) end
   core.set_numerics{
     inv = settings[floating_point .. "inv"], div0 = settings[floating_point .. "div0"],
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
-    esr = settings[floating_point .. "esr"] == "ON", half_partials = partials == "half" or partials == "float16",
+    esr = settings[floating_point .. "esr"] == "ON", half_products = halves("matmuls.poplar_options"),
+    half_convolutions = halves("convolutions.poplar_options"),
     stable_statistics = settings["norms.use_stable_statistics"],
     check_finite = checks_numerics(config.engine_options()),
   }
@@ -50,7 +52,7 @@ end)
 config.on_reset(function()
   core.settle()
   func.reset()
-  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
+  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_products = false, half_convolutions = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0)
   log_cycles(-1)

@@ -674,7 +674,8 @@ static int set_numerics(lua_State *L) {
     const char *name;
     bool *flag;
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
-               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
+               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
+               {"half_convolutions", &n->half_convolutions},
                {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {

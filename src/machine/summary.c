@@ -211,8 +211,8 @@ static void put_remedies(FILE *f, const Price *p) {
   m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
   put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
   m = p->machine;
-  if (!m.half_partials) {
-    m.half_partials = true;
+  if (!m.half_products || !m.half_convolutions) {
+    m.half_products = m.half_convolutions = true;
     put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
   }
   fprintf(f, "%s\n  a smaller batch%s", count ? "" : "\nwhat may help:", pipelined ? ", or more pipeline stages" : ", or pipeline stages on several IPUs");
