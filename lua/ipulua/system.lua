@@ -45,7 +45,7 @@ config.on_apply(function(settings)
     check_finite = checks_numerics(config.engine_options()),
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
-    synthetic_values(config.flag("synthetic_data_initializer")))
+    synthetic_values(config.flag("synthetic_data_initializer")), config.use_synthetic_data_for("parameters"))
   log_cycles(config.flag("log_cycle_count"))
 end)
 
@@ -54,7 +54,7 @@ config.on_reset(function()
   func.reset()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_products = false, half_convolutions = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
-  core.set_synthetic(false, false, 0)
+  core.set_synthetic(false, false, 0, false)
   log_cycles(-1)
 end)
 
@@ -189,7 +189,8 @@ function watching.execute(entry)
   if not resident[entry] then
     resident[entry] = true
     add("LOAD_ENGINE", entry)
-    moved = own_variables(entry.program:describe().variables)
+    if config.use_synthetic_data_for("parameters") then entry.program:make_up()
+    else moved = own_variables(entry.program:describe().variables) end
   end
   if #moved > 0 then add("HOST_TO_DEVICE_TRANSFER", entry, {tensors = moved}) end
   add("EXECUTE", entry)
