@@ -906,7 +906,7 @@ optimizers.LAMB = {}
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Lion
 optimizers.Lion = {}
 
----Changes each gradient by f(gradient, variable) before it is applied.
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was accumulated in another dtype than the variable's goes through f once more: it may cast.
 ---@class keras.optimizers.MapGradientOptimizer: keras.optimizers.Optimizer
 ---@overload fun(wrapped_optimizer: table, gradient_mapping_function: function, options?: {name?: string}): keras.optimizers.MapGradientOptimizer
 optimizers.MapGradientOptimizer = {}

@@ -99,6 +99,18 @@ function MapGradientOptimizer:compute_gradients(...)
   return given
 end
 
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function MapGradientOptimizer:apply_gradients(...)
+  local given, step = read_pairs(self, ...)
+  local fitting = {}
+  for i, pair in ipairs(given) do
+    local g, v = pair[1], pair[2]
+    local is_mapped = not g or g.dtype == v.dtype
+    fitting[i] = {is_mapped and g or self.map(g, v), v}
+  end
+  return self.wrapped:apply_gradients(fitting, {global_step = step})
+end
+
 -- ------------------------------------------------ accumulation
 
 local accumulation_spec <const> = {

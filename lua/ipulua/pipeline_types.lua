@@ -177,7 +177,7 @@ local function keras_gradients(self)
   if self.gradient_capture_context then found = capture.gradients(self.gradient_capture_context, loss, list)
   elseif #list > 0 then found = self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list) end
   local given = {}
-  for i, v in ipairs(list) do given[i] = {found[i], v} end
+  for i, v in ipairs(list) do given[i] = {found[i] and self.opt:each_gradient(found[i], v), v} end
   return given
 end
 
@@ -209,10 +209,9 @@ function OptimizerFunctionOutput:apply(given, captured)
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
-    if captured and self.opt.takes_captured then
-      return self.opt:apply_gradients(grads, list, {captured_grads = captured})
-    end
-    return self.opt:apply_gradients(grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
+    local apply = require("ipulua.keras.optimizers.base").apply_accumulated
+    if captured and self.opt.takes_captured then return apply(true, self.opt, grads, list, {captured_grads = captured}) end
+    return apply(true, self.opt, grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
 end

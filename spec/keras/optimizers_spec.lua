@@ -166,6 +166,31 @@ describe("optimizer wrappers", function()
   end)
 end)
 
+describe("MapGradientOptimizer", function()
+  -- Gradients of w·x are 1, 3 | 5, 7; each is clipped to 4 before two are added.
+  local x = ipu.tensor{{1}, {3}, {5}, {7}}
+  local function clipped(opt) return optimizers.MapGradientOptimizer(opt, function(g) return ipu.clip_by_value(g, -4, 4) end) end
+
+  local function trained(optimizer, accumulates)
+    local model = keras.Sequential{keras.layers.Dense{1, use_bias = false, kernel_initializer = "zeros", input_shape = {1}}}
+    model:compile{loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end, optimizer = optimizer, steps_per_execution = 4}
+    if accumulates then model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2} end
+    model:fit{x = x, y = ipu.zeros{4, 1}, batch_size = 1, shuffle = false, verbose = 0}
+    return -model.weights[1]:item()
+  end
+
+  it("row 162: changes each gradient before it is accumulated", function()
+    assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.SGD(1)), true))
+    assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 2))))
+    assert.are.equal(1 + 3 + 4 + 4, trained(optimizers.GradientAccumulationOptimizer(clipped(optimizers.SGD(1)), 2)))
+  end)
+
+  it("changes gradients that an ALSOptimizer around it has divided by its factor", function()
+    local scaled = optimizers.ALSOptimizer(clipped(optimizers.SGD(1)), {initial_loss_scaling_factor = 16})
+    assert.are.equal(4 + 4, trained(scaled, true)) -- the accumulated 1 + 3 and 5 + 7
+  end)
+end)
+
 describe("ALSOptimizer", function()
   local function half(x) return ipu.tensor(x, {dtype = "float16"}) end
 

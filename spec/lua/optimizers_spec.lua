@@ -102,6 +102,8 @@ describe("gradient accumulation", function()
       return sgd.apply_gradients(self, given, ...)
     end
     near(1 - 0.1 * 4, train(Cast(0.1)):totable()[1], 1e-3)
+    local map = ipu.optimizers.MapGradientOptimizer(sgd(0.1), function(g, v) return ipu.cast(g, v.dtype) end)
+    near(1 - 0.1 * 4, train(map):totable()[1], 1e-3)
   end)
 end)
 

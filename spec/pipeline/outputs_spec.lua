@@ -156,11 +156,19 @@ describe("a pipeline's gradients", function()
     assert.is_truthy(cast.name)
   end)
 
-  it("are mapped before they are accumulated", function()
-    local clipped = ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0),
-      function(g) return ipu.clip_by_value(g, -2, 2) end)
-    assert.are.equal(1 + 7 * 2, updated(eight, "float32", {}, clipped))
-  end)
+  for name, mapped in pairs{
+    ["ipu.train"] = function(f) return ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0), f) end,
+    ["Keras"] = function(f) return ipu.keras.optimizers.MapGradientOptimizer(ipu.keras.optimizers.SGD(1.0), f) end,
+  } do
+    it("row 162: are mapped before they are accumulated, by optimizers of " .. name, function()
+      assert.are.equal(1 + 7 * 2, updated(eight, "float32", {}, mapped(function(g) return ipu.clip_by_value(g, -2, 2) end)))
+    end)
+
+    it("row 136: are cast by a map where they were accumulated in another dtype, by optimizers of " .. name, function()
+      local opt = mapped(function(g, v) return ipu.cast(g, v.dtype) end)
+      assert.are.equal(36, updated(eight, "float16", {gradient_accumulation_dtype = "float32"}, opt))
+    end)
+  end
 
   it("serve Keras optimizers, with variables, a tape, or what the loss depends on", function()
     local w, frozen = ipu.Variable(2.0), ipu.Variable(3.0)
