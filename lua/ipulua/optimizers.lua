@@ -120,6 +120,7 @@ local accumulation_spec <const> = {
 }
 
 local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
+GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
 
 local function check_count(name, count)
   if count < 1 then
@@ -204,6 +205,7 @@ local first_spec <const> = {
 }
 
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
+GradientAccumulationOptimizer.argument_rows = first_spec
 
 local function innermost_optimizer(opt)
   while opt.wrapped do opt = opt.wrapped end
