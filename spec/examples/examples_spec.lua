@@ -32,6 +32,10 @@ describe("example", function()
     it("rows 43, 51, 91, 260, 262, 263: " .. name, function() assert.same(expected, run(name)) end)
   end
 
+  it("rows 62, 268: recompilation", function()
+    assert.same({"[30. 80.]", "[ 50. 100.]", "compiled\t1", "[300. 800.]", "compiled\t2"}, run("recompilation"))
+  end)
+
   for _, name in ipairs {"outfeed_example", "outfeed_example_session"} do
     it("rows 106, 261: " .. name, function()
       local lines = run(name, 20)
