@@ -49,7 +49,7 @@ describe("synthetic data", function()
     assert.same({12, 12}, sum():totable())
   end)
 
-  it("draws from a distribution, differently for each element", function()
+  it("row 34: draws from a distribution, differently for each element", function()
     ipu.set_flags("--synthetic_data_categories=infeed --synthetic_data_initializer=uniform")
     sum()
     local seen = {}

@@ -144,6 +144,25 @@ describe("loops over feeds", function()
     end
   end)
 
+  it("row 249: run once for ten steps, where a call for each step runs ten times", function()
+    local w = ipu.Variable(0.0)
+    local function executions(run)
+      ipu.ipu_event_trace()
+      run()
+      local count = 0
+      for _, event in ipairs(ipu.ipu_event_trace()) do count = count + (event.type == "EXECUTE" and 1 or 0) end
+      return count
+    end
+    local infeed = ipu.IPUInfeedQueue(blocks(100, {}):repeat_n())
+    local fed = ipu.func(function() loops.repeat_n(10, function(x) w:assign_add(x) end, {}, infeed) end)
+    local single = ipu.func(function(x) w:assign_add(x) end)
+    assert.equal(10, executions(function() for _ = 1, 10 do fed() end end))
+    local fed_sum = w:item()
+    w:assign(0.0)
+    assert.equal(100, executions(function() for i = 0, 99 do single(ipu.tensor(i * 1.0)) end end))
+    assert.equal(fed_sum, w:item())
+  end)
+
   it("rows 95, 100: two replicas sum over both: 1, 4, 11, 23, 48, and deal [[1, 2], [3, 4]]", function()
     local _ <close> = setmetatable({}, {__close = config.reset_ipu_configuration})
     local cfg = ipu.IPUConfig()

@@ -131,7 +131,7 @@ describe("a pipelined Keras model", function()
   end
 
   for name, maker in pairs(makers) do
-    it("rows 183, 185: has the numbers of accumulation on one IPU, to the bit: " .. name, function()
+    it("rows 181, 183, 185: has the numbers of accumulation on one IPU, to the bit: " .. name, function()
       local one = trained(maker, false)
       local two, model = trained(maker, true)
       assert.are.same(one, two)
@@ -144,7 +144,7 @@ describe("a pipelined Keras model", function()
     end)
   end
 
-  it("has them in every schedule, reduction and option", function()
+  it("row 219: has them in every schedule, reduction and option", function()
     for _, method in ipairs{"sum", "mean", "running_mean"} do
       local reduction = {gradient_accumulation_reduction_method = method}
       local one = trained(makers.functional, false, {pipelining = reduction})

@@ -196,7 +196,7 @@ describe("a pipeline's gradients", function()
   end)
 
   -- loss = (x·w)²: at h = x·w arrives 2h.
-  it("are captured on their way back, accumulated or as they were last", function()
+  it("row 259: are captured on their way back, accumulated or as they were last", function()
     for _, accumulated in ipairs{true, false} do
       local w, captured = ipu.Variable(3.0), ipu.IPUOutfeedQueue()
       local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.tensor{1, 2, 3, 4}))
