@@ -67,6 +67,10 @@ local function call_symbolic(self, leaves, template, count)
   return outputs, {results = result_template, passed = passed, result_count = result_count}
 end
 
+local function notify(event, ...)
+  for _, f in ipairs(listeners) do f(event, ...) end
+end
+
 -- former: what a trace that has to be made again found out about replicas.
 local function trace(self, leaves, template, count, former)
   local _ <close> = tracing.guard()
@@ -81,6 +85,7 @@ local function trace(self, leaves, template, count, former)
       traced.replication = found
       local facts = tracing.take_facts()
       traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
+      notify("lower", self)
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end
@@ -88,10 +93,6 @@ local function trace(self, leaves, template, count, former)
     tracing.give_up_root()
   end
   return trace(self, leaves, template, count, found)
-end
-
-local function notify(event, ...)
-  for _, f in ipairs(listeners) do f(event, ...) end
 end
 
 local weak <const> = {__mode = "v"}
@@ -166,12 +167,21 @@ local function types_of(leaves)
   return list
 end
 
+local compilation_meta = {__close = function(self) notify("traced", self.named) end}
+
+---Tells the listeners that a compilation begins; to be closed when it has ended, by an error too.
+---@param named {name: string}
+function func.compiling(named)
+  notify("trace", named)
+  return setmetatable({named = named}, compilation_meta)
+end
+
 -- The compiled form for arguments taken apart, traced now if need be.
 local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
   local entry = self.programs[key]
   if not entry or entry.stale then
-    notify("trace", self)
+    local _ <close> = func.compiling(self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
     traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
@@ -276,7 +286,7 @@ function func.reset()
   compiled = {}
 end
 
----f(event, entry) is called with "compile" and "execute".
+---f(event, entry) is called with "compile" and "execute", f(event, {name}) with "trace", "lower" and "traced" around the former.
 function func.listen(f) listeners[#listeners + 1] = f end
 
 ---Text of what was compiled for a function.

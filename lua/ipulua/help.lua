@@ -71,7 +71,8 @@ local function is_rows(value)
   return type(row) == "table" and type(row[1]) == "string" and (type(row[2]) == "string" or type(row[2]) == "table")
 end
 
----The rows of arguments that a function checks: those that it holds as an upvalue. Nil for what checks none.
+---The rows of arguments that a function checks: those that it holds as an upvalue, or a function `read` that it calls. Nil for what
+---checks none.
 ---@param f any
 ---@return table[]?
 function help.rows(f)
@@ -80,6 +81,7 @@ function help.rows(f)
     local name, value = debug.getupvalue(f, i)
     if not name then return nil end
     if (name:find("rows$") or name:find("spec$")) and is_rows(value) then return value end
+    if name == "read" and help.rows(value) then return help.rows(value) end
   end
 end
 

@@ -403,6 +403,7 @@ function methods:fit(...)
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+    validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   check_enough("fit", feed, o)
   ensure_built(self, feed.dataset)
