@@ -13,6 +13,7 @@ local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
+---What ipu.func makes: called like the function, compiled for each signature.
 ---@class Function
 local Function = class.new("Function")
 
@@ -146,6 +147,7 @@ function func.start(entry, arguments, finish)
   return jobs.Job(core.start_job(entry.program, arguments), finish)
 end
 
+---@package
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
@@ -202,6 +204,7 @@ local function taken_apart(...)
   return leaves, template, count
 end
 
+---@package
 ---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
 function Function:concrete(...) return concrete(self, taken_apart(...)) end
 
@@ -209,6 +212,7 @@ local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
+---@package
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
   local leaves, template, count = taken_apart(...)
@@ -238,6 +242,10 @@ function Function:__call(...)
   local leaves, template, count = taken_apart(...)
   if any_symbolic(leaves) then return tracing.in_graph(self.f, ...) end
   return run(concrete(self, leaves, template, count))
+end
+
+function Function:__tostring()
+  return string.format("<Function %s, traced for %d signature%s>", self.name, #self.order, #self.order == 1 and "" or "s")
 end
 
 ---What was traced so far, a text a signature.
