@@ -140,6 +140,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The same rows' second derivatives; in every form that ops run in; called badly.
+$(BUILD)/second_check $(BUILD)/forms_check $(BUILD)/misuse_check: $(BUILD)/%: spec/support/%.c $(addprefix spec/support/,interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Prices of every row at random shapes.
 $(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)

@@ -68,6 +68,10 @@ local function call_symbolic(self, leaves, template, count)
   return outputs, {results = result_template, passed = passed, result_count = result_count}
 end
 
+local function notify(event, ...)
+  for _, f in ipairs(listeners) do f(event, ...) end
+end
+
 -- former: what a trace that has to be made again found out about replicas.
 local function trace(self, leaves, template, count, former)
   local _ <close> = tracing.guard()
@@ -82,6 +86,7 @@ local function trace(self, leaves, template, count, former)
       traced.replication = found
       local facts = tracing.take_facts()
       traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
+      notify("lower", self)
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end
@@ -89,10 +94,6 @@ local function trace(self, leaves, template, count, former)
     tracing.give_up_root()
   end
   return trace(self, leaves, template, count, found)
-end
-
-local function notify(event, ...)
-  for _, f in ipairs(listeners) do f(event, ...) end
 end
 
 local weak <const> = {__mode = "v"}
@@ -154,14 +155,38 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
+-- What a program was traced for, without keeping its arguments: variables, or {dtype =, shape =}.
+local function types_of(leaves)
+  local list = {}
+  for i, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      list[i] = leaf
+    else
+      local dtype, shape = core.type_of(leaf)
+      list[i] = {dtype = dtype, shape = shape}
+    end
+  end
+  return list
+end
+
+local compilation_meta = {__close = function(self) notify("traced", self.named) end}
+
+---Tells the listeners that a compilation begins; to be closed when it has ended, by an error too.
+---@param named {name: string}
+function func.compiling(named)
+  notify("trace", named)
+  return setmetatable({named = named}, compilation_meta)
+end
+
 -- The compiled form for arguments taken apart, traced now if need be.
 local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
   local entry = self.programs[key]
   if not entry or entry.stale then
-    notify("trace", self)
+    local _ <close> = func.compiling(self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
+    traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)
@@ -269,7 +294,7 @@ function func.reset()
   compiled = {}
 end
 
----f(event, entry) is called with "compile" and "execute".
+---f(event, entry) is called with "compile" and "execute", f(event, {name}) with "trace", "lower" and "traced" around the former.
 function func.listen(f) listeners[#listeners + 1] = f end
 
 ---Text of what was compiled for a function.

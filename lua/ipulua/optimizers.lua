@@ -105,6 +105,18 @@ function MapGradientOptimizer:compute_gradients(...)
   return given
 end
 
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function MapGradientOptimizer:apply_gradients(...)
+  local given, step = read_pairs(self, ...)
+  local fitting = {}
+  for i, pair in ipairs(given) do
+    local g, v = pair[1], pair[2]
+    local is_mapped = not g or g.dtype == v.dtype
+    fitting[i] = {is_mapped and g or self.map(g, v), v}
+  end
+  return self.wrapped:apply_gradients(fitting, {global_step = step})
+end
+
 -- ------------------------------------------------ accumulation
 
 local accumulation_spec <const> = {
@@ -116,6 +128,7 @@ local accumulation_spec <const> = {
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
 ---@class GradientAccumulationOptimizerV2: IpuOptimizer
 local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
+GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
 
 local function check_count(name, count)
   if count < 1 then
@@ -204,6 +217,7 @@ local first_spec <const> = {
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
 ---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
+GradientAccumulationOptimizer.argument_rows = first_spec
 
 local function innermost_optimizer(opt)
   while opt.wrapped do opt = opt.wrapped end

@@ -127,6 +127,7 @@ function Session:program(wanted, feeds)
   local key = table.concat(keys, " ") .. "|" .. table.concat(feeds.keys, " ")
   local entry = self.programs[key]
   if entry and not entry.stale then return entry end
+  local _ <close> = func.compiling{name = "session"}
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
     pipeline = graph.pipeline_of(keys),

@@ -201,7 +201,7 @@ local function reused(found, name, a)
 end
 
 -- A function without arguments that gives the initial value.
-local function initial_value(given, shape, dtype)
+function variables.initial_value(given, shape, dtype)
   if given == nil then
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
@@ -269,7 +269,7 @@ function variables.get_variable(...)
   local v = variables.declare(name, dtype, shape, a.trainable)
   v.deferred = true
   named[name] = v
-  local item = {v, initial_value(a.initializer, shape, dtype)}
+  local item = {v, variables.initial_value(a.initializer, shape, dtype)}
   initialisers[#initialisers + 1] = item
   if pending then pending[#pending + 1] = item end
   return v

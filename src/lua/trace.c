@@ -107,6 +107,7 @@ static int begin(lua_State *L) {
   r->is_region = region;
   r->below = s->trace;
   s->trace = r;
+  bind_mark_line(L, r->trace->graph);
   return 0;
 }
 
@@ -583,13 +584,25 @@ static int variable_types(lua_State *L) {
   return 1;
 }
 
-static int text(lua_State *L) {
-  char *s = program_text(bind_check_program(L, 1));
+/* When it is loaded: no values of its variables cross. */
+static int make_up(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  Engine *g = bind_state(L)->engine;
+  Error e = {0};
+  synthetic_parameters(&e, &g->synthetic, g->seed, p->variable, p->variable_count);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int push_program_text(lua_State *L, char *s) {
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_pushstring(L, s);
   free(s);
   return 1;
 }
+
+static int text(lua_State *L) { return push_program_text(L, program_text(bind_check_program(L, 1))); }
+static int dot(lua_State *L) { return push_program_text(L, program_dot(bind_check_program(L, 1))); }
 
 /* ---- differentiation ---- */
 
@@ -674,7 +687,8 @@ static int set_numerics(lua_State *L) {
     const char *name;
     bool *flag;
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
-               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
+               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
+               {"half_convolutions", &n->half_convolutions},
                {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
@@ -684,11 +698,12 @@ static int set_numerics(lua_State *L) {
   return 0;
 }
 
-/* (infeed, outfeed, "uniform" | "normal" | number): what queues hold when no data crosses */
+/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
 static int set_synthetic(lua_State *L) {
   Synthetic *s = &bind_state(L)->engine->synthetic;
   const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
-  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2),
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),
+                   .serial = s->serial + 1,
                    .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
                    .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
   return 0;
@@ -793,8 +808,8 @@ void bind_open_trace(lua_State *L) {
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
-                                            {"variable_types", variable_types}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"dot", dot}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+                                            {"variable_types", variable_types}, {"make_up", make_up}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);

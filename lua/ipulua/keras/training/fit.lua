@@ -134,6 +134,9 @@ local function program_for(self, mode, feed, count, wants_logs)
     local infeed = data.IPUInfeedQueue(dataset, {prefetch_depth = depth})
     local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
     entry = {infeed = infeed, outfeed = outfeed, program = makers[mode](self, infeed, count, outfeed)}
+    entry.program.func.changes = function()
+      return require "ipulua.keras.training.changes".of(makers[mode], self, infeed, count)
+    end
     self._programs[key] = entry
   else
     fit.rewind(entry)
@@ -400,6 +403,7 @@ function methods:fit(...)
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+    validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   check_enough("fit", feed, o)
   ensure_built(self, feed.dataset)
