@@ -152,6 +152,20 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
+-- What a program was traced for, without keeping its arguments: variables, or {dtype =, shape =}.
+local function types_of(leaves)
+  local list = {}
+  for i, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      list[i] = leaf
+    else
+      local dtype, shape = core.type_of(leaf)
+      list[i] = {dtype = dtype, shape = shape}
+    end
+  end
+  return list
+end
+
 -- The compiled form for arguments taken apart, traced now if need be.
 local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
@@ -160,6 +174,7 @@ local function concrete(self, leaves, template, count)
     notify("trace", self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
+    traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)

@@ -91,6 +91,11 @@ static void gemm_chunk(void *context, int64_t chunk, int slot) {
   w->kernels->gemm_run(w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
+static void finish_chunk(void *context, int64_t chunk, int slot) {
+  GemmWork *w = context;
+  w->kernels->gemm_finish(w->step->dtype, &w->step->gemm, chunk, slot);
+}
+
 static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col,
                          int64_t cols, int slot) {
   (void)slot;
@@ -113,6 +118,7 @@ static Status run_gemm_step(Run *r, Step *s) {
   Pool *pool = s->parallel ? r->pool : NULL;
   if (s->gemm->plan.pack_chunks) pool_run(pool, s->gemm->plan.pack_chunks, pack_chunk, &w);
   pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);
+  if (s->gemm->plan.finish_chunks) pool_run(pool, s->gemm->plan.finish_chunks, finish_chunk, &w);
   return w.events ? check_events(r, s, w.events) : OK;
 }
 

@@ -452,6 +452,7 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
   for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++) r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.finish_chunks; i++) r->call->kernels->gemm_finish(d, &g, i, slot);
 }
 
 static void matrix_task(void *context, int64_t index, int slot) { run_matrix(context, index, slot); }
@@ -464,6 +465,11 @@ static void chunk_task(void *context, int64_t chunk, int slot) {
   ProductRun *r = context;
   if (interrupt_drops(&r->loop)) return;
   r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
+}
+
+static void finish_task(void *context, int64_t chunk, int slot) {
+  const ProductRun *r = context;
+  r->call->kernels->gemm_finish(r->product->dtype, &r->gemm, chunk, slot);
 }
 
 /* For teams with more members than slots: task number i owns slot i and takes every slot_total-th piece of
@@ -508,6 +514,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
     r.gemm = matrix_at(&r, i);
     if (r.plan.pack_chunks) pool_run(c->pool, r.plan.pack_chunks, pack_task, &r);
     share_out(&r, r.plan.chunks, chunk_task);
+    if (r.plan.finish_chunks) share_out(&r, r.plan.finish_chunks, finish_task);
   }
   interrupt_end_loop(&r.loop);
 }

@@ -134,6 +134,9 @@ local function program_for(self, mode, feed, count, wants_logs)
     local infeed = data.IPUInfeedQueue(dataset, {prefetch_depth = depth})
     local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
     entry = {infeed = infeed, outfeed = outfeed, program = makers[mode](self, infeed, count, outfeed)}
+    entry.program.func.changes = function()
+      return require "ipulua.keras.training.changes".of(makers[mode], self, infeed, count)
+    end
     self._programs[key] = entry
   else
     fit.rewind(entry)
