@@ -1210,7 +1210,7 @@ function Model:build(...) end
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
 function Model:compile(...) end
 
----Loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
 function Model:compute_loss(...) end
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.

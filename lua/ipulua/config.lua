@@ -402,6 +402,7 @@ end
 
 local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
 
+---How many IPUs a device has.
 ---@param ... any the device's name, such as "/device:IPU:0"
 ---@return integer
 function config.get_num_of_ipus_in_device(...)

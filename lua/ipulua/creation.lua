@@ -36,12 +36,14 @@ end
 
 local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
 
+---Zeros of a shape.
 ---@return userdata
 function creation.zeros(...)
   local a = args.check("zeros", shape_spec, ...)
   return core.full(a.shape, 0, a.dtype)
 end
 
+---Ones of a shape.
 ---@return userdata
 function creation.ones(...)
   local a = args.check("ones", shape_spec, ...)
@@ -50,6 +52,7 @@ end
 
 local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}
 
+---One value, in a shape.
 ---@return userdata
 function creation.full(...)
   local a = args.check("full", full_spec, ...)
@@ -107,6 +110,7 @@ function creation.linspace(...)
 end
 
 ---@return boolean
+---Whether x is a tensor, of values or symbolic.
 function creation.is_tensor(x) return core.is_tensor(x) end
 
 return creation

@@ -13,6 +13,7 @@ local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
+---What ipu.func makes: called like the function, compiled for each signature.
 ---@class Function
 local Function = class.new("Function")
 
@@ -146,11 +147,26 @@ function func.start(entry, arguments, finish)
   return jobs.Job(core.start_job(entry.program, arguments), finish)
 end
 
+---@package
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
   local entry, leaves = self:concrete(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
+end
+
+-- What a program was traced for, without keeping its arguments: variables, or {dtype =, shape =}.
+local function types_of(leaves)
+  local list = {}
+  for i, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      list[i] = leaf
+    else
+      local dtype, shape = core.type_of(leaf)
+      list[i] = {dtype = dtype, shape = shape}
+    end
+  end
+  return list
 end
 
 local compilation_meta = {__close = function(self) notify("traced", self.named) end}
@@ -170,6 +186,7 @@ local function concrete(self, leaves, template, count)
     local _ <close> = func.compiling(self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
+    traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)
@@ -187,6 +204,7 @@ local function taken_apart(...)
   return leaves, template, count
 end
 
+---@package
 ---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
 function Function:concrete(...) return concrete(self, taken_apart(...)) end
 
@@ -194,6 +212,7 @@ local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
+---@package
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
   local leaves, template, count = taken_apart(...)
@@ -223,6 +242,10 @@ function Function:__call(...)
   local leaves, template, count = taken_apart(...)
   if any_symbolic(leaves) then return tracing.in_graph(self.f, ...) end
   return run(concrete(self, leaves, template, count))
+end
+
+function Function:__tostring()
+  return string.format("<Function %s, traced for %d signature%s>", self.name, #self.order, #self.order == 1 and "" or "s")
 end
 
 ---What was traced so far, a text a signature.

@@ -90,6 +90,7 @@ local function in_module(name)
 end
 
 setmetatable(ipu, {
+  __repr = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
   __index = function(t, name)
     local value = find(name)
     if value == nil then

@@ -43,6 +43,7 @@ function PipelineStageOptions:init(...)
   end
 end
 
+---@package
 ---The dtype that these options sum products in: "float16", "float32", or nil.
 ---@return string?
 function PipelineStageOptions:partials_type()
@@ -52,6 +53,7 @@ end
 
 -- ------------------------------------------------ what an optimizer function returns
 
+---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
 ---@class OptimizerFunctionOutput
 ---@field opt table
 ---@field loss userdata
@@ -181,6 +183,7 @@ local function keras_gradients(self)
   return given
 end
 
+---@package
 ---Pairs {gradient, variable} of one micro-batch.
 ---@return table[]
 function OptimizerFunctionOutput:gradients()
@@ -196,6 +199,7 @@ function OptimizerFunctionOutput:gradients()
   return given
 end
 
+---@package
 ---The captured gradients of a micro-batch, and the template that makes a table by tag of them again.
 ---@return userdata[] leaves, table template
 function OptimizerFunctionOutput:captured()
@@ -203,6 +207,7 @@ function OptimizerFunctionOutput:captured()
   return structure.flatten(by and by.captured_gradients or {})
 end
 
+---@package
 ---The update from the accumulated gradients; captured ones by tag, nil when there are none.
 function OptimizerFunctionOutput:apply(given, captured)
   if captured and self.captured_gradient_outfeed then self.captured_gradient_outfeed:enqueue(captured) end

@@ -96,7 +96,7 @@ end
 local function refuse_misfit(entry)
   if not machine.enforces() then return end
   local price = price_of(entry)
-  if price and not price:fits() then blame.error(price:complaint(), "out_of_memory") end
+  if price and not price:fits() then blame.error(price:complaint(require "ipulua.remedies".of(entry)), "out_of_memory") end
 end
 
 local function begin(entry, arguments)

@@ -79,6 +79,8 @@ function tape.gradients(...)
   return found
 end
 
+---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
+---persistent. In a compiled function and outside.
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
 

@@ -91,9 +91,11 @@ local function list(test)
   return found
 end
 
+---All variables there are, in the order of making.
 ---@return userdata[]
 function variables.global_variables() return list(function() return true end) end
 
+---Those that training changes.
 ---@return userdata[]
 function variables.trainable_variables() return list(function(v) return v.trainable end) end
 

@@ -149,6 +149,21 @@ describe("example", function()
     end)
   end
 
+  it("char_gpt at the prompt", function()
+    local folder = command.folder()
+    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+    local lines = "'asked'\nsample('the ki', {length = 8, temperature = 0.5})\ntrain(1)\nsample('live', {length = 3})\n"
+    local got = command.run{command.ipulua, "--seed", "1", "-i", "examples/char_gpt.lua", "short", stdin = lines,
+      env = {IPULUA_DATA = folder, IPULUA_PROGRESS = "off"}}
+    command.remove(folder)
+    assert.equal("", (got.err:gsub("One step is[^\n]*\n", "")))
+    local first, text, after, second = got.out:match("validation loss (%S+)\n.*asked\n> (the ki[^>]*)\n> validation loss (%S+)\n> (live[^>]*)\n")
+    assert.is_truthy(first, got.out)
+    assert.equal(6 + 8, #text)
+    assert.equal(4 + 3, #second)
+    assert.is_true(tonumber(after) < tonumber(first))
+  end)
+
   -- #4 and #5 of the tutorial: the same model in other schedules, the same digits.
   it("row 264: mnist_sequential_pipelined", function()
     local printed = {}
@@ -199,5 +214,62 @@ describe("example", function()
     assert.is_true(losses[#losses] < losses[1])
     lines = run("inference_pipelining")
     assert.equal("predictions\t64x10", lines[#lines])
+  end)
+
+  -- The borders that it takes are the best of all that there are, in the way to run that it takes.
+  it("where_to_cut", function()
+    local folder = command.folder()
+    local build = [[function(block)
+      local keras, layers = require("ipulua").keras, require("ipulua").keras.layers
+      local input = keras.Input{shape = {64}}
+      local x = input
+      for i = 1, 8 do x = block("d" .. i, function() return layers.Dense{i < 4 and 2048 or 256, activation = "relu"}(x) end) end
+      return keras.Model{inputs = input, outputs = x}
+    end]]
+    command.write(folder .. "/model.lua", "return {title = 'Dense', samples = 64, sizes = {8, 16}, loss = 'mse', build = " .. build .. "}")
+    local lines = run("where_to_cut", folder .. "/model.lua 2 " .. folder .. "/plot.svg")
+    local text = table.concat(lines, "\n")
+    assert.matches("^Dense on 2 IPUs %(Bow%), 64 samples for a weight update: %d+ programs priced in %d+%.%d s, none of them ran", text)
+    local speeds = numbers(lines, "^ ?%d+ d%d.- %d+x%d+ +(%d+) ")
+    assert.is_true(#speeds >= 8)
+    for i = 2, #speeds do assert.is_true(speeds[i] <= speeds[i - 1]) end
+    local cut, schedule, again, count, size, best = text:match(
+      "\nCut before (d%d): (%a+)( ?[%a ]*), (%d+) micro%-batches of (%d+), (%d+) samples a second\n")
+    assert.is_truthy(cut, text)
+    assert.matches("stage 0 +IPU 0 +d1 to d%d.*stage 1 +IPU 1 +" .. cut .. " to d8 ", text)
+    command.write(folder .. "/all.lua", ([[
+      local ipu = require "ipulua"
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus, cfg.allow_recompute = 2, %s
+      for _, kind in ipairs{"matmuls", "convolutions"} do cfg[kind].poplar_options = {partialsType = "half"} end
+      cfg:configure_ipu_system()
+      ipu.keras.mixed_precision.set_global_policy("float16")
+      local scope <close> = ipu.IPUStrategy():scope()
+      for first = 2, 8 do
+        local number = 0
+        local m = (%s)(function(_, f)
+          number = number + 1
+          local stage <close> = ipu.keras.PipelineStage(number < first and 0 or 1)
+          return f()
+        end)
+        m:compile{optimizer = ipu.keras.optimizers.SGD{0.1, momentum = 0.9}, loss = "mse"}
+        m:set_pipelining_options{gradient_accumulation_steps_per_replica = %s, pipeline_schedule = "%s",
+          offload_weight_update_variables = false}
+        local e = ipu.estimate(m, {batch_size = %s, target = "bow", ipus = 2})
+        if e.fits then print(("d%%d %%.0f"):format(first, e.samples_per_second)) end
+      end]]):format(again ~= "", build, count, schedule, size))
+    local all = command.run{command.ipulua, folder .. "/all.lua"}
+    assert.equal("", all.err)
+    local found, fastest = {}, 0
+    for name, speed in all.out:gmatch("(d%d) (%d+)\n") do
+      found[name], fastest = tonumber(speed), math.max(fastest, tonumber(speed))
+    end
+    assert.equal(fastest, tonumber(best))
+    assert.equal(fastest, found[cut])
+    local svg = command.read(folder .. "/plot.svg")
+    assert.equal(tonumber(text:match("update: (%d+) programs")) + 7, select(2, svg:gsub("<circle", "")))
+    assert.equal("", command.run({"python3", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
+      folder .. "/plot.svg"}).err)
+    command.remove(folder)
   end)
 end)

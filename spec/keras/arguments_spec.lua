@@ -118,6 +118,19 @@ describe("the arguments of evaluate and predict", function()
     refused("evaluate: 'sample_weight' wants 'y' too", m.evaluate, m, {x = x, sample_weight = ipu.ones{8}})
   end)
 
+  it("are quiet about fewer steps than an execution has when verbose is 0", function()
+    local m = model{steps_per_execution = 8}
+    local function warnings(verbose)
+      return table.concat((log.capture("warn", m.evaluate, m, {x = x, y = y, batch_size = 2, verbose = verbose})), "\n")
+    end
+    assert.equal("", warnings(0))
+    assert.matches("steps_per_execution is 8, but there are only 4 steps", warnings(1))
+  end)
+
+  it("compute_loss wants the predictions too", function()
+    refused("compute_loss: 'y_pred' is missing", keras.Model.compute_loss, model(), y, y)
+  end)
+
   it("predict needs no compiled model, evaluate gives what it was asked for", function()
     local plain = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
     assert.same({8, 1}, plain:predict(x, {batch_size = 4}).shape)

@@ -48,8 +48,9 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
     x->in_type[i] = &in[i]->type;
   }
   for (int i = 0; i < n->out_count; i++) {
-    out[i] = tensor_new_uninitialised(e, &n->out[i].type);
-    if (!out[i]) return e->status;
+    Error inner = {.status = OK};
+    out[i] = tensor_new_uninitialised(&inner, &n->out[i].type);
+    if (!out[i]) return fail(e, inner.status, "%s: %s", n->op->name, inner.message);
     out_data[i] = out[i]->data;
     out_type[i] = &n->out[i].type;
   }

@@ -5,7 +5,7 @@
 #include "graph/control.h"
 #include "lua/bind.h"
 #include "lua/object.h"
-#include "program/passes.h"
+#include "machine/price.h"
 #include "program/timetable.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"
@@ -255,25 +255,8 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   return good;
 }
 
-/* The body as it is executed: with what stages compute again. No input counts as replaced: passes need not be exact here. */
-static Graph *recomputed(Error *e, const Graph *g, const PipelinePlan *plan) {
-  Arena *scratch = arena_new();
-  size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
-  int *id = scratch ? arena_alloc(scratch, (inputs + outputs + (size_t)g->node_count + 1) * sizeof *id) : NULL;
-  Graph *made = NULL;
-  if (id) {
-    for (size_t i = 0; i < inputs; i++) id[i] = (int)i;
-    for (size_t i = 0; i < outputs; i++) id[inputs + i] = -1;
-    int *pass = id + inputs + outputs;
-    if (assign_passes(e, scratch, g, plan, id, id + inputs, pass) == OK) made = recompute_forward(g, plan, pass);
-  }
-  arena_free(scratch);
-  if (!made && e->status == OK) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  return made;
-}
-
 static Status measure_body(Error *e, const Graph *g, const PipelinePlan *plan, StageMeasure *stage) {
-  Graph *again = plan->recomputation == RECOMPUTE_NONE ? NULL : recomputed(e, g, plan);
+  Graph *again = plan->recomputation == RECOMPUTE_NONE ? NULL : price_recomputed(e, g, plan);
   if (e->status == OK && !measure(again ? again : g, stage, plan->stages)) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   graph_free(again);
   return e->status;

@@ -345,7 +345,25 @@ static int push_text(lua_State *L, char *text) {
 static int json(lua_State *L) { return push_text(L, profile_json(check_price(L), luaL_optstring(L, 2, "{}"))); }
 static int trace(lua_State *L) { return push_text(L, profile_trace(check_price(L))); }
 static int text(lua_State *L) { return push_text(L, profile_text(check_price(L))); }
-static int complaint(lua_State *L) { return push_text(L, profile_complaint(check_price(L))); }
+
+/* (price, {{words, price}, …}) */
+static int complaint(lua_State *L) {
+  enum { MOST = 16 };
+  const Price *p = check_price(L);
+  Remedy list[MOST];
+  int count = lua_istable(L, 2) ? (int)luaL_len(L, 2) : 0;
+  if (count > MOST) count = MOST;
+  for (int i = 0; i < count; i++) { /* the table holds what is taken from it */
+    lua_rawgeti(L, 2, i + 1);
+    lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);
+    list[i].words = luaL_checkstring(L, -2);
+    Price **changed = luaL_checkudata(L, -1, PRICE_NAME);
+    list[i].price = *changed ? *changed : p;
+    lua_pop(L, 3);
+  }
+  return push_text(L, profile_complaint(p, list, count));
+}
+
 
 /* (bool) → what it was before */
 static int set_estimating(lua_State *L) {

@@ -45,15 +45,17 @@ bool bind_type_at(lua_State *L, int index, Type *out) {
   return true;
 }
 
-Dtype bind_check_dtype(lua_State *L, int index) {
+Dtype bind_check_dtype(lua_State *L, int index) { return bind_check_dtype_of(L, index, ""); }
+
+Dtype bind_check_dtype_of(lua_State *L, int index, const char *who) {
   Dtype d = F32;
   const char *name = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!name) bind_fail(L, ERR_TYPE, "a dtype must be a string, got %s", luaL_typename(L, index));
+  if (!name) bind_fail(L, ERR_TYPE, "%sa dtype must be a string, got %s", who, luaL_typename(L, index));
   if (!dtype_find(name, &d)) {
     const char *names[DTYPE_COUNT + 1] = {0};
     for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
     const char *near = bind_nearest(name, names);
-    bind_fail(L, ERR_VALUE, "there is no dtype '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return d;
 }

@@ -107,6 +107,7 @@ static int begin(lua_State *L) {
   r->is_region = region;
   r->below = s->trace;
   s->trace = r;
+  bind_mark_line(L, r->trace->graph);
   return 0;
 }
 
@@ -593,13 +594,15 @@ static int make_up(lua_State *L) {
   return 0;
 }
 
-static int text(lua_State *L) {
-  char *s = program_text(bind_check_program(L, 1));
+static int push_program_text(lua_State *L, char *s) {
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_pushstring(L, s);
   free(s);
   return 1;
 }
+
+static int text(lua_State *L) { return push_program_text(L, program_text(bind_check_program(L, 1))); }
+static int dot(lua_State *L) { return push_program_text(L, program_dot(bind_check_program(L, 1))); }
 
 /* ---- differentiation ---- */
 
@@ -805,7 +808,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
+  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"dot", dot}, {"nodes", bind_program_nodes}, {"result_types", result_types},
                                             {"variable_types", variable_types}, {"make_up", make_up}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

@@ -43,9 +43,7 @@ static int stash_depth(const PipelinePlan *plan, int stage) {
 static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
   if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end || h->first >= p->row_count) return false;
   const Row *made = &p->row[h->first], *read = &p->row[h->last];
-  if (made->backward || made->stage < 0) return false;
-  bool enters = made->kind == ROW_LINK || made->kind == ROW_HOST_IN;
-  return price_recomputes(p, block->plan) && price_stage_recomputes(block->plan, made->stage) ? enters : read->backward;
+  return !made->backward && made->stage >= 0 && read->backward;
 }
 
 static bool add_stashes(Price *p) {
@@ -165,8 +163,9 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
       rows += 2; /* copies to and from the function's arguments, a call */
       continue;
     }
-    x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * tiles;
-    x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * tiles;
+    double used = c->tiles > 0 ? fmin(c->tiles, tiles) : tiles; /* each tile runs the program, but few have a part in a small step */
+    x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * used;
+    x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * used;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
     bool host = r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT;
     if (r->bytes > 0 && (host || r->kind == ROW_LINK))

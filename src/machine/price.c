@@ -63,6 +63,7 @@ void price_free(Price *p) {
   for (int i = 0; i < p->row_count; i++)
     if (p->row[i].plan) object_release(&p->row[i].plan->object);
   if (p->plan) object_release(&p->plan->object);
+  for (int i = 0; i < p->made_count; i++) graph_free(p->made[i]);
   arena_free(p->arena);
   free(p);
 }

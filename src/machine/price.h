@@ -14,8 +14,9 @@ enum { MACHINE_STAGES = 256 };
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
+  Schedule schedule;       /* these three: of loops with stages that have no plan of their own */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
+  bool interleave;         /* a pipeline that would be Grouped is Interleaved */
   bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
   bool offload_state;      /* optimizer state lies in streaming memory between updates */
   bool offload_accumulators, offload_activations;
@@ -123,6 +124,8 @@ typedef struct Beat {
 
 typedef struct Price {
   Arena *arena;
+  Graph **made; /* bodies with recomputation, which rows name the nodes of */
+  int made_count, made_capacity;
   Machine machine;
   const Program *program;
   const char *name;
@@ -156,6 +159,9 @@ typedef struct Price {
 /* NULL with e filled when the program can't be placed on the machine, or memory is out. The program must outlive the price. */
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
+/* A pipeline's body as it is executed with recomputation: what stages make again is there twice. NULL with e filled when memory is
+ * out. */
+Graph *price_recomputed(Error *e, const Graph *g, const PipelinePlan *plan);
 
 double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */

@@ -166,39 +166,47 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
 }
 
 
+static void put_saving(FILE *f, const Price *p, const char *words, const Price *q, int *count) {
+  char a[32];
+  double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
+  if (before - after <= 0.001 * before) return;
+  fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
+          q->fits ? "; it fits then" : "");
+  ++*count;
+}
+
 static void put_remedy(FILE *f, const Price *p, const char *words, const Machine *m, int *count) {
   Error e = {0};
-  char a[32];
   Price *q = price_program(&e, p->program, m);
-  if (!q) return;
-  double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
-  if (before - after > 0.001 * before) {
-    fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
-            q->fits ? "; it fits then" : "");
-    ++*count;
-  }
+  if (q) put_saving(f, p, words, q, count);
   price_free(q);
 }
 
-static void put_remedies(FILE *f, const Price *p) {
+static bool recomputes(const Price *p) { return p->machine.recompute || p->plan->recomputation != RECOMPUTE_NONE; }
+static bool offloads_activations(const Price *p) { return p->machine.offload_activations || p->plan->offload_activations; }
+
+static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
+  Machine m = p->machine;
+  if (p->trains && !recomputes(p)) {
+    m.recompute = true;
+    put_remedy(f, p, "recomputation (allow_recompute)", &m, count);
+    m = p->machine;
+  }
+  if (p->trains && p->plan->schedule == SCHEDULE_GROUPED) {
+    m.interleave = true;
+    put_remedy(f, p, "the Interleaved schedule", &m, count);
+    m = p->machine;
+  }
+  if (p->trains && !offloads_activations(p)) {
+    m.offload_activations = true;
+    put_remedy(f, p, "offload_activations", &m, count);
+  }
+}
+
+static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_count) {
   int count = 0;
   Machine m = p->machine;
-  bool pipelined = p->stage_count > 0;
-  if (pipelined && !m.recompute) {
-    m.recompute = true;
-    put_remedy(f, p, "recomputation (allow_recompute)", &m, &count);
-    m = p->machine;
-  }
-  if (pipelined && m.schedule == SCHEDULE_GROUPED) {
-    m.schedule = SCHEDULE_INTERLEAVED;
-    put_remedy(f, p, "the Interleaved schedule", &m, &count);
-    m = p->machine;
-  }
-  if (pipelined && !m.offload_activations) {
-    m.offload_activations = true;
-    put_remedy(f, p, "offload_activations", &m, &count);
-    m = p->machine;
-  }
+  if (p->stage_count > 0 && p->plan) put_pipeline_remedies(f, p, &count);
   if (!m.offload_state) {
     m.offload_state = true;
     put_remedy(f, p, "optimizer state in streaming memory (offload_weight_update_variables)", &m, &count);
@@ -215,10 +223,11 @@ static void put_remedies(FILE *f, const Price *p) {
     m.half_products = m.half_convolutions = true;
     put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
   }
-  fprintf(f, "%s\n  a smaller batch%s", count ? "" : "\nwhat may help:", pipelined ? ", or more pipeline stages" : ", or pipeline stages on several IPUs");
+  for (int i = 0; i < more_count; i++) put_saving(f, p, more[i].words, more[i].price, &count);
+  if (!count) fputs("\nwhat may help: a smaller batch, or pipeline stages on several IPUs", f);
 }
 
-char *profile_complaint(const Price *p) {
+char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
   char *text = NULL, a[40], b[40], c[40];
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
@@ -241,7 +250,7 @@ char *profile_complaint(const Price *p) {
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
   fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
-  put_remedies(f, p);
+  put_remedies(f, p, remedies, count);
   fclose(f);
   return text;
 }

@@ -15,14 +15,6 @@ int price_ipu_of_stage(const Price *p, int stage) {
 
 bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
 
-bool price_recomputes(const Price *p, const PipelinePlan *plan) {
-  return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
-}
-
-bool price_stage_recomputes(const PipelinePlan *plan, int stage) {
-  return plan->place_of[stage] < plan->places - 1 || plan->schedule == SCHEDULE_SEQUENTIAL;
-}
-
 /* ---- rows that the graph does not have ---- */
 
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
@@ -208,14 +200,6 @@ static bool gather_work(Rhythm *t) {
   return true;
 }
 
-/* A backward stage that recomputes runs its forward ops once more; the last place has just run them. */
-static void add_recomputation(Rhythm *t) {
-  const PipelinePlan *plan = t->plan;
-  if (!price_recomputes(t->price, plan)) return;
-  for (int s = 0; s < plan->stages; s++)
-    for (int k = 0; k < PHASE_COUNT && price_stage_recomputes(plan, s); k++) t->work[s].backward[k] += t->work[s].forward[k];
-}
-
 static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward) {
   Price *p = t->price;
   int ipu = t->plan->ipu_of[stage];
@@ -279,7 +263,6 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
   if (!t.work || !t.ipu_step || !gather_work(&t)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
-  add_recomputation(&t);
   Timetable *table = timetable_new(e, t.plan, (int)fmin(t.block->repeats, 1 << 20));
   if (!table) return e->status;
   if (t.keeps_beats) note_stages(&t, table->rows);

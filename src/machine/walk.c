@@ -323,8 +323,26 @@ static int held_operand(Walk *w, Inside *in, Value *v) {
 
 /* Its own, or the program's where its body has stages. */
 static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
-  if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+  PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
+  if (own) return w->price->machine.interleave && changed && changed->stages == own->stages ? changed : own;
   return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
+}
+
+/* What an iteration executes. */
+static const Graph *body_of(Walk *w, const Node *n, const PipelinePlan *plan) {
+  const Graph *body = control_body(n);
+  Price *p = w->price;
+  if (!plan || !plan->training || (plan->recomputation == RECOMPUTE_NONE && !p->machine.recompute)) return body;
+  Error e = {0};
+  Graph *made = price_recomputed(&e, body, plan);
+  if (!made || !arena_reserve(p->arena, &p->made, &p->made_capacity, p->made_count + 1, sizeof *p->made)) {
+    graph_free(made);
+    w->failed = true;
+    return NULL;
+  }
+  p->made[p->made_count++] = made;
+  place_again(&w->placer, made, body);
+  return made;
 }
 
 static void walk_loop(Walk *w, Inside *in, Node *n) {
@@ -354,8 +372,10 @@ static void walk_loop(Walk *w, Inside *in, Node *n) {
     inputs[i - 1 + lead] = held;
   }
   for (int k = 0; k < control_written_count(n); k++) targets[carried + k] = inputs[lead + carried + control_written(n, k)];
+  const Graph *body = body_of(w, n, plan);
+  if (!body) return;
   if (!repeat) enter(w, in, n, control_other(n), 1, lead, inputs, NULL, NULL);
-  enter(w, in, n, control_body(n), 1, lead, inputs, targets, outputs);
+  enter(w, in, n, body, 1, lead, inputs, targets, outputs);
   w->times = times;
   w->parent = parent;
   w->price->row[at].end = w->price->row_count;

@@ -228,7 +228,6 @@ static Status body_cholesky(const Call *c) {
   return OK;
 }
 static Status eval_cholesky(const Call *c) { return eval_wide(c, body_cholesky); }
-static size_t scratch_wide(const Node *n) { return wide_scratch(n, 0); }
 
 /* 1 in one triangle, diagonal in the middle, 0 elsewhere. */
 static Value *triangle(Graph *g, const Type *like, bool lower, double diagonal) {
