@@ -121,7 +121,7 @@ function ipu.atan2(a, b) end
 ---@return ipulua.Tensor
 function ipu.broadcast_to(x, options) end
 
----x as another dtype; to integers it truncates towards zero and saturates.
+---x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and uint8 are the low bits of that int32.
 ---Shapes: `any`
 ---* `dtype`: of the result
 ---@param x ipulua.Tensor|number|table
@@ -1542,6 +1542,27 @@ function ipu.barrier(list) end
 ---@return fun(...): ...
 function ipu.host_callback(f, options) end
 
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
+---of its own.
+---@param x any
+---@param depth integer
+---@param options? {offload?: boolean, name?: string}
+---@return userdata
+function ipu.fifo(x, depth, options) end
+
+---x, for which the machine may choose another place on the tiles.
+---@param x any
+---@param options? {name?: string}
+---@return userdata
+function ipu.remap(x, options) end
+
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
+---operations are found again, and this says that they are meant to.
+---@param func function
+---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
+---@return fun(...): ...
+function ipu.outlined_function(func, options) end
+
 ---What ipu.func makes: called like the function, compiled for each signature.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
@@ -2041,6 +2062,9 @@ ipu.optimizers.ShardedOptimizer = {}
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
 
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
+
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.GradientAccumulationOptimizerV2
@@ -2105,6 +2129,23 @@ function ipu.within_replica.reduce_scatter(input_shards, op) end
 ---@param options? {axis?: integer}
 ---@return userdata[]
 function ipu.within_replica.all_gather(input_shards, options) end
+
+---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---@param name string
+---@param shape any[]|integer
+---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
+---@return HostEmbedding
+function ipu.create_host_embedding(name, shape, options) end
+
+---Rows that were looked up move by minus learning_rate times their gradients.
+---@class ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
+ipu.HostEmbeddingOptimizerSpec = {}
+
+---The same with the sum of accumulation_factor updates at a time.
+---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
+ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
@@ -2207,9 +2248,9 @@ function ipu.programs() end
 ---@return table[]
 function ipu.graph.nodes(fn) end
 
----The same as text: a line a node, or ("dot") for Graphviz.
+---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
 ---@param fn any
----@param options? {format?: string}
+---@param options? {format?: string, program?: boolean}
 ---@return string
 function ipu.graph.print(fn, options) end
 
