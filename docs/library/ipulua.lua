@@ -1531,16 +1531,16 @@ function ipu.loops.repeat_n(n, body, options) end
 ---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
 function ipu.loops.while_loop(condition, body, options) end
 
----A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
----operations are found again, and this says that they are meant to.
----@param func function
----@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
----@return fun(...): ...
-function ipu.outlined_function(func, options) end
-
 ---The values of a list, all of them there before any is used.
 ---@param list userdata[]
 function ipu.barrier(list) end
+
+---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
+---f returns.
+---@param f function
+---@param options? {outputs?: any[], name?: string}
+---@return fun(...): ...
+function ipu.host_callback(f, options) end
 
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
@@ -1556,12 +1556,12 @@ function ipu.fifo(x, depth, options) end
 ---@return userdata
 function ipu.remap(x, options) end
 
----A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
----f returns.
----@param f function
----@param options? {outputs?: any[], name?: string}
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
+---operations are found again, and this says that they are meant to.
+---@param func function
+---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
 ---@return fun(...): ...
-function ipu.host_callback(f, options) end
+function ipu.outlined_function(func, options) end
 
 ---What ipu.func makes: called like the function, compiled for each signature.
 ---@class ipulua.Function

@@ -400,6 +400,10 @@ function config.attached_device(name)
   return device
 end
 
+---Whether programs are compiled for a device that isn't there: they give zeros.
+---@return boolean
+function config.only_compiles() return config.is_configured() and config.get("device_connection.type") == "PRE_COMPILE" end
+
 local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
 
 ---How many IPUs a device has.

@@ -363,7 +363,8 @@ describe("Keras", function()
 
   it("has every other name", function()
     for name in words([[Model Sequential Input PipelineStage PipelineModel SequentialPipelineModel layers.Layer callbacks.Callback
-      activations.relu losses.sparse_categorical_crossentropy models.load_model models.model_from_json datasets.mnist
+      activations.relu activations.get initializers.get regularizers.get constraints.get losses.get metrics.get optimizers.get
+      losses.sparse_categorical_crossentropy models.load_model models.model_from_json datasets.mnist
       datasets.fashion_mnist datasets.cifar10 datasets.cifar100 datasets.imdb datasets.text mixed_precision.set_global_policy
       utils.plot_model utils.to_categorical utils.set_random_seed utils.vocabulary utils.generate_text onnx.export onnx.import]]) do
       assert.is_not_nil(value_of(name, ipu.keras), name)

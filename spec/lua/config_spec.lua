@@ -399,6 +399,26 @@ describe("devices", function()
     cfg:configure_ipu_system()
     refuses("failed_precondition", "NEVER", config.attached_device, 0)
   end)
+
+  it("row 26: compiles without running: zeros come back, and no variable moves", function()
+    local ipu = require "ipulua"
+    cfg.device_connection.type = "PRE_COMPILE"
+    refuses("value", "device_connection.version", cfg.configure_ipu_system, cfg)
+    cfg.device_connection.version = "ipu2"
+    assert.same({}, log.capture("info", cfg.configure_ipu_system, cfg))
+    local w, queue = ipu.Variable(5.0), ipu.IPUOutfeedQueue()
+    local f = ipu.func(function(x)
+      return ipu.loops.repeat_n(3, function(sum)
+        queue:enqueue(sum)
+        return sum + w:assign_add(1.0)
+      end, {x})
+    end)
+    assert.same({}, log.capture("info", function() assert.same({0, 0}, f(ipu.ones{2}):totable()) end))
+    assert.same({0, 0}, ipu.IPUStrategy():run_async(f, {ipu.ones{2}}):wait():totable())
+    assert.same({6, 2}, queue:dequeue().shape)
+    assert.equal(5, w:item())
+    assert.equal("COMPILE_BEGIN", ipu.ipu_event_trace()[1].type)
+  end)
 end)
 
 describe("settings", function()
