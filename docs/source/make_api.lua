@@ -21,7 +21,8 @@ local sections <const> = {
     "Variable get_variable variable_scope global_variables trainable_variables global_variables_initializer "
     .. "move_variable_initialization_to_cpu reset_default_graph"},
   {"Functions and loops", "Traced once for each signature, then one program.",
-    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function", {require "ipulua.func".Function, "ipu.func(f)"}},
+    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function",
+    {require "ipulua.func".Function, "ipu.func(f)"}},
   {"Gradients and ops of one's own", nil,
     "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
   {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ <close> = scope`, or `scope(f)`.",
