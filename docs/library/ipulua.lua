@@ -121,7 +121,7 @@ function ipu.atan2(a, b) end
 ---@return ipulua.Tensor
 function ipu.broadcast_to(x, options) end
 
----x as another dtype; to integers it truncates towards zero and saturates.
+---x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and uint8 are the low bits of that int32.
 ---Shapes: `any`
 ---* `dtype`: of the result
 ---@param x ipulua.Tensor|number|table
@@ -1531,9 +1531,30 @@ function ipu.loops.repeat_n(n, body, options) end
 ---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
 function ipu.loops.while_loop(condition, body, options) end
 
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
+---of its own.
+---@param x any
+---@param depth integer
+---@param options? {offload?: boolean, name?: string}
+---@return userdata
+function ipu.fifo(x, depth, options) end
+
 ---The values of a list, all of them there before any is used.
 ---@param list userdata[]
 function ipu.barrier(list) end
+
+---x, for which the machine may choose another place on the tiles.
+---@param x any
+---@param options? {name?: string}
+---@return userdata
+function ipu.remap(x, options) end
+
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
+---operations are found again, and this says that they are meant to.
+---@param func function
+---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
+---@return fun(...): ...
+function ipu.outlined_function(func, options) end
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
 ---f returns.
@@ -2041,6 +2062,9 @@ ipu.optimizers.ShardedOptimizer = {}
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
 
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
+
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.GradientAccumulationOptimizerV2
@@ -2060,6 +2084,37 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
+
+---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---@param name string
+---@param shape any[]|integer
+---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
+---@return HostEmbedding
+function ipu.create_host_embedding(name, shape, options) end
+
+---Rows that were looked up move by minus learning_rate times their gradients.
+---@class ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
+ipu.HostEmbeddingOptimizerSpec = {}
+
+---The same with the sum of accumulation_factor updates at a time.
+---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
+ipu.HostEmbeddingSGDGAOptimizerSpec = {}
+
+---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---@class ipulua.HostEmbedding
+---@overload fun(...): ipulua.HostEmbedding
+local HostEmbedding = {}
+
+---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
+---@param indices any
+---@param options? {clip_indices?: boolean}
+---@return userdata
+function HostEmbedding:lookup(indices, options) end
+
+---A scope within which a session's runs look rows up; the table is there with or without it.
+function HostEmbedding:register() end
 
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
 ---optimizer_function returns. All data leaves by the outfeed.
@@ -2207,9 +2262,9 @@ function ipu.programs() end
 ---@return table[]
 function ipu.graph.nodes(fn) end
 
----The same as text: a line a node, or ("dot") for Graphviz.
+---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
 ---@param fn any
----@param options? {format?: string}
+---@param options? {format?: string, program?: boolean}
 ---@return string
 function ipu.graph.print(fn, options) end
 

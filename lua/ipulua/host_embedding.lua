@@ -50,8 +50,11 @@ end
 
 -- ------------------------------------------------ the table
 
+---A table on the host: lookup(indices), register(session), and its present content as `value`.
 ---@class HostEmbedding
+---@field value userdata
 local HostEmbedding = class.new("HostEmbedding")
+host_embedding.HostEmbedding = HostEmbedding
 
 local create_rows <const> = {
   {"name", "string"}, {"shape", {"list", "integer"}, check = function(shape)
