@@ -1531,6 +1531,17 @@ function ipu.loops.repeat_n(n, body, options) end
 ---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
 function ipu.loops.while_loop(condition, body, options) end
 
+---The values of a list, all of them there before any is used.
+---@param list userdata[]
+function ipu.barrier(list) end
+
+---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
+---f returns.
+---@param f function
+---@param options? {outputs?: any[], name?: string}
+---@return fun(...): ...
+function ipu.host_callback(f, options) end
+
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
 ---@param x any
@@ -1538,10 +1549,6 @@ function ipu.loops.while_loop(condition, body, options) end
 ---@param options? {offload?: boolean, name?: string}
 ---@return userdata
 function ipu.fifo(x, depth, options) end
-
----The values of a list, all of them there before any is used.
----@param list userdata[]
-function ipu.barrier(list) end
 
 ---x, for which the machine may choose another place on the tiles.
 ---@param x any
@@ -1555,13 +1562,6 @@ function ipu.remap(x, options) end
 ---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
 ---@return fun(...): ...
 function ipu.outlined_function(func, options) end
-
----A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
----f returns.
----@param f function
----@param options? {outputs?: any[], name?: string}
----@return fun(...): ...
-function ipu.host_callback(f, options) end
 
 ---What ipu.func makes: called like the function, compiled for each signature.
 ---@class ipulua.Function
@@ -2085,37 +2085,6 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 
----A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
----@param name string
----@param shape any[]|integer
----@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
----@return HostEmbedding
-function ipu.create_host_embedding(name, shape, options) end
-
----Rows that were looked up move by minus learning_rate times their gradients.
----@class ipulua.HostEmbeddingOptimizerSpec
----@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
-ipu.HostEmbeddingOptimizerSpec = {}
-
----The same with the sum of accumulation_factor updates at a time.
----@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
----@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
-ipu.HostEmbeddingSGDGAOptimizerSpec = {}
-
----A table on the host: lookup(indices), register(session), and its present content as `value`.
----@class ipulua.HostEmbedding
----@overload fun(...): ipulua.HostEmbedding
-local HostEmbedding = {}
-
----The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
----@param indices any
----@param options? {clip_indices?: boolean}
----@return userdata
-function HostEmbedding:lookup(indices, options) end
-
----A scope within which a session's runs look rows up; the table is there with or without it.
-function HostEmbedding:register() end
-
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
 ---optimizer_function returns. All data leaves by the outfeed.
 ---@param computational_stages any
@@ -2160,6 +2129,37 @@ function ipu.within_replica.reduce_scatter(input_shards, op) end
 ---@param options? {axis?: integer}
 ---@return userdata[]
 function ipu.within_replica.all_gather(input_shards, options) end
+
+---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---@param name string
+---@param shape any[]|integer
+---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
+---@return HostEmbedding
+function ipu.create_host_embedding(name, shape, options) end
+
+---Rows that were looked up move by minus learning_rate times their gradients.
+---@class ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
+ipu.HostEmbeddingOptimizerSpec = {}
+
+---The same with the sum of accumulation_factor updates at a time.
+---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
+ipu.HostEmbeddingSGDGAOptimizerSpec = {}
+
+---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---@class ipulua.HostEmbedding
+---@overload fun(...): ipulua.HostEmbedding
+local HostEmbedding = {}
+
+---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
+---@param indices any
+---@param options? {clip_indices?: boolean}
+---@return userdata
+function HostEmbedding:lookup(indices, options) end
+
+---A scope within which a session's runs look rows up; the table is there with or without it.
+function HostEmbedding:register() end
 
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.

@@ -21,7 +21,7 @@ local sections <const> = {
     "Variable get_variable variable_scope global_variables trainable_variables global_variables_initializer "
     .. "move_variable_initialization_to_cpu reset_default_graph"},
   {"Functions and loops", "Traced once for each signature, then one program.",
-    "func range cond while_loop loops.repeat_n loops.while_loop fifo barrier remap outlined_function host_callback", {require "ipulua.func".Function, "ipu.func(f)"}},
+    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function", {require "ipulua.func".Function, "ipu.func(f)"}},
   {"Gradients and ops of one's own", nil,
     "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
   {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ <close> = scope`, or `scope(f)`.",
@@ -39,11 +39,10 @@ local sections <const> = {
     .. "optimizers.ShardedOptimizer optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
     .. "optimizers.GradientAccumulationOptimizer optimizers.CrossReplicaGradientAccumulationOptimizerV2 "
     .. "optimizers.CrossReplicaGradientAccumulationOptimizer"},
-  {"Embeddings on the host", "Tables that stay on the host, and are updated in the middle of a run.",
-    "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
-    {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Pipelines and replicas", nil, "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
     .. "get_current_iteration_counter timetable within_replica.all_reduce within_replica.reduce_scatter within_replica.all_gather"},
+  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
+    {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
     "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config get_num_of_ipus_in_device running_on_ipu_model "
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},

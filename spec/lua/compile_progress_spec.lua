@@ -11,13 +11,16 @@ describe("the progress of a compilation", function()
     config.reset_ipu_configuration()
     config.set_flags(given)
   end
+  local appears = compile_progress.appears
   before_each(function()
+    compile_progress.appears = 0
     config.reset_ipu_configuration()
     text = ""
     compile_progress.set_writer(function(part) text = text .. part end)
   end)
   after_each(function()
     compile_progress.set_writer()
+    compile_progress.appears = appears
     terminal.set{}
     flag("")
   end)
@@ -35,6 +38,9 @@ describe("the progress of a compilation", function()
     assert.matches("\rCompiling 'seen' %[=+%.+%]  50%% lowering", shown)
     assert.matches("\rCompiling 'seen' %[=+%] 100%% finished %[0%.%d s%]$", shown)
     for line in shown:gmatch("[^\r]+") do assert.is_true(#line <= #rest - 2) end
+    text, compile_progress.appears = "", 1000
+    compile("quick")
+    assert.equal("", text)
   end)
 
   it("row 36: is shown anywhere or nowhere when the flag says so", function()

@@ -118,7 +118,7 @@ void bind_mark_line(lua_State *L, Graph *g);
 int64_t bind_counter_start(uint64_t seed);
 Variable *bind_push_counter(lua_State *L, bool fixed); /* a new one, at its first or restored value */
 
-/* ---- programs (trace.c) ---- */
+/* ---- programs (program.c) ---- */
 /* Compile a root trace and push the program; frees the trace. An outline can only be priced. Raises. */
 void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline);
 
@@ -154,6 +154,8 @@ const OpDef *bind_op(lua_State *L, const char *name);
 void bind_open_tensor(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_program(lua_State *L);
+void bind_open_settings(lua_State *L);
 void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);

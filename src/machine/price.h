@@ -170,5 +170,7 @@ double price_tile_limit(const Price *p);      /* bytes of a tile */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
+/* The same for reading: of a value that only its scope names, the op too: "dense/" → "dense/matmul". */
+const char *held_label(const Held *h, char room[256]);
 const char *held_source(const Held *h);       /* "train.lua:12" or "" */
 #endif
