@@ -23,7 +23,7 @@ typedef struct Machine {
   bool shard_state;        /* replicas share the optimizer state */
   double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
-  bool half_partials;      /* every product sums in float16 */
+  bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
   bool io_tiles;           /* host transfers overlap with compute */

@@ -219,8 +219,8 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
   m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
   put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
   m = p->machine;
-  if (!m.half_partials) {
-    m.half_partials = true;
+  if (!m.half_products || !m.half_convolutions) {
+    m.half_products = m.half_convolutions = true;
     put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
   }
   for (int i = 0; i < more_count; i++) put_saving(f, p, more[i].words, more[i].price, &count);
