@@ -280,4 +280,11 @@ describe("example", function()
       folder .. "/plot.svg"}).err)
     command.remove(folder)
   end)
+
+  it("stands in examples/README.md", function()
+    local page = command.read("examples/README.md")
+    local pipe <close> = assert(io.popen("cd examples && ls *.lua *.c c/*.c"))
+    for name in pipe:lines() do assert.is_truthy(page:find("`" .. name .. "`", 1, true), name) end
+    for name in page:gmatch("`([%w_/]+%.%a+)`") do command.read("examples/" .. name) end
+  end)
 end)
