@@ -27,7 +27,7 @@ local function run(lines, environment, ...)
 end
 
 describe("a program that does not fit", function()
-  it("is refused once a configuration was applied", function()
+  it("row 251: is refused once a configuration was applied", function()
     local out, err, status = run(configure)
     assert.equal(1, status)
     assert.equal("", out)
@@ -53,7 +53,7 @@ describe("a program that does not fit", function()
     assert.matches("ran", out)
   end)
 
-  it("runs where nothing was configured, where that is allowed, and on part of a chip", function()
+  it("row 250: runs where nothing was configured, where that is allowed, and on part of a chip", function()
     for _, each in ipairs{
       {""}, {configure, {IPULUA_ENGINE_OPTIONS = '{"debug.allowOutOfMemory": "true"}'}},
       {"local cfg = ipu.IPUConfig() cfg.ipu_model.tiles_per_ipu = 4 cfg:configure_ipu_system()"},

@@ -190,6 +190,16 @@ static int variable_types(lua_State *L) {
   return 1;
 }
 
+/* When it is loaded: no values of its variables cross. */
+static int make_up(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  Engine *g = bind_state(L)->engine;
+  Error e = {0};
+  synthetic_parameters(&e, &g->synthetic, g->seed, p->variable, p->variable_count);
+  bind_check(L, &e);
+  return 0;
+}
+
 static int push_program_text(lua_State *L, char *s) {
   if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_pushstring(L, s);
@@ -204,7 +214,8 @@ void bind_open_program(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"dot", dot},
-      {"nodes", bind_program_nodes}, {"result_types", result_types}, {"variable_types", variable_types}, {NULL, NULL}};
+      {"nodes", bind_program_nodes}, {"result_types", result_types}, {"variable_types", variable_types},
+      {"make_up", make_up}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, ROOT_NAME);
   lua_pushcfunction(L, free_root);

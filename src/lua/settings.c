@@ -35,7 +35,8 @@ static int set_numerics(lua_State *L) {
     const char *name;
     bool *flag;
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
-               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
+               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
+               {"half_convolutions", &n->half_convolutions},
                {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
@@ -45,11 +46,12 @@ static int set_numerics(lua_State *L) {
   return 0;
 }
 
-/* (infeed, outfeed, "uniform" | "normal" | number): what queues hold when no data crosses */
+/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
 static int set_synthetic(lua_State *L) {
   Synthetic *s = &bind_state(L)->engine->synthetic;
   const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
-  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2),
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),
+                   .serial = s->serial + 1,
                    .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
                    .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
   return 0;

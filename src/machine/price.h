@@ -23,7 +23,7 @@ typedef struct Machine {
   bool shard_state;        /* replicas share the optimizer state */
   double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
-  bool half_partials;      /* every product sums in float16 */
+  bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
   bool io_tiles;           /* host transfers overlap with compute */
@@ -170,5 +170,7 @@ double price_tile_limit(const Price *p);      /* bytes of a tile */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
+/* The same for reading: of a value that only its scope names, the op too: "dense/" → "dense/matmul". */
+const char *held_label(const Held *h, char room[256]);
 const char *held_source(const Held *h);       /* "train.lua:12" or "" */
 #endif

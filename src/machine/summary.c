@@ -148,7 +148,7 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   enum { SHOWN = 5 };
   int n = 0, peak = p->ipu[ipu].peak;
   const Held **live = malloc((size_t)(p->held_count + 1) * sizeof *live);
-  char a[32];
+  char a[32], label[256];
   if (!live) return;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
@@ -159,7 +159,7 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   fputs("the largest that are live there:", f);
   for (int i = 0; i < n && i < SHOWN; i++) {
     const Held *h = live[i];
-    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_name(h), price_category_name(h->category),
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label), price_category_name(h->category),
             *held_source(h) ? "  " : "", held_source(h));
   }
   free(live);
@@ -219,8 +219,8 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
   m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
   put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
   m = p->machine;
-  if (!m.half_partials) {
-    m.half_partials = true;
+  if (!m.half_products || !m.half_convolutions) {
+    m.half_products = m.half_convolutions = true;
     put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
   }
   for (int i = 0; i < more_count; i++) put_saving(f, p, more[i].words, more[i].price, &count);
