@@ -42,7 +42,8 @@ local sections <const> = {
     .. "optimizers.CrossReplicaGradientAccumulationOptimizer"},
   {"Pipelines and replicas", nil, "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
     .. "get_current_iteration_counter timetable within_replica.all_reduce within_replica.reduce_scatter within_replica.all_gather"},
-  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec"},
+  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
+    {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
     "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config get_num_of_ipus_in_device running_on_ipu_model "
     .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},

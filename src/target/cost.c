@@ -399,7 +399,6 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
   if (compute > 0) cost_step(&c, t, "rearrange", 0, compute);
   c.tiles = tiles_used(t, U8, (double)bytes);
   cost_memory(&c, MEMORY_REARRANGEMENT, share);
-  cost_memory(&c, MEMORY_MESSAGE, share);
   cost_vertex(&c, t, VERTEX_COPY, 16, 120);
   if (run_bytes < 8) cost_vertex(&c, t, VERTEX_TRANSPOSE, 16, 20);
   return c;
