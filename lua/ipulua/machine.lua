@@ -94,8 +94,6 @@ end
 ---@param options table of machine.options
 ---@return userdata
 function machine.price(entry, options)
-  options.offload_state = options.offload_state or entry.offload_state
-  options.shard_state = options.shard_state or entry.shard_state
   return core.price(entry.program, options)
 end
 

@@ -423,6 +423,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
+  t->replicas = s->replicas;
   const Engine *g = s->engine;
   *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
                      : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
@@ -504,6 +505,14 @@ static int replicate(lua_State *L) {
   return 0;
 }
 
+/* What of the program being traced lives in streaming memory, its pipeline apart. */
+static int offload(lua_State *L) {
+  TraceRef *r = current(L);
+  while (r->parent) r = r->parent;
+  bind_read_offload(L, 1, &r->trace->offload);
+  return 0;
+}
+
 /* What collectives of the program being traced take for the number of replicas. */
 static int set_replicas(lua_State *L) {
   bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
@@ -545,6 +554,7 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
   lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
+  lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
   lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
   lua_newtable(L);
@@ -789,7 +799,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_value", symbolic},
       {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
       {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
-      {"set_placement", set_placement}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
+      {"set_placement", set_placement}, {"offload", offload}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes},
       {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};

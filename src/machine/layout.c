@@ -1,20 +1,7 @@
 /* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the replicas. */
 #include "graph/control.h"
 #include "machine/rows.h"
-
-static PipelinePlan *find_plan(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
-    for (int k = 0; k < 2; k++) {
-      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
-      PipelinePlan *found = inside ? find_plan(inside) : NULL;
-      if (found) return found;
-    }
-  }
-  return NULL;
-}
+#include "program/offload.h"
 
 static bool has_backward(const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
@@ -31,7 +18,7 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
   if (stages > MACHINE_STAGES)
     return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
-  PipelinePlan *found = find_plan(g);
+  PipelinePlan *found = (PipelinePlan *)(uintptr_t)graph_plan(g);
   p->stage_count = found && found->stages > stages ? found->stages : stages;
   if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
   if (found || !stages) return OK;

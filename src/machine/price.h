@@ -16,10 +16,8 @@ typedef struct Machine {
   Pod pod;
   Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
-  bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
-  bool offload_state;      /* optimizer state lies in streaming memory between updates */
-  bool offload_accumulators, offload_activations;
-  bool shard_state;        /* replicas share the optimizer state */
+  bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
+  Offload offload;         /* beside what the program itself keeps in streaming memory */
   double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_partials;      /* every product sums in float16 */
@@ -75,7 +73,7 @@ typedef struct Row {
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */
   const Cost *cost;  /* of one execution; NULL for blocks */
-  double bytes;      /* moved over links, to or from the host */
+  double bytes;      /* moved over links, to or from the host or streaming memory */
   double elapsed;    /* PIPELINE: cycles of one run */
 } Row;
 
@@ -85,11 +83,10 @@ typedef struct Held {
   const Variable *variable; /* NULL: none */
   double bytes;
   int ipu, first, last;     /* rows; always live: 0 … the last row */
-  int used_first, used_last; /* rows of ops that read or write it; -1: none */
   int alias;                /* whose bytes these are; -1: its own */
   bool written;             /* a variable that the program changes */
   double writes;            /* how often in a run */
-  bool offloaded;           /* in streaming memory */
+  bool offloaded;           /* in streaming memory, never on the tiles */
 } Held;
 
 typedef struct IpuPrice {
@@ -125,6 +122,7 @@ typedef struct Price {
   Arena *arena;
   Machine machine;
   const Program *program;
+  Graph *graph; /* the program's with more transfers, where the machine asks for them; NULL: its own */
   const char *name;
   int shards, replicas;
   Row *row;

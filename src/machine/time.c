@@ -13,16 +13,6 @@ int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
-bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
-
-bool price_recomputes(const Price *p, const PipelinePlan *plan) {
-  return plan->training && (p->machine.recompute || plan->recomputation != RECOMPUTE_NONE);
-}
-
-bool price_stage_recomputes(const PipelinePlan *plan, int stage) {
-  return plan->place_of[stage] < plan->places - 1 || plan->schedule == SCHEDULE_SEQUENTIAL;
-}
-
 /* ---- rows that the graph does not have ---- */
 
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
@@ -30,15 +20,6 @@ static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) 
   Row *r = &p->row[p->row_count++];
   *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes};
   return r;
-}
-
-static bool is_state(const Price *p, const Held *h) {
-  if (h->category != BYTES_VARIABLE || !h->variable || h->variable->trainable || !h->written || !h->variable->type.rank) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Variable *v = p->held[i].variable;
-    if (v && v->trainable && p->held[i].written && p->held[i].ipu == h->ipu && shape_equal(&v->type, &h->variable->type)) return true;
-  }
-  return false;
 }
 
 static bool sums_gradients(const Price *p) {
@@ -83,25 +64,6 @@ static bool merge_collectives(Price *p) {
       r->bytes = 0;
       r->cost = joined;
     }
-  }
-  return true;
-}
-
-/* Optimizer state comes in for an update and goes out again. */
-static bool add_offloads(Price *p) {
-  bool offloads = p->machine.offload_state || (p->plan && p->plan->offload_update_variables);
-  if (!offloads || p->machine.pod.target.streaming_bytes < 1) return true;
-  for (int ipu = 0; ipu < p->shards; ipu++) {
-    double bytes = 0, times = 0;
-    for (int i = 0; i < p->held_count; i++) {
-      Held *h = &p->held[i];
-      if (h->ipu != ipu || !is_state(p, h)) continue;
-      h->offloaded = true;
-      bytes += h->bytes;
-      times = fmax(times, h->writes);
-    }
-    if (price_shards_state(p)) bytes /= p->replicas;
-    if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
   }
   return true;
 }
@@ -197,7 +159,7 @@ static bool gather_work(Rhythm *t) {
     if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
     if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
     if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
-    if (r->kind != ROW_OP) continue;
+    if (r->kind != ROW_OP && r->kind != ROW_STREAMING) continue;
     Work *w = &t->work[r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0];
     double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
@@ -206,14 +168,6 @@ static bool gather_work(Rhythm *t) {
   Cost c = cost_links(&p->machine.pod, transfers, count);
   t->links = cost_cycles(&c);
   return true;
-}
-
-/* A backward stage that recomputes runs its forward ops once more; the last place has just run them. */
-static void add_recomputation(Rhythm *t) {
-  const PipelinePlan *plan = t->plan;
-  if (!price_recomputes(t->price, plan)) return;
-  for (int s = 0; s < plan->stages; s++)
-    for (int k = 0; k < PHASE_COUNT && price_stage_recomputes(plan, s); k++) t->work[s].backward[k] += t->work[s].forward[k];
 }
 
 static bool add_beat(Rhythm *t, int step, int stage, int micro, bool backward) {
@@ -279,7 +233,6 @@ static Status time_pipeline(Error *e, Price *p, int block) {
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
   if (!t.work || !t.ipu_step || !gather_work(&t)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
-  add_recomputation(&t);
   Timetable *table = timetable_new(e, t.plan, (int)fmin(t.block->repeats, 1 << 20));
   if (!table) return e->status;
   if (t.keeps_beats) note_stages(&t, table->rows);
@@ -317,7 +270,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+  if (!merge_collectives(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];
