@@ -72,6 +72,10 @@ function effects.print_tensor(...)
   return after(x, done[1])
 end
 
+---x; on an IPU its elements might be laid out anew.
+---@return userdata
+function effects.remap(x) return core.ops.identity(core.is_variable(x) and x:read_value() or core.tensor(x)) end
+
 ---The values of a list, all of them there before any is used.
 ---@param list userdata[]
 function effects.barrier(list)

@@ -49,6 +49,7 @@ local public = {
   disable_check_numerics = {"system", "disable_check_numerics"},
   estimate = {"estimate", "estimate"},
   ReportHelper = {"report_helper", false},
+  fifo = {"fifo", "fifo"}, remap = {"effects", "remap"}, remap_deduce = {"effects", "remap"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},

@@ -18,6 +18,13 @@ local function need_remote_memory(who, name)
   blame.error(string.format("%s: '%s' needs remote memory, which the device does not have", who, name), "failed_precondition")
 end
 
+---Keeps a variable in remote memory in all programs, if it is large enough.
+---@param v userdata
+function offloading.move(v, who, name)
+  need_remote_memory(who, name)
+  v.remote = v.nbytes >= config.get("optimizations.minimum_remote_tensor_size")
+end
+
 local names <const> = {
   "offload_weight_update_variables", "offload_activations", "offload_gradient_accumulation_buffers", "offload_weights",
 }

@@ -156,6 +156,23 @@ describe("offloading", function()
     assert.are.equal(2, steps(some.f, "load"))
   end)
 
+  it("row 241: a fifo gives what was pushed some executions ago, zeros before, wherever it waits", function()
+    for _, offload in ipairs{false, true} do
+      local f = ipu.func(function(x) return ipu.fifo(x, 2, {offload = offload}) end)
+      local got = {}
+      for i = 1, 5 do got[i] = ipu.reduce_max(f(ipu.full({64}, i))):item() end
+      assert.are.same({0, 0, 1, 2, 3}, got)
+      assert.are.equal(offload and 2 * 64 * 4 or 0, ipu.estimate(f, {inputs = {ipu.zeros{64}}}).memory.streaming)
+      local looped = ipu.func(function()
+        return ipu.loops.repeat_n(6, function(i, sum) return i + 1, sum * 10 + ipu.fifo(i, 3, {offload = offload}) end, {1.0, 0.0})
+      end)
+      assert.are.equal(123, (select(2, looped())):item()) -- 0, 0, 0, 1, 2, 3
+    end
+    assert.are.equal(3, ipu.func(ipu.remap)(ipu.tensor{3})[1]:item())
+    pipelines.fails("failed_precondition", function() ipu.fifo(ipu.zeros{2}, 1) end, "ipu.func")
+    pipelines.fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.zeros{2}) end, "at least 1", "0")
+  end)
+
   it("lowers the fullest tile of a large model, for cycles that streaming memory takes", function()
     local function price(options)
       pipelines.device(2)

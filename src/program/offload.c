@@ -430,7 +430,8 @@ static bool is_offloaded(const Program *p, const OffloadRequest *q, int variable
   const Variable *v = p->variable[variable];
   const Value *input = p->graph->input[p->argument_count + variable];
   bool asked = v->of_optimizer ? q->offload.state : v->trainable && q->plan && q->offload.weights;
-  return asked && type_bytes(&v->type) >= q->offload.least && type_bytes(&v->type) > 0 && !load_shares(p->graph, input);
+  bool large = type_bytes(&v->type) >= q->offload.least && type_bytes(&v->type) > 0;
+  return (v->remote || (asked && large)) && !load_shares(p->graph, input);
 }
 
 /* Transfers alone. */
