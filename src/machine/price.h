@@ -69,6 +69,7 @@ typedef struct Row {
   int ipu, from_ipu; /* from_ipu: LINK */
   int stage;         /* -1: none */
   bool backward;
+  bool follows;      /* STREAMING: others of its pass came before it; it is begun while they move */
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */

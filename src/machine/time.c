@@ -88,6 +88,13 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* The latency is that of the first of several: where they lie is known beforehand. */
+static Cost streamed(const Price *p, const Row *r) {
+  Cost c = cost_streaming(&p->machine.pod, r->bytes);
+  if (r->follows && c.cycles[PHASE_STREAM] > 0) c.cycles[PHASE_STREAM] -= (double)p->machine.pod.target.host_latency_cycles;
+  return c;
+}
+
 /* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
 static Cost cost_of_meeting(const Price *p, const Row *r) {
   const char *name = r->node ? r->node->op->name : "";
@@ -105,7 +112,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_LINK: return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
-    case ROW_STREAMING: return cost_streaming(pod, r->bytes);
+    case ROW_STREAMING: return streamed(p, r);
     case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }

@@ -200,6 +200,16 @@ static void walk_op(Walk *w, Inside *in, Node *n) {
   walk_meeting(w, n, ipu);
 }
 
+/* Is there an earlier transfer of the same pass in the block? */
+static bool follows_another(const Price *p, const Row *r) {
+  for (int i = p->row_count - 2; i > r->parent; i--) {
+    const Row *x = &p->row[i];
+    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu && x->stage == r->stage && x->backward == r->backward)
+      return true;
+  }
+  return false;
+}
+
 /* Between streaming memory and tiles; what is there is on no tile. */
 static void walk_transfer(Walk *w, Inside *in, Node *n) {
   bool loads = node_is_load(n);
@@ -211,6 +221,7 @@ static void walk_transfer(Walk *w, Inside *in, Node *n) {
   r->stage = home->stage;
   r->backward = n->place.backward || home->backward;
   r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
+  r->follows = follows_another(w->price, r);
   int at = w->price->row_count - 1, *slot = slot_of(in, &n->out[0]);
   touch(w, from, at);
   if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, r->bytes, ipu);

@@ -28,6 +28,7 @@ typedef struct Part {
   bool *shared, *weight;     /* by value: such a variable */
   bool *agreed;              /* by node: all replicas have the same value */
   bool *divided;             /* by node: each replica has its share */
+  bool *stored;              /* by input: its shares were replaced */
   Value **made, **share;     /* by value: whole, and this replica's share; NULL: not yet */
 } Part;
 
@@ -242,16 +243,25 @@ static int output_of(const Part *t, const Node *n) {
 }
 
 static bool put_share(Part *t, const Node *n, int output) {
+  t->stored[stored_input(t, output)] = true;
   Value *x = share_of(t, n->in[0]), *whole_before = t->made[index_of(t, t->g->input[stored_input(t, output)])];
   stand_at(t, n);
   return x && (t->made[index_of(t, n->out)] = remote_store(t->to, x, whole_before, t->replicas)) != NULL;
+}
+
+/* Does n read a tensor as it was before its shares were replaced, in the one place that they have? */
+static bool reads_replaced(const Part *t, const Node *n) {
+  for (int i = 0; i < t->g->input_count; i++)
+    for (int k = 0; t->stored[i] && k < n->in_count; k++)
+      if (n->in[k] == t->g->input[i]) return true;
+  return false;
 }
 
 static bool copy_nodes(Part *t, bool *fits) {
   for (int i = 0; i < t->g->node_count && *fits; i++) {
     const Node *n = t->g->node[i];
     t->agreed[i] = agrees(t, n);
-    *fits = divide(t, n);
+    *fits = divide(t, n) && !reads_replaced(t, n);
     int output = output_of(t, n);
     if (!*fits) return false;
     if (output >= 0 ? !put_share(t, n, output) : t->divided[i] && !share_of(t, n->out)) return false;
@@ -290,9 +300,10 @@ static bool prepare(Part *t) {
   t->weight = arena_alloc(t->arena, values);
   t->agreed = arena_alloc(t->arena, nodes);
   t->divided = arena_alloc(t->arena, nodes);
+  t->stored = arena_alloc(t->arena, (size_t)t->g->input_count + 1);
   t->made = arena_alloc(t->arena, values * sizeof *t->made);
   t->share = arena_alloc(t->arena, values * sizeof *t->share);
-  if (!t->shared || !t->weight || !t->agreed || !t->divided || !t->made || !t->share) return false;
+  if (!t->shared || !t->weight || !t->agreed || !t->divided || !t->stored || !t->made || !t->share) return false;
   for (int i = 0; i < t->g->input_count; i++) {
     t->shared[index_of(t, t->g->input[i])] = t->shared_input[i];
     t->weight[index_of(t, t->g->input[i])] = t->weight_input[i];
