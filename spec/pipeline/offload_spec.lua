@@ -51,7 +51,7 @@ describe("offloading", function()
       if plain then return plain end
       pipelines.device(1)
       ipu.random.set_seed(3)
-      local losses, weights = pipelines.net(20):train_plainly(8, 10, 0.25)
+      local losses, weights = pipelines.net(20):train_plainly(8, 50, 0.25)
       plain = {losses = losses:totable(), weights = weights}
       return plain
     end
@@ -69,7 +69,7 @@ describe("offloading", function()
         local choices = {all}
         for i, name in ipairs(offloads) do choices[i + 1] = only(name) end
         for _, options in ipairs(choices) do
-          options.pipeline_schedule, options.recomputation_mode, options.repeat_count, options.rate = schedule, mode, 10, 0.25
+          options.pipeline_schedule, options.recomputation_mode, options.repeat_count, options.rate = schedule, mode, 50, 0.25
           options.device_mapping = schedule == "InterleavedVirtual" and {0, 1, 0, 1} or nil
           for _, threads in ipairs{1, 2, 8} do
             if schedule == "InterleavedVirtual" then settings.auto_select_ipus = 2 end
@@ -80,6 +80,133 @@ describe("offloading", function()
         end
       end)
     end
+  end)
+
+  -- Normalisation with statistics of its own, dropout, a layer that two stages share, an optimizer with averages, two kinds of
+  -- accumulators; and what was trained is evaluated.
+  local function fitted(options, o)
+    pipelines.device(o.ipus or 2, {[least] = 0, allow_recompute = o.recompute})
+    ipu.random.set_seed(5)
+    local keras, layers = ipu.keras, ipu.keras.layers
+    local _ <close> = ipu.IPUStrategy():scope()
+    local function kernel(n) return keras.initializers.GlorotUniform{seed = n} end
+    local shared, x = layers.Dense{6, activation = "tanh", kernel_initializer = kernel(3)}, keras.Input{shape = {5, 5, 2}}
+    local y
+    do
+      local _ <close> = keras.PipelineStage(0)
+      y = layers.Conv2D{3, 3, activation = "relu", kernel_initializer = kernel(1)}(x)
+      y = layers.Flatten()(layers.BatchNormalization()(y))
+    end
+    do
+      local _ <close> = keras.PipelineStage(1)
+      y = layers.Dropout{0.25, seed = 9}(shared(layers.Dense{6, kernel_initializer = kernel(2)}(y)))
+    end
+    do
+      local _ <close> = keras.PipelineStage(2)
+      y = shared(y)
+    end
+    do
+      local _ <close> = keras.PipelineStage(3)
+      y = layers.Dense{4, kernel_initializer = kernel(4)}(y)
+    end
+    local model = keras.Model{inputs = x, outputs = y}
+    options.gradient_accumulation_steps_per_replica, options.device_mapping = 8, o.mapping
+    options.gradient_accumulation_reduction_method = o.reduction
+    model:set_pipelining_options(options)
+    model:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, metrics = {"accuracy"},
+      optimizer = keras.optimizers.Adam{0.01, amsgrad = true, clipnorm = 0.5}, steps_per_execution = 16}
+    x = ipu.random.normal({64, 5, 5, 2}, {seed = 1})
+    y = ipu.cast(ipu.random.uniform({64}, {maxval = 4, seed = 2}), "int32")
+    local history = model:fit{x = x, y = y, batch_size = 2, epochs = 3, verbose = 0, shuffle = false}
+    local all = {history.history.loss, model:evaluate{x = x, y = y, batch_size = 2, verbose = 0},
+      model:predict(x, {batch_size = 2}):totable()}
+    for i, t in ipairs(model:get_weights()) do all[3 + i] = t:totable() end
+    for i, t in ipairs(model.optimizer:get_weights()) do all[#all + 1] = {i, t:totable()} end
+    return all
+  end
+
+  for name, o in pairs{
+    ["all stages on one IPU"] = {mapping = {0, 0, 0, 0}, ipus = 1},
+    ["replicas"] = {mapping = {0, 1, 1, 0}, ipus = 4},
+    ["two stages an IPU, RUNNING_MEAN"] = {mapping = {0, 1, 1, 0}, reduction = "RUNNING_MEAN"},
+    ["computed again"] = {mapping = {0, 1, 1, 0}, recompute = true, reduction = "MEAN"},
+  } do
+    it("changes no bit of a Keras model: " .. name, function()
+      local expected = fitted(only(), o)
+      for _, offload in ipairs{only(table.unpack(offloads)), only(offloads[1]), only(offloads[2]), only(offloads[3]), only(offloads[4])} do
+        assert.are.same(expected, fitted(offload, o))
+      end
+    end)
+  end
+
+  it("changes no bit of concurrent stages, of stages that serialise batches, of wider accumulators", function()
+    local function run(options, more)
+      pipelines.device(more.ipus, {[least] = 0})
+      ipu.random.set_seed(3)
+      local w = {}
+      local function cast(x) return ipu.cast(x, more.dtype or "float32") end
+      for i = 1, 4 do w[i] = ipu.Variable(cast(ipu.random.uniform({8, 8}, {minval = -0.5, maxval = 0.5, seed = i}))) end
+      local data = ipu.data.from_tensor_slices{cast(ipu.random.normal({32, 8}, {seed = 7}))}
+      local opt = ipu.train.AdamOptimizer(0.01)
+      if more.dtype then opt = ipu.train.MomentumOptimizer(0.01, 0.9) end -- Adam's epsilon would be zero
+      local function sum(a, b) return b and a + b or a end
+      local both = {function(h) return ipu.tanh(h:matmul(w[2])) end, function(h) return ipu.nn.relu(h:matmul(w[3])) end}
+      local given = {
+        computational_stages = {
+          function(x) return ipu.tanh(x:matmul(w[1])) end, more.concurrent and both or both[1],
+          function(...) return ipu.reduce_mean(ipu.square(sum(...):matmul(w[4]))) end,
+        },
+        gradient_accumulation_count = 12, repeat_count = 4, infeed_queue = ipu.IPUInfeedQueue(data:batch(4, {drop_remainder = true}):repeat_n()),
+        outfeed_queue = ipu.IPUOutfeedQueue(), outfeed_loss = true,
+        optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(opt, loss) end,
+      }
+      for _, t in ipairs{options, more.pipeline or {}} do
+        for key, value in pairs(t) do given[key] = value end
+      end
+      ipu.func(function() return ipu.pipeline(given) end)()
+      local all = {given.outfeed_queue:dequeue():totable()}
+      for i, v in ipairs(w) do all[1 + i] = v:read_value():totable() end
+      return all
+    end
+    for _, more in ipairs{
+      {ipus = 4, concurrent = true, pipeline = {device_mapping = {0, {1, 2}, 3}}},
+      {ipus = 1, pipeline = {batch_serialization_iterations = 2, gradient_accumulation_count = 6}},
+      {ipus = 4, dtype = "float16"},
+    } do
+      local expected = run({offload_weight_update_variables = false, offload_weights = false}, more)
+      for i, name in ipairs(offloads) do
+        assert.are.same(expected, run({[name] = true}, more), i)
+      end
+      assert.are.same(expected, run(only(table.unpack(offloads)), more))
+    end
+  end)
+
+  it("row 147, 148: what can't be is refused", function()
+    local fails = pipelines.fails
+    for _, make in ipairs{
+      function(o) return ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(1), o) end,
+      function(o) return ipu.keras.optimizers.GradientAccumulationOptimizer(ipu.keras.optimizers.SGD(1), o) end,
+    } do
+      fails("value", function() make{num_mini_batches = 2, replicated_optimizer_state_sharding = true} end,
+        "replicated_optimizer_state_sharding", "offload_weight_update_variables")
+    end
+    local model = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {2}}}
+    fails("value", function()
+      model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2, replicated_optimizer_state_sharding = true}
+    end, "replicated_optimizer_state_sharding", "offload_weight_update_variables")
+    fails("value", function() trained{replicated_optimizer_state_sharding = true, offload_weight_update_variables = false} end,
+      "offload_weight_update_variables")
+    local _ <close> = setmetatable({}, {__close = function()
+      ipu.reset_ipu_configuration()
+      ipu.set_flags("")
+    end})
+    ipu.reset_ipu_configuration()
+    ipu.set_flags("--use_ipu_model")
+    for _, name in ipairs(offloads) do
+      fails("failed_precondition", function() trained{[name] = true} end, name, "remote memory")
+    end
+    local queue = ipu.func(function(x) return ipu.fifo(x, 2, {offload = true}) end)
+    fails("failed_precondition", function() queue(ipu.zeros{64}) end, "remote memory")
   end)
 
   it("row 147: offload_weight_update_variables moves momenta to streaming memory; weights are equal", function()
