@@ -140,6 +140,10 @@ $(BUILD)/%_check: spec/support/%_check.c $(BUILD)/libipulua.a
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The same rows' second derivatives; in every form that ops run in; called badly.
+$(BUILD)/second_check $(BUILD)/forms_check $(BUILD)/misuse_check: $(BUILD)/%: spec/support/%.c $(addprefix spec/support/,interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Prices of every row at random shapes.
 $(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -217,7 +221,7 @@ demo: deps-build ## build, then train the model of examples/mnist.lua
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/run.sh build lint checks specs
 
-LINTED := $(wildcard lua spec examples)
+LINTED := $(wildcard lua spec examples docs/source)
 CLANG := $(shell command -v clang)
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
 	+@luacheck -q --no-color $(LINTED); good=$$?; \
@@ -238,9 +242,14 @@ asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
 .PHONY: docs
-docs: all ## write the references: docs/ops.md from the ops' rows, docs/keras.md, and docs/library/keras.lua for LuaLS
+docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS
 	@$(BUILD)/ipulua spec/support/ops_reference.lua > $(BUILD)/ops.md && mv $(BUILD)/ops.md docs/ops.md
 	@$(BUILD)/ipulua docs/source/make_keras.lua
+	@$(BUILD)/ipulua docs/source/make_api.lua
+
+.PHONY: pictures
+pictures: all ## record the pictures of README and docs anew (python3 for a terminal, chromium for the report)
+	@$(BUILD)/ipulua docs/source/make_pictures.lua
 
 # The cases are elsewhere: JSON lines under DIR.
 .PHONY: conformance
@@ -260,11 +269,12 @@ LUA_CMOD ?= $(or $(call LUA_VARIABLE,INSTALL_CMOD),$(PREFIX)/lib/lua/5.4)
 LUAJIT_LMOD ?= $(DATADIR)/lua/5.1
 COMPLETIONS ?= $(DATADIR)/bash-completion/completions
 VERSION := $(shell sed -n 's/.*IPULUA_VERSION "\(.*\)"/\1/p' src/base/version.h)
+PACKAGING := src/packaging
 FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
 LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))
 
-.PHONY: install uninstall install-rock dist deb
+.PHONY: install uninstall install-rock rock dist deb
 install-rock: all ## install the command and the Lua module only, as luarocks wants them
 	$(PUT) 755 $(BUILD)/ipulua '$(DESTDIR)$(BINDIR)/ipulua'
 	$(PUT) 755 $(BUILD)/modules/ipulua/core.so '$(DESTDIR)$(LUA_CMOD)/ipulua/core.so'
@@ -280,11 +290,10 @@ install: install-rock ## install everything under PREFIX
 	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
 	for f in $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
-	$(FILL_IN) packaging/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
-	$(FILL_IN) packaging/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
-	$(PUT) 644 packaging/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
-	$(BUILD)/ipulua packaging/annotations.lua '$(DESTDIR)$(DATADIR)/ipulua/library'
-	$(PUT) 644 docs/library/keras.lua '$(DESTDIR)$(DATADIR)/ipulua/library/keras.lua'
+	$(FILL_IN) $(PACKAGING)/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
+	$(FILL_IN) $(PACKAGING)/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'
+	$(PUT) 644 $(PACKAGING)/ipulua.bash '$(DESTDIR)$(COMPLETIONS)/ipulua'
+	for f in ipulua keras; do $(PUT) 644 docs/library/$$f.lua '$(DESTDIR)$(DATADIR)/ipulua/library/'$$f.lua || exit; done
 
 uninstall: ## remove what install put there
 	rm -f '$(DESTDIR)$(BINDIR)/ipulua' '$(DESTDIR)$(LIBDIR)/libipulua.so.$(ABI)' '$(DESTDIR)$(LIBDIR)/libipulua.so' \
@@ -293,12 +302,24 @@ uninstall: ## remove what install put there
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/ipulua' '$(DESTDIR)$(LUA_CMOD)/ipulua' '$(DESTDIR)$(LUAJIT_LMOD)/ipulua' '$(DESTDIR)$(DATADIR)/ipulua'
 
 # The same commit gives the same bytes.
-dist: ## make ipulua-VERSION.tar.gz of the last commit
-	git archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > ipulua-$(VERSION).tar.gz
-	@echo ipulua-$(VERSION).tar.gz
+dist: ## make build/ipulua-VERSION.tar.gz of the last commit
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/ipulua-$(VERSION).tar.gz
+	@echo $(BUILD)/ipulua-$(VERSION).tar.gz
 
-deb: ## build the Debian packages, into the folder above
-	dpkg-buildpackage -us -uc -b
+rock: ## write the rockspec for luarocks make, into build
+	@mkdir -p $(BUILD)
+	@$(FILL_IN) $(PACKAGING)/ipulua.rockspec.in > $(BUILD)/ipulua-$(VERSION)-1.rockspec
+	@echo $(BUILD)/ipulua-$(VERSION)-1.rockspec
+
+# A source package's folder is made for it. FROM=folder: of what was built there, not anew.
+DEB := $(BUILD)/deb/ipulua-$(VERSION)
+deb: ## build the Debian packages, into build/deb
+	@rm -rf $(BUILD)/deb && mkdir -p $(DEB)
+	@cp -pR Makefile LICENSE README.md src lua docs examples $(DEB) && cp -pR $(PACKAGING)/debian $(DEB)
+	@$(FILL_IN) $(PACKAGING)/debian/changelog > $(DEB)/debian/changelog
+	cd $(DEB) && $(if $(FROM),BUILD=$(abspath $(FROM))) dpkg-buildpackage -us -uc -b
+	@ls $(BUILD)/deb/*.deb
 
 .PHONY: clean help
 clean: ## remove what was built

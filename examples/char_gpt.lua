@@ -1,5 +1,7 @@
 -- A small GPT (four blocks of causal attention, 0.8 million weights) learns to write like Shakespeare: validation loss 1.580 after
 -- 3000 steps, four minutes on two cores. Wants tinyshakespeare.txt under $IPULUA_DATA. `char_gpt.lua short` runs a few steps only.
+-- With `ipulua -i examples/char_gpt.lua` the prompt comes next, where sample(text, {length, temperature}) writes and train(epochs) goes
+-- on; Ctrl-C ends the training early.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = arg and arg[1] == "short"
@@ -34,7 +36,7 @@ local function block(x)
 end
 
 local strategy = ipu.IPUStrategy()
-local _ <close> = strategy:scope()
+local scope = strategy:scope()
 
 local input = keras.Input{shape = {context}, dtype = "int32"}
 local x = Embed()(input)
@@ -47,9 +49,23 @@ model:compile{
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   steps_per_execution = steps // 10,
 }
+scope:close()
 print("parameters", model:count_params())
 local ds = pieces(train):shuffle(20000):batch(batch_size, {drop_remainder = true}):map(split):prefetch():repeat_n()
-model:fit(ds, {epochs = epochs, steps_per_epoch = steps})
 local test = pieces(validation):batch(batch_size, {drop_remainder = true}):map(split)
-print(string.format("validation loss %.3f", model:evaluate(test, {steps = short and 5 or 90, verbose = 0})))
-print(keras.utils.generate_text{model, vocabulary, prompt = "ROMEO:", length = short and 10 or 300, temperature = 0.8})
+
+-- Writes on where `text` ends.
+local function sample(text, options)
+  local o = options or {}
+  print(keras.utils.generate_text{model, vocabulary, prompt = text, length = o.length or 300, temperature = o.temperature or 0.8})
+end
+
+local function fit(count)
+  local _ <close> = strategy:scope()
+  model:fit(ds, {epochs = count, steps_per_epoch = steps})
+  print(string.format("validation loss %.3f", model:evaluate(test, {steps = short and 5 or 90, verbose = 0})))
+end
+
+fit(epochs)
+sample("ROMEO:", {length = short and 10 or 300})
+_G.model, _G.vocabulary, _G.sample, _G.train = model, vocabulary, sample, fit -- for the prompt

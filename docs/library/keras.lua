@@ -222,6 +222,16 @@ layers.Conv2DTranspose = {}
 ---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, output_padding?: integer|any[], data_format?: string, dilation_rate?: integer|any[], activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Conv3DTranspose
 layers.Conv3DTranspose = {}
 
+---Conv1D with a kernel of its own at each place.
+---@class keras.layers.LocallyConnected1D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected1D
+layers.LocallyConnected1D = {}
+
+---Conv2D with a kernel of its own at each place.
+---@class keras.layers.LocallyConnected2D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, bias_initializer?: string|table, kernel_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, bias_constraint?: string|table, implementation?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LocallyConnected2D
+layers.LocallyConnected2D = {}
+
 ---Zeros at both ends.
 ---@class keras.layers.ZeroPadding1D: keras.layers.Layer
 ---@overload fun(options?: {padding?: integer|any[], data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ZeroPadding1D
@@ -406,6 +416,21 @@ layers.GRUCell = {}
 ---@class keras.layers.StackedRNNCells: keras.layers.Layer
 ---@overload fun(cells: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.StackedRNNCells
 layers.StackedRNNCells = {}
+
+---LSTM whose products are convolutions, over sequences of rows.
+---@class keras.layers.ConvLSTM1D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ConvLSTM1D
+layers.ConvLSTM1D = {}
+
+---The same over sequences of pictures.
+---@class keras.layers.ConvLSTM2D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ConvLSTM2D
+layers.ConvLSTM2D = {}
+
+---The same over sequences of volumes.
+---@class keras.layers.ConvLSTM3D: keras.layers.Layer
+---@overload fun(filters: integer, kernel_size: integer|any[], options?: {strides?: integer|any[], padding?: string, data_format?: string, dilation_rate?: integer|any[], activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, unit_forget_bias?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ConvLSTM3D
+layers.ConvLSTM3D = {}
 
 ---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
 ---@class keras.layers.Bidirectional: keras.layers.Layer
@@ -906,7 +931,7 @@ optimizers.LAMB = {}
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Lion
 optimizers.Lion = {}
 
----Changes each gradient by f(gradient, variable) before it is applied.
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was accumulated in another dtype than the variable's goes through f once more: it may cast.
 ---@class keras.optimizers.MapGradientOptimizer: keras.optimizers.Optimizer
 ---@overload fun(wrapped_optimizer: table, gradient_mapping_function: function, options?: {name?: string}): keras.optimizers.MapGradientOptimizer
 optimizers.MapGradientOptimizer = {}
@@ -1185,7 +1210,7 @@ function Model:build(...) end
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
 function Model:compile(...) end
 
----Loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
 function Model:compute_loss(...) end
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.

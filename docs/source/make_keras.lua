@@ -5,6 +5,10 @@ package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.class"
 local ipu = require "ipulua"
 local layer_sections, parts = require "keras_layers", require "keras_parts"
+local row_text = require "rows"
+local lua_type = row_text.lua_type
+
+local function signature(c) return row_text.signature(c.argument_rows) end
 
 local keras = ipu.keras
 local folder = arg and arg[1]
@@ -51,30 +55,6 @@ local function shape_text(s)
   return "{" .. table.concat(list, ", ") .. "}"
 end
 
-local function value_text(value)
-  if type(value) == "string" then return string.format("%q", value) end
-  if type(value) == "table" then
-    local list = {}
-    for i, each in ipairs(value) do list[i] = value_text(each) end
-    return "{" .. table.concat(list, ", ") .. "}"
-  end
-  if type(value) == "number" and math.type(value) == "float" and value == math.floor(value) then
-    return string.format("%d", value)
-  end
-  return tostring(value)
-end
-
--- units, {activation = nil, use_bias = true}
-local function signature(c)
-  local required, optional = {}, {}
-  for _, row in ipairs(c.argument_rows or {}) do
-    if row[3] == nil and not row.optional then required[#required + 1] = row[1]
-    else optional[#optional + 1] = row[1] .. " = " .. (row[3] == nil and "nil" or value_text(row[3])) end
-  end
-  if #optional > 0 then required[#required + 1] = "{" .. table.concat(optional, ", ") .. "}" end
-  return table.concat(required, ", ")
-end
-
 -- Arguments of every layer are said once.
 local function own(c, base)
   local common, rows = {}, {}
@@ -84,23 +64,6 @@ local function own(c, base)
     if not shared or shared.optional ~= row.optional then rows[#rows + 1] = row end
   end
   return {argument_rows = rows}
-end
-
--- A type of a row as LuaLS says it.
-local function lua_type(row, kind)
-  if kind then return kind == "activation" and "string|function" or "string|table" end
-  local names = {integer = "integer", number = "number", string = "string", boolean = "boolean", ["function"] = "function",
-    callable = "function", list = "any[]", table = "table", dict = "table", tensor = "userdata", dtype = "string"}
-  local found, list = {}, {}
-  local types = type(row[2]) == "table" and getmetatable(row[2]) == nil and row[2] or {row[2]}
-  for _, t in ipairs(types) do
-    local name = type(t) == "string" and (names[t] or "any") or "any"
-    if not found[name] then
-      found[name] = true
-      list[#list + 1] = name
-    end
-  end
-  return table.concat(list, "|")
 end
 
 local function annotate_class(module, name, c, text, parent)

@@ -101,6 +101,7 @@ function capture.gradients(context, ys, xs)
   return table.move(found, 1, #xs, 1, {})
 end
 
+---As GradientTape's; captured_gradients[tag] is filled beside it.
 function GradientCaptureTape:gradient(target, sources, ...)
   if args.is_plain(target) and not is_value(target) and sources == nil then
     blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")

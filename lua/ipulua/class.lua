@@ -29,6 +29,9 @@ local function build(c, ...)
   return self
 end
 
+-- At the prompt a class is its name; what it takes, help tells.
+local function show(c) return "<class " .. c.__name .. ">" end
+
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
 ---@param name string shown by messages and by tostring
 ---@param base Class?
@@ -45,7 +48,7 @@ function class.new(name, base)
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class"})
+  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show})
 end
 
 local unguarded <const> = {init = true, extend = true, is_a = true, new = true}

@@ -400,8 +400,13 @@ function config.attached_device(name)
   return device
 end
 
+---Whether programs are compiled for a device that isn't there: they give zeros.
+---@return boolean
+function config.only_compiles() return config.is_configured() and config.get("device_connection.type") == "PRE_COMPILE" end
+
 local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
 
+---How many IPUs a device has.
 ---@param ... any the device's name, such as "/device:IPU:0"
 ---@return integer
 function config.get_num_of_ipus_in_device(...)

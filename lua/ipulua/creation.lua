@@ -36,12 +36,14 @@ end
 
 local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
 
+---Zeros of a shape.
 ---@return userdata
 function creation.zeros(...)
   local a = args.check("zeros", shape_spec, ...)
   return core.full(a.shape, 0, a.dtype)
 end
 
+---Ones of a shape.
 ---@return userdata
 function creation.ones(...)
   local a = args.check("ones", shape_spec, ...)
@@ -50,6 +52,7 @@ end
 
 local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}
 
+---One value, in a shape.
 ---@return userdata
 function creation.full(...)
   local a = args.check("full", full_spec, ...)
@@ -63,6 +66,7 @@ function creation.eye(...)
   local a = args.check("eye", eye_spec, ...)
   local rows, cols = a.n, a.m or a.n
   if rows < 0 or cols < 0 then blame.error("eye: extents must not be negative", "value") end
+  if rows * 1.0 * cols > 1e12 then blame.error(string.format("eye: %g elements are too many", rows * 1.0 * cols), "value") end
   local row, col = creation.arange(rows), creation.arange(cols)
   return core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
 end
@@ -70,6 +74,16 @@ end
 local arange_spec <const> = {
   {"start", "number"}, {"stop", "number", optional = true}, {"step", "number", 1}, {"dtype", "dtype", optional = true},
 }
+
+-- Elements start + step · i / divisor, i from 0 to n - 1. The dtype must hold the first two and the last.
+local function range(who, start, step, divisor, n, dtype)
+  if n > math.maxinteger // 8 then blame.error(string.format("%s: %g elements are too many", who, n), "value") end
+  n = math.tointeger(n)
+  local probe = n == 1 and {0} or {0, 1, n - 1}
+  for k, i in ipairs(probe) do probe[k] = divisor == 1 and start + step * i or start + step * i / divisor end
+  core.tensor(probe, dtype)
+  return core.range(start, step, divisor, n, dtype)
+end
 
 ---start, start + step … below stop; int32 for integers.
 function creation.arange(...)
@@ -79,14 +93,10 @@ function creation.arange(...)
   if step == 0 then blame.error("arange: 'step' must not be 0", "value") end
   local integers = math.type(start) == "integer" and math.type(stop) == "integer" and math.type(step) == "integer"
   local n = math.ceil((stop - start) / step)
-  if n < 0 then n = 0 end
   local dtype = a.dtype or (integers and "int32" or "float32")
   if n ~= n then blame.error("arange: 'start', 'stop' and 'step' must be numbers, not NaN", "value") end
-  if n > 1e8 then blame.error(string.format("arange: %g elements are too many", n), "value") end
-  local list = {}
-  for i = 1, math.tointeger(n) or 0 do list[i] = start + (i - 1) * step end
-  if #list == 0 then return core.full({0}, 0, dtype) end
-  return core.tensor(list, dtype)
+  if n <= 0 then return core.full({0}, 0, dtype) end
+  return range("arange", start, step, 1, n, dtype)
 end
 
 local linspace_spec <const> = {{"start", "number"}, {"stop", "number"}, {"num", "integer", 50}, {"dtype", "dtype", "float32"}}
@@ -95,16 +105,12 @@ local linspace_spec <const> = {{"start", "number"}, {"stop", "number"}, {"num", 
 function creation.linspace(...)
   local a = args.check("linspace", linspace_spec, ...)
   if a.num < 0 then blame.error("linspace: 'num' must not be negative, got " .. a.num, "value") end
-  local list = {}
-  for i = 1, a.num do
-    list[i] = a.num == 1 and a.start or a.start + (a.stop - a.start) * (i - 1) / (a.num - 1)
-  end
-  if a.num > 1 then list[a.num] = a.stop end
-  if #list == 0 then return core.full({0}, 0, a.dtype) end
-  return core.tensor(list, a.dtype)
+  if a.num < 2 then return core.full({a.num}, a.start, a.dtype) end
+  return range("linspace", a.start, a.stop - a.start, a.num - 1, a.num, a.dtype)
 end
 
 ---@return boolean
+---Whether x is a tensor, of values or symbolic.
 function creation.is_tensor(x) return core.is_tensor(x) end
 
 return creation

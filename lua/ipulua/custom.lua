@@ -202,4 +202,20 @@ function custom.load_op_library(path)
   return libraries[path]
 end
 
+-- ------------------------------------------------ functions whose code is there once
+
+local outlined_spec <const> = {
+  {"func", "callable"}, {"unique_sharding", "boolean", false}, {"keep_input_layouts", "boolean", optional = true},
+  {"name", "string", optional = true},
+}
+
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
+---operations are found again, and this says that they are meant to.
+---@param ... any func, unique_sharding, keep_input_layouts, name
+---@return fun(...): ...
+function custom.outlined_function(...)
+  local f = args.check("outlined_function", outlined_spec, ...).func
+  return function(...) return f(...) end
+end
+
 return custom

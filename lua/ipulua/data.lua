@@ -15,6 +15,7 @@ local tracing = require "ipulua.tracing"
 
 local data = {AUTOTUNE = -1}
 
+---A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
 ---@class Dataset
 local Dataset = class.new("Dataset")
 data.Dataset = Dataset
@@ -505,6 +506,7 @@ function Dataset:padded_batch(...)
   return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values), self.template)
 end
 
+---The slices of the elements along their first axis, one by one.
 function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
 
 local window_spec <const> = {
@@ -521,22 +523,26 @@ local shuffle_spec <const> = {
   {"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true},
 }
 
+---In random order: each time one of the buffer_size elements that come next.
 function Dataset:shuffle(...)
   local a = args.check("shuffle", shuffle_spec, ...)
   return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration), self.template)
 end
 
-local function count_method(name, default)
-  local spec <const> = {{"count", "integer", default}}
-  return function(self, ...)
-    local a = args.check(name, spec, ...)
-    return Dataset(self.handle[name](self.handle, a.count), self.template)
-  end
+local repeat_spec <const>, count_spec <const> = {{"count", "integer", -1}}, {{"count", "integer"}}
+
+local function counted(self, name, spec, ...)
+  return Dataset(self.handle[name](self.handle, args.check(name, spec, ...).count), self.template)
 end
 
-Dataset.repeat_n = count_method("repeat_n", -1)
-Dataset.take = count_method("take")
-Dataset.skip = count_method("skip")
+---All its elements, count times; without a count for ever.
+function Dataset:repeat_n(...) return counted(self, "repeat_n", repeat_spec, ...) end
+
+---The first count elements.
+function Dataset:take(...) return counted(self, "take", count_spec, ...) end
+
+---What comes after the first count elements.
+function Dataset:skip(...) return counted(self, "skip", count_spec, ...) end
 
 local shard_spec <const> = {{"num_shards", "integer"}, {"index", "integer"}}
 
@@ -554,6 +560,7 @@ function Dataset:enumerate(...)
   return Dataset(self.handle:enumerate(a.start), {items = {{1, single}, {2, shifted(self.template, 1)}}})
 end
 
+---Its elements, then those of another dataset.
 function Dataset:concatenate(other)
   if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
   return Dataset(self.handle:concatenate(other.handle), self.template)
@@ -671,6 +678,8 @@ data.check_feedable = check_feedable
 
 local most_ahead <const> = 255 -- elements
 
+---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
+---are those that the device has.
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 
@@ -731,7 +740,7 @@ function IPUInfeedQueue:get_next()
   blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")
 end
 
----In a traced function: the next element, spread.
+-- In a traced function: the next element, spread.
 function IPUInfeedQueue:dequeue_in_loop(who)
   if not tracing.is_active() then
     blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")

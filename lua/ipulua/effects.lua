@@ -4,8 +4,10 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
+local offloading = require "ipulua.offloading"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
+local variables = require "ipulua.variables"
 
 local effects = {}
 
@@ -72,9 +74,36 @@ function effects.print_tensor(...)
   return after(x, done[1])
 end
 
----x; on an IPU its elements might be laid out anew.
+local fifo_spec <const> = {{"x", "any"}, {"depth", "integer", check = function(depth)
+  if depth < 1 then return "must be at least 1, got " .. depth end
+end}, {"offload", "boolean", false}, {"name", "string", "fifo"}}
+
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
+---of its own.
+---@param ... any x, depth, offload, name
 ---@return userdata
-function effects.remap(x) return core.ops.identity(core.is_variable(x) and x:read_value() or core.tensor(x)) end
+function effects.fifo(...)
+  local a = args.check("fifo", fifo_spec, ...)
+  if not tracing.is_active() then
+    blame.error("fifo works inside a compiled function only: it keeps values from one execution to the next", "runtime")
+  end
+  local x = core.is_variable(a.x) and a.x:read_value() or core.tensor(a.x)
+  local dtype, shape, ops = x.dtype, {a.depth, table.unpack(x.shape)}, core.ops
+  local kept = variables.make(a.name, dtype, shape, false, function() return core.full(shape, 0, dtype) end)
+  if a.offload then offloading.move(kept, "fifo", "offload") end
+  local all = kept:read_value()
+  local newest = ops.expand_dims(x, 0)
+  if a.depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end
+  kept:assign(newest)
+  return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
+end
+
+local remap_spec <const> = {{"x", "any"}, {"name", "string", optional = true}}
+
+---x, for which the machine may choose another place on the tiles.
+---@param ... any x, name
+---@return userdata
+function effects.remap(...) return core.ops.identity(args.check("remap", remap_spec, ...).x) end
 
 ---The values of a list, all of them there before any is used.
 ---@param list userdata[]

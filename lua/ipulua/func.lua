@@ -13,6 +13,7 @@ local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 
+---What ipu.func makes: called like the function, compiled for each signature.
 ---@class Function
 local Function = class.new("Function")
 
@@ -67,6 +68,10 @@ local function call_symbolic(self, leaves, template, count)
   return outputs, {results = result_template, passed = passed, result_count = result_count}
 end
 
+local function notify(event, ...)
+  for _, f in ipairs(listeners) do f(event, ...) end
+end
+
 -- former: what a trace that has to be made again found out about replicas.
 local function trace(self, leaves, template, count, former)
   local _ <close> = tracing.guard()
@@ -81,6 +86,7 @@ local function trace(self, leaves, template, count, former)
       traced.replication = found
       local facts = tracing.take_facts()
       traced.pipeline = facts.pipeline
+      notify("lower", self)
       traced.program = tracing.end_root(outputs, self.name)
       return traced
     end
@@ -88,10 +94,6 @@ local function trace(self, leaves, template, count, former)
     tracing.give_up_root()
   end
   return trace(self, leaves, template, count, found)
-end
-
-local function notify(event, ...)
-  for _, f in ipairs(listeners) do f(event, ...) end
 end
 
 local weak <const> = {__mode = "v"}
@@ -121,6 +123,7 @@ end
 function func.execute(entry, arguments)
   begin(entry, arguments)
   if core.is_estimating() then return require "ipulua.report".pretend(entry, arguments) end
+  if config.only_compiles() then return require "ipulua.report".give_zeros(entry, arguments) end
   return entry.program:run(arguments)
 end
 
@@ -140,11 +143,12 @@ local function run(entry, leaves) return results_of(entry, func.execute(entry, p
 ---Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting for it gives.
 ---@return Job
 function func.start(entry, arguments, finish)
-  if core.is_estimating() then return jobs.ended(finish, func.execute(entry, arguments)) end
+  if core.is_estimating() or config.only_compiles() then return jobs.ended(finish, func.execute(entry, arguments)) end
   begin(entry, arguments)
   return jobs.Job(core.start_job(entry.program, arguments), finish)
 end
 
+---@package
 ---Begins a run on a thread of its own.
 ---@return Job
 function Function:start(...)
@@ -152,14 +156,38 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
+-- What a program was traced for, without keeping its arguments: variables, or {dtype =, shape =}.
+local function types_of(leaves)
+  local list = {}
+  for i, leaf in ipairs(leaves) do
+    if core.is_variable(leaf) then
+      list[i] = leaf
+    else
+      local dtype, shape = core.type_of(leaf)
+      list[i] = {dtype = dtype, shape = shape}
+    end
+  end
+  return list
+end
+
+local compilation_meta = {__close = function(self) notify("traced", self.named) end}
+
+---Tells the listeners that a compilation begins; to be closed when it has ended, by an error too.
+---@param named {name: string}
+function func.compiling(named)
+  notify("trace", named)
+  return setmetatable({named = named}, compilation_meta)
+end
+
 -- The compiled form for arguments taken apart, traced now if need be.
 local function concrete(self, leaves, template, count)
   local key = signature(leaves, template)
   local entry = self.programs[key]
   if not entry or entry.stale then
-    notify("trace", self)
+    local _ <close> = func.compiling(self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
+    traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)
@@ -177,6 +205,7 @@ local function taken_apart(...)
   return leaves, template, count
 end
 
+---@package
 ---The compiled form for these arguments, traced now if need be; and the arguments' tensors.
 function Function:concrete(...) return concrete(self, taken_apart(...)) end
 
@@ -184,6 +213,7 @@ local function restore_estimating(former)
   return setmetatable({}, {__close = function() core.set_estimating(former) end})
 end
 
+---@package
 ---The traced form for these arguments, which can be priced but not run; it is not remembered.
 function Function:outline(...)
   local leaves, template, count = taken_apart(...)
@@ -213,6 +243,10 @@ function Function:__call(...)
   local leaves, template, count = taken_apart(...)
   if any_symbolic(leaves) then return tracing.in_graph(self.f, ...) end
   return run(concrete(self, leaves, template, count))
+end
+
+function Function:__tostring()
+  return string.format("<Function %s, traced for %d signature%s>", self.name, #self.order, #self.order == 1 and "" or "s")
 end
 
 ---What was traced so far, a text a signature.
@@ -261,7 +295,7 @@ function func.reset()
   compiled = {}
 end
 
----f(event, entry) is called with "compile" and "execute".
+---f(event, entry) is called with "compile" and "execute", f(event, {name}) with "trace", "lower" and "traced" around the former.
 function func.listen(f) listeners[#listeners + 1] = f end
 
 ---Text of what was compiled for a function.

@@ -71,16 +71,31 @@ local function is_rows(value)
   return type(row) == "table" and type(row[1]) == "string" and (type(row[2]) == "string" or type(row[2]) == "table")
 end
 
----The rows of arguments that a function checks: those that it holds as an upvalue. Nil for what checks none.
+-- A method as it was written, behind the check that it is called with a colon.
+local function written(f)
+  if not debug.getinfo(f, "S").source:find("[/\\]class%.lua$") then return f end
+  for i = 1, 8 do
+    local name, value = debug.getupvalue(f, i)
+    if name == "f" then return value end
+  end
+  return f
+end
+
+local function own_rows(f, wanted)
+  for i = 1, 255 do
+    local name, value = debug.getupvalue(f, i)
+    if not name then return nil end
+    if wanted(name) and is_rows(value) then return value end
+    if name == "read" and type(value) == "function" then return own_rows(value, wanted) end
+  end
+end
+
+---The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue. Nil for what checks none.
 ---@param f any
 ---@return table[]?
 function help.rows(f)
   if type(f) ~= "function" then return nil end
-  for i = 1, 255 do
-    local name, value = debug.getupvalue(f, i)
-    if not name then return nil end
-    if (name:find("rows$") or name:find("spec$")) and is_rows(value) then return value end
-  end
+  return own_rows(written(f), function(name) return name:find("rows$") or name:find("spec$") or name:find("arguments$") end)
 end
 
 -- part: the kind of Keras' parts that stands behind names and objects ("initializer").
@@ -104,71 +119,138 @@ end
 
 -- ------------------------------------------------ annotations
 
--- The comment lines that end just above a line: sentences, then what annotations say of parameters and results.
+-- What the comment lines that end just above a line say: sentences, parameters, results.
 local function comment_above(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
-  local out = {}
+  local found = {text = {}, takes = {}, gives = {}}
   for i = first, at - 1 do
     local text = lines[i]:match("^%s*%-%-%-%s?(.*)$")
     local tag, rest = text:match("^@(%w+)%s+(.*)$")
-    if tag == "param" or tag == "return" then
-      out[#out + 1] = ("  %s %s"):format(tag == "param" and "takes" or "gives", rest)
-    elseif not tag and text ~= "" then
-      out[#out + 1] = text
-    end
+    if text:find("^@package") then found.internal = true end
+    local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and text ~= "" and found.text
+    if list then list[#list + 1] = tag and rest or text end
   end
-  return out
+  return found
 end
 
+local files = {} -- lines of the library's files, by path
+
 local function lines_of(path)
+  if files[path] then return files[path] end
   local list = {}
   local file <close> = io.open(path)
   if not file then return nil end
   for line in file:lines() do list[#list + 1] = line end
+  files[path] = list
   return list
 end
 
-local function function_help(f, text)
+---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `rows` of arguments, names of `parameters`. Nil
+---for one that is not written in Lua.
+---@param f function
+---@return table?
+function help.about(f)
+  f = written(f)
   local info = debug.getinfo(f, "Su")
   local lines = info.what == "Lua" and info.source:sub(1, 1) == "@" and lines_of(info.source:sub(2))
   if not lines or not lines[info.linedefined] then return nil end
-  local comment, rows = comment_above(lines, info.linedefined), help.rows(f)
-  if #comment == 0 and not rows then return nil end
-  if rows then
-    for i = #comment, 1, -1 do
-      if comment[i]:find("^  takes %.%.%. ") then table.remove(comment, i) end -- the rows say it better
-    end
-    local names = add_rows(comment, rows)
-    table.insert(comment, 1, ("%s{%s}"):format(text or "function", table.concat(names, ", ")))
-    return comment
-  end
-  local parameters = {}
-  for i = 1, info.nparams do parameters[i] = debug.getlocal(f, i) end
-  if info.isvararg then parameters[#parameters + 1] = "..." end
-  table.insert(comment, 1, ("%s(%s)"):format(text or "function", table.concat(parameters, ", ")))
-  return comment
+  local found = comment_above(lines, info.linedefined)
+  found.rows, found.parameters = help.rows(f), {}
+  for i = 1, info.nparams do found.parameters[i] = debug.getlocal(f, i) end
+  if info.isvararg then found.parameters[#found.parameters + 1] = "..." end
+  return found
 end
 
--- The comment above "---@class Name" in whichever of the library's files has it.
-local function class_comment(name)
+local function function_help(f, text)
+  local found = help.about(f)
+  if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then return nil end
+  local lines = {found.rows and "" or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
+  table.move(found.text, 1, #found.text, 2, lines)
+  for _, each in ipairs(found.rows and {} or found.takes) do lines[#lines + 1] = "  takes " .. each end -- else the rows say it better
+  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. each end
+  if found.rows then
+    local names = add_rows(lines, found.rows)
+    lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
+  end
+  return lines
+end
+
+-- What stands above "---@class Name": in the file of the class's own functions, else in any of the library's.
+local function class_comment(c)
+  local paths = {}
+  for _, f in next, c do
+    local info = type(f) == "function" and debug.getinfo(written(f), "S")
+    if info and info.source:sub(1, 1) == "@" then paths[#paths + 1] = info.source:sub(2) end
+  end
   for module in pairs(package.loaded) do
-    local path = type(module) == "string" and module:find("^ipulua") and package.searchpath(module, package.path)
-    for i, line in ipairs(path and lines_of(path) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == name then return comment_above(path and lines_of(path), i) end
+    paths[#paths + 1] = type(module) == "string" and module:find("^ipulua") and package.searchpath(module, package.path) or nil
+  end
+  for _, path in ipairs(paths) do
+    for i, line in ipairs(lines_of(path) or {}) do
+      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i).text end
     end
   end
   return {}
 end
 
+local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true}
+
+---What is known of a class: sentences `text`, `rows` of its arguments, `methods`: {name, about, class that defines it} of those that
+---say what they do.
+---@param c Class
+---@return table
+function help.class(c)
+  local methods, seen, list = {}, {}, c.argument_rows
+  local k = c
+  while k do
+    list = list or help.rows(k.init)
+    for name, f in next, k do
+      local about = type(f) == "function" and type(name) == "string" and name:find("^%l") and not (hidden[name] or seen[name])
+        and help.about(f)
+      if about and #about.text > 0 and not about.internal then methods[#methods + 1] = {name, about, k} end
+      seen[name] = true
+    end
+    k = rawget(k, "super")
+  end
+  table.sort(methods, function(a, b) return a[1] < b[1] end)
+  return {text = class_comment(c), rows = list or {}, methods = methods}
+end
+
 local function class_help(c)
-  local lines = class_comment(c.__name)
-  local names = add_rows(lines, c.argument_rows or {}, c.argument_kinds)
-  table.insert(lines, 1, ("%s{%s}"):format(c.__name, table.concat(names, ", ")))
+  local found = help.class(c)
+  local lines = table.move(found.text, 1, #found.text, 2, {""})
+  local names = add_rows(lines, found.rows, c.argument_kinds)
+  lines[1] = ("%s{%s}"):format(c.__name, table.concat(names, ", "))
+  local methods = {}
+  for i, each in ipairs(found.methods) do methods[i] = each[1] end
+  if #methods > 0 and not c.argument_rows then lines[#lines + 1] = "  methods: " .. table.concat(methods, " ") end
   return lines
 end
 
 -- ------------------------------------------------ whatever it is
+
+---The public names of a module of the library; nil for another table.
+---@param x table
+---@return string[]?
+function help.names(x)
+  local names, listed = {}, rawget(x, "__names")
+  local public = listed and x ~= package.loaded["ipulua.enums"]
+  for _, name in ipairs(public and listed() or {}) do
+    if name:sub(1, 2) ~= "__" then names[#names + 1] = name end
+  end
+  if public then return names end
+  for module, value in pairs(package.loaded) do
+    if value == x and type(module) == "string" and module:find("^ipulua%.") then public = true end
+  end
+  for _, module in ipairs{"nn", "random", "graph"} do public = public or rawget(ipu, module) == x end
+  if not public then return nil end
+  for name in next, x do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
 
 ---The lines that explain a value; nil when there is nothing to say.
 ---@param x any
@@ -180,9 +262,8 @@ function help.lines(x, text)
   if type(x) == "function" then return function_help(x, text) end
   if class.is_class(x) then return class_help(x) end
   if class.of(x) then return class_help(class.of(x)) end
-  if type(x) == "table" and x == package.loaded.ipulua then
-    return {"ipulua: " .. table.concat(x.__names(), " ")}
-  end
+  local names = type(x) == "table" and help.names(x)
+  if names then return {(text or "module") .. ": " .. table.concat(names, " ")} end
   return nil
 end
 

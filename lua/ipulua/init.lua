@@ -49,7 +49,10 @@ local public = {
   disable_check_numerics = {"system", "disable_check_numerics"},
   estimate = {"estimate", "estimate"},
   ReportHelper = {"report_helper", false},
-  fifo = {"fifo", "fifo"}, remap = {"effects", "remap"}, remap_deduce = {"effects", "remap"},
+  fifo = {"effects", "fifo"}, remap = {"effects", "remap"}, outlined_function = {"custom", "outlined_function"},
+  create_host_embedding = {"host_embedding", "create_host_embedding"},
+  HostEmbeddingOptimizerSpec = {"host_embedding", "HostEmbeddingOptimizerSpec"},
+  HostEmbeddingSGDGAOptimizerSpec = {"host_embedding", "HostEmbeddingSGDGAOptimizerSpec"},
   barrier = {"effects", "barrier"}, print_tensor = {"effects", "print_tensor"},
   host_callback = {"effects", "host_callback"}, within_replica = {"collectives", "within_replica"},
   graph = {"listing", false}, move_variable_initialization_to_cpu = {"variables", "move_variable_initialization_to_cpu"},
@@ -87,6 +90,7 @@ local function in_module(name)
 end
 
 setmetatable(ipu, {
+  __repr = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
   __index = function(t, name)
     local value = find(name)
     if value == nil then

@@ -11,6 +11,8 @@ local log = require "ipulua.log"
 local nearest = require "ipulua.nearest"
 local options = require "ipulua.config_options"
 
+---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
+---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
 ---@class IPUConfig: Class
 ---@field auto_select_ipus integer|integer[]
 ---@field select_ipus integer|integer[]
@@ -375,6 +377,7 @@ function IPUConfig:to_json()
   return json.encode(dict, {indent = 2})
 end
 
+---Takes over options from JSON.
 ---@param text string as to_json makes it
 function IPUConfig:from_json(text)
   local dict, problem = json.parse(text)
@@ -395,6 +398,7 @@ function IPUConfig:copy()
   return other
 end
 
+---@package
 ---The text form with a header line, for debugging.
 ---@return string
 function IPUConfig:debug_text()

@@ -3,6 +3,7 @@
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 
+---A function that runs on a thread of its own, begun by strategy:run_async or Session:run_async.
 ---@class Job
 local Job = class.new("Job")
 
@@ -25,6 +26,7 @@ end
 ---Asks it to stop after the iteration that it is in; wait() then raises.
 function Job:cancel() self.handle:cancel() end
 
+---@package
 ---Waits for a moment.
 function Job:poll() self.handle:poll() end
 

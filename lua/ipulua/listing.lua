@@ -45,7 +45,7 @@ function listing.nodes(...)
   return nodes("graph.nodes", args.check("graph.nodes", nodes_spec, ...).fn)
 end
 
-local print_spec <const> = {{"fn", "any", whole = true}, {"format", "string", "text"}}
+local print_spec <const> = {{"fn", "any", whole = true}, {"format", "string", "text"}, {"program", "boolean", false}}
 
 local function operands_text(node)
   local list = {}
@@ -87,13 +87,15 @@ function formats.dot(list)
   return table.concat(lines, "\n") .. "\n"
 end
 
----The same as text: a line a node, or ("dot") for Graphviz.
+---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
 ---@return string
 function listing.print(...)
   local a = args.check("graph.print", print_spec, ...)
   local format = formats[a.format:lower()]
   if not format then blame.error("graph.print: 'format' must be text or dot, got '" .. a.format .. "'", "value") end
-  return format(nodes("graph.print", a.fn))
+  if not a.program then return format(nodes("graph.print", a.fn)) end
+  local program = program_of("graph.print", a.fn)
+  return program[a.format:lower()](program)
 end
 
 return listing

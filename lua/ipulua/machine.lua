@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local json = require "ipulua.json"
+local placement = require "ipulua.placement"
 local start = require "ipulua.start"
 
 local machine = {}
@@ -46,10 +47,7 @@ local function proportion(option)
   return tonumber(config.get(option)["availableMemoryProportion"]) or 0
 end
 
-local function halves(option)
-  local partials = config.get(option)["partialsType"]
-  return partials == "half" or partials == "float16"
-end
+local function halves(option) return placement.is_half(config.get(option)["partialsType"]) end
 
 local function default_ipus(ordinal)
   if start.options.ipus and not config.is_configured() then return start.options.ipus end
@@ -73,7 +71,7 @@ function machine.options(given, ordinal)
     matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
-    half_partials = halves("matmuls.poplar_options") and halves("convolutions.poplar_options"),
+    half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
     merge_bytes = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
     no_outlining = not config.get("optimizations.enable_graph_outlining"),
     recompute = config.get("allow_recompute"),
@@ -94,6 +92,11 @@ end
 ---@param options table of machine.options
 ---@return userdata
 function machine.price(entry, options)
+  local shards = entry.shards or entry.program:describe().shards
+  if shards > 1 then
+    options.order = config.selection_order(config.get("selection_order"), shards,
+      {default_pipeline = entry.pipeline ~= nil and entry.pipeline.is_default_mapping})
+  end
   return core.price(entry.program, options)
 end
 

@@ -56,6 +56,8 @@ end
 
 -- ------------------------------------------------ replicas and shards
 
+---Hands on the mean of each gradient over the replicas.
+---@class CrossReplicaOptimizer: IpuOptimizer
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
 
 function CrossReplicaOptimizer:init(...)
@@ -70,6 +72,8 @@ function CrossReplicaOptimizer:apply_gradients(...)
   return self.wrapped:apply_gradients(means, {global_step = step})
 end
 
+---For models cut by ipu_shard: an update stands on the shard of its variable.
+---@class ShardedOptimizer: IpuOptimizer
 local ShardedOptimizer = define("ShardedOptimizer")
 
 ---Gradients stand on the shards of the ops that they are of, with or without this wrapper.
@@ -80,6 +84,8 @@ end
 
 -- ------------------------------------------------ a function over the gradients
 
+---Hands on f(gradient, variable) in place of each gradient.
+---@class MapGradientOptimizer: IpuOptimizer
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
 local map_spec <const> = {
@@ -100,6 +106,18 @@ function MapGradientOptimizer:compute_gradients(...)
   return given
 end
 
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function MapGradientOptimizer:apply_gradients(...)
+  local given, step = read_pairs(self, ...)
+  local fitting = {}
+  for i, pair in ipairs(given) do
+    local g, v = pair[1], pair[2]
+    local is_mapped = not g or g.dtype == v.dtype
+    fitting[i] = {is_mapped and g or self.map(g, v), v}
+  end
+  return self.wrapped:apply_gradients(fitting, {global_step = step})
+end
+
 -- ------------------------------------------------ accumulation
 
 local accumulation_spec <const> = {
@@ -108,7 +126,10 @@ local accumulation_spec <const> = {
   {"reduction_method", "any", "SUM"}, {"name", "string", optional = true},
 }
 
+---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---@class GradientAccumulationOptimizerV2: IpuOptimizer
 local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
+GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
 
 local function check_count(name, count)
   if count < 1 then
@@ -176,6 +197,8 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
   return update(self, given, step)
 end
 
+---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---@class CrossReplicaGradientAccumulationOptimizerV2: GradientAccumulationOptimizerV2
 local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2", GradientAccumulationOptimizerV2)
 
 function CrossReplicaV2:init(...)
@@ -188,7 +211,10 @@ local first_spec <const> = {
   {"opt", "any"}, {"num_mini_batches", "integer"}, {"verify_usage", "boolean", true}, {"name", "string", optional = true},
 }
 
+---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
+GradientAccumulationOptimizer.argument_rows = first_spec
 
 local function innermost_optimizer(opt)
   while opt.wrapped do opt = opt.wrapped end
@@ -208,6 +234,8 @@ function GradientAccumulationOptimizer:init(...)
   self.count, self.reduction, self.verify_usage = a.num_mini_batches, "SUM", a.verify_usage
 end
 
+---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---@class CrossReplicaGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer", GradientAccumulationOptimizer)
 
 function CrossReplicaV1:init(...)

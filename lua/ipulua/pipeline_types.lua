@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local placement = require "ipulua.placement"
 local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
 local train = require "ipulua.train"
@@ -42,15 +43,17 @@ function PipelineStageOptions:init(...)
   end
 end
 
+---@package
 ---The dtype that these options sum products in: "float16", "float32", or nil.
 ---@return string?
 function PipelineStageOptions:partials_type()
   local word = self.matmul_options.partialsType or self.convolution_options.partialsType
-  return word and ((word == "half" or word == "float16") and "float16" or "float32") or nil
+  return word and (placement.is_half(word) and "float16" or "float32") or nil
 end
 
 -- ------------------------------------------------ what an optimizer function returns
 
+---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
 ---@class OptimizerFunctionOutput
 ---@field opt table
 ---@field loss userdata
@@ -176,10 +179,11 @@ local function keras_gradients(self)
   if self.gradient_capture_context then found = capture.gradients(self.gradient_capture_context, loss, list)
   elseif #list > 0 then found = self.tape and self.tape:gradient(loss, list) or tape.gradients(loss, list) end
   local given = {}
-  for i, v in ipairs(list) do given[i] = {found[i], v} end
+  for i, v in ipairs(list) do given[i] = {found[i] and self.opt:each_gradient(found[i], v), v} end
   return given
 end
 
+---@package
 ---Pairs {gradient, variable} of one micro-batch.
 ---@return table[]
 function OptimizerFunctionOutput:gradients()
@@ -195,6 +199,7 @@ function OptimizerFunctionOutput:gradients()
   return given
 end
 
+---@package
 ---The captured gradients of a micro-batch, and the template that makes a table by tag of them again.
 ---@return userdata[] leaves, table template
 function OptimizerFunctionOutput:captured()
@@ -202,16 +207,16 @@ function OptimizerFunctionOutput:captured()
   return structure.flatten(by and by.captured_gradients or {})
 end
 
+---@package
 ---The update from the accumulated gradients; captured ones by tag, nil when there are none.
 function OptimizerFunctionOutput:apply(given, captured)
   if captured and self.captured_gradient_outfeed then self.captured_gradient_outfeed:enqueue(captured) end
   if self.is_keras then
     local grads, list = {}, {}
     for i, pair in ipairs(given) do grads[i], list[i] = pair[1] or false, pair[2] end
-    if captured and self.opt.takes_captured then
-      return self.opt:apply_gradients(grads, list, {captured_grads = captured})
-    end
-    return self.opt:apply_gradients(grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
+    local apply = require("ipulua.keras.optimizers.base").apply_accumulated
+    if captured and self.opt.takes_captured then return apply(true, self.opt, grads, list, {captured_grads = captured}) end
+    return apply(true, self.opt, grads, list, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
   end
   return self.opt:apply_gradients(given, with_options(self.apply_gradients_args, self.apply_gradients_kwargs))
 end

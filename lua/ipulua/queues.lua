@@ -13,6 +13,7 @@ local tracing = require "ipulua.tracing"
 
 local queues = {}
 
+---Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 

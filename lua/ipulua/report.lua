@@ -96,7 +96,7 @@ end
 local function refuse_misfit(entry)
   if not machine.enforces() then return end
   local price = price_of(entry)
-  if price and not price:fits() then blame.error(price:complaint(), "out_of_memory") end
+  if price and not price:fits() then blame.error(price:complaint(require "ipulua.remedies".of(entry)), "out_of_memory") end
 end
 
 local function begin(entry, arguments)
@@ -159,25 +159,33 @@ local function zeros(entry)
   return list
 end
 
----Instead of running: the price is noted, outfeeds get zeros, and so does the caller.
+---Instead of running: outfeeds get zeros, and so does the caller.
 ---@return userdata[]
-function report.pretend(entry, arguments)
-  local e = entry.estimate
-  if not e then
+function report.give_zeros(entry, arguments)
+  if not entry.price then
     local options = machine.options(nil, entry.device)
     options.arguments = arguments
-    local price = machine.price(entry, options)
-    local summary = price:summary()
-    e = {name = entry.name, text = price:text(), calls = 0, seconds = summary.seconds}
-    entry.estimate, entry.price = e, price
+    entry.price = machine.price(entry, options)
+  end
+  entry.price:pretend()
+  return zeros(entry)
+end
+
+---The same, and the price is noted.
+---@return userdata[]
+function report.pretend(entry, arguments)
+  local list, e = report.give_zeros(entry, arguments), entry.estimate
+  if not e then
+    local price = entry.price
+    e = {name = entry.name, text = price:text(), calls = 0, seconds = price:summary().seconds}
+    entry.estimate = e
     estimates[#estimates + 1] = e
     print_at_end()
     local wanted = report.wanted()
     if wanted then write_files{wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} end
   end
   e.calls = e.calls + 1
-  entry.price:pretend()
-  return zeros(entry)
+  return list
 end
 
 func.listen(function(event, entry, arguments)

@@ -6,6 +6,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local IPUConfig = require "ipulua.config".IPUConfig
 
+---A folder of its own for the reports of one piece of work.
 ---@class ReportHelper
 local ReportHelper = class.new("ReportHelper")
 

@@ -4,6 +4,7 @@
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 
+---What every scope is: entered when it is made, left when it is closed. `local _ <close> = scope`, or scope(f), which calls f and leaves.
 ---@class Scope
 ---@field label string what messages call it, such as "ipu_shard(1)"
 local Scope = class.new("Scope")

@@ -11,6 +11,7 @@ local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
+---Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
 ---@class Session
 local Session = class.new("Session")
 
@@ -23,6 +24,7 @@ function Session:init(...)
   self.is_open = true
 end
 
+---Forgets what it compiled; nothing runs in it any more.
 function Session:close()
   self.is_open = false
   self.programs = {}
@@ -125,6 +127,7 @@ function Session:program(wanted, feeds)
   local key = table.concat(keys, " ") .. "|" .. table.concat(feeds.keys, " ")
   local entry = self.programs[key]
   if entry and not entry.stale then return entry end
+  local _ <close> = func.compiling{name = "session"}
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"), name = "session", key = key,
     pipeline = graph.pipeline_of(keys),

@@ -12,6 +12,8 @@ local tracing = require "ipulua.tracing"
 
 local strategy = {}
 
+---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
+---stages of a model.
 ---@class IPUStrategy
 local IPUStrategy = class.new("IPUStrategy")
 
@@ -30,6 +32,8 @@ end
 
 local current = {}
 
+---Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
+---@return Scope
 function IPUStrategy:scope()
   current[#current + 1] = self
   local leave = placement.enter_device("IPUStrategy", self.ipu_device)

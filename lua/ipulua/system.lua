@@ -7,7 +7,10 @@ local core = require "ipulua.core"
 local devices = require "ipulua.devices"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
+local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
+
+require "ipulua.compile_progress" -- listens
 
 local system = {}
 
@@ -32,25 +35,26 @@ local function log_cycles(ipu)
 end
 
 config.on_apply(function(settings)
-  local partials = settings["matmuls.poplar_options"].partialsType
+  local function halves(option) return placement.is_half(settings[option].partialsType) end
   core.set_numerics{
     inv = settings[floating_point .. "inv"], div0 = settings[floating_point .. "div0"],
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
-    esr = settings[floating_point .. "esr"] == "ON", half_partials = partials == "half" or partials == "float16",
+    esr = settings[floating_point .. "esr"] == "ON", half_products = halves("matmuls.poplar_options"),
+    half_convolutions = halves("convolutions.poplar_options"),
     stable_statistics = settings["norms.use_stable_statistics"],
     check_finite = checks_numerics(config.engine_options()),
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
-    synthetic_values(config.flag("synthetic_data_initializer")))
+    synthetic_values(config.flag("synthetic_data_initializer")), config.use_synthetic_data_for("parameters"))
   log_cycles(config.flag("log_cycle_count"))
 end)
 
 config.on_reset(function()
   core.settle()
   func.reset()
-  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_partials = false,
+  core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, half_products = false, half_convolutions = false,
     stable_statistics = false, check_finite = checks_numerics(config.environment_options())}
-  core.set_synthetic(false, false, 0)
+  core.set_synthetic(false, false, 0, false)
   log_cycles(-1)
 end)
 
@@ -185,7 +189,8 @@ function watching.execute(entry)
   if not resident[entry] then
     resident[entry] = true
     add("LOAD_ENGINE", entry)
-    moved = own_variables(entry.program:describe().variables)
+    if config.use_synthetic_data_for("parameters") then entry.program:make_up()
+    else moved = own_variables(entry.program:describe().variables) end
   end
   if #moved > 0 then add("HOST_TO_DEVICE_TRANSFER", entry, {tensors = moved}) end
   add("EXECUTE", entry)

@@ -27,6 +27,44 @@ local function seeds(dys, count)
   return list
 end
 
+-- ------------------------------------------------ who wants to know of gradients
+
+local observed = {} -- of the present root trace: list of {value, f, depth of its region}
+
+---f(gradient) is called, in the trace, with what arrives at the value where gradients by variables are computed next.
+---@param value userdata
+---@param f fun(gradient: userdata)
+function tape.observe(value, f)
+  if observed.root ~= tracing.root() then observed = {root = tracing.root()} end
+  observed[#observed + 1] = {value = value, f = f, depth = core.trace_depth()}
+end
+
+-- Takes the observers of the present region out; those of inner ones that are gone go, too.
+local function take_observers(xs)
+  local by_variables = false
+  for _, x in ipairs(xs) do by_variables = by_variables or core.is_variable(x) end
+  if not observed[1] or observed.root ~= tracing.root() or not by_variables then return {} end
+  local depth, taken, kept = core.trace_depth(), {}, {root = observed.root}
+  for _, each in ipairs(observed) do
+    local list = each.depth == depth and taken or each.depth < depth and kept
+    if list then list[#list + 1] = each end
+  end
+  observed = kept
+  return taken
+end
+
+local function differentiate(ys, xs, dys)
+  local observers = take_observers(xs)
+  if #observers == 0 then return core.gradients(ys, xs, dys) end
+  local all = table.move(xs, 1, #xs, 1, {})
+  for i, each in ipairs(observers) do all[#xs + i] = each.value end
+  local found = core.gradients(ys, all, dys)
+  for i, each in ipairs(observers) do
+    if found[#xs + i] then each.f(found[#xs + i]) end
+  end
+  return table.move(found, 1, #xs, 1, {})
+end
+
 local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
@@ -36,11 +74,13 @@ function tape.gradients(...)
   if not tracing.is_active() and not graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
   end
-  local found = core.gradients(ys, xs, seeds(a.grad_ys, #ys))
+  local found = differentiate(ys, xs, seeds(a.grad_ys, #ys))
   for i = 1, #xs do found[i] = found[i] or nil end
   return found
 end
 
+---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
+---persistent. In a compiled function and outside.
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
 
@@ -108,7 +148,7 @@ function GradientTape:gradient(...)
   local dys = seeds(a.output_gradients, #ys)
   local found
   if self.eager and not tracing.is_active() then found = core.tape_gradients(ys, leaves, dys)
-  else found = core.gradients(ys, leaves, dys) end
+  else found = differentiate(ys, leaves, dys) end
   for i, leaf in ipairs(leaves) do
     local g = self:is_watched(leaf) and found[i] or nil
     if g == nil and a.unconnected_gradients == "zero" then

@@ -186,14 +186,15 @@ local function bytes_text(n)
   return string.format("%.2f GiB", n)
 end
 
+-- What is known of each stage: of a schedule alone, how deep its stash is.
 local function stage_table(self, lines)
-  lines[#lines + 1] = string.format("%-8s%-8s%-14s%-14s%s", "stage", "stash", "ops F + B", "cycles", "bytes")
+  local form = self.stage_ops and "%-8s%-8s%-14s%-14s%s" or "%-8s%s"
+  lines[#lines + 1] = form:format("stage", "stash", "ops F + B", "cycles", "bytes")
   for s, depth in ipairs(self.stash_depth) do
     local ops, bytes = self.stage_ops and self.stage_ops[s], self.stage_bytes and self.stage_bytes[s]
     local cycles = self.stage_cycles and self.stage_cycles[s]
-    local text = string.format("%-8d%-8d%-14s%-14s%s", s - 1, depth, ops and ops.forward .. " + " .. ops.backward or "-",
-      cycles and string.format("%.0f", cycles) or "-", bytes and bytes_text(bytes) or "-")
-    lines[#lines + 1] = (text:gsub("%s+$", ""))
+    lines[#lines + 1] = form:format(s - 1, depth, ops and ops.forward .. " + " .. ops.backward or "-",
+      cycles and string.format("%.0f", cycles) or "-", bytes and bytes_text(bytes) or "-"):gsub("%s+$", "")
   end
 end
 

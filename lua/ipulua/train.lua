@@ -32,6 +32,7 @@ end
 
 -- ------------------------------------------------ the base class
 
+---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
 ---@class Optimizer
 local Optimizer = class.new("Optimizer")
 train.Optimizer = Optimizer
@@ -140,7 +141,7 @@ function Optimizer:compute_gradients(...)
 end
 
 ---Makes one update of one variable; subclasses define it. The result is what was assigned.
-function Optimizer:apply_gradient(_, v)
+function Optimizer:apply_gradient(g, v) -- luacheck: ignore 212
   blame.error(self.name .. " defines neither apply_gradient nor apply_gradients, for the variable '" .. v.name .. "'",
     "not_implemented")
 end
@@ -251,10 +252,14 @@ end
 local rate_row <const> = {"learning_rate", "any", check = is_rate}
 local name_row <const> = {"name", "string", optional = true}
 
+---v − learning_rate · g.
+---@class GradientDescentOptimizer: Optimizer
 define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false}, name_row}, nil, {
   apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
 })
 
+---A sum of gradients that decays by momentum moves each variable.
+---@class MomentumOptimizer: Optimizer
 define("MomentumOptimizer", {
   rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false}, name_row,
 }, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end, {
@@ -266,6 +271,8 @@ define("MomentumOptimizer", {
   end,
 })
 
+---Kingma & Ba 2014: first and second moment of each gradient.
+---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
   {"learning_rate", "any", 0.001, check = is_rate}, {"beta1", "number", 0.9}, {"beta2", "number", 0.999},
@@ -291,6 +298,8 @@ define("AdamOptimizer", {
   end,
 })
 
+---Gradients by the root of their mean square, which starts at 1.
+---@class RMSPropOptimizer: Optimizer
 define("RMSPropOptimizer", {
   rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
   {"use_locking", "boolean", false}, {"centered", "boolean", false}, name_row,
@@ -313,6 +322,8 @@ end, {
   end,
 })
 
+---Gradients by the root of the sum of their squares.
+---@class AdagradOptimizer: Optimizer
 define("AdagradOptimizer", {
   rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false}, name_row,
 }, function(self, a) self.initial = a.initial_accumulator_value end, {

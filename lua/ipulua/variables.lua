@@ -91,9 +91,11 @@ local function list(test)
   return found
 end
 
+---All variables there are, in the order of making.
 ---@return userdata[]
 function variables.global_variables() return list(function() return true end) end
 
+---Those that training changes.
 ---@return userdata[]
 function variables.trainable_variables() return list(function(v) return v.trainable end) end
 
@@ -199,7 +201,7 @@ local function reused(found, name, a)
 end
 
 -- A function without arguments that gives the initial value.
-local function initial_value(given, shape, dtype)
+function variables.initial_value(given, shape, dtype)
   if given == nil then
     given = dtype:find("float", 1, true) and "glorot_uniform" or "zeros"
   end
@@ -267,7 +269,7 @@ function variables.get_variable(...)
   local v = variables.declare(name, dtype, shape, a.trainable)
   v.deferred = true
   named[name] = v
-  local item = {v, initial_value(a.initializer, shape, dtype)}
+  local item = {v, variables.initial_value(a.initializer, shape, dtype)}
   initialisers[#initialisers + 1] = item
   if pending then pending[#pending + 1] = item end
   return v

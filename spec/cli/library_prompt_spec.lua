@@ -51,6 +51,20 @@ describe("the prompt", function()
     assert.equal(matrix .. row .. "3.0\n" .. row .. "\n",
       (typed("ipu.tensor{{1, 2}, {3, 4}}\n_[1] * 2\n_1[2][1]:item()\n_1\n")))
   end)
+  it("shows the edges of a large tensor, and a variable with its name", function()
+    assert.equal("tensor([   0,    1,    2, ..., 4997, 4998, 4999], dtype=int32)\n", (typed("ipu.arange(5000)\n"):gsub("\n\n$", "\n")))
+    assert.equal("tensor([[    0,     1,     2, ...,   197,   198,   199],\n"
+      .. "        [  200,   201,   202, ...,   397,   398,   399],\n        [  400,   401,   402, ...,   597,   598,   599],\n        ...,\n"
+      .. "        [39400, 39401, 39402, ..., 39597, 39598, 39599],\n        [39600, 39601, 39602, ..., 39797, 39798, 39799],\n"
+      .. "        [39800, 39801, 39802, ..., 39997, 39998, 39999]], dtype=int32)\ntensor([], shape=[3, 0], dtype=float32)\n"
+      .. "variable([[1., 2.],\n          [3., 4.]], dtype=float32, name='w')\n\n",
+      (typed("ipu.reshape(ipu.arange(40000), {200, 200})\nipu.zeros{3, 0}\nipu.Variable({{1, 2}, {3, 4}}, {name = 'w'})\n")))
+  end)
+  it("shows functions, classes and modules by name", function()
+    assert.equal("<Function double, traced for 1 signature>\n<class Dense>\n\n",
+      (typed("f = ipu.func(function(x) return x * 2 end, {name = 'double'}) local _ = f(ipu.ones{2})\nf\nkeras.layers.Dense\n")))
+    assert.matches("^<module ipulua %d.*help%(ipu%)", (typed("ipu\n")))
+  end)
   it("names the line of an error, shortly", function()
     local _, err = typed("ipu.matmul(ipu.ones{2, 3}, ipu.ones{2, 3})\n")
     assert.equal("stdin:1: matmul: [2, 3] times [2, 3]: inner extents 3 and 2 differ\n", err)
@@ -67,6 +81,10 @@ describe("the prompt", function()
   -- Each: what is begun, and what holds afterwards.
   local works <const> = {
     {"a long op", "a = ipu.ones{6000, 6000} print('go') b = ipu.matmul(a, a) print('too late')", "a[1][1]:item()", "1.0"},
+    {"a long op in a function", "a = ipu.ones{6000, 6000} f = ipu.func(function(a) return ipu.matmul(a, a) + 1 end) print('go') "
+      .. "b = f(a) print('too late')", "b == nil and a[1][1]:item()", "1.0"},
+    {"a function of many ops", "a = ipu.ones{1500, 1500} f = ipu.func(function(a) b = a for _ = 1, 200 do b = ipu.tanh(ipu.matmul(b, a)) end "
+      .. "return b end) print('go') c = f(a) print('too late')", "c == nil and f(ipu.ones{2, 2})[1][1]:item() > 0.9", "true"},
     {"a loop of ops", "a = ipu.ones{300, 300} print('go') while true do b = ipu.matmul(a, a) end", "a[1][1]:item()", "1.0"},
     {"a loop in a function", [[v = ipu.Variable(0.0) f = ipu.func(function() for i in ipu.range(2000000000) do v:assign_add(1.0) end end) ]]
       .. "print('go') f()", "v:item() > 0", "true"},
@@ -79,6 +97,7 @@ describe("the prompt", function()
         {expect = "> "}, {send = work[3] .. "\n"}, {expect = "\r\n" .. work[4] .. "\r\n> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
       assert.falsy(shown:find("\ntoo late"))
+      if work[1] ~= "fit" then assert.truthy(shown:find("\r\n^Cstdin:1: interrupted!\r\n", 1, true), shown) end
     end)
   end
 

@@ -44,12 +44,12 @@ local function counted(n, count)
 end
 
 describe("dataset sources", function()
-  it("from_tensors is one element", function()
+  it("row 76: from_tensors is one element", function()
     assert.equal("[1. 2.]", elements(data.from_tensors(ipu.tensor{1, 2})))
     assert.equal("[1. 2.],3.0", elements(data.from_tensors{ipu.tensor{1, 2}, 3}))
   end)
 
-  it("from_tensor_slices slices the first axis", function()
+  it("row 76: from_tensor_slices slices the first axis", function()
     assert.equal("[1. 2.]; [3. 4.]", elements(data.from_tensor_slices(ipu.tensor{{1, 2}, {3, 4}})))
     assert.equal("[ 1. -1.],1; [ 2. -2.],2", elements(pairs_of(2)))
   end)
@@ -102,6 +102,22 @@ describe("dataset sources", function()
     assert.same({"1[1. 1.]", "0[0. 0.]"}, seen)
   end)
 
+  it("row 77: from_generator feeds a program, where its shapes are given", function()
+    local function three()
+      local i = 0
+      return function()
+        i = i + 1
+        if i <= 3 then return ipu.tensor{i, 2 * i} end
+      end
+    end
+    local infeed = ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32", output_shapes = {2}}))
+    local sum = ipu.func(function()
+      return ipu.loops.repeat_n(3, function(s, x) return s + x end, {ipu.zeros{2}}, infeed)
+    end)()
+    assert.same({6, 12}, sum:totable())
+    raises(function() ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32"})) end, "shape")
+  end)
+
   it("from_generator checks what comes", function()
     raises(function() data.from_generator(function() end, {output_types = "float32"}) end, "output_shapes")
     local ds = data.from_generator(function() return ipairs{{1, 2}} end,
@@ -111,7 +127,7 @@ describe("dataset sources", function()
 end)
 
 describe("dataset functions", function()
-  it("map traces and passes tuples as arguments", function()
+  it("row 78: map traces and passes tuples as arguments", function()
     assert.equal("[ 1. -1.]; [ 4. -4.]", elements(pairs_of(2):map(function(x, y) return x * ipu.cast(y, "float32") end)))
   end)
 
@@ -169,13 +185,13 @@ describe("dataset functions", function()
     raises(function() numbers(3):map(function(x) return ipu.cast(x, "float32") * v end) end, "reads variable 'scale'")
   end)
 
-  it("filter keeps what the predicate holds for", function()
+  it("row 84: filter keeps what the predicate holds for", function()
     assert.equal("1; 3; 5", elements(numbers(6):filter(function(x) return ipu.equal(ipu.mod(x, 2), 1) end)))
     assert.equal("4; 5", elements(numbers(6):filter(function(x) return x:item() > 3 end, {eager = true})))
     raises(function() numbers(3):filter(function(x) return x end) end, "must return one bool%[%], it returns int64%[%]")
   end)
 
-  it("flat_map and interleave read datasets in turn", function()
+  it("row 85: flat_map and interleave read datasets in turn", function()
     local function twice(x) return data.from_tensors(x):repeat_n(2) end
     assert.equal("0; 0; 1; 1; 2; 2", elements(numbers(3):flat_map(twice)))
     local function five(x) return data.from_tensors(x):repeat_n(5) end
@@ -184,7 +200,7 @@ describe("dataset functions", function()
       elements(data.range(1, 6):interleave(five, {cycle_length = 2, block_length = 4})))
   end)
 
-  it("window gives datasets", function()
+  it("row 85: window gives datasets", function()
     local function sums(w) return w:batch(3) end
     assert.equal("[0 1 2]; [3 4 5]; [6]", elements(numbers(7):window(3):flat_map(sums)))
     assert.equal("[0 1 2]; [1 2 3]; [2 3 4]", elements(numbers(5):window(3, {shift = 1, drop_remainder = true}):flat_map(sums)))
@@ -205,7 +221,7 @@ describe("dataset grouping and order", function()
     assert.same({shape = {2}, dtype = "int64"}, numbers(4):batch(2, {drop_remainder = true}).element_spec)
   end)
 
-  it("padded_batch fills up", function()
+  it("row 85: padded_batch fills up", function()
     local ragged = data.from_generator(function() return ipairs{{1}, {2, 3}, {4}} end,
       {output_types = {"int32", "float32"}, output_shapes = {{}, {-1}}}):map(function(_, x) return x end, {eager = true})
     assert.equal("[[1. 0.] [2. 3.]]; [[4.]]", elements(ragged:padded_batch(2)))
@@ -214,11 +230,11 @@ describe("dataset grouping and order", function()
     raises(function() elements(ragged:padded_batch(2, {padded_shapes = {1}})) end, "shape %[2%], larger than %[1%]")
   end)
 
-  it("unbatch takes batches apart", function()
+  it("row 85: unbatch takes batches apart", function()
     assert.equal("0; 1; 2; 3; 4", elements(numbers(5):batch(2):unbatch()))
   end)
 
-  it("take, skip, concatenate, enumerate, zip, shard", function()
+  it("row 84: take, skip, concatenate, enumerate, zip, shard", function()
     assert.equal("0; 1", elements(numbers(5):take(2)))
     assert.equal("3; 4", elements(numbers(5):skip(3)))
     assert.equal("0; 1; 0", elements(numbers(2):concatenate(numbers(1))))
@@ -231,13 +247,13 @@ describe("dataset grouping and order", function()
     assert.equal(1, named.b[2]:item())
   end)
 
-  it("repeat_n counts, or goes on forever", function()
+  it("row 81: repeat_n counts, or goes on forever", function()
     assert.equal("0; 1; 0; 1", elements(numbers(2):repeat_n(2)))
     assert.equal("0; 1; 0; 1; 0", elements(numbers(2):repeat_n(), 5))
     assert.equal("0; 1; 0", elements(numbers(2):repeat_n(-1), 3))
   end)
 
-  it("shuffle permutes, by its seed, differently each epoch", function()
+  it("row 80: shuffle permutes, by its seed, differently each epoch", function()
     local function epochs(seed)
       local text = elements(numbers(10):shuffle(10, {seed = seed}):batch(10):repeat_n(2))
       return text:match("^%[(.-)%]; %[(.-)%]$")
@@ -270,14 +286,14 @@ describe("dataset grouping and order", function()
     end
   end)
 
-  it("prefetch changes nothing", function()
+  it("row 83: prefetch changes nothing", function()
     for _, n in ipairs{1, 5, data.AUTOTUNE} do assert.equal("0; 1; 2", elements(numbers(3):prefetch(n))) end
     assert.equal("0; 1; 2", elements(numbers(3):prefetch():with_options{}))
   end)
 end)
 
 describe("dataset cache", function()
-  it("reads its source once", function()
+  it("row 82: reads its source once", function()
     local count = {}
     assert.equal("1.0; 2.0; 3.0; 1.0; 2.0; 3.0", elements(counted(3, count):cache():repeat_n(2)))
     assert.same({starts = 1, elements = 3}, count)
@@ -303,7 +319,7 @@ describe("dataset cache", function()
     os.remove(path)
   end)
 
-  it("BufferDataset holds the first elements", function()
+  it("row 87: BufferDataset holds the first elements", function()
     local count = {}
     local ds = data.BufferDataset(counted(9, count):repeat_n(), 3)
     assert.equal("1.0; 2.0; 3.0; 1.0; 2.0; 3.0", elements(ds:repeat_n(2)))
@@ -316,7 +332,7 @@ describe("dataset cache", function()
 end)
 
 describe("dataset questions", function()
-  it("cardinality", function()
+  it("row 86: cardinality", function()
     for _, case in ipairs{
       {numbers(5), 5}, {numbers(5):repeat_n(), -1}, {numbers(5):repeat_n(2), 10}, {numbers(5):batch(2), 3},
       {numbers(5):batch(2, {drop_remainder = true}), 2}, {numbers(5):filter(function(x) return ipu.equal(x, 1) end), -2},
@@ -326,7 +342,7 @@ describe("dataset questions", function()
     } do assert.equal(case[2], case[1]:cardinality()) end
   end)
 
-  it("element_spec has the element's structure", function()
+  it("row 86: element_spec has the element's structure", function()
     assert.same({{shape = {2}, dtype = "float32"}, {shape = {}, dtype = "int32"}}, pairs_of(3).element_spec)
     assert.equal("Dataset(batch: float32[-1, 2], int32[-1])", tostring(pairs_of(3):batch(2)))
   end)
@@ -404,7 +420,7 @@ describe("dataset misuse", function()
 end)
 
 describe("dataset failures", function()
-  it("are errors that name the line, and the process lives", function()
+  it("row 88: are errors that name the line, and the process lives", function()
     local ds = numbers(5):map(function(x)
       if x:item() == 2 then error("no twos") end
       return x
@@ -432,7 +448,7 @@ describe("dataset failures", function()
 end)
 
 describe("dataset iterators on the host", function()
-  it("give nothing at the end, again and again", function()
+  it("row 90: give nothing at the end, again and again", function()
     local it = numbers(1):iterator()
     assert.equal(0, it:next():item())
     assert.is_nil(it:next())

@@ -20,7 +20,7 @@ local function sum_of(n, infeed)
 end
 
 describe("IPUInfeedQueue", function()
-  it("feeds a loop, and goes on where it stopped", function()
+  it("row 94: feeds a loop, and goes on where it stopped", function()
     local infeed = ipu.IPUInfeedQueue(floats(10))
     local run = sum_of(3, infeed)
     assert.equal(0 + 1 + 2, run():item())
@@ -40,7 +40,7 @@ describe("IPUInfeedQueue", function()
     assert.equal("[8. 8. 8.]", tostring(f()))
   end)
 
-  it("ends with an error that says so", function()
+  it("row 89: ends with an error that says so", function()
     local run = sum_of(6, ipu.IPUInfeedQueue(floats(5)))
     raises(run, "end of data: the dataset gave 5 elements")
     assert.equal("out_of_range", ipu.last_error().kind)
@@ -67,13 +67,13 @@ describe("IPUInfeedQueue", function()
     {"an empty component", function() return data.from_tensors(ipu.zeros{0, 2}) end, "zero%-sized", "invalid_argument"},
     {"no dataset", function() return {} end, "must be a dataset", "type"},
   } do
-    it("refuses " .. case[1], function()
+    it("rows 42, 79: refuses " .. case[1], function()
       raises(function() ipu.IPUInfeedQueue(case[2]()) end, "infeed_spec%.lua:%d+: .*" .. case[3])
       assert.equal(case[4], ipu.last_error().kind)
     end)
   end
 
-  it("checks its depth and its life", function()
+  it("row 92: checks its depth and its life", function()
     raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "at most 255, got 256")
     assert.equal(3, ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 0}).prefetch_depth)
     local infeed = ipu.IPUInfeedQueue(floats(3))
@@ -87,7 +87,7 @@ describe("IPUInfeedQueue", function()
 end)
 
 describe("a strategy's iterator", function()
-  it("gives elements inside compiled functions only", function()
+  it("row 97: gives elements inside compiled functions only", function()
     local strategy = ipu.IPUStrategy()
     local _ <close> = strategy:scope()
     local it = floats(10):iterator()
@@ -109,7 +109,7 @@ describe("a strategy's iterator", function()
     assert.equal(5, session:run(out)[1]:item())
   end)
 
-  it("is an ordinary one when the strategy says so", function()
+  it("row 98: is an ordinary one when the strategy says so", function()
     local strategy = ipu.IPUStrategy{enable_dataset_iterators = false}
     local _ <close> = strategy:scope()
     assert.equal(0, floats(2):iterator():next():item())
@@ -119,7 +119,7 @@ end)
 describe("dataset_benchmark", function()
   local bench = ipu.dataset_benchmark
 
-  it("reports epochs as JSON", function()
+  it("row 244: reports epochs as JSON", function()
     local ds = floats(100):batch(4, {drop_remainder = true}):repeat_n()
     local report = ipu.json.decode(bench.dataset_benchmark(ds, 3, 7, {print_stats = false}))
     assert.equal(3, #report.epochs)
@@ -148,7 +148,7 @@ describe("dataset_benchmark", function()
     {"empty components", function() return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1) end,
       "dimension of size 0", "invalid_argument"},
   } do
-    it("refuses " .. case[1], function()
+    it("row 245: refuses " .. case[1], function()
       raises(case[2], "infeed_spec%.lua:%d+: .*" .. case[3])
       assert.equal(case[4], ipu.last_error().kind)
     end)

@@ -54,7 +54,7 @@ describe("floating point behaviour", function()
     end)
   end)
 
-  it("adds up in float16 with half partials only", function()
+  it("row 29: adds up in float16 with half partials only", function()
     local a, b = ipu.full({1, 4096}, 1, {dtype = "float16"}), ipu.full({4096, 1}, 0.3, {dtype = "float16"})
     local product = function() return ipu.func(ipu.matmul)(a, b):item() end
     assert.near(4096 * 0.30004883, product(), 1) -- 0.3 as float16; the sum rounds once
@@ -62,7 +62,54 @@ describe("floating point behaviour", function()
     assert.is_true(half < 1100) -- beyond 1024 a half steps by 1: 0.3 is lost
   end)
 
-  it("has stable statistics when asked for", function()
+  it("row 29: of convolutions has an option of its own, for all three passes", function()
+    local x, k = ipu.full({1, 64, 64, 1}, 1, {dtype = "float16"}), ipu.full({64, 64, 1, 1}, 0.3, {dtype = "float16"})
+    local f = ipu.func(function(image, kernel)
+      local y = ipu.nn.conv2d(image, kernel)
+      local g = ipu.gradients(ipu.reduce_sum(y * 2), {image, kernel})
+      return y, ipu.gradients(y, {image, kernel})[2], g[1], ipu.matmul(image:reshape{1, 4096}, kernel:reshape{4096, 1})
+    end)
+    local function run()
+      local list = {f(x, k)}
+      return list[1]:item(), list[2]:totable()[1][1][1][1], list[3]:totable()[1][1][1][1], list[4]:item()
+    end
+    local y, _, _, product = run()
+    assert.near(4096 * 0.30004883, y, 1)
+    local half, dk, dx, still = configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, run)
+    assert.is_true(half < 1100)
+    assert.equal(product, still)
+    assert.equal(1, dk) -- sums of one product
+    assert.near(0.6, dx, 1e-3)
+    -- 4096 results of one channel: the kernel's gradient sums as many ones, and stops where 1 is less than half a step.
+    local counted = configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, function()
+      return ipu.func(function(image, kernel) return ipu.gradients(ipu.nn.conv2d(image, kernel), {kernel})[1] end)(
+        x, ipu.ones({1, 1, 1, 1}, {dtype = "float16"})):item()
+    end)
+    assert.equal(2048, counted)
+  end)
+
+  it("row 29: of convolutions in float16 agrees with float32 where sums are exact", function()
+    local function integers(shape, seed)
+      return ipu.cast(ipu.random.uniform(shape, {minval = -3, maxval = 4, seed = seed, dtype = "int32"}), "float16")
+    end
+    local function all(options)
+      local x, k, d = integers({2, 6, 5, 4}, 1), integers({3, 2, 2, 6}, 2), integers({2, 1, 3, 4}, 3)
+      local y = ipu.nn.conv2d(x, k, {strides = {2, 1}, padding = "SAME", groups = 2})
+      local z = ipu.nn.depthwise_conv2d(x, integers({2, 2, 4, 2}, 4), {dilations = 2})
+      local t = ipu.nn.conv2d_transpose(x, integers({3, 3, 2, 4}, 5), {strides = 2, padding = "VALID"})
+      local g = ipu.gradients(ipu.reduce_sum(y * d:reshape{2, 1, 3, 4}:tile{1, 3, 2, 2}:slice({0, 0, 0, 0}, {2, 3, 5, 6})), {x, k})
+      return y, z, t, g[1], g[2], options
+    end
+    local function lists()
+      local list = {ipu.func(all)()}
+      for i, t in ipairs(list) do list[i] = t:totable() end
+      return list
+    end
+    local wide = lists()
+    assert.same(wide, configured(function(cfg) cfg.convolutions.poplar_options = {partialsType = "half"} end, lists))
+  end)
+
+  it("row 30: has stable statistics when asked for", function()
     local x = ipu.tensor{{1e4, 1e4 + 1}}
     local norm = function() return ipu.func(ipu.nn.layer_norm)(x, ipu.ones{2}, ipu.zeros{2}):totable()[1] end
     local y = configured(function(cfg) cfg.norms.use_stable_statistics = true end, norm)

@@ -25,7 +25,7 @@ describe("stochastic rounding", function()
     assert.equal(4096, (tally(ipu.func(function(a, b) return a + b end)(one, thousandth))))
   end)
 
-  it("is on inside its scope alone, fused or not", function()
+  it("rows 55, 255: is on inside its scope alone, fused or not", function()
     local f = ipu.func(function(a, b)
       local rounded
       do
@@ -54,7 +54,7 @@ describe("stochastic rounding", function()
     assert.same(b, f(one, thousandth):totable())
   end)
 
-  it("is chosen by the configuration, and so are overflow and traps", function()
+  it("row 256: is chosen by the configuration, and so are overflow and traps", function()
     local cfg = ipu.IPUConfig()
     cfg.floating_point_behaviour.esr = "ON"
     cfg.floating_point_behaviour.nanoo = true

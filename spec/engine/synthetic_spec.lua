@@ -37,19 +37,19 @@ describe("synthetic data", function()
     assert.is_false(ipu.use_synthetic_data_for("infeed"))
   end)
 
-  it("reads no dataset and gives zeros", function()
+  it("row 34: reads no dataset and gives zeros", function()
     ipu.set_flags("--use_synthetic_data")
     assert.same({0, 0}, sum():totable())
     assert.equal(0, read)
     assert.is_true(ipu.use_synthetic_data_for("infeed"))
   end)
 
-  it("holds the number of the initializer", function()
+  it("row 34: holds the number of the initializer", function()
     ipu.set_flags("--use_synthetic_data --synthetic_data_initializer=3")
     assert.same({12, 12}, sum():totable())
   end)
 
-  it("draws from a distribution, differently for each element", function()
+  it("row 34: draws from a distribution, differently for each element", function()
     ipu.set_flags("--synthetic_data_categories=infeed --synthetic_data_initializer=uniform")
     sum()
     local seen = {}
@@ -65,7 +65,35 @@ describe("synthetic data", function()
     assert.equal(0, read)
   end)
 
-  it("leaves outfeeds without rows, and one of mode LAST is an error", function()
+  it("row 34: makes weights up too, where a program is loaded: nothing of them crosses", function()
+    ipu.set_flags("--synthetic_data_categories=parameters --synthetic_data_initializer=0.5")
+    local w, steps = ipu.Variable(ipu.ones{2}), ipu.Variable(7.0, {trainable = false})
+    local f = ipu.func(function(x)
+      steps:assign_add(1.0)
+      w:assign_add(x)
+      return w * 1
+    end)
+    ipu.ipu_event_trace()
+    assert.same({1.5, 1.5}, f(ipu.ones{2}):totable())
+    assert.same({2.5, 2.5}, f(ipu.ones{2}):totable()) -- once
+    assert.same({4.5, 4.5}, ipu.func(function(x) return w + x end)(ipu.full({2}, 2)):totable()) -- not again by another program
+    assert.equal(9, steps:item()) -- what no optimizer trains is as it was
+    for _, event in ipairs(ipu.ipu_event_trace()) do assert.not_equal("HOST_TO_DEVICE_TRANSFER", event.type) end
+    local late = ipu.get_variable("late " .. tostring(w), {shape = {2}})
+    assert.is_false(pcall(ipu.func(function() return late + 1 end))) -- a value that there isn't is not made up
+  end)
+
+  it("row 34: draws weights from a distribution, each its own", function()
+    ipu.set_flags("--use_synthetic_data --synthetic_data_initializer=normal")
+    local a, b = ipu.Variable(ipu.zeros{3000}), ipu.Variable(ipu.zeros{3000})
+    local x, y = ipu.func(function() return a * 1, b * 1 end)()
+    assert.not_same(x:totable(), y:totable())
+    assert.is_near(0, ipu.reduce_mean(x):item(), 0.1)
+    assert.is_near(1, ipu.reduce_std(y):item(), 0.1)
+    assert.same(x:totable(), a:read_value():totable())
+  end)
+
+  it("row 35: leaves outfeeds without rows, and one of mode LAST is an error", function()
     ipu.set_flags("--synthetic_data_categories=outfeed")
     assert.same({4, 8}, sum():totable())
     local got = all:dequeue()
@@ -79,7 +107,7 @@ describe("synthetic data", function()
 end)
 
 describe("--log_cycle_count", function()
-  it("38: logs a line for each run", function()
+  it("row 38: logs a line for each run", function()
     local log = require "ipulua.log"
     local lines = {}
     local former = log.set_writer(function(line) lines[#lines + 1] = line end)

@@ -29,11 +29,15 @@ describe("example", function()
     perf_training_example_session = {"d1\t10x800\t2.0\t2.0", "d2\t10x800\t0.0\t0.0"}, tutorial_sharding = {"[ 4. 14.]"},
     targeting_tf2_example1 = {"[[22. 28.]", " [49. 64.]]"}, targeting_tf2_example2 = {"[[22. 28.]", " [49. 64.]]"},
   } do
-    it(name, function() assert.same(expected, run(name)) end)
+    it("rows 43, 51, 91, 260, 262, 263: " .. name, function() assert.same(expected, run(name)) end)
   end
 
+  it("rows 62, 268: recompilation", function()
+    assert.same({"[30. 80.]", "[ 50. 100.]", "compiled\t1", "[300. 800.]", "compiled\t2"}, run("recompilation"))
+  end)
+
   for _, name in ipairs {"outfeed_example", "outfeed_example_session"} do
-    it(name, function()
+    it("rows 106, 261: " .. name, function()
       local lines = run(name, 20)
       assert.equal(40, #lines)
       local classes = lines[1]:match("classes: (.*)")
@@ -44,27 +48,27 @@ describe("example", function()
     end)
   end
 
-  it("example_tf2_fit", function()
+  it("row 263: example_tf2_fit", function()
     local losses = numbers(run("example_tf2_fit", "200 3"), "^epoch %d loss (.*)")
     assert.equal(3, #losses)
     for i = 2, 3 do assert.is_true(losses[i] < losses[i - 1]) end
   end)
 
-  it("example_tf2_custom_training", function()
+  it("row 263: example_tf2_custom_training", function()
     local lines = run("example_tf2_custom_training", 201)
     assert.same({0, 50, 100, 150, 200}, numbers(lines, "^Step (%d+) loss = "))
     local losses = numbers(lines, "loss = (.*)")
     assert.is_true(losses[5] < losses[1])
   end)
 
-  it("example_tf2_model_fit", function()
+  it("rows 224, 263: example_tf2_model_fit", function()
     local lines = run("example_tf2_model_fit", "40 1")
     local loss, accuracy = lines[#lines]:match("^loss (%S+) accuracy (%S+)$")
     assert.is_true(is_finite(tonumber(loss)))
     assert.is_true(tonumber(accuracy) >= 0)
   end)
 
-  it("outfeed_training_example", function()
+  it("row 261: outfeed_training_example", function()
     local lines = run("outfeed_training_example", 30)
     assert.equal(30, #lines)
     for i, line in ipairs(lines) do
@@ -82,13 +86,13 @@ describe("example", function()
     assert.is_true(numbers(lines, "of a weight: (.*)")[1] < 1e-5)
   end)
 
-  it("custom_op", function()
+  it("row 243: custom_op", function()
     local lines = run("custom_op", 300)
     assert.equal("[0.         0.72984886 1.7080734 ]", lines[1]) -- x + sin(x)^2
     assert.is_truthy(lines[2]:find("-> 0.000000, weight 1.00, bias 0.00", 1, true), lines[2])
   end)
 
-  it("targeting_tf2_example3", function()
+  it("row 263: targeting_tf2_example3", function()
     local lines = run("targeting_tf2_example3")
     assert.equal(10, #lines)
     assert.same({0, 10, 20, 30, 40, 50, 60, 70, 80, 90}, numbers(lines, "^Current step: (%d+), training loss: "))
@@ -96,7 +100,7 @@ describe("example", function()
   end)
 
   for _, name in ipairs{"mnist_functional", "mnist_sequential"} do
-    it(name, function()
+    it("rows 179, 264: " .. name, function()
       local lines = run(name, 100)
       local losses = numbers(lines, "^epoch %d loss (.*)")
       assert.same({244522}, numbers(lines, "^parameters\t(%d+)"))
@@ -110,7 +114,7 @@ describe("example", function()
     assert.is_true(tonumber(lines[#lines]:match("^test accuracy (%d+%.%d) %%$")) > 90)
   end)
 
-  it("mnist_with_feeds and mnist_without_feeds", function()
+  it("row 265: mnist_with_feeds and mnist_without_feeds", function()
     local with, without = run("mnist_with_feeds", 300), run("mnist_without_feeds", 300)
     assert.equal(with[1], without[1]) -- the losses are the same to the digit
     local first, last = with[1]:match("^Losses: 300, first (%S+), last (%S+)$")
@@ -145,8 +149,23 @@ describe("example", function()
     end)
   end
 
+  it("char_gpt at the prompt", function()
+    local folder = command.folder()
+    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: the king is dead, long live the king!\n"):rep(600))
+    local lines = "'asked'\nsample('the ki', {length = 8, temperature = 0.5})\ntrain(1)\nsample('live', {length = 3})\n"
+    local got = command.run{command.ipulua, "--seed", "1", "-i", "examples/char_gpt.lua", "short", stdin = lines,
+      env = {IPULUA_DATA = folder, IPULUA_PROGRESS = "off"}}
+    command.remove(folder)
+    assert.equal("", (got.err:gsub("One step is[^\n]*\n", "")))
+    local first, text, after, second = got.out:match("validation loss (%S+)\n.*asked\n> (the ki[^>]*)\n> validation loss (%S+)\n> (live[^>]*)\n")
+    assert.is_truthy(first, got.out)
+    assert.equal(6 + 8, #text)
+    assert.equal(4 + 3, #second)
+    assert.is_true(tonumber(after) < tonumber(first))
+  end)
+
   -- #4 and #5 of the tutorial: the same model in other schedules, the same digits.
-  it("mnist_sequential_pipelined", function()
+  it("row 264: mnist_sequential_pipelined", function()
     local printed = {}
     for i, schedule in ipairs{"Grouped", "Interleaved", "Sequential"} do
       local lines = run("mnist_sequential_pipelined", "100 " .. schedule)
@@ -160,7 +179,7 @@ describe("example", function()
     assert.equal(printed[1], printed[3])
   end)
 
-  it("mnist_functional_pipelined", function()
+  it("rows 183, 264: mnist_functional_pipelined", function()
     local lines = run("mnist_functional_pipelined", 100)
     assert.same({100}, numbers(lines, "^updates\t(%d+)"))
     local losses = numbers(lines, "^epoch %d loss (.*)")
@@ -175,25 +194,82 @@ describe("example", function()
     assert.is_true(tonumber(mean) < tonumber(first))
   end)
 
-  it("concurrent_stages", function()
+  it("row 143: concurrent_stages", function()
     local lines = run("concurrent_stages", 10)
     assert.equal("equal\ttrue", lines[#lines - 1])
     local from, to = lines[#lines]:match("^loss (%S+) to (%S+)$")
     assert.is_true(tonumber(to) < tonumber(from))
   end)
 
-  it("imdb_pipelined", function()
+  it("rows 224, 266: imdb_pipelined", function()
     local lines = run("imdb_pipelined", 16)
     local text = table.concat(lines, "\n")
     assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time steps", 1, true), text)
     assert.equal(2, #numbers(lines, "^epoch %d loss (.*)"))
   end)
 
-  it("training_pipelining and inference_pipelining", function()
+  it("row 267: training_pipelining and inference_pipelining", function()
     local lines = run("training_pipelining", 16)
     local losses = numbers(lines, "^epoch %d loss (.*)")
     assert.is_true(losses[#losses] < losses[1])
     lines = run("inference_pipelining")
     assert.equal("predictions\t64x10", lines[#lines])
+  end)
+
+  -- The borders that it takes are the best of all that there are, in the way to run that it takes.
+  it("where_to_cut", function()
+    local folder = command.folder()
+    local build = [[function(block)
+      local keras, layers = require("ipulua").keras, require("ipulua").keras.layers
+      local input = keras.Input{shape = {64}}
+      local x = input
+      for i = 1, 8 do x = block("d" .. i, function() return layers.Dense{i < 4 and 2048 or 256, activation = "relu"}(x) end) end
+      return keras.Model{inputs = input, outputs = x}
+    end]]
+    command.write(folder .. "/model.lua", "return {title = 'Dense', samples = 64, sizes = {8, 16}, loss = 'mse', build = " .. build .. "}")
+    local lines = run("where_to_cut", folder .. "/model.lua 2 " .. folder .. "/plot.svg")
+    local text = table.concat(lines, "\n")
+    assert.matches("^Dense on 2 IPUs %(Bow%), 64 samples for a weight update: %d+ programs priced in %d+%.%d s, none of them ran", text)
+    local speeds = numbers(lines, "^ ?%d+ d%d.- %d+x%d+ +(%d+) ")
+    assert.is_true(#speeds >= 8)
+    for i = 2, #speeds do assert.is_true(speeds[i] <= speeds[i - 1]) end
+    local cut, schedule, again, count, size, best = text:match(
+      "\nCut before (d%d): (%a+)( ?[%a ]*), (%d+) micro%-batches of (%d+), (%d+) samples a second\n")
+    assert.is_truthy(cut, text)
+    assert.matches("stage 0 +IPU 0 +d1 to d%d.*stage 1 +IPU 1 +" .. cut .. " to d8 ", text)
+    command.write(folder .. "/all.lua", ([[
+      local ipu = require "ipulua"
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus, cfg.allow_recompute = 2, %s
+      for _, kind in ipairs{"matmuls", "convolutions"} do cfg[kind].poplar_options = {partialsType = "half"} end
+      cfg:configure_ipu_system()
+      ipu.keras.mixed_precision.set_global_policy("float16")
+      local scope <close> = ipu.IPUStrategy():scope()
+      for first = 2, 8 do
+        local number = 0
+        local m = (%s)(function(_, f)
+          number = number + 1
+          local stage <close> = ipu.keras.PipelineStage(number < first and 0 or 1)
+          return f()
+        end)
+        m:compile{optimizer = ipu.keras.optimizers.SGD{0.1, momentum = 0.9}, loss = "mse"}
+        m:set_pipelining_options{gradient_accumulation_steps_per_replica = %s, pipeline_schedule = "%s",
+          offload_weight_update_variables = false}
+        local e = ipu.estimate(m, {batch_size = %s, target = "bow", ipus = 2})
+        if e.fits then print(("d%%d %%.0f"):format(first, e.samples_per_second)) end
+      end]]):format(again ~= "", build, count, schedule, size))
+    local all = command.run{command.ipulua, folder .. "/all.lua"}
+    assert.equal("", all.err)
+    local found, fastest = {}, 0
+    for name, speed in all.out:gmatch("(d%d) (%d+)\n") do
+      found[name], fastest = tonumber(speed), math.max(fastest, tonumber(speed))
+    end
+    assert.equal(fastest, tonumber(best))
+    assert.equal(fastest, found[cut])
+    local svg = command.read(folder .. "/plot.svg")
+    assert.equal(tonumber(text:match("update: (%d+) programs")) + 7, select(2, svg:gsub("<circle", "")))
+    assert.equal("", command.run({"python3", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
+      folder .. "/plot.svg"}).err)
+    command.remove(folder)
   end)
 end)

@@ -61,22 +61,22 @@ describe("the arguments of fit", function()
     ["'epochs' must be an integer, got number %(1.5%)"] = {x = batches(), epochs = 1.5},
     ["callbacks: entry 1 is no callback"] = {x = batches(), callbacks = {3}},
   } do
-    it("are refused: " .. what, function() refused(what, fit, model(), given) end)
+    it("rows 202, 207, 208: are refused: " .. what, function() refused(what, fit, model(), given) end)
   end
 
-  it("steps_per_execution must divide the steps", function()
+  it("row 203: steps_per_execution must divide the steps", function()
     assert.equal("value", refused("steps_per_execution, 3, must be a divisor of the number of steps, 4", fit,
       model{steps_per_execution = 3}, {x = batches()}))
   end)
 
-  it("steps_per_execution is reduced to the steps, with a warning, for this call", function()
+  it("row 205: steps_per_execution is reduced to the steps, with a warning, for this call", function()
     local m = model{steps_per_execution = 9}
     assert.equal(1, #fit(m, {x = batches()}).history.loss)
     assert.matches("steps_per_execution is 9, but there are only 4 steps; it is 4 for this call", table.concat(warnings, "\n"))
     assert.equal(9, m.steps_per_execution)
   end)
 
-  it("steps_per_execution must be a multiple of the accumulated steps, after it was reduced", function()
+  it("row 204: steps_per_execution must be a multiple of the accumulated steps, after it was reduced", function()
     local m = model{steps_per_execution = 4}
     m:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 3}
     assert.equal("runtime", refused("steps_per_execution, 4, must be a multiple of the gradient accumulation steps, 3", fit, m,
@@ -85,14 +85,14 @@ describe("the arguments of fit", function()
     assert.equal(2, (function() fit(m, {x = batches()}) return m.optimizer.iterations:item() end)())
   end)
 
-  it("a model must be compiled, and not to be run eagerly", function()
+  it("row 200: a model must be compiled, and not to be run eagerly", function()
     local m = keras.Sequential{keras.layers.Dense{1, input_shape = {3}}}
     assert.equal("runtime", refused("must be compiled first", fit, m, {x = batches()}))
     m:compile{optimizer = "sgd", loss = "mse", run_eagerly = true}
     assert.equal("runtime", refused("run_eagerly = true, which is not possible", fit, m, {x = batches()}))
   end)
 
-  it("float64 is cast, and a finite dataset is read anew for each epoch", function()
+  it("row 210: float64 is cast, and a finite dataset is read anew for each epoch", function()
     local wide = data.from_tensor_slices{ipu.cast(x, "float64"), ipu.cast(y, "float64")}:batch(4, {drop_remainder = true})
     assert.equal(3, #fit(model(), {x = wide, epochs = 3}).history.loss)
   end)
@@ -116,6 +116,19 @@ describe("the arguments of evaluate and predict", function()
     refused("predict: 8 samples in batches of 3", m.predict, m, x, {batch_size = 3})
     refused("predict has no argument 'y'", m.predict, m, {x = x, y = y})
     refused("evaluate: 'sample_weight' wants 'y' too", m.evaluate, m, {x = x, sample_weight = ipu.ones{8}})
+  end)
+
+  it("are quiet about fewer steps than an execution has when verbose is 0", function()
+    local m = model{steps_per_execution = 8}
+    local function warnings(verbose)
+      return table.concat((log.capture("warn", m.evaluate, m, {x = x, y = y, batch_size = 2, verbose = verbose})), "\n")
+    end
+    assert.equal("", warnings(0))
+    assert.matches("steps_per_execution is 8, but there are only 4 steps", warnings(1))
+  end)
+
+  it("compute_loss wants the predictions too", function()
+    refused("compute_loss: 'y_pred' is missing", keras.Model.compute_loss, model(), y, y)
   end)
 
   it("predict needs no compiled model, evaluate gives what it was asked for", function()

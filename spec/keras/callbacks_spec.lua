@@ -24,7 +24,7 @@ describe("callbacks", function()
   setup(function() former = log.set_writer(function() end) end)
   teardown(function() log.set_writer(former) end)
 
-  it("EarlyStopping stops without improvement and restores the best weights", function()
+  it("row 217: EarlyStopping stops without improvement and restores the best weights", function()
     local model = line()
     local stop = callbacks.EarlyStopping{monitor = "loss", min_delta = 1000, patience = 2, restore_best_weights = true}
     local after = {}
@@ -57,7 +57,7 @@ describe("callbacks", function()
     assert.is_true(#history.loss < 10)
   end)
 
-  it("ModelCheckpoint fills in epoch and metrics and keeps the best", function()
+  it("row 217: ModelCheckpoint fills in epoch and metrics and keeps the best", function()
     local folder = os.tmpname()
     os.remove(folder)
     os.execute("mkdir -p " .. folder)
@@ -74,7 +74,7 @@ describe("callbacks", function()
     os.execute("rm -r " .. folder)
   end)
 
-  it("CSVLogger writes a line an epoch", function()
+  it("row 217: CSVLogger writes a line an epoch", function()
     local path = os.tmpname()
     local history = fit(line(), {callbacks.CSVLogger(path)}, 2)
     local lines = {}

@@ -39,7 +39,8 @@ describe("a training that was killed", function()
   end
 
   for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1}, {"endless", "epoch", 20}, {"endless", 6, 9},
-    {"stateful", "epoch", 14}, {"stateful", 4, 11}, {"pipeline", 2, 11}, {"replicas", 2, 11}} do
+    {"stateful", "epoch", 14}, {"stateful", 4, 11}, {"pipeline", 2, 11}, {"replicas", 2, 11}, {"validated", "epoch", 15},
+    {"validated", 4, 15}} do
     local kind, freq, kill = table.unpack(case)
     it(string.format("goes on to the same bits: %s, save_freq %s", kind, freq), function()
       local whole = run(kind, "whole", 0, freq, 3)

@@ -49,7 +49,7 @@ local data = ipu.tensor(probabilities)
 local lengths = ipu.tensor({4, 3}, {dtype = "int32"})
 
 describe("CTC", function()
-  it("loss is minus the logarithm of what all alignments of the labels sum to", function()
+  it("row 230: loss is minus the logarithm of what all alignments of the labels sum to", function()
     local labels = ipu.tensor({{1, 2}, {2, 1}}, {dtype = "int32"})
     local label_lengths = ipu.tensor({2, 1}, {dtype = "int32"})
     local loss = keras.losses.ctc({labels, label_lengths, lengths}, ipu.log(data)):totable()
@@ -61,7 +61,7 @@ describe("CTC", function()
   end)
 
   for _, from_logits in ipairs{false, true} do
-    it("decoding finds the most probable labels, from_logits = " .. tostring(from_logits), function()
+    it("row 230: decoding finds the most probable labels, from_logits = " .. tostring(from_logits), function()
       local options = {beam_width = 27, top_paths = 2, from_logits = from_logits}
       local x = from_logits and ipu.log(data) - 1 or ipu.log(data)
       local scores, label_lengths, labels = keras.layers.CTCInferenceLayer(options)(x, lengths)

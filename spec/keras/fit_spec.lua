@@ -45,7 +45,7 @@ describe("fit", function()
   setup(function() former = log.set_writer(function() end) end)
   teardown(function() log.set_writer(former) end)
 
-  it("takes the steps that gradient descent takes", function()
+  it("row 201: takes the steps that gradient descent takes", function()
     local model = line()
     local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 3, shuffle = false})
     local w, b = 0, 0
@@ -71,7 +71,7 @@ describe("fit", function()
     assert.are.same(losses[1], losses[3])
   end)
 
-  it("accumulates gradients: the mean over 2 batches is a step on both", function()
+  it("row 195: accumulates gradients: the mean over 2 batches is a step on both", function()
     local model, whole = line{steps_per_execution = 2}, line()
     model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2,
       gradient_accumulation_reduction_method = "mean"}
@@ -126,7 +126,7 @@ describe("fit", function()
     assert.are.equal(before, model.weights[1]:item())
   end)
 
-  it("weighs samples and classes", function()
+  it("row 215: weighs samples and classes", function()
     local one, other = line(), line()
     one:fit(quiet{x = x, y = y, batch_size = 4, sample_weight = {1, 1, 0, 0}})
     other:fit(quiet{x = x, y = y, batch_size = 4, sample_weight = {{1}, {1}, {0}, {0}}})
@@ -142,7 +142,7 @@ describe("fit", function()
     assert.matches("must hold all classes", message_of(a.fit, a, incomplete))
   end)
 
-  it("evaluates validation data at the ends of epochs", function()
+  it("row 214: evaluates validation data at the ends of epochs", function()
     local model = line()
     local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 2, validation_data = {x, y}, shuffle = false})
     assert.are.equal(2, #history.history.val_loss)
@@ -151,7 +151,7 @@ describe("fit", function()
     assert.is_near(1, #split.history.val_loss, 0)
   end)
 
-  it("stops when a callback says so, and tells callbacks what happens", function()
+  it("row 217: stops when a callback says so, and tells callbacks what happens", function()
     local Recorder = keras.callbacks.Callback:extend("Recorder")
     local seen = {}
     function Recorder:on_train_begin() seen[#seen + 1] = "begin" end -- luacheck: ignore 212
@@ -248,7 +248,7 @@ describe("evaluate and predict", function()
   setup(function() former = log.set_writer(function() end) end)
   teardown(function() log.set_writer(former) end)
 
-  it("evaluate gives a number, a list, or a table", function()
+  it("row 212: evaluate gives a number, a list, or a table", function()
     local model = line()
     assert.is_near(21, model:evaluate(quiet{x = x, y = y, batch_size = 2}), 1e-5)
     model = line{metrics = {"mae"}}
@@ -258,7 +258,7 @@ describe("evaluate and predict", function()
     assert.is_near(4, model:evaluate(quiet{x = x, y = y, batch_size = 2, return_dict = true}).mae, 1e-5)
   end)
 
-  it("predict keeps the order of the data", function()
+  it("row 213: predict keeps the order of the data", function()
     local model = line{steps_per_execution = 2}
     model:set_weights{{{2}}, {1}}
     assert.are.same({{1}, {3}, {5}, {7}}, model:predict{x = x, batch_size = 1}:totable())
@@ -295,7 +295,7 @@ describe("accuracy", function()
 end)
 
 describe("a softmax output", function()
-  it("is trained by its logits, without overflow", function()
+  it("row 222: is trained by its logits, without overflow", function()
     local model = keras.Sequential{layers.Dense{2, activation = "softmax", use_bias = false}}
     model:compile{loss = "sparse_categorical_crossentropy", optimizer = "sgd"}
     model:build{-1, 1}

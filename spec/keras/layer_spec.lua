@@ -98,7 +98,7 @@ describe("an own layer", function()
     return self.inner(x * self.factor)
   end
 
-  it("finds the weights of its fields, its own first", function()
+  it("row 182: finds the weights of its fields, its own first", function()
     local layer = Scale()
     layer(ipu.ones{1, 3})
     assert.are.equal(2, #layer.weights)
@@ -142,7 +142,7 @@ describe("masks", function()
 end)
 
 describe("dropout", function()
-  it("scales what it keeps and does nothing outside of training", function()
+  it("row 229: scales what it keeps and does nothing outside of training", function()
     local layer = layers.Dropout{0.5}
     local x = ipu.ones{1000}
     assert.are.equal(1000, ipu.reduce_sum(layer(x)):item())
@@ -212,7 +212,7 @@ describe("a functional model", function()
 end)
 
 describe("a Sequential model", function()
-  it("is built by its first batch, its first layer's input_shape, an Input, or build", function()
+  it("row 180: is built by its first batch, its first layer's input_shape, an Input, or build", function()
     local made = {
       keras.Sequential{layers.Dense(2)}, keras.Sequential{layers.Dense{2, input_shape = {3}}},
       keras.Sequential{keras.Input{shape = {3}}, layers.Dense(2)}, keras.Sequential{layers.Dense(2)},

@@ -67,6 +67,70 @@ describe("an optimizer", function()
     assert.is_near(1.1, v:totable()[2], 1e-6)
   end)
 
+  -- Five steps with gradients that change sign, by the formulas in double precision. update(m, v, t, g) → m, v, step down.
+  local function follows(opt, update)
+    local w, m, v = 1.0, 0.0, 0.0
+    local variable = ipu.Variable(w)
+    for t, g in ipairs{0.5, -2.0, 3.0, 0.25, -1.0} do
+      local step
+      m, v, step = update(m, v, t, g, w)
+      w = w - step
+      opt:apply_gradients({ipu.tensor(g)}, {variable})
+      assert.is_near(w, variable:item(), 2e-6)
+      assert.are.equal(t, opt.iterations:item())
+    end
+  end
+
+  local function adam(lr, b1, b2, epsilon)
+    return function(m, v, t, g)
+      m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+      return m, v, lr * math.sqrt(1 - b2 ^ t) / (1 - b1 ^ t) * m / (math.sqrt(v) + epsilon)
+    end
+  end
+
+  for name, case in pairs{
+    SGD = {optimizers.SGD(0.1), function(m, v, _, g) return m, v, 0.1 * g end},
+    ["SGD with momentum"] = {optimizers.SGD{0.1, momentum = 0.9}, function(m, v, _, g)
+      m = 0.9 * m - 0.1 * g
+      return m, v, -m
+    end},
+    ["SGD with Nesterov's momentum"] = {optimizers.SGD{0.1, momentum = 0.9, nesterov = true}, function(m, v, _, g)
+      m = 0.9 * m - 0.1 * g
+      return m, v, -(0.9 * m - 0.1 * g)
+    end},
+    Adam = {optimizers.Adam(), adam(0.001, 0.9, 0.999, 1e-7)},
+    RMSprop = {optimizers.RMSprop(), function(m, v, _, g)
+      v = 0.9 * v + 0.1 * g * g
+      return m, v, 0.001 * g / (math.sqrt(v) + 1e-7)
+    end},
+  } do
+    it("row 168: takes five steps by its formula, with its defaults: " .. name, function() follows(case[1], case[2]) end)
+  end
+
+  it("row 169: AdamW takes weight decay off beside Adam's step, LAMB scales the step to the weight", function()
+    follows(optimizers.AdamW{0.01, weight_decay = 0.1}, function(m, v, t, g, w)
+      local step
+      m, v, step = adam(0.01, 0.9, 0.999, 1e-7)(m, v, t, g)
+      return m, v, step + 0.01 * 0.1 * w
+    end)
+    follows(optimizers.LAMB(0.01), function(m, v, t, g, w)
+      m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+      local r = m / (1 - 0.9 ^ t) / (math.sqrt(v / (1 - 0.999 ^ t)) + 1e-7)
+      return m, v, 0.01 * math.abs(w) / math.abs(r) * r
+    end)
+  end)
+
+  it("row 169: schedules see the number of updates", function()
+    local rate = optimizers.schedules.ExponentialDecay{initial_learning_rate = 1.0, decay_steps = 1, decay_rate = 0.5}
+    local opt, v = optimizers.SGD(rate), ipu.Variable(0.0)
+    local seen = {}
+    for i = 1, 4 do
+      opt:apply_gradients({ipu.tensor(-1.0)}, {v})
+      seen[i] = v:item()
+    end
+    assert.are.same({1, 1.5, 1.75, 1.875}, seen)
+  end)
+
   it("comes back from its config, schedules included", function()
     local opt = optimizers.Adam{optimizers.schedules.CosineDecay{0.1, 100, alpha = 0.5}, beta_1 = 0.8}
     local copy = optimizers.Adam:from_config(ipu.json.decode(ipu.json.encode(opt:get_config())))
@@ -76,14 +140,14 @@ describe("an optimizer", function()
 end)
 
 describe("optimizer wrappers", function()
-  it("map gradients", function()
+  it("row 162: map gradients", function()
     local v = ipu.Variable(3)
     local opt = optimizers.MapGradientOptimizer(optimizers.SGD(1), function(g, w) return g + w * 0.01 end)
     opt:apply_gradients({ipu.tensor(1)}, {v})
     assert.is_near(3 - 1.03, v:item(), 1e-6)
   end)
 
-  it("accumulate over one call by doing nothing: the optimizer itself", function()
+  it("row 163: accumulate over one call by doing nothing: the optimizer itself", function()
     local sgd = keras.optimizers.SGD(0.1)
     assert.are.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 1}))
     assert.are_not.equal(sgd, keras.optimizers.GradientAccumulationOptimizer(sgd, {num_mini_batches = 2}))
@@ -99,6 +163,31 @@ describe("optimizer wrappers", function()
     assert.is_near(8, v:item(), 1e-6)
     assert.are.equal(1, opt.iterations:item())
     assert.matches("'num_mini_batches' must be a positive number", message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
+  end)
+end)
+
+describe("MapGradientOptimizer", function()
+  -- Gradients of w·x are 1, 3 | 5, 7; each is clipped to 4 before two are added.
+  local x = ipu.tensor{{1}, {3}, {5}, {7}}
+  local function clipped(opt) return optimizers.MapGradientOptimizer(opt, function(g) return ipu.clip_by_value(g, -4, 4) end) end
+
+  local function trained(optimizer, accumulates)
+    local model = keras.Sequential{keras.layers.Dense{1, use_bias = false, kernel_initializer = "zeros", input_shape = {1}}}
+    model:compile{loss = function(_, p) return ipu.reduce_mean(p, {axis = -1}) end, optimizer = optimizer, steps_per_execution = 4}
+    if accumulates then model:set_gradient_accumulation_options{gradient_accumulation_steps_per_replica = 2} end
+    model:fit{x = x, y = ipu.zeros{4, 1}, batch_size = 1, shuffle = false, verbose = 0}
+    return -model.weights[1]:item()
+  end
+
+  it("row 162: changes each gradient before it is accumulated", function()
+    assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.SGD(1)), true))
+    assert.are.equal(1 + 3 + 4 + 4, trained(clipped(optimizers.GradientAccumulationOptimizer(optimizers.SGD(1), 2))))
+    assert.are.equal(1 + 3 + 4 + 4, trained(optimizers.GradientAccumulationOptimizer(clipped(optimizers.SGD(1)), 2)))
+  end)
+
+  it("changes gradients that an ALSOptimizer around it has divided by its factor", function()
+    local scaled = optimizers.ALSOptimizer(clipped(optimizers.SGD(1)), {initial_loss_scaling_factor = 16})
+    assert.are.equal(4 + 4, trained(scaled, true)) -- the accumulated 1 + 3 and 5 + 7
   end)
 end)
 
@@ -118,11 +207,11 @@ describe("ALSOptimizer", function()
     return table.concat(seen, " ")
   end
 
-  it("reconsiders its factor at applications 9, 18 … with frequency 8", function()
+  it("row 165: reconsiders its factor at applications 9, 18 … with frequency 8", function()
     assert.are.equal("9:2.0 18:4.0", changes(optimizers.ALSOptimizer(optimizers.SGD(0)), 1, 20))
   end)
 
-  it("halves the factor when too many elements lie at the edge or beyond, and keeps it above 1", function()
+  it("row 165: halves the factor when too many elements lie at the edge or beyond, and keeps it above 1", function()
     local opt = optimizers.ALSOptimizer(optimizers.SGD(0), {update_frequency = 1, initial_loss_scaling_factor = 4})
     assert.are.equal("1:2.0 2:1.0", changes(opt, 8192, 5))
   end)
@@ -135,7 +224,7 @@ describe("ALSOptimizer", function()
     assert.are.equal(0.5, v:item())
   end)
 
-  it("checks its arguments and keeps statistics read-only", function()
+  it("row 166: checks its arguments and keeps statistics read-only", function()
     assert.matches("must be a power of two, got 3", message_of(optimizers.ALSOptimizer, optimizers.SGD(1), {increase_factor = 3}))
     local opt = optimizers.ALSOptimizer(optimizers.SGD(1))
     assert.matches("'histogram' is read%-only", message_of(function() opt.histogram = 1 end))

@@ -18,7 +18,7 @@ local function stack(count)
 end
 
 describe("set_pipelining_options", function()
-  it("merges options over calls", function()
+  it("row 194: merges options over calls", function()
     local model = stack(2)
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, schedule = "interleaved"}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 8}
@@ -35,21 +35,51 @@ describe("set_pipelining_options", function()
     ["did you mean 'pipeline_schedule'"] = {pipeline_shedule = "Grouped"},
     ["choose one of Grouped, Interleaved"] = {pipeline_schedule = "Sideways"},
   } do
-    it("refuses, with words: " .. words, function()
+    it("row 193: refuses, with words: " .. words, function()
       local model = stack(2)
       assert.matches(words, message_of(model.set_pipelining_options, model, options))
     end)
   end
 
-  it("of gradient accumulation refuses what the model sets itself", function()
+  it("rows 193, 195: of gradient accumulation refuses what the model sets itself", function()
     local model = stack(1)
     assert.matches("'opt' is set automatically by the model", message_of(model.set_gradient_accumulation_options, model, {opt = 1}))
     assert.matches("must be a boolean", message_of(model.set_asynchronous_callbacks, model, 1))
   end)
 end)
 
+describe("a pipeline's arguments that a model sets itself", function()
+  local remedies <const> = {
+    gradient_accumulation_count = "gradient_accumulation_steps_per_replica", experimental_normalize_gradients = "removed",
+    outfeed_loss = "not compatible", outfeed_mask = "not compatible", batch_serialization_iterations = "not compatible",
+    computational_stages = "automatically", repeat_count = "automatically", inputs = "automatically", infeed_queue = "automatically",
+    outfeed_queue = "automatically", optimizer_function = "automatically",
+  }
+  for name, remedy in pairs(remedies) do
+    it("row 193: are refused, with what to do: " .. name, function()
+      local model = stack(2)
+      local message = message_of(model.set_pipelining_options, model, {[name] = 1})
+      assert.is_truthy(message:find("'" .. name .. "'", 1, true), message)
+      assert.is_truthy(message:find(remedy, 1, true), message)
+      assert.are.equal("value", ipu.last_error().kind)
+    end)
+  end
+
+  for name, remedy in pairs{
+    opt = "automatically", num_mini_batches = "gradient_accumulation_steps_per_replica", experimental_normalize_gradients = "removed",
+  } do
+    it("row 195: are refused by gradient accumulation, with what to do: " .. name, function()
+      local model = stack(1)
+      local message = message_of(model.set_gradient_accumulation_options, model, {[name] = 1})
+      assert.is_truthy(message:find("'" .. name .. "'", 1, true), message)
+      assert.is_truthy(message:find(remedy, 1, true), message)
+      assert.are.equal("value", ipu.last_error().kind)
+    end)
+  end
+end)
+
 describe("a Sequential model's stages", function()
-  it("are set, read and reset", function()
+  it("rows 186, 188, 189: are set, read and reset", function()
     local model = stack(3)
     assert.is_false(model:is_pipelined())
     assert.is_nil(model:get_pipeline_stage_assignment()[1].pipeline_stage)
@@ -68,7 +98,7 @@ describe("a Sequential model's stages", function()
     ["has 3 layers, but 2 stages"] = {0, 1}, ["must start at 0, got 1"] = {1, 1, 2},
     ["not all in increasing order"] = {0, 1, 0}, ["must be integers"] = {0.5, 0.5, 1.5},
   } do
-    it("refuse, with words: " .. words, function()
+    it("rows 186, 187: refuse, with words: " .. words, function()
       local model = stack(3)
       assert.matches(words, message_of(model.set_pipeline_stage_assignment, model, stages))
     end)
@@ -81,7 +111,7 @@ describe("a Sequential model's stages", function()
     assert.is_false(model:is_pipelined())
   end)
 
-  it("print as a table", function()
+  it("row 191: print as a table", function()
     local model = keras.Sequential{layers.Flatten{name = "flatten"}, layers.Dense{2, name = "dense"}, name = "mlp"}
     local lines = {}
     model:print_pipeline_stage_assignment_summary{line_length = 65, print_fn = function(l) lines[#lines + 1] = l end}
@@ -94,7 +124,7 @@ end)
 describe("PipelineStage", function()
   local strategy = ipu.IPUStrategy()
 
-  it("gives layers made or called in it their stage; the call's wins", function()
+  it("row 183: gives layers made or called in it their stage; the call's wins", function()
     local _ <close> = strategy:scope()
     local x = keras.Input{shape = {2}}
     local first, second
@@ -114,7 +144,7 @@ describe("PipelineStage", function()
     assert.is_true(model:is_pipelined())
   end)
 
-  it("refuses negative stages, nesting, and no strategy", function()
+  it("row 184: refuses negative stages, nesting, and no strategy", function()
     assert.matches("only inside an IPUStrategy", message_of(keras.PipelineStage, 0))
     local _ <close> = strategy:scope()
     assert.matches("not negative", message_of(keras.PipelineStage, -1))
@@ -122,7 +152,7 @@ describe("PipelineStage", function()
     assert.matches("must not be nested", message_of(keras.PipelineStage, 1))
   end)
 
-  it("wants all layers or none", function()
+  it("row 185: wants all layers or none", function()
     local _ <close> = strategy:scope()
     local x = keras.Input{shape = {2}}
     local y
@@ -137,7 +167,7 @@ describe("PipelineStage", function()
 end)
 
 describe("a functional model's stages", function()
-  it("must not go backwards, nor leave one empty", function()
+  it("row 187: must not go backwards, nor leave one empty", function()
     local x = keras.Input{shape = {2}}
     local model = keras.Model{inputs = x, outputs = layers.Dense{2, name = "b"}(layers.Dense{2, name = "a"}(x))}
     local list = model:get_pipeline_stage_assignment()

@@ -33,7 +33,7 @@ describe("saving", function()
     return model
   end
 
-  it("restores a whole model, which goes on training as if nothing had happened", function()
+  it("row 223: restores a whole model, which goes on training as if nothing had happened", function()
     local model = trained()
     model:save(path)
     local copy = keras.models.load_model(path)
@@ -45,7 +45,7 @@ describe("saving", function()
     assert.are.equal(0, difference(model(x), copy(x)))
   end)
 
-  it("restores options and stage assignments", function()
+  it("row 223: restores options and stage assignments", function()
     local model = keras.Sequential{layers.Dense{2, input_shape = {2}}, layers.Dense(2)}
     model:set_pipeline_stage_assignment{0, 1}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, pipeline_schedule = "interleaved"}
@@ -56,7 +56,7 @@ describe("saving", function()
     assert.are.equal("Interleaved", copy._options.pipelining.pipeline_schedule)
   end)
 
-  it("writes weights by name and refuses those that don't fit", function()
+  it("row 223: writes weights by name and refuses those that don't fit", function()
     local model = trained()
     model:save_weights(path)
     local other = trained()

@@ -16,7 +16,7 @@ describe("ipu.cond", function()
     return {y:item(), d:item()}
   end
 
-  it("gives the value and the gradient of the branch that is taken", function()
+  it("row 75: gives the value and the gradient of the branch that is taken", function()
     local f = both(function(x) return x * x end, function(x) return x * 5 end)
     assert.same({9, 6}, pair(f, true, 3.0))
     assert.same({15, 5}, pair(f, false, 3.0))

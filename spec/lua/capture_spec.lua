@@ -8,7 +8,7 @@ describe("captured gradients", function()
   local x = ipu.tensor{1, 2, 3}
 
   -- h = v·x, loss = Σh²: dloss/dh = 2h, dloss/dv = 2h·x
-  it("of a tape", function()
+  it("row 167: of a tape", function()
     local tape = ipu.GradientCaptureTape()
     local v = ipu.Variable{{2, 3, 4}}
     local loss = tape(function() return ipu.reduce_sum(ipu.square(ipu.capture_upstream_gradients(v * x, {tag = "h"}))) end)

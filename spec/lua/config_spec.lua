@@ -60,12 +60,12 @@ teardown(function()
 end)
 
 describe("IPUConfig", function()
-  it("1, 2: has nested options with their defaults", function()
+  it("rows 1, 2: has nested options with their defaults", function()
     assert.equal("ipu2", cfg.ipu_model.version)
     assert.same(defaults, cfg:to_dict())
   end)
 
-  it("3: acts when applied, not before", function()
+  it("row 3: acts when applied, not before", function()
     cfg.auto_select_ipus = 2
     assert.is_false(config.is_configured())
     refuses("runtime", "no IPU system is configured", config.get_ipu_config)
@@ -88,21 +88,21 @@ describe("IPUConfig", function()
     {"scheduling", "algorithm", 3, "SchedulingAlgorithm (CHOOSE_BEST, CLUSTERING, POST_ORDER, LOOK_AHEAD, SHORTEST_PATH)"},
     {"ipu_model", "version", nil, "must be of type str, got nil"},
   } do
-    it("4: checks the type of " .. case[1] .. "." .. case[2] .. " = " .. tostring(case[3]), function()
+    it("row 4: checks the type of " .. case[1] .. "." .. case[2] .. " = " .. tostring(case[3]), function()
       local before = cfg[case[1]][case[2]]
       refuses("type", case[4], function() cfg[case[1]][case[2]] = case[3] end)
       assert.same(before, cfg[case[1]][case[2]])
     end)
   end
 
-  it("4: checks lists of numbers", function()
+  it("row 4: checks lists of numbers", function()
     refuses("type", "'select_ipus' must be of type int or list (a list of int), got string (a) at position 2",
       function() cfg.select_ipus = {1, "a"} end)
     refuses("type", "'select_ipus'", function() cfg.select_ipus = {1, nil, 3} end)
     refuses("type", "'auto_select_ipus'", function() cfg.auto_select_ipus = {a = 1} end)
   end)
 
-  it("4: takes integers for floats, whole floats for integers, enumerations in any case", function()
+  it("row 4: takes integers for floats, whole floats for integers, enumerations in any case", function()
     cfg.io_tiles.available_memory_proportion = 1
     assert.equal("float", math.type(cfg.io_tiles.available_memory_proportion))
     cfg.ipu_model.tiles_per_ipu = 8.0
@@ -111,7 +111,7 @@ describe("IPUConfig", function()
     assert.equal("SNAKE", cfg.selection_order)
   end)
 
-  it("5: refuses unknown names and suggests full ones", function()
+  it("row 5: refuses unknown names and suggests full ones", function()
     refuses("value", "'ipu_model.vrsion' is not a valid attribute of IPUConfig. Did you mean 'ipu_model.version'?",
       function() cfg.ipu_model.vrsion = "x" end)
     refuses("value", "Did you mean 'ipu_model.version'?", function() return cfg.ipu_model.vrsion end)
@@ -123,12 +123,12 @@ describe("IPUConfig", function()
     assert.is_true(#message < 500)
   end)
 
-  it("6: refuses to assign to a category", function()
+  it("row 6: refuses to assign to a category", function()
     refuses("value", "'experimental' is a category of options and cannot be assigned to", function() cfg.experimental = 2 end)
     refuses("value", "'norms.experimental' is a category", function() cfg.norms.experimental = {} end)
   end)
 
-  it("7: gives metadata", function()
+  it("row 7: gives metadata", function()
     local m = cfg:get_attribute_metadata("ipu_model.version")
     assert.same({"ipu_model.version", "str", "ipu2", false}, {m.name, m.type, m.default, m.deprecated})
     assert.is_string(m.doc)
@@ -143,7 +143,7 @@ describe("IPUConfig", function()
     assert.same({"int", "list"}, cfg:get_attribute_metadata("auto_select_ipus").types)
   end)
 
-  it("7: has metadata and words for every option", function()
+  it("row 7: has metadata and words for every option", function()
     for name, default in pairs(defaults) do
       local m = cfg:get_attribute_metadata(name)
       assert.same(default, m.default)
@@ -152,7 +152,7 @@ describe("IPUConfig", function()
     end
   end)
 
-  it("8: warns about deprecated options", function()
+  it("row 8: warns about deprecated options", function()
     local lines = log.capture("warn", function() cfg.optimizations.enable_fast_math = true end)
     assert.equal(1, #lines)
     assert.matches("optimizations.enable_fast_math.*deprecated.*optimizations.math.fast", lines[1])
@@ -163,7 +163,7 @@ describe("IPUConfig", function()
     assert.is_true(config.get("optimizations.math.fast"))
   end)
 
-  it("9: goes through dictionaries and JSON", function()
+  it("row 9: goes through dictionaries and JSON", function()
     cfg.auto_select_ipus = {1, 2}
     cfg.matmuls.poplar_options = {partialsType = "half"}
     cfg.scheduling.algorithm = "CLUSTERING"
@@ -177,7 +177,7 @@ describe("IPUConfig", function()
     assert.matches('"select_ipus": []', cfg:to_json(), 1, true)
   end)
 
-  it("9: warns about what a dictionary lacks, refuses what it has too much", function()
+  it("row 9: warns about what a dictionary lacks, refuses what it has too much", function()
     local dict = cfg:to_dict()
     dict.allow_recompute = nil
     cfg.allow_recompute = true
@@ -192,14 +192,14 @@ describe("IPUConfig", function()
     refuses("value", "an object", cfg.from_json, cfg, "[]")
   end)
 
-  it("9: takes nothing over from a dictionary with a wrong value", function()
+  it("row 9: takes nothing over from a dictionary with a wrong value", function()
     local dict = cfg:to_dict()
     dict.allow_recompute, dict["ipu_model.tiles_per_ipu"] = true, "x"
     refuses("type", "tiles_per_ipu", cfg.from_dict, cfg, dict)
     assert.is_false(cfg.allow_recompute)
   end)
 
-  it("10: has a text form", function()
+  it("row 10: has a text form", function()
     cfg.auto_select_ipus = {4}
     cfg.convolutions.poplar_options = {b = "2", a = "1"}
     local text = tostring(cfg)
@@ -228,7 +228,7 @@ describe("IPUConfig", function()
 end)
 
 describe("devices", function()
-  it("11: selects a number of IPUs", function()
+  it("row 11: selects a number of IPUs", function()
     cfg.auto_select_ipus = 4
     cfg:configure_ipu_system()
     assert.equal(4, config.get_num_of_ipus_in_device("/device:IPU:0"))
@@ -237,7 +237,7 @@ describe("devices", function()
     refuses("value", "a device is named like", config.get_num_of_ipus_in_device, "/device:CPU:0")
   end)
 
-  it("12: makes a device of each number", function()
+  it("row 12: makes a device of each number", function()
     cfg.auto_select_ipus = {1, 2, 8, 1}
     config.configure_ipu_system(cfg)
     assert.equal(2, config.get_num_of_ipus_in_device("/device:IPU:1"))
@@ -252,14 +252,14 @@ describe("devices", function()
     {28, {0, 1, 2, 3, 4, 5, 6, 7}}, {29, {8, 9, 10, 11, 12, 13, 14, 15}}, {3, {3}},
     {30, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
   } do
-    it("13: knows the members of id " .. case[1], function()
+    it("row 13: knows the members of id " .. case[1], function()
       cfg.select_ipus = case[1]
       cfg:configure_ipu_system()
       assert.same({{device = "/device:IPU:0", ipus = #case[2], id = case[1], members = case[2]}}, config.get_ipu_config())
     end)
   end
 
-  it("13: numbers groups of machines of other sizes consecutively", function()
+  it("row 13: numbers groups of machines of other sizes consecutively", function()
     config.set_system_ipus(8)
     finally(function()
       config.reset_ipu_configuration()
@@ -273,7 +273,7 @@ describe("devices", function()
     refuses("failed_precondition", "before configuring", config.set_system_ipus, 4)
   end)
 
-  it("14: refuses both selections", function()
+  it("row 14: refuses both selections", function()
     cfg.auto_select_ipus, cfg.select_ipus = {1, 1}, {1, 2}
     refuses("value", "only one of 'auto_select_ipus' and 'select_ipus'", cfg.configure_ipu_system, cfg)
   end)
@@ -288,14 +288,14 @@ describe("devices", function()
     {"auto_select_ipus", 0, "failed_precondition", "unsupported number of IPUs: 0"},
     {"auto_select_ipus", -4, "failed_precondition", "unsupported number of IPUs: -4"},
   } do
-    it("15: refuses " .. case[1] .. " = " .. json.encode(case[2]), function()
+    it("row 15: refuses " .. case[1] .. " = " .. json.encode(case[2]), function()
       cfg[case[1]] = case[2]
       refuses(case[3], case[4], cfg.configure_ipu_system, cfg)
       assert.is_false(config.is_configured())
     end)
   end
 
-  it("15: takes any number on the IPU Model, within reason", function()
+  it("row 15: takes any number on the IPU Model, within reason", function()
     config.set_flags("--use_ipu_model")
     cfg.auto_select_ipus = {2, 3, 17}
     cfg:configure_ipu_system()
@@ -305,14 +305,14 @@ describe("devices", function()
     refuses("failed_precondition", "unsupported number of IPUs", cfg.configure_ipu_system, cfg)
   end)
 
-  it("16: logs what was attached", function()
+  it("row 16: logs what was attached", function()
     assert.same({"ipulua: info: Device /device:IPU:0 attached to IPU: 0"}, log.capture("info", cfg.configure_ipu_system, cfg))
     config.reset_ipu_configuration()
     cfg.auto_select_ipus = 4
     assert.same({"ipulua: info: Device /device:IPU:0 attached to IPUs: 24"}, log.capture("info", cfg.configure_ipu_system, cfg))
   end)
 
-  it("17: knows the selection orders", function()
+  it("row 17: knows the selection orders", function()
     assert.same({0, 1, 3, 2}, config.selection_order("SNAKE", 4))
     assert.same({0, 1, 2, 3}, config.selection_order("zigzag", 4))
     assert.same({0, 1, 3, 2, 4, 5, 7, 6, 8, 9, 11, 10, 12, 13, 15, 14}, config.selection_order("SNAKE", 16))
@@ -331,7 +331,7 @@ describe("devices", function()
     refuses("value", "from 1 to", config.selection_order, "SNAKE", 1 << 40)
   end)
 
-  it("18: resets", function()
+  it("row 18: resets", function()
     cfg:configure_ipu_system()
     config.reset_ipu_configuration()
     config.reset_ipu_configuration()
@@ -340,7 +340,7 @@ describe("devices", function()
     assert.same({}, log.capture("warn", cfg.configure_ipu_system, cfg))
   end)
 
-  it("19: warns and resets for a different configuration, leaves an identical one", function()
+  it("row 19: warns and resets for a different configuration, leaves an identical one", function()
     local applied, resets = 0, 0
     config.on_apply(function() applied = applied + 1 end)
     config.on_reset(function() resets = resets + 1 end)
@@ -360,7 +360,7 @@ describe("devices", function()
     assert.equal(2, config.get_num_of_ipus_in_device("/device:IPU:0"))
   end)
 
-  it("19: leaves the active configuration when a new one is wrong", function()
+  it("row 19: leaves the active configuration when a new one is wrong", function()
     cfg.auto_select_ipus = 2
     cfg:configure_ipu_system()
     local wrong = config.IPUConfig()
@@ -369,13 +369,13 @@ describe("devices", function()
     assert.equal(2, config.get_num_of_ipus_in_device("/device:IPU:0"))
   end)
 
-  it("20: hands out copies", function()
+  it("row 20: hands out copies", function()
     cfg:configure_ipu_system()
     config.get_ipu_config()[1].members[1] = 99
     assert.same({0}, config.get_ipu_config()[1].members)
   end)
 
-  it("21: has a default device from its first use on", function()
+  it("row 21: has a default device from its first use on", function()
     local seen
     config.on_apply(function(_, list) seen = #list end)
     assert.equal(1, config.get_num_of_ipus_in_device("/device:IPU:0"))
@@ -387,7 +387,7 @@ describe("devices", function()
     assert.equal(2, config.get_num_of_ipus_in_device(0))
   end)
 
-  it("25, 26: attaches late or never", function()
+  it("rows 25, 26: attaches late or never", function()
     cfg.device_connection.type = "ON_DEMAND"
     assert.same({}, log.capture("info", cfg.configure_ipu_system, cfg))
     assert.equal(1, #log.capture("info", config.attached_device, 0))
@@ -399,10 +399,30 @@ describe("devices", function()
     cfg:configure_ipu_system()
     refuses("failed_precondition", "NEVER", config.attached_device, 0)
   end)
+
+  it("row 26: compiles without running: zeros come back, and no variable moves", function()
+    local ipu = require "ipulua"
+    cfg.device_connection.type = "PRE_COMPILE"
+    refuses("value", "device_connection.version", cfg.configure_ipu_system, cfg)
+    cfg.device_connection.version = "ipu2"
+    assert.same({}, log.capture("info", cfg.configure_ipu_system, cfg))
+    local w, queue = ipu.Variable(5.0), ipu.IPUOutfeedQueue()
+    local f = ipu.func(function(x)
+      return ipu.loops.repeat_n(3, function(sum)
+        queue:enqueue(sum)
+        return sum + w:assign_add(1.0)
+      end, {x})
+    end)
+    assert.same({}, log.capture("info", function() assert.same({0, 0}, f(ipu.ones{2}):totable()) end))
+    assert.same({0, 0}, ipu.IPUStrategy():run_async(f, {ipu.ones{2}}):wait():totable())
+    assert.same({6, 2}, queue:dequeue().shape)
+    assert.equal(5, w:item())
+    assert.equal("COMPILE_BEGIN", ipu.ipu_event_trace()[1].type)
+  end)
 end)
 
 describe("settings", function()
-  it("23, 24: hold the chip, and know what the script chose", function()
+  it("rows 23, 24: hold the chip, and know what the script chose", function()
     assert.equal("ipu2", config.get("ipu_model.version"))
     cfg.ipu_model.tiles_per_ipu = 4
     cfg.ipu_model.compile_ipu_code = false
@@ -417,7 +437,7 @@ describe("settings", function()
     assert.equal(8, config.get("ipu_model.tiles_per_ipu"))
   end)
 
-  it("27: set_all stands for all floating point flags, the object stays as it was", function()
+  it("row 27: set_all stands for all floating point flags, the object stays as it was", function()
     cfg.floating_point_behaviour.set_all = true
     cfg:configure_ipu_system()
     for _, flag in ipairs {"inv", "div0", "oflo", "nanoo"} do
@@ -427,7 +447,7 @@ describe("settings", function()
     assert.equal("ON", config.get("floating_point_behaviour.esr"))
   end)
 
-  it("28: rounds I/O tiles up to an even number", function()
+  it("row 28: rounds I/O tiles up to an even number", function()
     cfg.io_tiles.num_io_tiles = 31
     cfg.io_tiles.place_ops_on_io_tiles = true
     cfg:configure_ipu_system()
@@ -447,14 +467,14 @@ describe("settings", function()
     {{"experimental", "multi_replica_distribution"}, "process_index", 1, "must be in [0, process_count)"},
     {{"experimental", "multi_replica_distribution"}, "process_count", -1, "at least 0"},
   } do
-    it("28: refuses " .. case[2] .. " = " .. tostring(case[3]) .. " when applied", function()
+    it("row 28: refuses " .. case[2] .. " = " .. tostring(case[3]) .. " when applied", function()
       local category = type(case[1]) == "table" and cfg[case[1][1]][case[1][2]] or cfg[case[1]]
       category[case[2]] = case[3]
       refuses("value", case[4], cfg.configure_ipu_system, cfg)
     end)
   end
 
-  it("28: refuses I/O tiles with groups of batch statistics, and more than there are tiles", function()
+  it("row 28: refuses I/O tiles with groups of batch statistics, and more than there are tiles", function()
     cfg.io_tiles.num_io_tiles = 10
     cfg.ipu_model.tiles_per_ipu = 8
     refuses("value", "leaves no tile of the 8", cfg.configure_ipu_system, cfg)
@@ -463,7 +483,7 @@ describe("settings", function()
     refuses("value", "distributed_batch_norm_replica_group_size", cfg.configure_ipu_system, cfg)
   end)
 
-  it("29: hold library options; a table edited in place is checked when applied", function()
+  it("row 29: hold library options; a table edited in place is checked when applied", function()
     cfg.matmuls.poplar_options = {partialsType = "half"}
     cfg.convolutions.poplar_options.availableMemoryProportion = "0.2"
     cfg:configure_ipu_system()
@@ -474,7 +494,7 @@ describe("settings", function()
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
   end)
 
-  it("32: accept every scheduling algorithm", function()
+  it("row 32: accept every scheduling algorithm", function()
     for _, algorithm in ipairs {"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"} do
       config.reset_ipu_configuration()
       cfg.scheduling.algorithm = algorithm
@@ -502,7 +522,7 @@ describe("settings", function()
     cfg:configure_ipu_system()
   end)
 
-  it("joins engine options from the configuration and the environment", function()
+  it("row 246: joins engine options from the configuration and the environment", function()
     cfg.compilation_poplar_options = {["autoReport.all"] = "true"}
     cfg:configure_ipu_system()
     local environment
@@ -519,7 +539,7 @@ describe("settings", function()
 end)
 
 describe("run flags", function()
-  it("33: are read, with defaults", function()
+  it("row 33: are read, with defaults", function()
     config.set_flags("  --use_ipu_model --max_infeed_threads=3\t--log_cycle_count=0 --executable_cache_path=a/b=c ")
     local flags = config.flags()
     assert.is_true(flags.use_ipu_model)
@@ -546,13 +566,13 @@ describe("run flags", function()
     {"--use_synthetic_data --synthetic_data_initializer=zeros", "uniform, normal or a number"},
     {"--use_synthetic_data --synthetic_data_initializer=nan", "uniform, normal or a number"},
   } do
-    it("33: refuses " .. case[1], function()
+    it("row 33: refuses " .. case[1], function()
       refuses("value", case[2], config.set_flags, case[1])
       assert.is_false(config.running_on_ipu_model())
     end)
   end
 
-  it("33: --help lists all and stops", function()
+  it("row 33: --help lists all and stops", function()
     local text
     config.set_help_handler(function(t) text = t end)
     config.set_flags("--help")
@@ -560,7 +580,7 @@ describe("run flags", function()
     for name in pairs(config.flags()) do assert.matches("--" .. name .. " (", text, 1, true) end
   end)
 
-  it("33: are read from IPULUA_FLAGS at first need", function()
+  it("row 33: are read from IPULUA_FLAGS at first need", function()
     local names <const> = {"ipulua.config", "ipulua.ipu_config"}
     local former = {}
     for _, name in ipairs(names) do former[name], package.loaded[name] = package.loaded[name], nil end
@@ -574,13 +594,13 @@ describe("run flags", function()
     assert.is_true(fresh.running_on_ipu_model())
   end)
 
-  it("33: count only before configuring", function()
+  it("row 33: count only before configuring", function()
     cfg:configure_ipu_system()
     refuses("failed_precondition", "reset_ipu_configuration", config.set_flags, "--use_ipu_model")
     refuses("type", "takes a text", config.set_flags, 5)
   end)
 
-  it("34: switch synthetic data on by category", function()
+  it("row 34: switch synthetic data on by category", function()
     assert.is_false(config.use_synthetic_data_for("infeed"))
     config.set_flags("--synthetic_data_categories=infeed,HostEmbedding --synthetic_data_initializer=3")
     assert.is_true(config.use_synthetic_data_for("infeed"))
@@ -592,7 +612,7 @@ describe("run flags", function()
     refuses("value", "infeed, outfeed, seed, hostembedding, parameters", config.use_synthetic_data_for, "weights")
   end)
 
-  it("37: accept thread counts", function()
+  it("row 37: accept thread counts", function()
     config.set_flags("--max_infeed_threads=2 --max_compilation_threads=1")
     assert.same({2, 1}, {config.flags().max_infeed_threads, config.flags().max_compilation_threads})
   end)

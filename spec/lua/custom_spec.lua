@@ -85,7 +85,7 @@ describe("custom_gradient", function()
 end)
 
 describe("register_op", function()
-  it("adds a function and a method with a gradient", function()
+  it("row 243: adds a function and a method with a gradient", function()
     ipu.register_op{name = "spec_cube", call = function(v, k) return v * v * v * k end,
       gradient = function(dy, v, k, y)
         assert.same(v.shape, y.shape)
@@ -144,7 +144,7 @@ describe("load_op_library", function()
     for _, path in ipairs(built) do os.remove(path) end
   end)
 
-  it("gives ops that run, are traced, differentiated and priced", function()
+  it("row 243: gives ops that run, are traced, differentiated and priced", function()
     local library = ipu.load_op_library(build("examples/custom_op.c"))
     local snake = library.snake
     local function expected(v, a) return v + math.sin(a * v) ^ 2 / a end

@@ -17,7 +17,7 @@ local function stderr_of(script)
 end
 
 describe("print_tensor", function()
-  it("240: writes name and value to standard error at each execution, and gives the value on", function()
+  it("row 240: writes name and value to standard error at each execution, and gives the value on", function()
     assert.same({"x: [1. 2.]", "x: [1. 2.]", "x: [2. 4.]"}, stderr_of [[
       local f = ipu.func(function(x) return ipu.print_tensor(x, {name = "x"}) * 2 end)
       local y = f(ipu.tensor{1, 2})

@@ -15,7 +15,7 @@ describe("run_async", function()
     return f, queue, w, ipu.tensor(n, {dtype = "int32"})
   end
 
-  it("gives every value in order, none lost or doubled", function()
+  it("row 106: gives every value in order, none lost or doubled", function()
     local f, queue, w, n = counter(20000)
     local job, last = strategy:run_async(f, {n}), 0
     for v in queue:iter(job) do
@@ -60,7 +60,7 @@ describe("run_async", function()
 end)
 
 describe("host callbacks", function()
-  it("are called once an iteration, on the script's thread", function()
+  it("row 54: are called once an iteration, on the script's thread", function()
     local seen = {}
     local double = ipu.host_callback(function(x)
       seen[#seen + 1] = x:item()
@@ -100,7 +100,7 @@ describe("the strategy", function()
 end)
 
 describe("seeds", function()
-  it("start what programs draw again", function()
+  it("row 254: start what programs draw again", function()
     local f = ipu.func(function(x) return ipu.nn.dropout(x, {rate = 0.5}) end)
     local x = ipu.ones{32}
     ipu.reset_ipu_seed(42)
@@ -122,7 +122,7 @@ describe("seeds", function()
 end)
 
 describe("events", function()
-  it("show that a second run compiles and moves nothing", function()
+  it("rows 62, 252: show that a second run compiles and moves nothing", function()
     local w = ipu.Variable(1.0)
     local f = ipu.func(function(x) return x * w end)
     ipu.ipu_event_trace()

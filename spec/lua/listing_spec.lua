@@ -1,6 +1,7 @@
 -- ipu.graph: what was traced and where it was placed.
 
 local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
 
 local function find(nodes, op)
   local found = {}
@@ -27,7 +28,7 @@ describe("ipu.graph.nodes", function()
     assert.matches("listing_spec%.lua:" .. line .. "$", mul.line)
   end)
 
-  it("49, 50: shows the device of a session's ops", function()
+  it("rows 49, 50: shows the device of a session's ops", function()
     ipu.reset_default_graph()
     local a = ipu.placeholder("float32", {-1, 2}, {name = "a"})
     local on_ipu = ipu.ipu_scope("/device:IPU:0")(function() return a + 1 end)
@@ -38,7 +39,7 @@ describe("ipu.graph.nodes", function()
     assert.equal("a", find(nodes, "input").name)
   end)
 
-  it("51, 52: shows shards, the innermost scope wins", function()
+  it("rows 51, 52: shows shards, the innermost scope wins", function()
     local f = ipu.func(function(x)
       local _ <close> = ipu.ipu_shard(1)
       local y = x + 1
@@ -50,7 +51,7 @@ describe("ipu.graph.nodes", function()
     assert.equal(2, find(nodes, "mul").shard)
   end)
 
-  it("53: puts gradients on the shard of their forward op, whatever scope they are asked for in", function()
+  it("row 53: puts gradients on the shard of their forward op, whatever scope they are asked for in", function()
     local f = ipu.func(function(x)
       local y = ipu.ipu_shard(1)(function() return ipu.exp(x) end)
       return ipu.ipu_shard(0)(function() return ipu.gradients(y, {x})[1] end)
@@ -61,7 +62,7 @@ describe("ipu.graph.nodes", function()
     assert.equal(1, backward.shard)
   end)
 
-  it("54: shows what runs on the host in the middle of a program", function()
+  it("row 54: shows what runs on the host in the middle of a program", function()
     local f = ipu.func(function(x)
       return ipu.loops.repeat_n(3, function(s)
         local _ <close> = ipu.outside_compilation_scope()
@@ -117,8 +118,80 @@ describe("ipu.graph.print", function()
   end)
 end)
 
+describe("ipu.graph.print of a program", function()
+  local w = ipu.Variable(ipu.ones{3, 3}, {name = "w"})
+  local f = ipu.func(function(x)
+    local y = ipu.loops.repeat_n(3, function(c)
+      local z = ipu.nn.relu(ipu.matmul(c, w) + 1)
+      w:assign_sub(ipu.gradients(ipu.reduce_sum(z), {w})[1] * 0.1)
+      return ipu.nn.softmax(z)
+    end, {x})
+    local z = ipu.cond(ipu.greater(ipu.reduce_sum(y), 0), function() return y + 1 end, function() return -y end)
+    return z
+  end, {name = 'named "so"'})
+  f(ipu.ones{4, 3})
+
+  local _ <close> = pipelines.device(2)
+  local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.ones{8, 3}):batch(2, {drop_remainder = true}):repeat_n())
+  local pipelined = ipu.func(function()
+    return ipu.pipeline{
+      computational_stages = {function(x) return ipu.matmul(x, w) end, function(x) return ipu.nn.relu(x) end},
+      gradient_accumulation_count = 4, infeed_queue = infeed, outfeed_queue = ipu.IPUOutfeedQueue(),
+    }
+  end)
+  pipelined()
+
+  it("gives a line a step, each with the script's", function()
+    for _, program in ipairs{f, pipelined} do
+      local text = ipu.graph.print(program, {program = true})
+      assert.matches("^program ", text)
+      local steps = 0
+      for line in text:gmatch("[^\n]+") do
+        if line:find("^ +%d+ ") then
+          assert.matches("listing_spec%.lua:%d+", line)
+          steps = steps + 1
+        end
+      end
+      assert.is_true(steps >= 5, text)
+    end
+  end)
+
+  it("draws boxes, frames and arrows that run forwards", function()
+    local text = ipu.graph.print(f, {program = true, format = "DOT"})
+    local boxes = {}
+    for id, label in text:gmatch('\n%s*s(%d+) (%b[])') do
+      assert.matches("listing_spec%.lua:%d+", label)
+      assert.is_nil(boxes[id])
+      boxes[id] = true
+    end
+    local arrows = 0
+    for from, to in text:gmatch("s(%d+) %-> s(%d+)") do
+      assert.is_true(boxes[from] and boxes[to] and tonumber(from) < tonumber(to))
+      arrows = arrows + 1
+    end
+    assert.is_true(arrows >= 5)
+    for _, frame in ipairs{"repeat", "cond: yes", "cond: no"} do assert.matches('label = "' .. frame .. '"', text) end
+    assert.matches('label = "named \\"so\\""', text, 1, true)
+    assert.matches("forward of place 1, lane 1", ipu.graph.print(pipelined, {program = true, format = "dot"}))
+  end)
+
+  it("is taken by Graphviz, where there is one", function()
+    if not os.execute("command -v dot >/dev/null") then return end
+    for _, program in ipairs{f, pipelined} do
+      for _, whole in ipairs{true, false} do
+        local name = os.tmpname()
+        local file <close> = assert(io.open(name, "w"))
+        file:write(ipu.graph.print(program, {program = whole, format = "dot"})):flush()
+        assert.is_true(os.execute("dot -Tsvg -o " .. name .. ".svg " .. name))
+        os.remove(name)
+        os.remove(name .. ".svg")
+      end
+    end
+  end)
+end)
+
 describe("the tensor map", function()
-  it("253: holds every variable's type and where its elements are", function()
+  it("row 253: holds every variable's type and where its elements are", function()
     local v = ipu.Variable(ipu.zeros{3000}, {name = "wide"})
     local f = ipu.func(function() return ipu.reduce_sum(v) end, {name = "summing"})
     ipu.ipu_event_trace()

@@ -14,7 +14,7 @@ local function raises(kind, pattern, f, ...)
 end
 
 describe("repeat_n", function()
-  it("69: takes its count at run time; 0 changes nothing and leaves the data where it is", function()
+  it("row 69: takes its count at run time; 0 changes nothing and leaves the data where it is", function()
     local infeed = ipu.IPUInfeedQueue(floats(10):repeat_n())
     local f = ipu.func(function(n)
       return loops.repeat_n(n, function(v, x) return v + x end, {0.0}, infeed)
@@ -65,7 +65,7 @@ describe("repeat_n", function()
     ["too few parameters"] = {"type", "declares 0 parameters, but it is given 1 value", function() end, one},
     ["something else than tensors to carry"] = {"type", "got string", function(x) return x end, {"x"}},
   } do
-    it("73: refuses " .. name, function() raises(case[1], case[2], loops.repeat_n, 3, case[3], case[4]) end)
+    it("row 73: refuses " .. name, function() raises(case[1], case[2], loops.repeat_n, 3, case[3], case[4]) end)
   end
 
   it("refuses counts that are none, and queues that are none", function()
@@ -86,7 +86,7 @@ describe("repeat_n", function()
 end)
 
 describe("while_loop", function()
-  it("72: goes on while the condition holds, at most maximum_iterations times", function()
+  it("row 72: goes on while the condition holds, at most maximum_iterations times", function()
     local function below(n) return function(i) return ipu.less(i, n) end end
     local function step(i) return i + 1 end
     assert.equal(20, loops.while_loop(below(20), step, {0}):item())
@@ -105,7 +105,7 @@ describe("while_loop", function()
 end)
 
 describe("ipu.range", function()
-  it("74: is one loop of the program inside a compiled function", function()
+  it("row 74: is one loop of the program inside a compiled function", function()
     local queue, v = ipu.IPUOutfeedQueue(), ipu.Variable(0.0)
     local bodies = 0
     local f = ipu.func(function(n)

@@ -31,7 +31,7 @@ end
 describe("gradient accumulation", function()
   local sgd = ipu.train.GradientDescentOptimizer
 
-  it("with MEAN over k mini-batches equals one step on the joined batch", function()
+  it("row 158: with MEAN over k mini-batches equals one step on the joined batch", function()
     local function accumulated()
       return ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 4, reduction_method = "mean"})
     end
@@ -39,7 +39,7 @@ describe("gradient accumulation", function()
     same_weights(trained(accumulated, 8, 2), trained(function() return sgd(0.1) end, 2, 8))
   end)
 
-  it("with SUM multiplies the learning rate, RUNNING_MEAN equals MEAN", function()
+  it("row 131: with SUM multiplies the learning rate, RUNNING_MEAN equals MEAN", function()
     local function by(method, lr)
       return function()
         return ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.MomentumOptimizer(lr, 0.9),
@@ -67,7 +67,7 @@ describe("gradient accumulation", function()
     assert.equal(2, steps:item())
   end)
 
-  it("wants a loop whose count is a multiple", function()
+  it("row 159: wants a loop whose count is a multiple", function()
     local opt = ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 4})
     local w = ipu.Variable(1.0)
     fails(function()
@@ -77,7 +77,7 @@ describe("gradient accumulation", function()
     fails(function() ipu.func(function() opt:minimize(w * 2, {var_list = {w}}) end)() end, "loop")
   end)
 
-  it("checks what it is made of", function()
+  it("row 161: checks what it is made of", function()
     fails(function() ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 0}) end, "num_mini_batches")
     fails(function()
       ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 2, reduction_method = "median"})
@@ -88,7 +88,7 @@ describe("gradient accumulation", function()
     fails(function() ipu.optimizers.CrossReplicaOptimizer({}) end, "ipu.train")
   end)
 
-  it("in a wider dtype says that gradients must be cast, and a map does it", function()
+  it("row 136: in a wider dtype says that gradients must be cast, and a map does it", function()
     local function train(opt)
       local w = ipu.Variable(ipu.tensor({1, 2}, {dtype = "float16"}))
       local ga = ipu.optimizers.GradientAccumulationOptimizerV2(opt, {num_mini_batches = 2, dtype = "float32"})
@@ -102,11 +102,13 @@ describe("gradient accumulation", function()
       return sgd.apply_gradients(self, given, ...)
     end
     near(1 - 0.1 * 4, train(Cast(0.1)):totable()[1], 1e-3)
+    local map = ipu.optimizers.MapGradientOptimizer(sgd(0.1), function(g, v) return ipu.cast(g, v.dtype) end)
+    near(1 - 0.1 * 4, train(map):totable()[1], 1e-3)
   end)
 end)
 
 describe("wrappers and own optimizers", function()
-  it("MapGradientOptimizer changes each gradient", function()
+  it("row 162: MapGradientOptimizer changes each gradient", function()
     local v = ipu.Variable{1, 2, 3}
     local opt = ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0),
       function(g, x) return g + x * 0.01 end)

@@ -38,7 +38,7 @@ describe("scopes", function()
     fails(function() ipu.ipu_scope("cpu") end, "not an IPU")
   end)
 
-  it("check their arguments", function()
+  it("rows 54, 56: check their arguments", function()
     fails(function() ipu.ipu_shard(-1) end, "negative")
     fails(function() ipu.partials_type("int32") end, "float16 or float32")
     fails(function() ipu.outside_compilation_scope() end, "compiled")

@@ -27,7 +27,7 @@ local function run(lines, environment, ...)
 end
 
 describe("a program that does not fit", function()
-  it("is refused once a configuration was applied", function()
+  it("row 251: is refused once a configuration was applied", function()
     local out, err, status = run(configure)
     assert.equal(1, status)
     assert.equal("", out)
@@ -53,7 +53,7 @@ describe("a program that does not fit", function()
     assert.matches("ran", out)
   end)
 
-  it("runs where nothing was configured, where that is allowed, and on part of a chip", function()
+  it("row 250: runs where nothing was configured, where that is allowed, and on part of a chip", function()
     for _, each in ipairs{
       {""}, {configure, {IPULUA_ENGINE_OPTIONS = '{"debug.allowOutOfMemory": "true"}'}},
       {"local cfg = ipu.IPUConfig() cfg.ipu_model.tiles_per_ipu = 4 cfg:configure_ipu_system()"},
@@ -86,6 +86,61 @@ describe("remedies", function()
     assert.matches("pipeline stage %d", text)
     assert.matches("what would help:", text)
     assert.matches("recomputation %(allow_recompute%): [%d.]+ [KM]B less on the fullest tile", text)
+    assert.matches("the Interleaved schedule: [%d.]+ [KM]B less", text)
     assert.matches("optimizer state in streaming memory[^\n]*: [%d.]+ [KM]B less", text)
+  end)
+
+  -- What a remedy promises is what the changed program needs.
+  it("promise what the changed program then needs", function()
+    local function price(options, batch, recompute)
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus, cfg.allow_recompute = 2, recompute or false
+      cfg:configure_ipu_system()
+      local function build()
+        local _ <close> = strategy:scope()
+        local model = keras.Sequential{layers.Dense{1000, activation = "gelu", input_shape = {1000}},
+          layers.Dense{1000, activation = "gelu"}, layers.Dense{1000, activation = "gelu"}, layers.Dense{1000}}
+        model:compile{optimizer = "sgd", loss = "mse"}
+        model:set_pipeline_stage_assignment{0, 0, 1, 1}
+        options.gradient_accumulation_steps_per_replica, options.offload_weight_update_variables = 16, false
+        model:set_pipelining_options(options)
+        return model
+      end
+      local p = estimate.price{fn = build, batch_size = batch, ipus = 2, target = "gc2"}
+      ipu.reset_ipu_configuration()
+      return p
+    end
+    local first = price({}, 2048)
+    local text, before = first:complaint(), first:summary().fullest_tile_bytes
+    local function promised(words)
+      local amount, unit = text:match(words .. ": ([%d.]+) ([KM])B less")
+      return tonumber(amount) * (unit == "K" and 1024 or 1024 * 1024)
+    end
+    local interleaved = price({pipeline_schedule = ipu.PipelineSchedule.Interleaved}, 2048):summary().fullest_tile_bytes
+    assert(math.abs(promised("the Interleaved schedule") - (before - interleaved)) < 0.01 * before)
+    local again = price({}, 2048, true):summary().fullest_tile_bytes
+    assert(math.abs(promised("recomputation %(allow_recompute%)") - (before - again)) < 0.01 * before)
+  end)
+
+  it("include less data and more IPUs, traced and priced again", function()
+    local cfg = ipu.IPUConfig()
+    cfg.ipu_model.version = "ipu1"
+    cfg:configure_ipu_system()
+    local model
+    do
+      local _ <close> = strategy:scope()
+      model = keras.Sequential{layers.Dense{3000, input_shape = {3000}}, layers.Dense{3000}, layers.Dense{3000}, layers.Dense{3000}}
+      model:compile{optimizer = "adam", loss = "mse"}
+    end
+    local x = ipu.zeros{256, 3000}
+    local ok, text = pcall(function()
+      local _ <close> = strategy:scope()
+      model:fit(x, x, {batch_size = 128, verbose = 0})
+    end)
+    ipu.reset_ipu_configuration()
+    assert.is_false(ok)
+    assert.matches("a batch of 64 instead of 128: [%d.]+ [KM]B less on the fullest tile", text)
+    assert.matches("\n  2 pipeline stages: [%d.]+ [KM]B less on the fullest tile", text)
+    assert.is_false(model:is_pipelined())
   end)
 end)

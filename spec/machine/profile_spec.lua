@@ -48,7 +48,7 @@ describe("a profile", function()
   end)
   teardown(function() command.remove(folder) end)
 
-  it("has a folder for each program, with four files", function()
+  it("row 248: has a folder for each program, with four files", function()
     assert.equal(1, #reports)
     for _, name in ipairs{"profile.json", "summary.txt", "trace.json", "index.html"} do
       assert(#command.read(reports[1] .. "/" .. name) > 100, name)
@@ -71,7 +71,7 @@ describe("a profile", function()
     near(total / profile.target.clock_hz, profile.totals.seconds)
   end)
 
-  it("adds up: categories, tiles and variables to bytes", function()
+  it("row 247: adds up: categories, tiles and variables to bytes", function()
     for _, x in ipairs(profile.ipus) do
       local categories, tiles, live = 0, 0, 0
       for _, bytes in pairs(x.memory.categories) do categories = categories + bytes end
@@ -137,7 +137,7 @@ describe("a profile", function()
 end)
 
 describe("the options of reports", function()
-  it("come from the environment", function()
+  it("row 246: come from the environment", function()
     local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS = '{"autoReport.all": "true", "autoReport.directory": "here"}'})
     assert.equal(1, #reports)
     command.remove(folder)
@@ -147,6 +147,13 @@ describe("the options of reports", function()
     command.remove(folder)
     folder, reports = profiled(training)
     assert.equal(0, #reports)
+    command.remove(folder)
+  end)
+
+  it("row 248: record as many runs as they say", function()
+    local folder, reports = profiled(training, nil, {IPULUA_ENGINE_OPTIONS =
+      '{"autoReport.all": "true", "autoReport.directory": "here", "autoReport.executionProfileProgramRunCount": "10"}'})
+    assert.equal(3, #read_profile(reports[1]).session.runs) -- all that there were
     command.remove(folder)
   end)
 

@@ -25,6 +25,8 @@ describe("make install", function()
 
   run_if("gives a prefix that works by itself", function()
     local prefix = folder .. "/opt"
+    run{"mkdir", "-p", prefix .. "/share/lua/5.4"}
+    command.write(prefix .. "/share/lua/5.4/other.lua", "return 1")
     make("install", "PREFIX=" .. prefix)
     local script = [[
       local ipu = require "ipulua"
@@ -45,7 +47,7 @@ describe("make install", function()
     local man = command.run{"man", "--warnings", "-l", prefix .. "/share/man/man1/ipulua.1", env = {LC_ALL = "C.UTF-8"}}
     assert.equal("", man.err)
     make("uninstall", "PREFIX=" .. prefix)
-    assert.same({}, files(prefix))
+    assert.same({["share/lua/5.4/other.lua"] = true}, files(prefix))
   end)
 
   run_if("puts everything where Debian looks, under DESTDIR", function()
@@ -65,7 +67,7 @@ describe("make install", function()
   it("comes with completion for bash", function()
     local function complete(...)
       local words = table.concat({...}, " ")
-      return run{"bash", "-c", ("source packaging/ipulua.bash; COMP_WORDS=(ipulua %s); COMP_CWORD=%d; _ipulua; echo ${COMPREPLY[@]}")
+      return run{"bash", "-c", ("source src/packaging/ipulua.bash; COMP_WORDS=(ipulua %s); COMP_CWORD=%d; _ipulua; echo ${COMPREPLY[@]}")
         :format(words, select("#", ...))}
     end
     assert.equal("--threads\n", complete("--thr"))
@@ -74,9 +76,7 @@ describe("make install", function()
   end)
 
   it("comes with annotations of the ops, from their rows", function()
-    local ipulua = command.ipulua
-    run{ipulua, "packaging/annotations.lua", folder .. "/library"}
-    local text = command.read(folder .. "/library/ipulua.lua")
+    local text = command.read("docs/library/ipulua.lua")
     assert(load(text))
     assert.truthy(text:find("---The product of matrices; leading extents broadcast.\n", 1, true))
     assert.truthy(text:find("---@param options? {transpose_a?: boolean, transpose_b?: boolean}\n---@return ipulua.Tensor\n"
@@ -91,10 +91,12 @@ describe("make dist", function()
     local folder = command.folder()
     local sums = {}
     for i = 1, 2 do
-      local name = make("dist"):match("%S+")
-      sums[i] = run{"sha256sum", name}
-      os.rename(name, folder .. "/" .. name)
-      assert.truthy(run{"tar", "-tzf", folder .. "/" .. name}:find("/src/ipulua.h\n", 1, true))
+      local name = make("dist", "BUILD=" .. folder .. i):match("([^/\n]+)\n$")
+      sums[i] = run{"sha256sum", name, dir = folder .. i}
+      local listed = run{"tar", "-tzf", name, dir = folder .. i}
+      assert.truthy(listed:find("/src/ipulua.h\n", 1, true))
+      assert.falsy(listed:find("/build/", 1, true))
+      command.remove(folder .. i)
     end
     command.remove(folder)
     assert.equal(sums[1], sums[2])
@@ -104,7 +106,7 @@ end)
 describe("luarocks make", function()
   run_if("builds the rockspec into a tree", function()
     local folder = command.folder()
-    run{"luarocks", "--lua-version=5.4", "--tree=" .. folder, "make", "--deps-mode=none", "ipulua-0.1.0-1.rockspec",
+    run{"luarocks", "--lua-version=5.4", "--tree=" .. folder, "make", "--deps-mode=none", make("rock"):match("%S+"),
       env = {HOME = folder}}
     local env = {LUA_PATH = folder .. "/share/lua/5.4/?.lua;" .. folder .. "/share/lua/5.4/?/init.lua",
       LUA_CPATH = folder .. "/lib/lua/5.4/?.so"}
@@ -114,18 +116,49 @@ describe("luarocks make", function()
   end)
 end)
 
--- Builds everything once more, so only on request: IPULUA_LONG=1.
-describe("dpkg-buildpackage", function()
-  (root and os.getenv("IPULUA_LONG") and it or pending)("makes packages that work from a folder", function()
+-- Installed into a folder as dpkg would; then a command, a Lua module, a C program, LuaJIT. By default what was built already is
+-- packed; IPULUA_LONG=1 builds everything once more, with the flags that Debian wants.
+describe("make deb", function()
+  local has_tools = root and command.run{"sh", "-c", "command -v dh && command -v dpkg-buildpackage"}.status == 0;
+  (has_tools and it or pending)("makes packages that work from a folder", function()
     local folder = command.folder()
-    run{"sh", "-c", ("git archive --prefix=ipulua/ HEAD | tar -x -C %s"):format(folder)}
-    run{"dpkg-buildpackage", "-us", "-uc", "-b", dir = folder .. "/ipulua"}
-    run{"sh", "-c", ("cd %s && for d in ipulua_*.deb libipulua0_*.deb libipulua-dev_*.deb; do dpkg-deb -x $d out; done"):format(folder)}
-    local out = folder .. "/out"
-    local lib = run{"sh", "-c", "dirname " .. out .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
-    assert.equal("[2. 2.]\n", run{out .. "/usr/bin/ipulua", "-e", "print(require 'ipulua'.ones{2} * 2)", dir = "/"})
-    run{"gcc", "examples/c/online.c", "-I" .. out .. "/usr/include", "-L" .. lib, "-lipulua", "-lm", "-o", folder .. "/online"}
+    make("deb", os.getenv("IPULUA_LONG") and "FROM=" or "FROM=build")
+    local packages = {}
+    for path in run{"sh", "-c", "ls build/deb/*.deb"}:gmatch("[^\n]+") do
+      local name = path:match("([^/]+)_[^/]*_[^/]*%.deb$")
+      if not name:find("%-dbgsym$") then
+        packages[name] = run{"dpkg-deb", "-f", path, "Depends"}
+        run{"dpkg-deb", "-x", path, folder}
+      end
+    end
+    assert.is_truthy(packages.ipulua and packages.libipulua0 and packages["libipulua-dev"])
+    assert.truthy(packages.ipulua:find("liblua5.4-0", 1, true) and not packages.libipulua0:find("lua", 1, true))
+    local lib = run{"sh", "-c", "dirname " .. folder .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
+    local check = "print(require 'ipulua'.ones{2} * 2)"
+    assert.equal("[2. 2.]\n", run{folder .. "/usr/bin/ipulua", "-e", check, dir = "/"})
+    local share = folder .. "/usr/share/lua/"
+    local env = {LUA_PATH = share .. "5.4/?.lua;" .. share .. "5.4/?/init.lua", LUA_CPATH = lib .. "/lua/5.4/?.so"}
+    assert.equal("[2. 2.]\n", run{"lua5.4", "-e", check, env = env, dir = "/"})
+    run{"gcc", "examples/c/online.c", "-I" .. folder .. "/usr/include", "-L" .. lib, "-lipulua", "-lm", "-o", folder .. "/online"}
     assert.truthy(run{folder .. "/online", env = {LD_LIBRARY_PATH = lib}, dir = folder}:find("error"))
+    local jit = {LUA_PATH = share .. "5.1/?.lua", LD_LIBRARY_PATH = lib}
+    assert.equal("4\n", run{"luajit", "-e", "print((require 'ipulua.ffi'.tensor{2} * 2):item())", env = jit, dir = "/"})
+    for _, path in ipairs{"share/man/man1/ipulua.1.gz", "share/bash-completion/completions/ipulua", "share/ipulua/library/ipulua.lua",
+      "share/doc/ipulua/copyright", "share/doc/ipulua/changelog.gz"} do command.read(folder .. "/usr/" .. path) end
     command.remove(folder)
+  end)
+end)
+
+describe("the top of the repository", function()
+  it("holds what a reader looks for, and nothing else", function()
+    local listed = command.run{"git", "ls-files"}
+    if listed.status ~= 0 then return pending("not a git checkout") end
+    local tops, list = {}, {}
+    for path in listed.out:gmatch("[^\n]+") do tops[path:match("^[^/]+")] = true end
+    for name in pairs(tops) do
+      if name:sub(1, 1) ~= "." then list[#list + 1] = name end
+    end
+    table.sort(list)
+    assert.same({"LICENSE", "Makefile", "README.md", "docs", "examples", "lua", "spec", "src"}, list)
   end)
 end)

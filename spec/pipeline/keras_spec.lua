@@ -131,7 +131,7 @@ describe("a pipelined Keras model", function()
   end
 
   for name, maker in pairs(makers) do
-    it("has the numbers of accumulation on one IPU, to the bit: " .. name, function()
+    it("rows 181, 183, 185: has the numbers of accumulation on one IPU, to the bit: " .. name, function()
       local one = trained(maker, false)
       local two, model = trained(maker, true)
       assert.are.same(one, two)
@@ -144,7 +144,7 @@ describe("a pipelined Keras model", function()
     end)
   end
 
-  it("has them in every schedule, reduction and option", function()
+  it("row 219: has them in every schedule, reduction and option", function()
     for _, method in ipairs{"sum", "mean", "running_mean"} do
       local reduction = {gradient_accumulation_reduction_method = method}
       local one = trained(makers.functional, false, {pipelining = reduction})
@@ -167,7 +167,7 @@ describe("a pipelined Keras model", function()
     end
   end)
 
-  it("is told apart in reports: Interleaved takes other time steps and half the stash", function()
+  it("row 194: is told apart in reports: Interleaved takes other time steps and half the stash", function()
     local _, model = trained(makers.sequential, true, {pipelining = {pipeline_schedule = "Interleaved"}})
     local t = ipu.timetable(model)
     assert.are.same({10, {1, 0}, 4}, {t.time_steps, t.stash_depth, t.count})
@@ -175,7 +175,7 @@ describe("a pipelined Keras model", function()
     assert.is_true(t.stage_ops[1].forward > 0 and t.stage_ops[2].backward > 0)
   end)
 
-  it("runs on one IPU again after its stages were reset, and calls ignore them", function()
+  it("rows 189, 192: runs on one IPU again after its stages were reset, and calls ignore them", function()
     local _, model = trained(makers.sequential, true)
     local x = ipu.random.normal({4, 6}, {seed = 4})
     local called = model(x):totable()
@@ -230,7 +230,7 @@ describe("a pipelined Keras model", function()
     assert.are.same(replicas, fitted(4, true, "Interleaved"))
   end)
 
-  it("takes its assignment edited by name: all up to a layer, and the rest", function()
+  it("row 188: takes its assignment edited by name: all up to a layer, and the rest", function()
     local input = keras.Input{shape = {6}}
     local x = dense(8, 1, "tanh", "stem")(input)
     x = dense(8, 2, "relu", "block")(x)
@@ -260,7 +260,7 @@ describe("a pipelined Keras model", function()
     pipelines.fails("not_implemented", function() shared{0, 1, 1} end, "kernel", "same IPU")
   end)
 
-  it("calls back for every step with asynchronous callbacks", function()
+  it("row 198: calls back for every step with asynchronous callbacks", function()
     local model = compiled(makers.sequential(true))
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
     model:set_asynchronous_callbacks(true)
@@ -272,12 +272,12 @@ describe("a pipelined Keras model", function()
     assert.are.same(want, seen)
   end)
 
-  it("counts its updates", function()
+  it("row 195: counts its updates", function()
     local _, model = trained(makers.sequential, true)
     assert.are.equal(2 * 16 // 4, model.optimizer.iterations:item())
   end)
 
-  it("refuses counts that its schedule can't have, by the option's name", function()
+  it("row 125: refuses counts that its schedule can't have, by the option's name", function()
     local model = compiled(makers.sequential(true), {steps_per_execution = 6})
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 6}
     pipelines.fails("failed_precondition", function() model:fit(dataset(), {steps_per_epoch = 6, verbose = 0}) end,
@@ -289,7 +289,24 @@ describe("a pipelined Keras model", function()
       "steps_per_execution", "multiple of 2", "it is 3")
   end)
 
-  it("refuses a device that its stages don't divide", function()
+  it("row 206: refuses to train without a number of gradients to accumulate", function()
+    pipelines.fails("value", function() compiled(makers.sequential(true)):fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end,
+      "gradient_accumulation_steps_per_replica")
+  end)
+
+  it("row 199: is run once for each steps_per_execution steps", function()
+    local model = compiled(makers.sequential(true), {steps_per_execution = 8})
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+    ipu.ipu_event_trace()
+    model:fit(dataset(), {steps_per_epoch = 32, verbose = 0})
+    local executions = 0
+    for _, event in ipairs(ipu.ipu_event_trace()) do
+      if event.type == "EXECUTE" then executions = executions + 1 end
+    end
+    assert.are.equal(32 / 8, executions)
+  end)
+
+  it("row 211: refuses a device that its stages don't divide", function()
     pipelines.device(1)
     local model = compiled(makers.sequential(true))
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
@@ -308,7 +325,7 @@ describe("a pipelined Keras model", function()
     pipelines.fails("runtime", function() own:fit(dataset(), {steps_per_epoch = 16, verbose = 0}) end, "train_step")
   end)
 
-  it("refuses queue options that it sets itself, and takes the others", function()
+  it("row 197: refuses queue options that it sets itself, and takes the others", function()
     local model = makers.sequential(true)
     for _, name in ipairs{"dataset", "infeed_spec", "element_spec"} do
       pipelines.fails("value", function() model:set_infeed_queue_options{[name] = 1} end, name, "automatically")
@@ -323,7 +340,7 @@ describe("a pipelined Keras model", function()
     compiled(model):fit(dataset(), {steps_per_epoch = 16, verbose = 0})
   end)
 
-  it("is fed float64 data, and leaves steps out that its replicas can't share", function()
+  it("rows 209, 210: is fed float64 data, and leaves steps out that its replicas can't share", function()
     local warnings = {}
     log.set_writer(function(text) warnings[#warnings + 1] = tostring(text) end)
     pipelines.device(4)
@@ -338,7 +355,7 @@ describe("a pipelined Keras model", function()
     assert.are.equal(1, model.optimizer.iterations:item())
   end)
 
-  it("lists the calls of a nested model that has stages of its own", function()
+  it("row 190: lists the calls of a nested model that has stages of its own", function()
     local model = makers.nested(true)
     local names, found = {}, {}
     for i, entry in ipairs(model:get_pipeline_stage_assignment()) do

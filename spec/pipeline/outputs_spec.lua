@@ -31,26 +31,26 @@ describe("a pipeline's outfeed", function()
   local function times_w(x, ...) return x * w, ... end
   local function sgd(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.0), loss) end
 
-  it("gets a list of the last stage's outputs in training, also of one", function()
+  it("row 139: gets a list of the last stage's outputs in training, also of one", function()
     local got = run({computational_stages = stages(times_w, pass), optimizer_function = sgd}, 1.0)
     assert.are.equal(1, #got)
     assert.are.same({8}, got[1].shape)
   end)
 
-  it("gets the bare loss with outfeed_loss", function()
+  it("row 137: gets the bare loss with outfeed_loss", function()
     local got = run({computational_stages = stages(times_w, pass), outfeed_loss = true,
       optimizer_function = function(x) return sgd(x + 1) end}, 0.0)
     assert.are.same({1, 1, 1, 1, 1, 1, 1, 1}, got:totable())
   end)
 
-  it("does not get masked outputs: true is masked", function()
+  it("row 138: does not get masked outputs: true is masked", function()
     local got = run({computational_stages = stages(times_w, function(x) return x, x + 3 end), outfeed_mask = {true, false},
       optimizer_function = function(x, _) return sgd(x) end}, 1.0)
     assert.are.same({{4, 4, 4, 4, 4, 4, 4, 4}}, {got[1]:totable(), got[2]})
   end)
 
   for _, method in ipairs{"SUM", "MEAN", "running_mean"} do
-    it("gets a plain sum with accumulate_outfeed, also with the reduction " .. method, function()
+    it("row 140: gets a plain sum with accumulate_outfeed, also with the reduction " .. method, function()
       local given = {computational_stages = stages(times_w, pass), accumulate_outfeed = true, reduction_method = method,
         optimizer_function = sgd, repeat_count = 3}
       assert.are.same({8, 8, 8}, run(given, 1.0)[1]:totable())
@@ -59,7 +59,7 @@ describe("a pipeline's outfeed", function()
     end)
   end
 
-  it("gets sums in a list in inference, each in the dtype asked for", function()
+  it("row 140: gets sums in a list in inference, each in the dtype asked for", function()
     local given = {computational_stages = stages(pass, function(x, y) return ipu.cast(x, "float16"), y end), accumulate_outfeed = true}
     local got = run(given, 30000.0, 2.0)
     assert.are.equal("inf", tostring(got[1]):match("inf"))
@@ -86,7 +86,7 @@ describe("a pipeline's outfeed", function()
     assert.are.equal(2, got.parts[2][1]:item())
   end)
 
-  it("gets count times repeat_count values, and the weights stay while a run lasts", function()
+  it("rows 129, 130: gets count times repeat_count values, and the weights stay while a run lasts", function()
     local got = run({computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 4, repeat_count = 3,
       optimizer_function = function(loss) return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.125), loss) end}, 1.0)
     assert.are.same({1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0, 0, 0, 0}, got[1]:totable())
@@ -122,13 +122,13 @@ describe("a pipeline's gradients", function()
 
   local eight <const> = {1, 2, 3, 4, 5, 6, 7, 8}
 
-  it("are summed, or averaged", function()
+  it("rows 131, 133: are summed, or averaged", function()
     assert.are.equal(36, updated(eight, "float32", {}))
     assert.are.equal(4.5, updated(eight, "float32", {reduction_method = "mean"}))
     assert.is_near(4.5, updated(eight, "float32", {reduction_method = ipu.GradientAccumulationReductionMethod.RUNNING_MEAN}), 1e-5)
   end)
 
-  it("of float16: a mean is scaled before it is added, so that it does not overflow", function()
+  it("row 132: of float16: a mean is scaled before it is added, so that it does not overflow", function()
     local large = {}
     for i = 1, 8 do large[i] = 8192 end
     assert.are.equal(8192, updated(large, "float16", {reduction_method = "MEAN"}))
@@ -136,7 +136,7 @@ describe("a pipeline's gradients", function()
     assert.are.equal(math.huge, updated(large, "float16", {}))
   end)
 
-  it("in another dtype reach the optimizer in it: a mismatch says what to do, casting mends it", function()
+  it("rows 135, 136: in another dtype reach the optimizer in it: a mismatch says what to do, casting mends it", function()
     pipelines.fails("type", function() updated(eight, "float16", {gradient_accumulation_dtype = "float32"}) end,
       "is float32", "is float16", "MapGradientOptimizer")
     local cast = {seen = {}}
@@ -156,11 +156,19 @@ describe("a pipeline's gradients", function()
     assert.is_truthy(cast.name)
   end)
 
-  it("are mapped before they are accumulated", function()
-    local clipped = ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0),
-      function(g) return ipu.clip_by_value(g, -2, 2) end)
-    assert.are.equal(1 + 7 * 2, updated(eight, "float32", {}, clipped))
-  end)
+  for name, mapped in pairs{
+    ["ipu.train"] = function(f) return ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(1.0), f) end,
+    ["Keras"] = function(f) return ipu.keras.optimizers.MapGradientOptimizer(ipu.keras.optimizers.SGD(1.0), f) end,
+  } do
+    it("row 162: are mapped before they are accumulated, by optimizers of " .. name, function()
+      assert.are.equal(1 + 7 * 2, updated(eight, "float32", {}, mapped(function(g) return ipu.clip_by_value(g, -2, 2) end)))
+    end)
+
+    it("row 136: are cast by a map where they were accumulated in another dtype, by optimizers of " .. name, function()
+      local opt = mapped(function(g, v) return ipu.cast(g, v.dtype) end)
+      assert.are.equal(36, updated(eight, "float16", {gradient_accumulation_dtype = "float32"}, opt))
+    end)
+  end
 
   it("serve Keras optimizers, with variables, a tape, or what the loss depends on", function()
     local w, frozen = ipu.Variable(2.0), ipu.Variable(3.0)
@@ -188,7 +196,7 @@ describe("a pipeline's gradients", function()
   end)
 
   -- loss = (x·w)²: at h = x·w arrives 2h.
-  it("are captured on their way back, accumulated or as they were last", function()
+  it("row 259: are captured on their way back, accumulated or as they were last", function()
     for _, accumulated in ipairs{true, false} do
       local w, captured = ipu.Variable(3.0), ipu.IPUOutfeedQueue()
       local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.tensor{1, 2, 3, 4}))

@@ -22,7 +22,7 @@ describe("a pipeline", function()
     return losses:totable(), weights, f
   end
 
-  it("trains as gradient accumulation does, to the bit", function()
+  it("row 114: trains as gradient accumulation does, to the bit", function()
     pipelines.device(1)
     ipu.random.set_seed(3)
     local plain_losses, plain_weights = pipelines.net(20):train_plainly(8, 5)
@@ -64,7 +64,7 @@ describe("a pipeline", function()
       offload_weights = true},
   }
   for schedule, modes in pairs(schedules) do
-    it("has the same bits in every combination with " .. schedule, function()
+    it("rows 22, 126, 148: has the same bits in every combination with " .. schedule, function()
       for _, mode in ipairs(modes) do
         for _, offload in ipairs(offloads) do
           for _, threads in ipairs{1, 2, 8} do
@@ -84,7 +84,7 @@ describe("a pipeline", function()
     ["four stages on two IPUs"] = {device_mapping = {0, 1, 1, 0}}, ["all on one IPU"] = {device_mapping = {0, 0, 0, 0}},
     ["another order of IPUs"] = {device_mapping = {3, 1, 2, 0}},
   } do
-    it("has the same bits: " .. name, function() same_as_grouped(with(options)) end)
+    it("row 120: has the same bits: " .. name, function() same_as_grouped(with(options)) end)
   end
 
   it("with dropout trains as gradient accumulation does", function()
@@ -128,7 +128,7 @@ describe("a pipeline", function()
     end)
   end
 
-  it("reports IPUs, stashes and time steps", function()
+  it("rows 119, 122, 123, 124, 127, 128: reports IPUs, stashes and time steps", function()
     for _, row in ipairs {
       {"Grouped", {6, 4, 2, 0}, 8 + 8 - 1}, {"Interleaved", {3, 2, 1, 0}, 2 * 8 + 2 * 4 - 2}, {"Sequential", {0, 0, 0, 0}, 2 * 4 * 8},
     } do

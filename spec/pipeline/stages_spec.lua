@@ -26,7 +26,7 @@ describe("the stages of a pipeline", function()
     return outfeed.enqueued and outfeed:dequeue(), f
   end
 
-  it("thread a learning rate from the inputs to the optimizer", function()
+  it("row 117: thread a learning rate from the inputs to the optimizer", function()
     local w = ipu.Variable(1.0)
     local function train(lr)
       run({
@@ -57,7 +57,7 @@ describe("the stages of a pipeline", function()
     assert.is_truthy(tostring(warnings[1]):find("input 2 is the variable", 1, true))
   end)
 
-  it("get a dict element as one table, and hand on tables and lists", function()
+  it("row 118: get a dict element as one table, and hand on tables and lists", function()
     local ds = ipu.data.from_tensor_slices{a = ipu.tensor{1, 2, 3, 4}, b = ipu.tensor{10, 20, 30, 40}}
     local got = run({computational_stages = {
       function(c, element) return {sum = element.a + element.b, c = c} end,
@@ -67,7 +67,7 @@ describe("the stages of a pipeline", function()
     assert.are.same({22, 44, 66}, got:totable())
   end)
 
-  it("may share a variable on one IPU: its gradients are added", function()
+  it("row 121: may share a variable on one IPU: its gradients are added", function()
     local w = ipu.Variable(3.0)
     run({computational_stages = {function(x) return x * w end, pass, function(y) return y * w end}, device_mapping = {0, 1, 0},
       gradient_accumulation_count = 6,
@@ -75,7 +75,7 @@ describe("the stages of a pipeline", function()
     assert.are.equal(3 - 0.125 * 6 * 2 * 3, w:item())
   end)
 
-  it("count micro-batches from 0 in each run", function()
+  it("row 155: count micro-batches from 0 in each run", function()
     local got = run({computational_stages = {
       function(x) return x, ipu.get_current_iteration_counter() end,
       function(x, i) return x, i, ipu.get_current_iteration_counter() end,
@@ -84,7 +84,7 @@ describe("the stages of a pipeline", function()
     assert.are.same(got[2]:totable(), got[3]:totable())
   end)
 
-  it("work on batch_serialization_iterations micro-batches in a row", function()
+  it("row 151: work on batch_serialization_iterations micro-batches in a row", function()
     local w = ipu.Variable(1.0)
     local infeed = ipu.IPUInfeedQueue(ipu.data.range(0, 100):map(function(i) return ipu.cast(i, "float32") end))
     local got = run({computational_stages = {function(x) return x * w end, pass}, gradient_accumulation_count = 2,
@@ -94,7 +94,7 @@ describe("the stages of a pipeline", function()
     assert.are.equal(1 - 15, w:item())
   end)
 
-  it("run side by side: outputs in the order of the list, the same bits as in a row", function()
+  it("row 143: run side by side: outputs in the order of the list, the same bits as in a row", function()
     local function net()
       local function weights(shape, seed) return ipu.Variable(ipu.random.normal(shape, {stddev = 0.4, seed = seed})) end
       return {weights({4, 6}, 1), weights({6, 5}, 2), weights({6, 5}, 3), weights({10, 1}, 4)}
@@ -131,7 +131,7 @@ describe("the stages of a pipeline", function()
     assert.are.same({"1@1", "1@2", "0@0"}, at_once)
   end)
 
-  it("keep the partials of matrix products in the dtype of their options", function()
+  it("row 146: keep the partials of matrix products in the dtype of their options", function()
     local x, w = ipu.ones({1, 4096}, {dtype = "float16"}), ipu.Variable(ipu.full({4096, 1}, 1.0009765625, {dtype = "float16"}))
     local function product(options)
       outfeed = ipu.IPUOutfeedQueue()
@@ -175,7 +175,7 @@ describe("the stages of a pipeline", function()
     assert.are.equal(4100, gradient({half, plain}, {plain, half}))
   end)
 
-  it("are computed again with the same random numbers, and say what they keep", function()
+  it("rows 22, 153, 154: are computed again with the same random numbers, and say what they keep", function()
     local function bytes(options, config)
       pipelines.device(4, config)
       local _, _, f = pipelines.net(30):train(options)
@@ -190,7 +190,7 @@ describe("the stages of a pipeline", function()
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
   end)
 
-  it("put what they offload into streaming memory, as the price of their program says", function()
+  it("rows 147, 148: put what they offload into streaming memory, as the price of their program says", function()
     local function memory(options)
       pipelines.device(4)
       local _, _, f = pipelines.net(30):train(options)
@@ -213,7 +213,7 @@ describe("the stages of a pipeline", function()
     assert.is_true(t.utilisation > 0 and t.utilisation < 1)
   end)
 
-  it("of a session: placeholders for the inputs and the count", function()
+  it("row 156: of a session: placeholders for the inputs and the count", function()
     pipelines.device(2)
     ipu.reset_default_graph()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{2, 3}):repeat_n())
@@ -248,7 +248,7 @@ describe("the stages of a pipeline", function()
 end)
 
 describe("ipu.recomputation_checkpoint", function()
-  it("is its argument, in its structure, and lets gradients through", function()
+  it("row 154: is its argument, in its structure, and lets gradients through", function()
     local x, y = ipu.tensor{1.0, 2.0}, ipu.tensor(3.0)
     local got = ipu.recomputation_checkpoint{a = x, rest = {y}}
     assert.are.same({1, 2}, got.a:totable())

@@ -38,7 +38,7 @@ describe("ipu.timetable", function()
     end)
   end
 
-  it("draws Grouped, Interleaved and Sequential as the reference does", function()
+  it("rows 122, 123, 124: draws Grouped, Interleaved and Sequential as the reference does", function()
     assert.are.same({
       "F  0 1 2 3 4 5 6 7 . . .", "B  . . . 0 1 2 3 4 5 6 7",
       "F  . 0 1 2 3 4 5 6 7 . .", "B  . . 0 1 2 3 4 5 6 7 .",

@@ -25,7 +25,7 @@ end
 describe("collectives", function()
   teardown(function() config.reset_ipu_configuration() end)
 
-  it("number the replicas from 0", function()
+  it("row 234: number the replicas from 0", function()
     with_ipus(4)
     local out = ipu.IPUOutfeedQueue()
     ipu.func(function() out:enqueue(ipu.replication_index()) end)()
@@ -35,7 +35,7 @@ describe("collectives", function()
     assert.equal(0, ipu.replication_index():item()) -- outside of programs
   end)
 
-  it("sum over all replicas, and over groups of neighbours or of those apart", function()
+  it("row 231: sum over all replicas, and over groups of neighbours or of those apart", function()
     local function sums(options)
       return on_each(4, function(x) return ipu.cross_replica_sum(x, options) end, {10, 20})
     end
@@ -66,12 +66,12 @@ describe("collectives", function()
     assert.matches("overflow %(oflo%) in cross_replica_sum", problem)
   end)
 
-  it("gather values along a new first axis", function()
+  it("row 232: gather values along a new first axis", function()
     assert.same({{{1, 5}, {2, 6}}, {{1, 5}, {2, 6}}}, on_each(2, ipu.all_gather, {1, 5}))
     assert.same({{{1, 5}}}, on_each(1, ipu.all_gather, {1, 5}))
   end)
 
-  it("scatter what they reduce, padded with zeros", function()
+  it("row 232: scatter what they reduce, padded with zeros", function()
     local function scattered(op)
       return on_each(2, function(x) return ipu.reduce_scatter(x, {op = op}) end, {1, 2, 3})
     end
@@ -103,7 +103,7 @@ describe("collectives", function()
     assert.same({6, 8}, b:totable())
   end)
 
-  it("exchange blocks", function()
+  it("row 232: exchange blocks", function()
     assert.same({{{0, 1, 1, 2}}, {{2, 3, 3, 4}}}, on_each(2, function(x)
       return ipu.all_to_all(x, {split_dimension = 0, concat_dimension = 1})
     end, {{0, 1}, {2, 3}}))
@@ -233,18 +233,18 @@ describe("collectives over the shards of one replica", function()
 
   teardown(function() config.reset_ipu_configuration() end)
 
-  it("reduce to all", function()
+  it("row 233: reduce to all", function()
     assert.same({{4, 6}, {4, 6}}, run(function(list) return within.all_reduce(list, "COLLECTIVE_OP_ADD") end, ipu.tensor{1, 2},
       ipu.tensor{3, 4}))
     assert.same({{3, 8}, {3, 8}}, run(function(list) return within.all_reduce(list, "MUL") end, ipu.tensor{1, 2}, ipu.tensor{3, 4}))
   end)
-  it("reduce and scatter", function()
+  it("row 233: reduce and scatter", function()
     assert.same({{5, 7}, {9, 0}}, run(function(list) return within.reduce_scatter(list, "ADD") end, ipu.tensor{1, 2, 3},
       ipu.tensor{4, 5, 6}))
     assert.same({{2.5, 3.5}, {4.5, 0}}, run(function(list) return within.reduce_scatter(list, "MEAN") end, ipu.tensor{1, 2, 3},
       ipu.tensor{4, 5, 6}))
   end)
-  it("gather", function()
+  it("row 233: gather", function()
     assert.same({{1, 2, 3}, {1, 2, 3}}, run(within.all_gather, ipu.tensor{1, 2}, ipu.tensor{3}))
   end)
   it("refuse lists that don't fit", function()

@@ -66,7 +66,7 @@ describe("fit on replicas", function()
   end)
 
   for _, replicas in ipairs{2, 4} do
-    it("adds the gradients of " .. replicas .. " replicas", function()
+    it("row 164: adds the gradients of " .. replicas .. " replicas", function()
       local one = train(1, {optimizer = keras.optimizers.SGD{0.1, momentum = 0.9}, batch_size = batch * replicas,
         steps_per_execution = 3})
       local many = train(replicas, {optimizer = keras.optimizers.SGD{0.1 / replicas, momentum = 0.9}, steps_per_execution = 3})
@@ -115,7 +115,7 @@ describe("fit on replicas", function()
     ipu.set_num_threads(2)
   end)
 
-  it("reports by set_replication_options", function()
+  it("row 196: reports by set_replication_options", function()
     local values = {}
     for _, method in ipairs{"NONE", "LIST", "SUM", "mean"} do
       local _, history = train(2, {optimizer = keras.optimizers.SGD(0.0), metrics = {"mae"}, prepare = function(model)
@@ -143,7 +143,7 @@ describe("fit on replicas", function()
     assert.is_true(math.abs(sum / (samples // batch // 2) - first) < 1e-5)
   end)
 
-  it("calls asynchronous callbacks for each step and replica", function()
+  it("row 198: calls asynchronous callbacks for each step and replica", function()
     local calls = {}
     train(2, {optimizer = keras.optimizers.SGD(0.1), fit = {epochs = 1, callbacks = {keras.callbacks.LambdaCallback{
       on_train_batch_end = function(step) calls[#calls + 1] = step end,
@@ -173,7 +173,7 @@ describe("fit on replicas", function()
     assert.same(one:totable(), two:totable())
   end)
 
-  it("predicts in the order of the data", function()
+  it("row 213: predicts in the order of the data", function()
     local model = train(2, {optimizer = keras.optimizers.SGD(0.1)})
     local two = model:predict{x, batch_size = batch}
     with_ipus(1)
@@ -199,7 +199,7 @@ describe("fit on replicas", function()
     assert.is_true(math.abs(losses[1] - losses[2]) < 1e-6)
   end)
 
-  it("refuses IPUs that are no multiple of the stages", function()
+  it("row 211: refuses IPUs that are no multiple of the stages", function()
     local ok, problem = pcall(train, 2, {optimizer = "sgd", extra = function() return layers.Dense(3) end, prepare = function(model)
       model:set_pipeline_stage_assignment{0, 1, 2}
       model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
@@ -212,7 +212,7 @@ end)
 describe("distributed batch normalisation", function()
   teardown(function() config.reset_ipu_configuration() end)
 
-  it("has the statistics of the joined batch", function()
+  it("row 31: has the statistics of the joined batch", function()
     local got = gathered(2, function(part)
       local normed, mean, variance = ipu.nn.batch_norm(part, ipu.ones{features}, ipu.zeros{features}, {training = true})
       return {y = normed, mean = mean, variance = variance}

@@ -22,7 +22,7 @@ end
 describe("replicas", function()
   teardown(function() config.reset_ipu_configuration() end)
 
-  it("are IPUs divided by shards, rounded up to a power of two", function()
+  it("rows 40, 41: are IPUs divided by shards, rounded up to a power of two", function()
     for _, case in ipairs{{4, 0, 4, 1}, {4, 1, 2, 2}, {4, 2, 1, 4}, {4, 3, 1, 4}, {1, 0, 1, 1}, {8, 1, 4, 2}} do
       local ipus, shard, replicas, shards = table.unpack(case)
       with_ipus(ipus)
@@ -37,7 +37,7 @@ describe("replicas", function()
     end
   end)
 
-  it("need enough IPUs: 3 shards don't fit 2", function()
+  it("row 39: need enough IPUs: 3 shards don't fit 2", function()
     with_ipus(2)
     local f = ipu.func(function(x)
       local _ <close> = ipu.ipu_shard(2)
@@ -47,7 +47,7 @@ describe("replicas", function()
     assert.equal("failed_precondition", ipu.last_error().kind)
   end)
 
-  it("are dealt elements in turns, in each iteration", function()
+  it("row 95: are dealt elements in turns, in each iteration", function()
     with_ipus(2)
     local out, feed = ipu.IPUOutfeedQueue(), ipu.IPUInfeedQueue(numbers(6))
     local run = ipu.func(function() ipu.loops.repeat_n(3, function(x) out:enqueue(x) end, {}, feed) end)
@@ -57,7 +57,7 @@ describe("replicas", function()
     assert.matches("end of data", message(run))
   end)
 
-  it("give LAST, lists and tables an axis of replicas too", function()
+  it("row 100: give LAST, lists and tables an axis of replicas too", function()
     with_ipus(4)
     local last = ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}
     local all = ipu.IPUOutfeedQueue()
@@ -192,7 +192,7 @@ describe("replicas", function()
     assert.equal(3, ipu.func(function() return ipu.constant(3.0) end)():item()) -- and all goes on
   end)
 
-  it("refuse an infeed that deals to another number", function()
+  it("row 96: refuse an infeed that deals to another number", function()
     with_ipus(4)
     local feed = ipu.IPUInfeedQueue(numbers(4):repeat_n())
     local function program(shard)
@@ -277,7 +277,7 @@ describe("replicas", function()
     assert.equal(2, job:wait():item())
   end)
 
-  it("reduce as the strategy is told", function()
+  it("row 174: reduce as the strategy is told", function()
     with_ipus(2)
     local strategy = ipu.IPUStrategy()
     assert.equal(1, strategy.num_replicas_in_sync)
@@ -362,14 +362,14 @@ describe("the table of what reduces where", function()
   end)
 
   for _, replicas in ipairs{2, 4} do
-    it("CrossReplicaOptimizer is the joined batch of " .. replicas, function()
+    it("row 157: CrossReplicaOptimizer is the joined batch of " .. replicas, function()
       close(trained(1, 6, replicas, function() return momentum(0.1) end),
         trained(replicas, 6, 1, function() return optimizers.CrossReplicaOptimizer(momentum(0.1)) end))
     end)
   end
 
   for method, factor in pairs{MEAN = 1, SUM = 3, RUNNING_MEAN = 1} do
-    it("accumulation by " .. method .. ", then the mean over replicas", function()
+    it("row 160: accumulation by " .. method .. ", then the mean over replicas", function()
       close(trained(1, 2, 6, function() return momentum(0.1 * factor) end), trained(2, 6, 1, function()
         return optimizers.CrossReplicaGradientAccumulationOptimizerV2(momentum(0.1), {num_mini_batches = 3, reduction_method = method})
       end))
@@ -380,7 +380,7 @@ describe("the table of what reduces where", function()
     end)
   end
 
-  it("the first version sums", function()
+  it("row 161: the first version sums", function()
     close(trained(1, 2, 6, function() return momentum(0.3) end), trained(2, 6, 1, function()
       return optimizers.CrossReplicaGradientAccumulationOptimizer(momentum(0.1), {num_mini_batches = 3})
     end))
@@ -400,7 +400,7 @@ describe("the table of what reduces where", function()
     end
   end)
 
-  it("offloaded state is in streaming memory, shared out among replicas where that is asked for", function()
+  it("row 149: offloaded state is in streaming memory, shared out among replicas where that is asked for", function()
     with_ipus(4)
     local streaming = {}
     for i, options in ipairs{{}, {offload_weight_update_variables = true},
@@ -421,7 +421,7 @@ describe("the table of what reduces where", function()
     assert.equal(streaming[2] / 4, streaming[3])
   end)
 
-  it("a sharded training is an unsharded one", function()
+  it("row 64: a sharded training is an unsharded one", function()
     local whole = trained(1, 4, 1, function() return momentum(0.1) end)
     with_ipus(2)
     local w, b = ipu.Variable(ipu.full({3, 2}, 0.3)), ipu.Variable(ipu.zeros{2})

@@ -32,7 +32,7 @@ describe("shards", function()
   end)
 
   for _, options in ipairs{{auto_select_ipus = 4}, {select_ipus = {24}}} do
-    it("give [4, 14] on the IPUs of device 24, by " .. next(options), function()
+    it("row 51: give [4, 14] on the IPUs of device 24, by " .. next(options), function()
       with_ipus(options)
       local device = ipu.get_ipu_config()[1]
       assert.equal(24, device.id)
@@ -79,7 +79,7 @@ describe("shards", function()
     assert.is_nil(text():find("inter-IPU copy", 1, true))
   end)
 
-  it("keep gradients where their forward op is, the innermost scope winning", function()
+  it("row 53: keep gradients where their forward op is, the innermost scope winning", function()
     with_ipus{auto_select_ipus = 4}
     local w = ipu.Variable(ipu.ones{3, 3})
     local f = ipu.func(function(x)

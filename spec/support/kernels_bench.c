@@ -48,6 +48,7 @@ static void call_gemm(void *context) {
   GemmCall *c = context;
   for (int64_t i = 0; i < c->plan.pack_chunks; i++) c->k->gemm_pack(F32, &c->g, i);
   for (int64_t i = 0; i < c->plan.chunks; i++) c->k->gemm_run(F32, &c->g, i, 0);
+  for (int64_t i = 0; i < c->plan.finish_chunks; i++) c->k->gemm_finish(F32, &c->g, i, 0);
 }
 
 /* Forward of a layer Y [batch, out] = X [batch, in] W [in, out]; dW = X' dY; dX = dY W'. */

@@ -522,6 +522,7 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
   g.shared = shared, g.slots = slots, g.slot_bytes = plan.slot_bytes;
   for (int64_t i = plan.pack_chunks - 1; i >= 0; i--) kernels->gemm_pack(d, &g, i);
   for (int64_t i = plan.chunks - 1; i >= 0; i--) kernels->gemm_run(d, &g, i, (int)(i % 2));
+  for (int64_t i = plan.finish_chunks - 1; i >= 0; i--) kernels->gemm_finish(d, &g, i, (int)(i % 2));
   if (seen.wrong) COMPLAIN(what, seen.wrong, 0, 0);
   double step = d == F64 ? 1e-15 : 3e-7, *sums = calloc((size_t)(m * n + 1), sizeof *sums), *masses = calloc((size_t)(m * n + 1), sizeof *masses);
   for (int64_t i = 0; accumulate && i < m * n; i++) sums[i] = start[i / n * g.c_row + i % n], masses[i] = fabs(sums[i]);
@@ -566,6 +567,9 @@ static void check_gemm(void) {
       check_gemm_case((Dtype)d, 500, 1, 300, a, b, true, true, false, 1);
       check_gemm_case((Dtype)d, 500, 1, 70, a, b, false, true, true, 1);
       check_gemm_case((Dtype)d, 530, 300, 1300, a, b, a, true, b, 1); /* packed */
+      check_gemm_case((Dtype)d, 17, 100, 401, a, b, a, b, !a && b, 2); /* dense layers with a short batch */
+      check_gemm_case((Dtype)d, 9, 600, 300, a, b, b, !a, !a && !b, 0);
+      check_gemm_case((Dtype)d, 523, 70, 20, a, b, a, b, !a && b, 1);
     }
   }
 }

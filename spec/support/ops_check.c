@@ -1,6 +1,6 @@
 /* The sweep over the registry: each row is asked the same questions about each of its samples.
  *   runs         float64 evaluation succeeds
- *   gradient     op->grad against central differences in float64, with random upstream weights
+ *   gradient     autodiff's against central differences in float64, with random upstream weights
  *   dtypes       every dtype that the row takes against float64 (integers: int64) on the same rounded
  * operands threads      a team of one and of two: equal bits in place     over an operand as the row allows:
  * equal bits cost         a row with a cost gives finite cycles, none only for views and empty tensors
@@ -14,6 +14,7 @@
 #include "ops/ops.h"
 #include "samples.h"
 #include "target/cost.h"
+#include "transform/autodiff.h"
 
 enum {
   DIFFERENCES = 24,
@@ -116,16 +117,21 @@ typedef struct Gradient {
   Tensor *dx[SAMPLE_OPERANDS]; /* NULL: none */
 } Gradient;
 
-/* Run op->grad in a graph that also holds the node. */
+/* Run the node's gradient in a graph that also holds the node. */
 static bool gradient_run(Case *c, Gradient *gr) {
   Graph *g = c->graph;
-  Value *dy[OUTPUTS] = {0}, *dx[SAMPLE_OPERANDS] = {0};
+  Value *y[OUTPUTS], *dy[OUTPUTS], *x[SAMPLE_OPERANDS] = {0}, *dx[SAMPLE_OPERANDS] = {0};
   Tensor *in[SAMPLE_OPERANDS + OUTPUTS], *out[SAMPLE_OPERANDS];
-  int inputs = g->input_count, outputs = 0;
-  for (int i = 0; i < inputs; i++) in[i] = i < c->sample->count ? c->in[i] : gr->weight[0];
-  for (int j = 0; j < c->outputs; j++)
-    if (gr->weight[j]) in[inputs++] = gr->weight[j], dy[j] = graph_input(g, &c->node->out[j].type, "dy");
-  c->node->op->grad(g, c->node, dy, dx);
+  int inputs = g->input_count, ys = 0, outputs = 0;
+  for (int i = 0; i < inputs; i++) in[i] = c->in[i];
+  for (int i = 0; i < inputs; i++) x[i] = sample_is_float(&c->sample->operand[i]) ? g->input[i] : NULL;
+  for (int j = 0; j < c->outputs; j++) {
+    if (!gr->weight[j]) continue;
+    in[inputs++] = gr->weight[j];
+    y[ys] = &c->node->out[j];
+    dy[ys++] = graph_input(g, &c->node->out[j].type, "dy");
+  }
+  autodiff(g, y, dy, ys, x, c->sample->count, dx);
   g->output_count = 0;
   for (int i = 0; i < c->sample->count; i++)
     if (dx[i]) graph_output(g, dx[i]);
@@ -159,18 +165,11 @@ static void compare_gradient(Sweep *w, Case *c, const Gradient *gr, int operand)
   expect(w, !*text, c->sample, "gradient", text);
 }
 
-/* Outputs that Lua doesn't see are there for gradients; a row need not differentiate them. */
+/* Outputs that Lua doesn't see, which gradients read. */
 static bool is_hidden(const Case *c, int output) {
   int visible = c->sample->op->visible_outputs;
   return visible && output >= visible;
 }
-static bool is_skipped(const Case *c, const Gradient *gr, int only) {
-  if (only < 0 || !is_hidden(c, only)) return false;
-  for (int i = 0; i < c->sample->count; i++)
-    if (gr->dx[i]) return false;
-  return true;
-}
-
 /* only: the output that gets an upstream gradient; -1: all that are visible. */
 static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   Case c;
@@ -192,9 +191,8 @@ static void check_gradient_from(Sweep *w, const Sample *s, int only) {
   bool floats = false;
   for (int i = 0; i < s->count; i++) floats = floats || sample_is_float(&s->operand[i]);
   if (any && floats) {
-    if (!s->op->grad) expect(w, false, s, "gradient", "the row has neither grad nor NO_GRADIENT");
-    else if (!gradient_run(&c, &gr)) expect(w, false, s, "gradient", c.error.message);
-    else if (!is_skipped(&c, &gr, only))
+    if (!gradient_run(&c, &gr)) expect(w, false, s, "gradient", c.error.message);
+    else
       for (int i = 0; i < s->count; i++)
         if (sample_is_float(&s->operand[i])) compare_gradient(w, &c, &gr, i);
   }

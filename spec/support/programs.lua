@@ -22,8 +22,9 @@ end
 local rows = {}
 
 -- what: "total", "max" (bytes), "cycles", "rate" (samples a second)
-local function row(id, what, published, tolerance, note, run) rows[#rows + 1] = {id = id, what = what, published = published,
-  tolerance = tolerance, note = note, run = run} end
+-- why: what is known of a row that is further off than its tolerance
+local function row(id, what, published, tolerance, note, run, why) rows[#rows + 1] = {id = id, what = what, published = published,
+  tolerance = tolerance, note = note, run = run, why = why} end
 
 local function memory(f, inputs, target)
   return function() return ipu.estimate(f, {inputs = inputs, target = target, host = "model"}) end
@@ -47,8 +48,9 @@ end, {{shape = {}}, {shape = {}}}, chip(8, false)))
 local n20 = memory(function(x, y, z)
   return x + ipu.serialized_matmul(y, z, 6, "a_columns")
 end, {f16{30522, 768}, f16{30522, 128}, f16{128, 768}}, chip(1472, false))
-row("N20", "total", 126942643, 0.10, "serialised matmul in six parts", n20)
-row("N20", "max", 86813, 0.10, "", n20)
+local too_wide = "the fastest plan within 0.6 of a tile takes 57 kB of it; the published one must be a slower, smaller one"
+row("N20", "total", 126942643, 0.10, "serialised matmul in six parts", n20, too_wide)
+row("N20", "max", 86813, 0.10, "", n20, too_wide)
 
 local n21 = memory(function(v, w, x)
   return ipu.matmul(x, ipu.matmul(ipu.broadcast_to(v, {1024, 1024}), w))
@@ -90,25 +92,27 @@ end
 row("N17", "total", 12181182, 1.0, "three dense layers, inference, batch 2", dense_stack(2, false))
 row("N18", "total", 7738391, 1.0, "three dense layers, SGD, batch 1", dense_stack(1, true))
 
+local function small_model(optimizer)
+  keras.mixed_precision.set_global_policy("float16")
+  local input = keras.Input{shape = {224, 224, 4}, dtype = "float16"}
+  local x = layers.Conv2D{64, 7, strides = 2, padding = "same", activation = "relu"}(input)
+  x = layers.MaxPooling2D{3, strides = 2, padding = "same"}(x)
+  for _ = 1, 2 do
+    local y = layers.Conv2D{64, 3, padding = "same", activation = "relu"}(x)
+    y = layers.Conv2D{64, 3, padding = "same"}(y)
+    x = layers.Activation("relu")(layers.Add(){x, y})
+  end
+  x = layers.Flatten()(layers.MaxPooling2D{56}(x))
+  local model = keras.Model{inputs = input, outputs = layers.Dense{1000}(x)}
+  keras.mixed_precision.set_global_policy("float32")
+  model:compile{optimizer = optimizer(), loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
+  return model
+end
+
 local function small_resnet(optimizer, trains)
   return function()
-    local function build()
-      keras.mixed_precision.set_global_policy("float16")
-      local input = keras.Input{shape = {224, 224, 4}, dtype = "float16"}
-      local x = layers.Conv2D{64, 7, strides = 2, padding = "same", activation = "relu"}(input)
-      x = layers.MaxPooling2D{3, strides = 2, padding = "same"}(x)
-      for _ = 1, 2 do
-        local y = layers.Conv2D{64, 3, padding = "same", activation = "relu"}(x)
-        y = layers.Conv2D{64, 3, padding = "same"}(y)
-        x = layers.Activation("relu")(layers.Add(){x, y})
-      end
-      x = layers.Flatten()(layers.MaxPooling2D{56}(x))
-      local model = keras.Model{inputs = input, outputs = layers.Dense{1000}(x)}
-      keras.mixed_precision.set_global_policy("float32")
-      model:compile{optimizer = optimizer(), loss = keras.losses.CategoricalCrossentropy{from_logits = true}}
-      return model
-    end
-    return ipu.estimate(build, {batch_size = 1, training = trains, target = chip(1472, false), host = "model"})
+    return ipu.estimate(function() return small_model(optimizer) end,
+      {batch_size = 1, training = trains, target = chip(1472, false), host = "model"})
   end
 end
 local function sgd() return keras.optimizers.SGD{learning_rate = 0.01} end
@@ -135,6 +139,7 @@ local function resnet(ipus, accumulation)
     local _ <close> = strategy:scope()
     local e = ipu.estimate(build, {batch_size = micro_batch, target = "bow", ipus = ipus})
     keras.mixed_precision.set_global_policy("float32")
+    ipu.reset_ipu_configuration()
     return e
   end
 end
@@ -158,12 +163,28 @@ end
 row("V-43", "rate", 5179, 0.20, "BERT-Large phase 1, Bow Pod16, batch 65,536", bert(16, 2048))
 row("V-43", "rate", 19353, 0.20, "BERT-Large phase 1, Bow Pod64, batch 65,536", bert(64, 512))
 
+require "spec.support.published_programs"(row,
+  {chip = chip, f16 = f16, memory = memory, weight = weight, example = example, small_model = small_model, sgd = sgd, resnet = resnet})
+
 -- ------------------------------------------------ printing
+
+local function of_ipu(i, category) return function(e) return e.ipu[i].memory[category] end end
 
 local read <const> = {
   total = function(e) return e.memory.total end, max = function(e) return e.max_tile_bytes end,
   cycles = function(e) return e.cycles.total end, rate = function(e) return e.samples_per_second end,
+  seconds = function(e) return e.seconds end, milliseconds = function(e) return e.milliseconds end,
+  ratio = function(e) return e.ratio end,
+  ["variables 1"] = of_ipu(1, "variable"), ["variables 2"] = of_ipu(2, "variable"), ["code 1"] = of_ipu(1, "vertexCode"),
+  ["state 1"] = of_ipu(1, "vertexInstanceState"), ["exchange 1"] = of_ipu(1, "internalExchangeCode"),
+  ["control 1"] = of_ipu(1, "controlCode"),
 }
+
+---Is a row as near as its tolerance says? One of 1 or more is a factor: within a factor of two.
+function programs.is_inside(r)
+  local ratio = r.predicted / r.published
+  return ratio < 1 + r.tolerance and ratio > (r.tolerance < 1 and 1 - r.tolerance or 1 / (1 + r.tolerance))
+end
 
 ---All rows: {id, what, published, predicted, tolerance, note}.
 function programs.run(filter)
@@ -172,7 +193,7 @@ function programs.run(filter)
     if not filter or r.id:find(filter, 1, true) then
       done[r.run] = done[r.run] or r.run()
       list[#list + 1] = {id = r.id, what = r.what, published = r.published, predicted = read[r.what](done[r.run]),
-        tolerance = r.tolerance, note = r.note}
+        tolerance = r.tolerance, note = r.note, why = r.why}
     end
   end
   return list
@@ -182,9 +203,9 @@ if arg and arg[0] and arg[0]:match("programs%.lua$") then
   print(string.format("\n%-6s %-7s %12s %12s  ratio", "row", "what", "published", "predicted"))
   for _, r in ipairs(programs.run(arg[1])) do
     local ratio = r.predicted / r.published
-    local inside = ratio < 1 + r.tolerance and ratio > (r.tolerance < 1 and 1 - r.tolerance or 1 / (1 + r.tolerance))
-    print(string.format("%-6s %-7s %12.0f %12.0f  %5.2f %s  %s", r.id, r.what, r.published, r.predicted, ratio,
-      inside and " " or "*", r.note))
+    print(string.format("%-6s %-11s %12.4g %12.4g  %5.2f %s  %s", r.id, r.what, r.published, r.predicted, ratio,
+      programs.is_inside(r) and " " or "*", r.note))
+    if not programs.is_inside(r) then print(string.format("%48s* %s", "", r.why or "")) end
   end
   print("* further off than the row allows")
 end

@@ -58,9 +58,16 @@ function kinds.replicas()
   return kinds.dense()
 end
 
+-- Part of a shuffled dataset to validate with: another one after each epoch.
+function kinds.validated()
+  local model, ds, optimizer = kinds.dense()
+  return model, ds, optimizer, nil, data.from_tensor_slices{ipu.tensor(x), ipu.tensor(y, {dtype = "int32"})}:shuffle(96)
+    :batch(8, {drop_remainder = true})
+end
+
 local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
-local model, ds, optimizer, steps = kinds[kind]()
+local model, ds, optimizer, steps, validation = kinds[kind]()
 model:compile{optimizer = optimizer, loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   metrics = {"accuracy"}, steps_per_execution = 2}
 
@@ -73,7 +80,8 @@ function Kill:on_train_batch_end() -- luacheck: ignore 212
   while true do end -- until the signal comes
 end
 
-local history = model:fit(ds, {epochs = 5, steps_per_epoch = steps, verbose = 0, callbacks = {
+local history = model:fit(ds, {epochs = 5, steps_per_epoch = steps, verbose = 0, validation_data = validation,
+  validation_steps = validation and 4, callbacks = {
   keras.callbacks.BackupAndRestore{backup, save_freq = math.tointeger(tonumber(freq)) or freq},
   keras.callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 0.05},
   keras.callbacks.CSVLogger(weights .. ".csv"),

@@ -83,6 +83,7 @@ static void run_gemm(Case *c) {
 static void run_dense(Case *c) {
   int64_t g = integer(c, "groups"), b = integer(c, "batch"), i = integer(c, "inputs"),
           o = integer(c, "outputs");
+  c->options.trained = true;
   PlanOptions forward = c->options, backward = c->options, weights = c->options;
   backward.right_moved = true;
   weights.left_moved = weights.right_moved = weights.result_moved = weights.accumulate = true;

@@ -1,12 +1,13 @@
 #include "base/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-/* Spins before sleeping; about 50 to 100 microseconds, longer than any gap inside a program. */
-enum { SPINS = 20000, CACHE_LINE = 64 };
+/* Spins before sleeping; some hundred microseconds, longer than any gap inside a program. */
+enum { SPINS = 20000, SPINS_BETWEEN_LOOKS = 512, CACHE_LINE = 64 };
 
 typedef struct Member {
   Pool *pool;
@@ -14,21 +15,29 @@ typedef struct Member {
   pthread_t thread;
 } Member;
 
+/* The chunks of a loop that are a member's own. Chunks next to each other read and write the same memory, and the loops of
+ * a program have about the same chunks again and again: each part stays in one processor's cache. */
+typedef struct Share {
+  _Alignas(CACHE_LINE) _Atomic uint64_t next; /* generation (32 bits), next chunk (32 bits) */
+} Share;
+
 struct Pool {
   _Atomic int size;
   int started;
   Member *members; /* [size - 1] */
+  Share *share;    /* [size] */
   _Atomic bool busy, stopping;
   _Atomic int lent; /* members that rest, the last ones first */
-  /* The current loop. A member reads these, then takes a chunk: if that succeeds the loop was still the one
-   * it read, because the caller changes them only when every chunk is done. */
+  /* The current loop. A member reads these, then takes a chunk of somebody's share: if that succeeds the loop was still
+   * the one it read, because the caller changes them only when every chunk is done. */
   _Atomic(PoolTask) task;
   _Atomic(void *) context;
   _Atomic int64_t count;
+  _Atomic int team;       /* that the chunks are shared out to */
+  _Atomic int caller_cpu; /* -1: not known */
   _Alignas(CACHE_LINE) _Atomic uint64_t generation;
-  _Alignas(CACHE_LINE) _Atomic uint64_t next; /* generation (32 bits), next chunk (32 bits) */
   _Alignas(CACHE_LINE) _Atomic int64_t done;
-  _Atomic int sleeping;
+  _Alignas(CACHE_LINE) _Atomic int sleeping;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   pthread_cond_t reclaimed; /* for members that rest: they aren't woken by every loop */
@@ -42,21 +51,55 @@ static inline void pause_briefly(void) {
 #endif
 }
 
+/* Of a team of that many, member's first chunk. */
+static int64_t share_begin(int64_t count, int team, int member) { return count * member / team; }
+
+/* The next chunk of member's share, -1 when there is none left or the loop is over. */
+static int64_t take_chunk(Share *s, uint64_t generation, int64_t end) {
+  uint64_t next = atomic_load_explicit(&s->next, memory_order_acquire);
+  for (;;) {
+    int64_t chunk = (int64_t)(next & UINT32_MAX);
+    if (next >> 32 != (generation & UINT32_MAX) || chunk >= end) return -1;
+    if (atomic_compare_exchange_weak_explicit(&s->next, &next, next + 1, memory_order_acq_rel, memory_order_acquire))
+      return chunk;
+  }
+}
+
+/* First the own share, then what is left of the others'. */
 static void work(Pool *p, uint64_t generation, int slot) {
   PoolTask task = atomic_load_explicit(&p->task, memory_order_relaxed);
   void *context = atomic_load_explicit(&p->context, memory_order_relaxed);
-  int64_t count = atomic_load_explicit(&p->count, memory_order_relaxed);
-  uint64_t next = atomic_load_explicit(&p->next, memory_order_acquire);
-  for (;;) {
-    int64_t chunk = (int64_t)(next & UINT32_MAX);
-    if (next >> 32 != (generation & UINT32_MAX) || chunk >= count) return;
-    if (!atomic_compare_exchange_weak_explicit(&p->next, &next, next + 1, memory_order_acq_rel,
-                                               memory_order_acquire))
-      continue;
-    task(context, chunk, slot);
-    atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
-    next = atomic_load_explicit(&p->next, memory_order_acquire);
+  int64_t count = atomic_load_explicit(&p->count, memory_order_relaxed), done = 0;
+  int team = atomic_load_explicit(&p->team, memory_order_relaxed);
+  for (int i = 0; i < team; i++) {
+    int owner = (slot + i) % team;
+    int64_t end = share_begin(count, team, owner + 1);
+    for (int64_t chunk; (chunk = take_chunk(&p->share[owner], generation, end)) >= 0; done++) task(context, chunk, slot);
   }
+  if (done) atomic_fetch_add_explicit(&p->done, done, memory_order_release);
+}
+
+/* Where the calling thread runs now; -1: not known. */
+static int current_cpu(void) {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+/* The scheduler may leave a spinning member on the processor of the caller, who then waits for it. */
+static void leave_cpu(int cpu) {
+#ifdef __linux__
+  cpu_set_t allowed, others;
+  if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed)) return;
+  others = allowed;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others) == 0 || pthread_setaffinity_np(pthread_self(), sizeof others, &others)) return;
+  pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
+#else
+  (void)cpu;
+#endif
 }
 
 static bool is_lent(const Member *m) { return m->slot >= m->pool->size - atomic_load(&m->pool->lent); }
@@ -73,6 +116,10 @@ static void wait_for_work(const Member *m, uint64_t seen) {
   for (int i = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
     if (is_lent(m)) return; /* whoever computes instead wants this processor */
+    if (i % SPINS_BETWEEN_LOOKS == SPINS_BETWEEN_LOOKS - 1) {
+      int cpu = current_cpu();
+      if (cpu >= 0 && cpu == atomic_load_explicit(&p->caller_cpu, memory_order_relaxed)) leave_cpu(cpu);
+    }
     pause_briefly();
   }
   pthread_mutex_lock(&p->mutex);
@@ -105,9 +152,12 @@ Pool *pool_new(int threads) {
   if (!p) return NULL;
   *p = (Pool){.size = threads};
   p->members = calloc((size_t)threads, sizeof *p->members);
-  if (!p->members || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL) ||
+  p->share = aligned_alloc(CACHE_LINE, (size_t)threads * sizeof *p->share);
+  for (int i = 0; p->share && i < threads; i++) p->share[i] = (Share){0};
+  if (!p->members || !p->share || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL) ||
       pthread_cond_init(&p->reclaimed, NULL)) {
     free(p->members);
+    free(p->share);
     free(p);
     return NULL;
   }
@@ -133,32 +183,47 @@ void pool_free(Pool *p) {
   pthread_cond_destroy(&p->reclaimed);
   pthread_mutex_destroy(&p->mutex);
   free(p->members);
+  free(p->share);
   free(p);
 }
 
 int pool_size(const Pool *p) { return p ? p->size : 1; }
 
+static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolTask task, void *context) {
+  atomic_store_explicit(&p->task, task, memory_order_relaxed);
+  atomic_store_explicit(&p->context, context, memory_order_relaxed);
+  atomic_store_explicit(&p->count, count, memory_order_relaxed);
+  atomic_store_explicit(&p->team, team, memory_order_relaxed);
+  atomic_store_explicit(&p->caller_cpu, current_cpu(), memory_order_relaxed);
+  atomic_store_explicit(&p->done, 0, memory_order_relaxed);
+  for (int i = 0; i < team; i++)
+    atomic_store_explicit(&p->share[i].next, generation << 32 | (uint64_t)share_begin(count, team, i), memory_order_release);
+  atomic_store(&p->generation, generation);
+  if (atomic_load(&p->sleeping) == 0) return;
+  pthread_mutex_lock(&p->mutex);
+  pthread_cond_broadcast(&p->wake);
+  pthread_mutex_unlock(&p->mutex);
+}
+
+/* A member that was put off its processor may want this one. */
+static void wait_for_members(Pool *p, int64_t count) {
+  for (int i = 1; atomic_load_explicit(&p->done, memory_order_acquire) < count; i++) {
+    pause_briefly();
+    if (i % SPINS_BETWEEN_LOOKS == 0) sched_yield();
+  }
+}
+
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
-  if (!p || p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) == 1 || count <= 1 || count >= UINT32_MAX ||
-      !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
+  int team = p ? p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) : 1;
+  if (team == 1 || count <= 1 || count >= UINT32_MAX || !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
     return;
   }
   uint64_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed) + 1;
-  atomic_store_explicit(&p->task, task, memory_order_relaxed);
-  atomic_store_explicit(&p->context, context, memory_order_relaxed);
-  atomic_store_explicit(&p->count, count, memory_order_relaxed);
-  atomic_store_explicit(&p->done, 0, memory_order_relaxed);
-  atomic_store_explicit(&p->next, generation << 32, memory_order_release);
-  atomic_store(&p->generation, generation);
-  if (atomic_load(&p->sleeping) > 0) {
-    pthread_mutex_lock(&p->mutex);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->mutex);
-  }
+  publish(p, generation, team, count, task, context);
   work(p, generation, 0);
-  while (atomic_load_explicit(&p->done, memory_order_acquire) < count) pause_briefly();
+  wait_for_members(p, count);
   atomic_store(&p->busy, false);
 }
 

@@ -1,5 +1,7 @@
 /* A fixed team of threads for parallel loops with fixed chunks. The caller is one of the team. Which thread
  * runs a chunk is free, what a chunk is depends on shapes alone: results never depend on the team's size.
+ * Each member begins with its own part of a row of chunks, then helps the others: chunks that lie near each other in
+ * memory should have numbers near each other, alike in the loops of a program, so that a processor's cache keeps its part.
  * Between loops the threads spin for a short while (a hand-off costs well under a microsecond), then sleep. */
 #ifndef IPULUA_BASE_POOL_H
 #define IPULUA_BASE_POOL_H

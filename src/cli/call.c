@@ -9,6 +9,21 @@
 /* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
 static _Atomic(lua_State *) running;
 
+/* Pushes "script:12", the innermost line of Lua code that is not the library's own; the innermost of all while that is not loaded. */
+static void push_line(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  bool loaded = lua_getfield(L, -1, "ipulua.blame") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
+  if (loaded && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_isstring(L, -1)) return;
+  lua_Debug caller;
+  for (int level = 0; lua_getstack(L, level, &caller); level++) {
+    lua_getinfo(L, "Sl", &caller);
+    if (caller.currentline <= 0) continue;
+    lua_pushfstring(L, "%s:%d", caller.short_src, caller.currentline);
+    return;
+  }
+  lua_pushliteral(L, "?");
+}
+
 /* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good order by
  * itself) the hook waits; when the library took it, the hook has nothing left to do. */
 static void stop(lua_State *L, lua_Debug *event) {
@@ -18,14 +33,9 @@ static void stop(lua_State *L, lua_Debug *event) {
   lua_sethook(L, NULL, 0, 0);
   if (pending == INTERRUPT_NONE) return;
   interrupt_take();
-  /* Blame the innermost line of Lua code. */
-  const char *line = "";
-  lua_Debug caller;
-  for (int level = 0; !*line && lua_getstack(L, level, &caller); level++) {
-    lua_getinfo(L, "Sl", &caller);
-    if (caller.currentline > 0) line = lua_pushfstring(L, "%s:%d: ", caller.short_src, caller.currentline);
-  }
-  lua_pushfstring(L, "%sinterrupted!", line);
+  luaL_checkstack(L, 8, NULL);
+  push_line(L);
+  lua_pushfstring(L, "%s: interrupted!", lua_tostring(L, -1));
   lua_error(L);
 }
 

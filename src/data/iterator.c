@@ -151,6 +151,30 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
   return OK;
 }
 
+static Dataset *shuffle_of(const Tree *t, int64_t i) { return (Dataset *)(uintptr_t)t->shuffle[i].dataset; }
+
+Status dataset_iterations(Error *e, Dataset *d, int64_t **list, int64_t *count) {
+  Tree t = {.shuffle = NULL};
+  Status s = tree_collect_shuffles(&t, e, d);
+  *count = 1 + t.shuffle_count;
+  *list = s == OK ? malloc((size_t)*count * sizeof **list) : NULL;
+  if (s == OK && !*list) s = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int64_t i = 0; s == OK && i < *count; i++) (*list)[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
+  free(t.shuffle);
+  return s;
+}
+
+Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count) {
+  Tree t = {.shuffle = NULL};
+  Status s = tree_collect_shuffles(&t, e, d);
+  if (s == OK && count != 1 + t.shuffle_count)
+    s = dataset_fail(d, e, ERR_VALUE, "the counts are those of another dataset: it has %lld shuffles, this has %d",
+                     (long long)count - 1, (int)t.shuffle_count);
+  for (int64_t i = 0; s == OK && i < count; i++) atomic_store(&(i ? shuffle_of(&t, i - 1) : d)->iterations, (uint64_t)list[i]);
+  free(t.shuffle);
+  return s;
+}
+
 /* As tree_collect_shuffles counts them: each shuffle once. */
 static Status count_shuffles(Error *e, const Dataset *d, int64_t *count) {
   Tree t = {.shuffle = NULL};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "base/memory.h"
 #include "engine/engine.h"
 #include "ops/ops.h"
 
@@ -47,8 +48,9 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
     x->in_type[i] = &in[i]->type;
   }
   for (int i = 0; i < n->out_count; i++) {
-    out[i] = tensor_new_uninitialised(e, &n->out[i].type);
-    if (!out[i]) return e->status;
+    Error inner = {.status = OK};
+    out[i] = tensor_new_uninitialised(&inner, &n->out[i].type);
+    if (!out[i]) return fail(e, inner.status, "%s: %s", n->op->name, inner.message);
     out_data[i] = out[i]->data;
     out_type[i] = &n->out[i].type;
   }
@@ -57,7 +59,8 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &numerics, c.error = e, c.source = n->source;
   c.rng = (RngKey){.seed = g->seed, .step = (uint64_t)g->random_count};
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
-  if (scratch && posix_memalign(&c.scratch, 64, scratch)) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
+  if (scratch && (!memory_has_room(scratch) || posix_memalign(&c.scratch, 64, scratch)))
+    return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
   interrupt_begin_droppable();
   Status s = op_eval(n->op, &c);
   if (interrupt_end_droppable()) {

@@ -13,11 +13,13 @@ typedef struct ChainWork {
   const Chain *chain;
   int64_t grain;
   _Atomic int events;
+  DroppableLoop loop;
 } ChainWork;
 
 static void run_chain_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   ChainWork *w = context;
+  if (interrupt_drops(&w->loop)) return;
   int64_t begin = chunk * w->grain, end = begin + w->grain;
   int events = chain_run(w->chain, begin, end < w->chain->count ? end : w->chain->count);
   if (events) atomic_fetch_or(&w->events, events);
@@ -69,8 +71,9 @@ static Status run_chain_step(Run *r, Step *s) {
   }
   /* whole rows, so that short rows go several at a time */
   int64_t rows = (CHAIN_GRAIN + c->cols - 1) / c->cols;
-  ChainWork w = {.chain = c, .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols};
+  ChainWork w = {.chain = c, .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols, .loop = interrupt_begin_loop()};
   pool_run(r->pool, (c->count + w.grain - 1) / w.grain, run_chain_chunk, &w);
+  interrupt_end_loop(&w.loop);
   return w.events ? check_events(r, s, w.events) : OK;
 }
 
@@ -78,6 +81,7 @@ typedef struct GemmWork {
   const Kernels *kernels;
   GemmStep *step;
   _Atomic int events;
+  DroppableLoop loop;
 } GemmWork;
 
 static void pack_chunk(void *context, int64_t chunk, int slot) {
@@ -88,7 +92,13 @@ static void pack_chunk(void *context, int64_t chunk, int slot) {
 
 static void gemm_chunk(void *context, int64_t chunk, int slot) {
   GemmWork *w = context;
+  if (interrupt_drops(&w->loop)) return;
   w->kernels->gemm_run(w->step->dtype, &w->step->gemm, chunk, slot);
+}
+
+static void finish_chunk(void *context, int64_t chunk, int slot) {
+  GemmWork *w = context;
+  w->kernels->gemm_finish(w->step->dtype, &w->step->gemm, chunk, slot);
 }
 
 static void run_epilogue(void *context, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col,
@@ -105,7 +115,7 @@ static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t
 }
 
 static Status run_gemm_step(Run *r, Step *s) {
-  GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm};
+  GemmWork w = {.kernels = r->engine->kernels, .step = s->gemm, .loop = interrupt_begin_loop()};
   if (s->gemm->epilogue) run_next_rounding(r, s->gemm->epilogue->numerics, &s->gemm->epilogue->rng);
   s->gemm->gemm.context = &w;
   s->gemm->gemm.epilogue = s->gemm->epilogue ? run_epilogue : NULL;
@@ -113,6 +123,8 @@ static Status run_gemm_step(Run *r, Step *s) {
   Pool *pool = s->parallel ? r->pool : NULL;
   if (s->gemm->plan.pack_chunks) pool_run(pool, s->gemm->plan.pack_chunks, pack_chunk, &w);
   pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);
+  if (s->gemm->plan.finish_chunks) pool_run(pool, s->gemm->plan.finish_chunks, finish_chunk, &w);
+  interrupt_end_loop(&w.loop);
   return w.events ? check_events(r, s, w.events) : OK;
 }
 
@@ -231,9 +243,40 @@ static Status run_step(Run *r, Step *s) {
 Status run_steps(Run *r, Step *step, int count) {
   for (int i = 0; i < count; i++) {
     Status s = run_step(r, &step[i]);
+    if (s == OK && r->droppable && interrupt_stops()) s = run_interrupted(r);
     if (s != OK) return s;
   }
   return OK;
+}
+
+/* ---- what may be dropped ---- */
+
+static bool has_effects(const Block *b) {
+  for (int i = 0; b && i < b->count; i++) {
+    const Step *s = &b->step[i];
+    bool opaque = s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE || s->kind == STEP_PIPELINE;
+    if (opaque || (s->kind == STEP_OP && (s->node->op->traits & STATEFUL))) return true;
+    bool control = s->kind >= STEP_REPEAT && s->kind <= STEP_CALL;
+    if (control && (has_effects(s->control.body) || has_effects(s->control.other))) return true;
+  }
+  return false;
+}
+
+/* Nothing outlives a run but its results: thrown away half-way, it was never there. */
+static bool can_be_dropped(const Program *p) {
+  for (int i = 0; i < p->variable_count; i++)
+    if (p->writes[i]) return false;
+  return !has_effects(&p->main);
+}
+
+static Status run_whole(Run *r) {
+  r->droppable = can_be_dropped(r->program);
+  if (!r->droppable) return run_block(r, &r->program->main);
+  interrupt_begin_droppable();
+  Status s = run_block(r, &r->program->main);
+  if (!interrupt_end_droppable() || s != OK) return s;
+  interrupt_take();
+  return fail(r->error, ERR_CANCELLED, "interrupted!");
 }
 
 /* ---- binding ---- */
@@ -262,7 +305,7 @@ static Status bind_variables(Program *p, Error *e) {
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, p, pool, e, &p->cancelled};
+  Run r = {g, p, pool, e, &p->cancelled, false};
   program_begin_rounding(g, p);
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
@@ -279,7 +322,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
-  Run r = {g, p, engine_pool(g), e, &p->cancelled};
+  Run r = {g, p, engine_pool(g), e, &p->cancelled, false};
   if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
   if (p->replicas > 1 && program_diverges(p)) {
     if (s == OK) s = program_make_instances(e, p, g->threads);
@@ -287,7 +330,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   } else {
     program_begin_rounding(g, p);
     if (s == OK) s = bind_variables(p, e);
-    if (s == OK) s = run_block(&r, &p->main);
+    if (s == OK) s = run_whole(&r);
   }
   p->executions++;
   if (s == OK) return OK;

@@ -22,3 +22,17 @@ void synthetic_fill(const Synthetic *s, uint64_t seed, int component, const Type
     dtype_set(type->dtype, data, i, x);
   }
 }
+
+Status synthetic_parameters(Error *e, Synthetic *s, uint64_t seed, Variable **list, int count) {
+  if (!s->parameters) return OK;
+  for (int i = 0; i < count; i++) {
+    Variable *v = list[i];
+    if (!v->trainable || !v->value || v->made_up == s->serial) continue;
+    void *data = variable_writable(e, v);
+    if (!data) return e->status;
+    synthetic_fill(s, seed, 0, &v->type, data);
+    v->made_up = s->serial;
+    s->elements++;
+  }
+  return OK;
+}

@@ -124,6 +124,9 @@ struct OpDef {
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);
   /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i] NULL for no gradient. */
   void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
+  /* A fused op's outputs again, built of ops that all have gradients: autodiff differentiates these where there is no grad, and
+   * where a gradient comes to an output that Lua doesn't see. NULL: none. */
+  void (*compose)(Graph *g, const Node *n, Value **out);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
   /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float, P positive float, U float in
    * (-0.9, 0.9), D distinct floats, M symmetric positive definite matrices, I<k> integers below k, S<k> sorted ones, B bool,

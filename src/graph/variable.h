@@ -17,6 +17,7 @@ typedef struct Variable {
   int replicas;    /* that have values of their own; 1: `value` is everybody's */
   Tensor **replica; /* [replica_count - 1]: of replicas 1 …; `value` is that of replica 0 */
   int replica_count;
+  int64_t made_up;      /* the setting of synthetic data that its value comes from; 0: none */
   int64_t replica_step; /* of a counter: what replica r begins with is r times this ahead */
 } Variable;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Rows shorter than this are handled several at a time, with broadcast operands expanded to match. */
-enum { SHORT_ROW = 256 };
+enum { SHORT_ROW = 256, EXPANDED = 8 };
 
 static bool is_narrow(Dtype d) { return d == F16 || d == BF16; }
 static Dtype compute_dtype(Dtype d) { return is_narrow(d) ? F32 : d; }
@@ -111,10 +111,21 @@ void chain_finish(Chain *c, bool keep_cols) {
   c->rows = c->cols ? c->count / c->cols : 0;
   for (int s = 0; s < c->slot_count; s++)
     if (c->slot[s].role == CHAIN_GENERAL) c->slot[s].role = classify(c, &c->slot[s]);
-  for (int s = 0; s < c->step_count; s++) c->step[s].stream = (uint32_t)s;
+  for (int s = 0; s < c->step_count; s++) {
+    ChainStep *step = &c->step[s];
+    step->stream = (uint32_t)s;
+    for (int i = 0; i < step->arity; i++) c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
+    c->slot[step->out].is_written = true;
+  }
 }
 
 /* ---- running ---- */
+
+/* A block of the chain's matrix that a GEMM hands over: from (row, col) on, stride elements from row to row. */
+typedef struct BlockAt {
+  void *data;
+  int64_t stride, row, col;
+} BlockAt;
 
 typedef struct Work {
   const Chain *chain;
@@ -122,7 +133,7 @@ typedef struct Work {
   void *data[CHAIN_SLOTS];
   unsigned single[CHAIN_SLOTS]; /* 1: one element */
   _Alignas(64) char temporary[CHAIN_TEMPORARIES][CHAIN_BLOCK_BYTES];
-  _Alignas(64) char expanded[8][CHAIN_BLOCK_BYTES]; /* broadcast operands of short rows */
+  _Alignas(64) char expanded[EXPANDED][CHAIN_BLOCK_BYTES]; /* operands of short rows that don't lie as the rows do */
   _Alignas(64) float wide[4][CHAIN_BLOCK_BYTES / sizeof(float)];
   int events;
 } Work;
@@ -294,7 +305,7 @@ static bool run_short_rows(Work *w, int64_t row, int64_t rows, bool first) {
     if (slot->role == CHAIN_FULL) {
       w->data[s] = (char *)slot->data + (size_t)(row * c->cols) * size;
     } else if (slot->role == CHAIN_ROW || slot->role == CHAIN_GENERAL) {
-      if (used == 8) return false;
+      if (used == EXPANDED) return false;
       char *to = w->expanded[used++];
       w->data[s] = to;
       if (slot->role == CHAIN_ROW && !first) continue; /* the first block was the largest */
@@ -356,6 +367,57 @@ int chain_run(const Chain *c, int64_t begin, int64_t end) {
   return w.events;
 }
 
+/* Rows of `cols` elements between a matrix with long rows and one without gaps. */
+static void move_rows(char *to, int64_t to_row, const char *from, int64_t from_row, size_t row_bytes, int64_t rows) {
+  for (int64_t r = 0; r < rows; r++, to += to_row, from += from_row) memcpy(to, from, row_bytes);
+}
+
+/* Where a slot's element (row, col) of the whole, or of the block, lies; *row_bytes: from one row to the next. */
+static char *place_in_block(const Chain *c, const ChainSlot *slot, const BlockAt *b, int64_t first, int64_t *row_bytes) {
+  int64_t size = (int64_t)dtype_size(slot->dtype);
+  bool own = slot->role == CHAIN_BLOCK;
+  *row_bytes = (own ? b->stride : c->cols) * size;
+  return own ? (char *)b->data + first * *row_bytes : (char *)slot->data + (b->row + first) * *row_bytes + b->col * size;
+}
+
+/* Some short rows of a block at once: what has gaps between them is closed up before the steps and put back after. */
+static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t rows, int64_t cols) {
+  const Chain *c = w->chain;
+  int used = 0;
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    size_t size = dtype_size(slot->dtype);
+    if (slot->role == CHAIN_ROW || slot->role == CHAIN_GENERAL) {
+      bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
+      w->data[s] = w->expanded[used++];
+      for (int64_t r = 0; r < rows; r++) {
+        int64_t offset = slot->role == CHAIN_ROW ? b->col : general_offset(c, slot, b->row + first + r) + (repeat ? 0 : b->col);
+        copy_row((char *)w->data[s] + (size_t)(r * cols) * size, (const char *)slot->data + (size_t)offset * size, size, cols, repeat);
+      }
+    } else if (slot->role == CHAIN_FULL || slot->role == CHAIN_BLOCK) {
+      int64_t row_bytes;
+      char *at = place_in_block(c, slot, b, first, &row_bytes);
+      w->data[s] = row_bytes == cols * (int64_t)size ? at : w->expanded[used++];
+      if (w->data[s] != at && slot->is_read) move_rows(w->data[s], cols * (int64_t)size, at, row_bytes, (size_t)cols * size, rows);
+    }
+  }
+  run_steps(w, rows * cols, 0);
+  for (int s = 0; s < c->slot_count; s++) {
+    const ChainSlot *slot = &c->slot[s];
+    if ((slot->role != CHAIN_FULL && slot->role != CHAIN_BLOCK) || !slot->is_written) continue;
+    int64_t size = (int64_t)dtype_size(slot->dtype), row_bytes;
+    char *at = place_in_block(c, slot, b, first, &row_bytes);
+    if (w->data[s] != at) move_rows(at, row_bytes, w->data[s], cols * size, (size_t)(cols * size), rows);
+  }
+}
+
+/* Each element's place decides how it is rounded stochastically: such a chain goes row by row. */
+static bool can_join_rows(const Chain *c, int64_t cols) {
+  int kept = 0;
+  for (int s = 0; s < c->slot_count; s++) kept += c->slot[s].role != CHAIN_SINGLE && c->slot[s].role != CHAIN_TEMPORARY;
+  return cols < SHORT_ROW && kept <= EXPANDED && !(c->numerics && c->numerics->stochastic_rounding);
+}
+
 int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   Work w;
   w.chain = c;
@@ -364,6 +426,12 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
   point_temporaries(&w);
   bool dense = block_row == c->cols && col == 0 && cols == c->cols;
   bool flat = dense && is_flat(c);
+  if (!flat && rows > 1 && can_join_rows(c, cols)) {
+    BlockAt b = {block, block_row, row, col};
+    int64_t most = w.block / cols;
+    for (int64_t r = 0; r < rows; r += most) run_block_rows(&w, &b, r, rows - r < most ? rows - r : most, cols);
+    return w.events;
+  }
   int64_t total = flat ? rows * cols : cols;
   for (int64_t r = 0; r < (flat ? 1 : rows); r++) {
     for (int64_t done = 0; done < total; done += w.block) {

@@ -24,6 +24,7 @@ typedef struct ChainSlot {
   void *data;                /* FULL, SINGLE, ROW, GENERAL */
   int temporary;             /* TEMPORARY: which buffer */
   int64_t stride[MAX_RANK];  /* GENERAL: elements, by collapsed dimension; the innermost is 0 or 1 */
+  bool is_read, is_written;  /* by steps; is_read: before it is written */
 } ChainSlot;
 
 typedef struct ChainStep {

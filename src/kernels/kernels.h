@@ -71,7 +71,7 @@ struct Gemm {
   GemmEpilogue epilogue;
   GemmAhead ahead;
   void *context;
-  void *shared;    /* scratch for packed operands: gemm_plan()'s shared_bytes, 64-byte aligned; filled by gemm_pack */
+  void *shared;    /* scratch for packed operands or partial sums: gemm_plan()'s shared_bytes, 64-byte aligned */
   void *slots;     /* slot i's scratch at slots + i * slot_bytes */
   size_t slot_bytes;
 };
@@ -79,6 +79,7 @@ typedef struct GemmPlan {
   size_t shared_bytes, slot_bytes;
   int64_t pack_chunks; /* 0: nothing to pack */
   int64_t chunks;
+  int64_t finish_chunks; /* 0: the chunks leave nothing to do */
   int64_t k_blocks;    /* partial sums of each element; with 1, accumulating equals adding the product afterwards */
 } GemmPlan;
 
@@ -136,7 +137,8 @@ typedef struct Kernels {
   Strip cast[DTYPE_COUNT][DTYPE_COUNT];         /* [from][to]; all pairs */
   GemmPlan (*gemm_plan)(Dtype d, const Gemm *g);
   void (*gemm_pack)(Dtype d, const Gemm *g, int64_t chunk);          /* chunks of packing are independent … */
-  void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … and all come before any of running */
+  void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … and all come before any of running, … */
+  void (*gemm_finish)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … which come before any of finishing */
   /* x [outer, extent, inner] → y [outer, inner], of x's dtype. Sums: f32 and f64; integers sum in int64 and wrap. Accumulators of sums of
      float32 are float32 in sixteen partial sums, blocked pairwise, so that 1e6 ones sum exactly. */
   void (*reduce[REDUCTION_COUNT][DTYPE_COUNT])(const void *x, int64_t outer, int64_t extent, int64_t inner, void *y);

@@ -1,8 +1,8 @@
 /* C = A B. A tile of C lives in registers while a run of k passes: each step loads a row of B's vectors and
  * broadcasts a column of A's elements. Operands are read where they lie as long as that is fast; B is transposed or
  * packed first when its rows run along k, A when the problem is large. Each element of C is one chain of
- * multiply-adds per block of k (the blocks depend on k alone), added block after block: neither the chunks nor the
- * packing move a bit. Only the dot form, chosen by the extents and strides, sums along k in lanes. */
+ * multiply-adds per block of k (the blocks depend on the extents alone), added block after block: neither the chunks nor
+ * the packing move a bit. Only the dot form, chosen by the extents and strides, sums along k in lanes. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
@@ -205,6 +205,7 @@ typedef enum BSource {
 typedef struct Layout {
   int64_t rows, cols;             /* of a chunk */
   int64_t row_chunks, col_chunks;
+  int64_t k_part, k_parts;        /* more than one: chunks make sums over parts of k, which gemm_finish adds */
   int64_t k_block;
   BSource b;
   int64_t b_stride;               /* of packed B, elements */
@@ -255,19 +256,57 @@ static void layout_small(const Gemm *g, Layout *l) {
   }
 }
 
+/* The three products of a dense layer whose batch is short and whose weights [K, N] are therefore the largest matrix:
+ * its output [batch, K] [K, N], the weights' gradient [K, batch] [batch, N] and the input's [batch, N] [N, K]. A line of
+ * the weights that another processor wrote comes from there, at many times the cost of a line of one's own, and the
+ * prefetchers ask for the lines beside those that are wanted. So all three are cut alike, by parts of K: whole rows. */
+typedef enum Role { ROLE_OTHER, ROLE_OUTPUT, ROLE_WEIGHTS, ROLE_INPUT } Role;
+enum { SHORT_BATCH = 64, LONG_WEIGHTS = 8 };
+
+static bool is_worth_parting(int64_t batch, int64_t k) { return batch > 1 && batch <= SHORT_BATCH && k >= LONG_WEIGHTS * batch && k >= 128; }
+
+static Role role_of(const Gemm *g) {
+  double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+  if (flops < 1e6 || flops > 64e6) return ROLE_OTHER;
+  if (g->a_col == 1 && g->b_col == 1) return g->n >= 32 && is_worth_parting(g->m, g->k) ? ROLE_OUTPUT : ROLE_OTHER;
+  if (g->a_row == 1 && g->b_col == 1) return is_worth_parting(g->k, g->m) ? ROLE_WEIGHTS : ROLE_OTHER;
+  if (g->a_col == 1 && g->b_row == 1) return is_worth_parting(g->m, g->n) ? ROLE_INPUT : ROLE_OTHER;
+  return ROLE_OTHER;
+}
+
+/* Parts are few, since each one's sums are kept apart: half or a quarter of K. */
+static int64_t weights_part(int64_t batch, int64_t k) { return round_up(ceil_div(k, k >= 2 * LONG_WEIGHTS * batch ? 4 : 2), 16); }
+
+static void layout_dense(const Gemm *g, Role role, Layout *l) {
+  l->rows = g->m;
+  l->cols = g->n;
+  if (role == ROLE_OUTPUT) {
+    l->cols = g->n <= 256 ? g->n : split(g->n, 192);
+    l->k_part = weights_part(g->m, g->k);
+    l->k_parts = ceil_div(g->k, l->k_part);
+  } else if (role == ROLE_WEIGHTS) {
+    l->rows = weights_part(g->k, g->m) / 4;
+  } else {
+    l->cols = weights_part(g->m, g->n);
+  }
+}
+
 static Layout layout_of(const Gemm *g, bool f64) {
   int64_t element_bytes = f64 ? 8 : 4;
   int64_t k_limit = K_BLOCK_BYTES / element_bytes;
-  Layout l = {.b = B_DIRECT};
-  l.k_block = at_least(round_up(ceil_div(g->k, at_least(ceil_div(g->k, k_limit), 1)), 8), 8);
+  Layout l = {.b = B_DIRECT, .k_part = g->k, .k_parts = 1};
   bool along_k = g->b_col != 1;
-  bool dot = g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
-  if (!dot && (double)g->m * (double)g->n * (double)g->k >= 2e8 && g->n >= 256 && g->m >= 128)
+  Role role = role_of(g);
+  bool dot = role != ROLE_INPUT && g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
+  if (!dot && role != ROLE_OTHER)
+    layout_dense(g, role, &l);
+  else if (!dot && (double)g->m * (double)g->n * (double)g->k >= 2e8 && g->n >= 256 && g->m >= 128)
     layout_large(g, &l);
   else if (g->k * g->n * element_bytes > 768 * 1024 || (g->a_col != 1 && g->k >= 512))
     layout_long(g, &l);
   else
     layout_small(g, &l);
+  l.k_block = at_least(round_up(ceil_div(l.k_part, at_least(ceil_div(l.k_part, k_limit), 1)), 8), 8);
   l.row_chunks = ceil_div(g->m, l.rows);
   l.col_chunks = ceil_div(g->n, l.cols);
   if (dot)
@@ -304,6 +343,11 @@ static size_t slot_b_bytes(const Layout *l, int64_t element_bytes) {
 }
 static int64_t own_c_row(const Gemm *g, const Layout *l) { return at_most(l->cols, g->n); }
 
+/* Sums are added up by the caller alone where they are few. */
+static int64_t finish_rows_at_once(const Gemm *g) {
+  return g->m * g->n <= 16384 ? g->m : at_least(round_up(8192 / g->n, 8), 8);
+}
+
 static GemmPlan plan(Dtype d, const Gemm *given) {
   Gemm other = is_swapped(given) ? swapped(given) : *given;
   const Gemm *g = &other;
@@ -311,9 +355,14 @@ static GemmPlan plan(Dtype d, const Gemm *given) {
   GemmPlan p = {0};
   if (g->m <= 0 || g->n <= 0) return p;
   Layout l = layout_of(g, d == F64);
-  p.chunks = l.row_chunks * l.col_chunks;
+  p.chunks = l.row_chunks * l.col_chunks * l.k_parts;
   p.k_blocks = l.b == B_DOTS ? 1 : ceil_div(g->k, l.k_block);
   p.slot_bytes = slot_b_bytes(&l, element_bytes);
+  if (l.k_parts > 1) {
+    p.shared_bytes = block_bytes(l.k_parts * g->m, g->n, element_bytes);
+    p.finish_chunks = ceil_div(g->m, finish_rows_at_once(g));
+    return p;
+  }
   if (!g->c) p.slot_bytes += block_bytes(at_most(l.rows, g->m), own_c_row(g, &l), element_bytes);
   if (l.pack_a) {
     p.pack_chunks = ceil_div(g->m, PANEL);
@@ -461,6 +510,42 @@ static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, i
   }
 }
 
+/* The sums over one part of k of a block of C. */
+static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t part, int64_t row, int64_t col) {
+  int64_t bytes = b->f64 ? 8 : 4, begin = part * l->k_part, end = at_most(begin + l->k_part, g->k);
+  b->c = (char *)g->shared + (part * g->m * g->n + row * g->n + col) * bytes;
+  b->c_row = g->n;
+  for (int64_t k = begin; k < end; k += l->k_block) {
+    b->k = at_most(l->k_block, end - k);
+    b->add = k > begin;
+    b->a = (const char *)g->a + (row * g->a_row + k * g->a_col) * bytes;
+    b->b = (const char *)g->b + (k * g->b_row + col * g->b_col) * bytes;
+    run_strip(b, 0, b->rows, NULL, row, col);
+  }
+}
+
+#define DEFINE_SUM(name, real)                                                                                   \
+  static void name(real *to, const real *part, int64_t part_count, int64_t apart, int64_t n, bool add) {          \
+    for (int64_t i = 0; i < n; i++) to[i] = add ? to[i] + part[i] : part[i];                                      \
+    for (int64_t p = 1; p < part_count; p++)                                                                      \
+      for (int64_t i = 0; i < n; i++) to[i] += part[p * apart + i];                                               \
+  }
+DEFINE_SUM(sum_parts_f32, float)
+DEFINE_SUM(sum_parts_f64, double)
+
+static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
+  Layout l = layout_of(g, d == F64);
+  int64_t bytes = d == F64 ? 8 : 4, at_once = finish_rows_at_once(g);
+  int64_t row = chunk * at_once, rows = at_most(at_once, g->m - row), c_row = g->c ? g->c_row : g->n;
+  char *part = (char *)g->shared + row * g->n * bytes, *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
+  for (int64_t r = 0; r < rows; r++) {
+    char *to = c + r * c_row * bytes, *from = part + r * g->n * bytes;
+    if (d == F64) sum_parts_f64((double *)to, (const double *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    else sum_parts_f32((float *)to, (const float *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+  }
+  if (g->epilogue) g->epilogue(g->context, c, c_row, row, rows, 0, g->n, slot);
+}
+
 static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, int64_t col, char *scratch, int slot) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
@@ -490,7 +575,8 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   const Gemm *g = swap ? &other : given;
   int64_t element_bytes = d == F64 ? 8 : 4;
   Layout l = layout_of(g, d == F64);
-  int64_t row = chunk / l.col_chunks * l.rows, col = chunk % l.col_chunks * l.cols;
+  int64_t part = chunk / (l.row_chunks * l.col_chunks), place = chunk % (l.row_chunks * l.col_chunks);
+  int64_t row = place / l.col_chunks * l.rows, col = place % l.col_chunks * l.cols;
   char *scratch = (char *)g->slots + (size_t)slot * g->slot_bytes;
   Block b = {.f64 = d == F64, .packed_a = l.pack_a, .swapped = swap, .rows = at_most(l.rows, g->m - row), .cols = at_most(l.cols, g->n - col)};
   b.a_row = b.packed_a ? 1 : g->a_row;
@@ -499,7 +585,9 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   b.b_row = l.b == B_DIRECT ? g->b_row : l.b_stride;
   b.c_row = g->c ? g->c_row : own_c_row(g, &l);
   b.c = g->c ? (char *)g->c + (row * g->c_row + col) * element_bytes : scratch + slot_b_bytes(&l, element_bytes);
-  if (l.b == B_DOTS) {
+  if (l.k_parts > 1) {
+    run_part(g, &l, &b, part, row, col);
+  } else if (l.b == B_DOTS) {
     b.k = g->k;
     b.add = g->accumulate;
     b.a = (const char *)g->a + row * g->a_row * element_bytes;
@@ -515,4 +603,5 @@ void FILL(matmul)(Kernels *k) {
   k->gemm_plan = plan;
   k->gemm_pack = gemm_pack;
   k->gemm_run = gemm_run;
+  k->gemm_finish = gemm_finish;
 }

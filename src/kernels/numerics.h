@@ -9,7 +9,7 @@ typedef struct Numerics {
   bool nan_on_overflow;      /* float16 overflow gives NaN; otherwise it clips to 65504 */
   bool stochastic_rounding;  /* of float16 results */
   bool trap_invalid, trap_divide, trap_overflow;
-  bool half_partials;        /* float16 matmul and convolution accumulate in float16 */
+  bool half_products, half_convolutions; /* of float16 accumulate in float16 */
   bool stable_statistics;    /* two-pass variance in normalisations */
   bool check_finite;         /* programs run op by op and stop at the first that makes a NaN or an infinity */
 } Numerics;

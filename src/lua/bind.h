@@ -90,6 +90,7 @@ void bind_initialise_all(lua_State *L, const Program *p);
 /* The type of a tensor or variable at index; false for anything else. */
 bool bind_type_at(lua_State *L, int index, Type *out);
 Dtype bind_check_dtype(lua_State *L, int index);
+Dtype bind_check_dtype_of(lua_State *L, int index, const char *who); /* who: what a message begins with */
 Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback);
 /* A list of integers, or one; returns how many. */
 int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MAX_RANK]);
@@ -117,7 +118,7 @@ void bind_mark_line(lua_State *L, Graph *g);
 int64_t bind_counter_start(uint64_t seed);
 Variable *bind_push_counter(lua_State *L, bool fixed); /* a new one, at its first or restored value */
 
-/* ---- programs (trace.c) ---- */
+/* ---- programs (program.c) ---- */
 /* Compile a root trace and push the program; frees the trace. An outline can only be priced. Raises. */
 void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline);
 
@@ -155,6 +156,8 @@ const OpDef *bind_op(lua_State *L, const char *name);
 void bind_open_tensor(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_program(lua_State *L);
+void bind_open_settings(lua_State *L);
 void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);

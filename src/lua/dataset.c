@@ -301,6 +301,34 @@ static int begin_at(lua_State *L) { /* (dataset, iteration) */
   return 0;
 }
 
+static int iterations(lua_State *L) { /* → list: of the dataset and of each shuffle in it */
+  Error e = {0};
+  int64_t *list, count;
+  dataset_iterations(&e, bind_check_dataset(L, 1), &list, &count);
+  bind_check(L, &e);
+  lua_createtable(L, (int)count, 0);
+  for (int64_t i = 0; i < count; i++) {
+    lua_pushinteger(L, list[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  free(list);
+  return 1;
+}
+
+static int continue_from(lua_State *L) { /* (dataset, such a list) */
+  Dataset *d = bind_check_dataset(L, 1);
+  int64_t count = (int64_t)luaL_len(L, 2), *list = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *list, 0);
+  for (int64_t i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    list[i] = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+  }
+  Error e = {0};
+  dataset_continue(&e, d, list, count);
+  bind_check(L, &e);
+  return 0;
+}
+
 static int cardinality(lua_State *L) {
   lua_pushinteger(L, dataset_cardinality(bind_check_dataset(L, 1)));
   return 1;
@@ -323,7 +351,8 @@ void bind_open_dataset(lua_State *L) {
       {"batch", batch}, {"padded_batch", padded_batch}, {"unbatch", unbatch}, {"window", window}, {"shuffle", shuffle},
       {"repeat_n", repeat_n}, {"take", take}, {"skip", skip}, {"shard", shard}, {"enumerate", enumerate},
       {"concatenate", concatenate}, {"cache", cache}, {"buffer", buffer}, {"prefetch", prefetch}, {"types", types},
-      {"cardinality", cardinality}, {"begin_at", begin_at}, {"describe", describe}, {"iterator", bind_open_dataset_iterator}, {NULL, NULL}};
+      {"cardinality", cardinality}, {"begin_at", begin_at}, {"iterations", iterations}, {"continue_from", continue_from},
+      {"describe", describe}, {"iterator", bind_open_dataset_iterator}, {NULL, NULL}};
   luaL_newmetatable(L, DATASET_NAME);
   lua_pushcfunction(L, free_dataset), lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods);

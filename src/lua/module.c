@@ -12,6 +12,8 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_variable(L);
   bind_open_ops(L);
   bind_open_trace(L);
+  bind_open_program(L);
+  bind_open_settings(L);
   bind_open_random(L);
   bind_open_tape(L);
   bind_open_graph(L);

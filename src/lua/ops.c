@@ -201,7 +201,12 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
         bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name, luaL_typename(L, index));
       return attr_bool(lua_toboolean(L, index));
     case ATTR_STRING: return read_choice(L, index, op, def);
-    case ATTR_DTYPE: return attr_dtype(bind_check_dtype(L, index));
+    case ATTR_DTYPE: {
+      lua_pushfstring(L, "%s: '%s': ", op->name, def->name);
+      Dtype d = bind_check_dtype_of(L, index, lua_tostring(L, -1));
+      lua_pop(L, 1);
+      return attr_dtype(d);
+    }
     case ATTR_INTS: {
       int64_t *list = lua_newuserdatauv(L, MAX_LIST * sizeof *list, 0); /* stays on the stack */
       int n = 1;

@@ -69,6 +69,20 @@ static Schedule read_schedule(lua_State *L, int index) {
   return found;
 }
 
+/* The positions of the shards, after the configuration's selection order. */
+static void read_order(lua_State *L, int index, Pod *p) {
+  if (lua_getfield(L, index, "order") == LUA_TTABLE) {
+    p->order_count = (int)luaL_len(L, -1);
+    if (p->order_count > POD_IPUS_MAX) bind_fail(L, ERR_VALUE, "more than %d shards", POD_IPUS_MAX);
+    for (int i = 0; i < p->order_count; i++) {
+      lua_rawgeti(L, -1, i + 1);
+      p->order[i] = (uint16_t)luaL_checkinteger(L, -1);
+      lua_pop(L, 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
 static void read_mapping(lua_State *L, int index, Machine *m) {
   if (lua_getfield(L, index, "mapping") == LUA_TTABLE) {
     m->mapping_count = (int)luaL_len(L, -1);
@@ -109,6 +123,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   Status s = read_target(L, index, e, &t);
   if (s == OK) s = pod_make(e, &t, (int)integer(L, index, "ipus", 1), topology, &m->pod);
   if (s != OK) return s;
+  read_order(L, index, &m->pod);
   m->pod.model_host = flag(L, index, "model_host", false);
   m->schedule = read_schedule(L, index);
   read_mapping(L, index, m);
@@ -118,7 +133,8 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   lua_pop(L, 1);
   m->merge_bytes = number(L, index, "merge_bytes", 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
-  m->half_partials = flag(L, index, "half_partials", false);
+  m->half_products = flag(L, index, "half_products", false);
+  m->half_convolutions = flag(L, index, "half_convolutions", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
   m->no_prefetch = flag(L, index, "no_prefetch", false);
@@ -236,6 +252,7 @@ static int summary(lua_State *L) {
   set_count(L, "max_tile_bytes", p->ipu[p->worst].most);
   set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[p->worst]));
   set_count(L, "tile_bytes", price_tile_limit(p));
+  set_count(L, "tiles", (double)p->machine.pod.target.tiles);
   push_stages(L, p), lua_setfield(L, -2, "stages");
   push_ipus(L, p), lua_setfield(L, -2, "ipu");
   set_number(L, "elements", p->elements * p->replicas);
@@ -328,7 +345,25 @@ static int push_text(lua_State *L, char *text) {
 static int json(lua_State *L) { return push_text(L, profile_json(check_price(L), luaL_optstring(L, 2, "{}"))); }
 static int trace(lua_State *L) { return push_text(L, profile_trace(check_price(L))); }
 static int text(lua_State *L) { return push_text(L, profile_text(check_price(L))); }
-static int complaint(lua_State *L) { return push_text(L, profile_complaint(check_price(L))); }
+
+/* (price, {{words, price}, …}) */
+static int complaint(lua_State *L) {
+  enum { MOST = 16 };
+  const Price *p = check_price(L);
+  Remedy list[MOST];
+  int count = lua_istable(L, 2) ? (int)luaL_len(L, 2) : 0;
+  if (count > MOST) count = MOST;
+  for (int i = 0; i < count; i++) { /* the table holds what is taken from it */
+    lua_rawgeti(L, 2, i + 1);
+    lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);
+    list[i].words = luaL_checkstring(L, -2);
+    Price **changed = luaL_checkudata(L, -1, PRICE_NAME);
+    list[i].price = *changed ? *changed : p;
+    lua_pop(L, 3);
+  }
+  return push_text(L, profile_complaint(p, list, count));
+}
+
 
 /* (bool) → what it was before */
 static int set_estimating(lua_State *L) {

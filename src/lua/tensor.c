@@ -45,15 +45,17 @@ bool bind_type_at(lua_State *L, int index, Type *out) {
   return true;
 }
 
-Dtype bind_check_dtype(lua_State *L, int index) {
+Dtype bind_check_dtype(lua_State *L, int index) { return bind_check_dtype_of(L, index, ""); }
+
+Dtype bind_check_dtype_of(lua_State *L, int index, const char *who) {
   Dtype d = F32;
   const char *name = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!name) bind_fail(L, ERR_TYPE, "a dtype must be a string, got %s", luaL_typename(L, index));
+  if (!name) bind_fail(L, ERR_TYPE, "%sa dtype must be a string, got %s", who, luaL_typename(L, index));
   if (!dtype_find(name, &d)) {
     const char *names[DTYPE_COUNT + 1] = {0};
     for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
     const char *near = bind_nearest(name, names);
-    bind_fail(L, ERR_VALUE, "there is no dtype '%s'%s%s%s", name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return d;
 }
@@ -418,6 +420,23 @@ static int full(lua_State *L) { /* (shape, value, dtype) */
   return 1;
 }
 
+/* (start, step, divisor, n, dtype) → element i is start + step · i / divisor; integers stay exact */
+static int range(lua_State *L) {
+  bool exact = lua_isinteger(L, 1) && lua_isinteger(L, 2);
+  lua_Integer first = exact ? lua_tointeger(L, 1) : 0, each = exact ? lua_tointeger(L, 2) : 0;
+  double start = luaL_checknumber(L, 1), step = luaL_checknumber(L, 2), divisor = luaL_checknumber(L, 3);
+  Type type = {.dtype = bind_opt_dtype(L, 5, F32), .rank = 1, .shape = {luaL_checkinteger(L, 4)}};
+  Error e = {0};
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_new_uninitialised(&e, &type);
+  bind_check(L, &e);
+  for (int64_t i = 0; i < type.shape[0]; i++) {
+    if (exact && divisor == 1) dtype_set_integer(type.dtype, u->tensor->data, i, (int64_t)((uint64_t)first + (uint64_t)each * (uint64_t)i));
+    else dtype_set(type.dtype, u->tensor->data, i, start + step * (double)i / divisor);
+  }
+  return 1;
+}
+
 static int is_tensor(lua_State *L) {
   lua_pushboolean(L, bind_test_tensor(L, 1) != NULL);
   return 1;
@@ -482,7 +501,7 @@ static int from_bytes(lua_State *L) {
 }
 
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"to_bytes", to_bytes}, {"from_bytes", from_bytes}, {"tensor", tensor_of}, {"full", full}, {"is_tensor", is_tensor},
+  static const luaL_Reg functions[] = {{"to_bytes", to_bytes}, {"from_bytes", from_bytes}, {"tensor", tensor_of}, {"full", full}, {"range", range}, {"is_tensor", is_tensor},
                                        {"is_symbolic", is_symbolic}, {"type_of", type_of}, {"same_bytes", same_bytes},
                                        {"bytes_alive", bytes_alive}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};

@@ -1,12 +1,9 @@
-/* Tracing from Lua: begin, arguments, loops and branches, end; and the programs that come out. */
+/* Tracing from Lua: begin, arguments, loops and branches, end. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/interrupt.h"
 #include "lua/bind.h"
-#include "lua/tape.h"
 #include "ops/ops.h"
-#include "program/replicas.h"
 #include "transform/autodiff.h"
 #include "transform/clone.h"
 
@@ -107,6 +104,7 @@ static int begin(lua_State *L) {
   r->is_region = region;
   r->below = s->trace;
   s->trace = r;
+  bind_mark_line(L, r->trace->graph);
   return 0;
 }
 
@@ -297,6 +295,17 @@ static int end_custom(lua_State *L) {
   return push_values(L, out, result_count, outer);
 }
 
+/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
+static int end_root(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef *r = current(L);
+  int count;
+  if (r->parent) return luaL_error(L, "a loop or branch is still open");
+  Value **results = values_of(L, 1, &count, "result");
+  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
+  return 1;
+}
+
 /* ---- what a region takes from outside ---- */
 
 /* Values of the enclosing trace that the current region uses, as tensors of that trace. */
@@ -388,217 +397,12 @@ static int inline_region(lua_State *L) {
   return 0;
 }
 
-/* ---- programs ---- */
-#define ROOT_NAME "ipulua.Root"
-
-Program *bind_check_program(lua_State *L, int index) {
-  Program **p = luaL_checkudata(L, index, PROGRAM_NAME);
-  if (!*p) luaL_error(L, "this program has been freed");
-  return *p;
-}
-
-static int free_compiled(lua_State *L) {
-  Program **p = lua_touserdata(L, 1);
-  program_free(*p);
-  *p = NULL;
-  return 0;
-}
-
-/* Userdata that owns a trace until it is compiled. */
-static int free_root(lua_State *L) {
-  Trace **t = lua_touserdata(L, 1);
-  trace_free(*t);
-  *t = NULL;
-  return 0;
-}
-
-void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
-  State *s = bind_state(L);
-  Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
-  *held = t;
-  luaL_setmetatable(L, ROOT_NAME);
-  int *written = lua_newuserdatauv(L, (size_t)(t->extra_count + 1) * sizeof *written, 0);
-  Program **p = lua_newuserdatauv(L, sizeof *p, 0);
-  *p = NULL;
-  luaL_setmetatable(L, PROGRAM_NAME);
-  int written_count = trace_end_root(t, results, count, written);
-  Error e = {0};
-  t->replicas = s->replicas;
-  const Engine *g = s->engine;
-  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
-                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
-  trace_free(t);
-  *held = NULL;
-  bind_check(L, &e);
-  lua_replace(L, -3);
-  lua_pop(L, 1);
-  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
-}
-
-/* (results, name, runs) End the current root trace → program; runs: even where programs are only priced */
-static int end_root(lua_State *L) {
-  State *s = bind_state(L);
-  TraceRef *r = current(L);
-  int count;
-  if (r->parent) return luaL_error(L, "a loop or branch is still open");
-  Value **results = values_of(L, 1, &count, "result");
-  bind_push_program(L, pop(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
-  return 1;
-}
-
-Tensor **bind_arguments(lua_State *L, int index, const Program *p) {
-  Tensor **in = lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
-  lua_createtable(L, p->argument_count, 0); /* keeps packed copies alive */
-  int keep = lua_gettop(L);
-  for (int i = 0; i < p->argument_count; i++) {
-    lua_rawgeti(L, index, i + 1);
-    Tensor *t = bind_concrete(L, -1, "argument");
-    if (!type_equal(&t->type, &p->graph->input[i]->type)) luaL_error(L, "argument %d has another type than was traced", i + 1);
-    if (!tensor_is_dense(t)) {
-      Error e = {0};
-      LuaTensor *u = bind_new_tensor(L);
-      u->tensor = t = tensor_dense(&e, t);
-      bind_check(L, &e);
-    }
-    in[i] = t;
-    lua_rawseti(L, keep, i + 1);
-    lua_settop(L, keep);
-  }
-  return in;
-}
-
-void bind_push_results(lua_State *L, Tensor **out, int count) {
-  lua_createtable(L, count, 0);
-  for (int i = 0; i < count; i++) {
-    Tensor *t = out[i];
-    out[i] = NULL;
-    bind_push_tensor(L, t);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
-/* (program, list of tensors) → list of tensors */
-static int run(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  State *s = bind_state(L);
-  bind_settle(L, NULL);
-  bind_initialise_all(L, p);
-  atomic_store(&p->cancelled, false);
-  Tensor **in = bind_arguments(L, 2, p);
-  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
-  Error e = {0};
-  program_run(s->engine, p, in, in + p->argument_count + 1, &e);
-  bind_check(L, &e);
-  bind_push_results(L, in + p->argument_count + 1, p->result_count);
-  if (taped) tape_end_call(L, p, taped);
-  return 1;
-}
-
-/* (program, replicas) */
-static int replicate(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  lua_Integer replicas = luaL_checkinteger(L, 2);
-  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
-  Error e = {0};
-  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
-  bind_check(L, &e);
-  return 0;
-}
-
 /* What of the program being traced lives in streaming memory, its pipeline apart. */
 static int offload(lua_State *L) {
   TraceRef *r = current(L);
   while (r->parent) r = r->parent;
   bind_read_offload(L, 1, &r->trace->offload);
   return 0;
-}
-
-/* What collectives of the program being traced take for the number of replicas. */
-static int set_replicas(lua_State *L) {
-  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
-  return 0;
-}
-
-/* How many a collective was told, since the last call; 0: none asked. */
-static int replicas_asked(lua_State *L) {
-  lua_pushinteger(L, bind_state(L)->replicas_asked);
-  bind_state(L)->replicas_asked = 0;
-  return 1;
-}
-
-static void list_queues(lua_State *L, const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
-    lua_pushlightuserdata(L, n->attr[0].object);
-    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
-  }
-  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
-}
-
-/* Identities of the queues that a program reads and fills. */
-static int queues(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  lua_newtable(L);
-  list_queues(L, p->graph);
-  return 1;
-}
-
-static int describe(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  lua_newtable(L);
-  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
-  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
-  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
-  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
-  lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
-  lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
-  lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
-  lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
-  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
-  lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
-  lua_newtable(L);
-  for (int i = 0; i < p->variable_count; i++) {
-    lua_pushstring(L, p->variable[i]->name);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "variables");
-  return 1;
-}
-
-static void push_type(lua_State *L, const Type *type) {
-  lua_createtable(L, 0, 2);
-  lua_pushstring(L, dtype_name(type->dtype)), lua_setfield(L, -2, "dtype");
-  bind_push_shape(L, type), lua_setfield(L, -2, "shape");
-}
-
-static int result_types(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  lua_createtable(L, p->result_count, 0);
-  for (int i = 0; i < p->result_count; i++) {
-    push_type(L, &p->result_type[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
-/* In the order of describe's variables. */
-static int variable_types(lua_State *L) {
-  Program *p = bind_check_program(L, 1);
-  lua_createtable(L, p->variable_count, 0);
-  for (int i = 0; i < p->variable_count; i++) {
-    push_type(L, &p->variable[i]->type);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
-static int text(lua_State *L) {
-  char *s = program_text(bind_check_program(L, 1));
-  if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  lua_pushstring(L, s);
-  free(s);
-  return 1;
 }
 
 /* ---- differentiation ---- */
@@ -654,80 +458,6 @@ static int gradients(lua_State *L) {
   return 1;
 }
 
-static int set_threads(lua_State *L) {
-  bind_settle(L, NULL);
-  Error e = {0};
-  engine_set_threads(&e, bind_state(L)->engine, (int)luaL_checkinteger(L, 1));
-  bind_check(L, &e);
-  return 0;
-}
-
-static int engine_info(lua_State *L) {
-  Engine *g = bind_state(L)->engine;
-  lua_newtable(L);
-  lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
-  lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
-  lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
-  return 1;
-}
-
-/* What the command's long options said; {} in another host. */
-static int options(lua_State *L) {
-  if (lua_getfield(L, LUA_REGISTRYINDEX, "ipulua.options") != LUA_TTABLE) lua_newtable(L);
-  return 1;
-}
-
-/* (table of flags) → numerics of later programs */
-static int set_numerics(lua_State *L) {
-  Numerics *n = &bind_state(L)->engine->numerics;
-  const struct {
-    const char *name;
-    bool *flag;
-  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
-               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_partials", &n->half_partials},
-               {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
-  luaL_checktype(L, 1, LUA_TTABLE);
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-    if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-  }
-  return 0;
-}
-
-/* (infeed, outfeed, "uniform" | "normal" | number): what queues hold when no data crosses */
-static int set_synthetic(lua_State *L) {
-  Synthetic *s = &bind_state(L)->engine->synthetic;
-  const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
-  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2),
-                   .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
-                   .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
-  return 0;
-}
-
-/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns the old value. */
-static int set_placement(lua_State *L) {
-  Placement *p = &bind_state(L)->scope.place;
-  const char *field = luaL_checkstring(L, 1);
-  int value = (int)luaL_checkinteger(L, 2);
-  int *slot = !strcmp(field, "device") ? &p->device : !strcmp(field, "shard") ? &p->shard : !strcmp(field, "stage") ? &p->stage : NULL;
-  int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
-                  : !strcmp(field, "half_partials") ? &p->half_partials : NULL;
-  if (slot) {
-    lua_pushinteger(L, *slot);
-    *slot = value;
-  } else if (!strcmp(field, "backward")) {
-    lua_pushinteger(L, p->backward);
-    p->backward = value != 0;
-  } else if (small) {
-    lua_pushinteger(L, *small);
-    *small = (int8_t)value;
-    if (small == &p->stochastic_rounding) bind_state(L)->engine->eager_rounding = *small;
-  } else {
-    return luaL_error(L, "no placement field '%s'", field);
-  }
-  return 1;
-}
-
 /* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
 static int hide(lua_State *L) {
   State *s = bind_state(L);
@@ -761,61 +491,17 @@ static int read_variables(lua_State *L) {
   return 1;
 }
 
-static int set_text(lua_State *L, char **slot) {
-  char *text = strdup(luaL_checkstring(L, 1));
-  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  free(*slot);
-  *slot = text;
-  return 0;
-}
-
-static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
-static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
-
-/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
-static int hold_interrupts(lua_State *L) {
-  if (lua_toboolean(L, 1)) interrupt_hold();
-  else interrupt_unhold();
-  return 0;
-}
-
-/* Was Ctrl-C pressed? Asking takes it. */
-static int take_interrupt(lua_State *L) {
-  lua_pushboolean(L, interrupt_pending() != INTERRUPT_NONE && interrupt_take() != INTERRUPT_NONE);
-  return 1;
-}
-
-static int where(lua_State *L) {
-  lua_pushstring(L, bind_where(L));
-  return 1;
-}
-
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"trace_begin", begin},     {"trace_depth", depth},   {"trace_give_up", give_up},   {"trace_argument", argument},
-      {"trace_records", bind_trace_records},
-      {"trace_end", end_root},    {"end_repeat", end_repeat}, {"suspend", suspend},       {"end_while", end_while},
-      {"end_cond", end_cond},     {"end_call", end_call},   {"end_custom", end_custom}, {"trace_captured", captured}, {"trace_uses", uses},
-      {"trace_value", symbolic},
-      {"inline_region", inline_region}, {"set_backward_partials", set_backward_partials},   {"gradients", gradients},     {"set_threads", set_threads},
-      {"engine_info", engine_info}, {"set_numerics", set_numerics}, {"options", options}, {"set_synthetic", set_synthetic},
-      {"set_placement", set_placement}, {"offload", offload}, {"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {"where", where},
-      {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"set_name_prefix", set_name_prefix},
-      {"set_attributes", set_attributes},
-      {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"trace_hide", hide},       {"trace_show", show},     {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"nodes", bind_program_nodes}, {"result_types", result_types},
-                                            {"variable_types", variable_types}, {NULL, NULL}};
+      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
+      {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"end_repeat", end_repeat}, {"suspend", suspend},
+      {"end_while", end_while}, {"end_cond", end_cond}, {"end_call", end_call}, {"end_custom", end_custom},
+      {"trace_captured", captured}, {"trace_uses", uses}, {"trace_value", symbolic}, {"inline_region", inline_region},
+      {"set_backward_partials", set_backward_partials}, {"gradients", gradients}, {"offload", offload}, {"trace_current", current_token},
+      {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);
   lua_pushcfunction(L, free_region);
   lua_setfield(L, -2, "__gc");
-  luaL_newmetatable(L, ROOT_NAME);
-  lua_pushcfunction(L, free_root);
-  lua_setfield(L, -2, "__gc");
-  luaL_newmetatable(L, PROGRAM_NAME);
-  lua_pushcfunction(L, free_compiled);
-  lua_setfield(L, -2, "__gc");
-  luaL_newlib(L, program_methods);
-  lua_setfield(L, -2, "__index");
-  lua_pop(L, 3);
+  lua_pop(L, 1);
 }

@@ -238,6 +238,19 @@ static int text(lua_State *L) {
   return 1;
 }
 
+/* At the prompt: the text of its value, under its own name. */
+static int repr(lua_State *L) {
+  Variable *v = check(L);
+  if (!v->value) return text(L);
+  bind_concrete(L, 1, v->name);
+  if (!luaL_callmeta(L, -1, "__repr")) return text(L);
+  const char *tensor = strchr(lua_tostring(L, -1), '('); /* tensor([1., 2.], dtype=float32) */
+  const char *body = luaL_gsub(L, tensor, "\n", "\n  ");  /* rows stay below each other */
+  lua_pushlstring(L, body, strlen(body) - 1);
+  lua_pushfstring(L, "variable%s, name='%s')", lua_tostring(L, -1), v->name);
+  return 1;
+}
+
 static int get_field(lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
@@ -331,8 +344,8 @@ void bind_open_variable(lua_State *L) {
                                        {"variable_identity", identity}, {"set_initialiser", set_initialiser}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__newindex", set_field}, {"__len", length},
-                                  {"__eq", same}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr}, {"__newindex", set_field},
+                                  {"__len", length}, {"__eq", same}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, VARIABLE_NAME);
   luaL_setfuncs(L, meta, 0);

@@ -48,7 +48,8 @@ static bool is_empty(const Node *n) {
 
 const Cost *cost_of_node(CostTable *t, const Node *n) {
   Node copy = *n;
-  if (t->machine->half_partials) copy.place.half_partials = 1;
+  bool half = strstr(n->op->name, "conv") ? t->machine->half_convolutions : t->machine->half_products;
+  if (half && copy.place.half_partials < 0) copy.place.half_partials = 1;
   char *key = key_of(&copy);
   if (!key) return NULL;
   Cost *c = map_get(t->by_key, key);

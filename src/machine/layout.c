@@ -13,6 +13,14 @@ static bool has_backward(const Graph *g) {
   return false;
 }
 
+static PipelinePlan *interleaved(Error *e, const PipelinePlan *p) {
+  PipelinePlan *made = pipeline_plan_new(e, SCHEDULE_INTERLEAVED, p->training, p->stages, p->place_of, p->ipu_of);
+  if (!made) return NULL;
+  made->recomputation = p->recomputation;
+  made->offload = p->offload;
+  return made;
+}
+
 /* The program's own plan; where stages have none, one as the machine says. */
 static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
@@ -20,6 +28,10 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
     return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
   PipelinePlan *found = (PipelinePlan *)(uintptr_t)graph_plan(g);
   p->stage_count = found && found->stages > stages ? found->stages : stages;
+  if (found && p->machine.interleave && found->schedule == SCHEDULE_GROUPED) {
+    p->plan = interleaved(e, found);
+    return p->plan ? OK : e->status;
+  }
   if (found) p->plan = (PipelinePlan *)object_retain(&found->object);
   if (found || !stages) return OK;
   for (int s = 0; s < stages; s++) {

@@ -150,8 +150,9 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
       rows += 2; /* copies to and from the function's arguments, a call */
       continue;
     }
-    x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * tiles;
-    x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * tiles;
+    double used = c->tiles > 0 ? fmin(c->tiles, tiles) : tiles; /* each tile runs the program, but few have a part in a small step */
+    x->bytes[BYTES_VERTEX_STATE] += c->bytes[MEMORY_VERTEX_STATE] * used;
+    x->bytes[BYTES_EXCHANGE_CODE] += c->bytes[MEMORY_EXCHANGE_CODE] * used;
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
     bool host = r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT;
     if (r->bytes > 0 && (host || r->kind == ROW_LINK))

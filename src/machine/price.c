@@ -1,5 +1,6 @@
 #include "machine/price.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,14 @@ const char *held_name(const Held *h) {
   if (!h->node) return "argument";
   if (node_is_input(h->node)) return h->node->name ? h->node->name : "argument";
   return h->node->name && *h->node->name ? h->node->name : h->node->op->name;
+}
+
+const char *held_label(const Held *h, char room[256]) {
+  const char *name = held_name(h);
+  size_t length = strlen(name);
+  if (!length || name[length - 1] != '/' || !h->node) return name;
+  snprintf(room, 256, "%s%s", name, h->node->op->name);
+  return room;
 }
 
 const char *held_source(const Held *h) { return h->node && h->node->source ? h->node->source : ""; }

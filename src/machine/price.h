@@ -14,13 +14,14 @@ enum { MACHINE_STAGES = 256 };
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
-  Schedule schedule;       /* these three: of loops with stages that have no plan of their own, and of remedies */
+  Schedule schedule;       /* these three: of loops with stages that have no plan of their own */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
+  bool interleave;         /* a pipeline that would be Grouped is Interleaved */
   bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
   Offload offload;         /* beside what the program itself keeps in streaming memory */
   double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
-  bool half_partials;      /* every product sums in float16 */
+  bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
   bool io_tiles;           /* host transfers overlap with compute */
@@ -163,5 +164,7 @@ double price_tile_limit(const Price *p);      /* bytes of a tile */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
+/* The same for reading: of a value that only its scope names, the op too: "dense/" → "dense/matmul". */
+const char *held_label(const Held *h, char room[256]);
 const char *held_source(const Held *h);       /* "train.lua:12" or "" */
 #endif

@@ -196,12 +196,13 @@ static void put_compute_sets(FILE *f, const Price *p) {
 
 static void put_variables(FILE *f, const Price *p, Strings *s) {
   fputs("\"variable_columns\":[\"name\",\"source\",\"category\",\"bytes\",\"ipu\",\"first\",\"last\",\"always\",\"offloaded\"],\"variables\":[", f);
+  char label[256];
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
     int last = p->row_count - 1, first = h->first, end = h->last;
     int from = always || first > end || first < 0 ? 0 : first, to = always || end > last ? last : end;
-    fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_name(h)), string_number(s, held_source(h)),
+    fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_label(h, label)), string_number(s, held_source(h)),
             string_number(s, price_category_name(h->category)));
     put_number(f, h->bytes);
     fprintf(f, ",%d,%d,%d,%d,%d]", h->ipu, from < last || last < 0 ? from : last, to, always, h->offloaded);

@@ -11,6 +11,11 @@ char *profile_json(const Price *p, const char *extra);
 /* Trace events for Chrome's viewer and Perfetto: a thread for each IPU; a microsecond is one of the IPU's. */
 char *profile_trace(const Price *p);
 char *profile_text(const Price *p);
-/* Why it doesn't fit, and what would help. */
-char *profile_complaint(const Price *p);
+/* A change that only the caller can make, with the price of the changed program. */
+typedef struct Remedy {
+  const char *words;
+  const Price *price;
+} Remedy;
+/* Why it doesn't fit, and what would help: changes of the machine's options, priced here, and the caller's. */
+char *profile_complaint(const Price *p, const Remedy *remedies, int count);
 #endif

@@ -151,7 +151,7 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   enum { SHOWN = 5 };
   int n = 0, peak = p->ipu[ipu].peak;
   const Held **live = malloc((size_t)(p->held_count + 1) * sizeof *live);
-  char a[32];
+  char a[32], label[256];
   if (!live) return;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
@@ -162,24 +162,26 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   fputs("the largest that are live there:", f);
   for (int i = 0; i < n && i < SHOWN; i++) {
     const Held *h = live[i];
-    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_name(h), price_category_name(h->category),
+    fprintf(f, "\n  %10s  %s (%s)%s%s", bytes_text(h->bytes, a), held_label(h, label), price_category_name(h->category),
             *held_source(h) ? "  " : "", held_source(h));
   }
   free(live);
 }
 
 
+static void put_saving(FILE *f, const Price *p, const char *words, const Price *q, int *count) {
+  char a[32];
+  double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
+  if (before - after <= 0.001 * before) return;
+  fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
+          q->fits ? "; it fits then" : "");
+  ++*count;
+}
+
 static void put_remedy(FILE *f, const Price *p, const char *words, const Machine *m, int *count) {
   Error e = {0};
-  char a[32];
   Price *q = price_program(&e, p->program, m);
-  if (!q) return;
-  double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
-  if (before - after > 0.001 * before) {
-    fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
-            q->fits ? "; it fits then" : "");
-    ++*count;
-  }
+  if (q) put_saving(f, p, words, q, count);
   price_free(q);
 }
 
@@ -205,32 +207,38 @@ static void put_offloading(FILE *f, const Price *p, int *count) {
   }
 }
 
-static void put_remedies(FILE *f, const Price *p) {
+static bool recomputes(const Price *p) { return p->machine.recompute || p->plan->recomputation != RECOMPUTE_NONE; }
+
+static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
+  Machine m = p->machine;
+  if (p->trains && !recomputes(p)) {
+    m.recompute = true;
+    put_remedy(f, p, "recomputation (allow_recompute)", &m, count);
+    m = p->machine;
+  }
+  if (p->trains && p->plan->schedule == SCHEDULE_GROUPED) {
+    m.interleave = true;
+    put_remedy(f, p, "the Interleaved schedule", &m, count);
+  }
+}
+
+static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_count) {
   int count = 0;
   Machine m = p->machine;
-  bool pipelined = p->stage_count > 0;
-  if (pipelined && !m.recompute) {
-    m.recompute = true;
-    put_remedy(f, p, "recomputation (allow_recompute)", &m, &count);
-    m = p->machine;
-  }
-  if (pipelined && m.schedule == SCHEDULE_GROUPED) {
-    m.schedule = SCHEDULE_INTERLEAVED;
-    put_remedy(f, p, "the Interleaved schedule", &m, &count);
-    m = p->machine;
-  }
+  if (p->stage_count > 0 && p->plan) put_pipeline_remedies(f, p, &count);
   put_offloading(f, p, &count);
   m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
   put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
   m = p->machine;
-  if (!m.half_partials) {
-    m.half_partials = true;
+  if (!m.half_products || !m.half_convolutions) {
+    m.half_products = m.half_convolutions = true;
     put_remedy(f, p, "float16 partials (partialsType half)", &m, &count);
   }
-  fprintf(f, "%s\n  a smaller batch%s", count ? "" : "\nwhat may help:", pipelined ? ", or more pipeline stages" : ", or pipeline stages on several IPUs");
+  for (int i = 0; i < more_count; i++) put_saving(f, p, more[i].words, more[i].price, &count);
+  if (!count) fputs("\nwhat may help: a smaller batch, or pipeline stages on several IPUs", f);
 }
 
-char *profile_complaint(const Price *p) {
+char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
   char *text = NULL, a[40], b[40], c[40];
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
@@ -253,7 +261,7 @@ char *profile_complaint(const Price *p) {
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
   fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
-  put_remedies(f, p);
+  put_remedies(f, p, remedies, count);
   fclose(f);
   return text;
 }

@@ -350,7 +350,8 @@ static int held_operand(Walk *w, Inside *in, Value *v) {
 
 /* Its own, or the program's where its body has stages. */
 static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
-  if (control_plan(n)) return (PipelinePlan *)control_plan(n);
+  PipelinePlan *own = (PipelinePlan *)control_plan(n), *changed = w->price->plan;
+  if (own) return w->price->machine.interleave && changed && changed->stages == own->stages ? changed : own;
   return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
 }
 

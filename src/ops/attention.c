@@ -392,6 +392,42 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   for (int i = 0; back && i < 3; i++) dx[i] = &back->out[i];
 }
 
+/* ---- the gradient of other ops ---- */
+
+/* [batch, time, heads, width] as [batch, heads, time, width], and back. */
+static Value *swapped(Graph *g, Value *v) { return ops_transpose(g, v, (int64_t[]){0, 2, 1, 3}); }
+
+/* [queries, keys]: whether a query comes no earlier than the key. */
+static Value *causal_mask(Graph *g, const Attention *a) {
+  Tensor *t = tensor_new(&g->error, &(Type){.dtype = BOOL, .rank = 2, .shape = {a->queries, a->keys}});
+  for (int64_t i = 0; t && i < a->queries * a->keys; i++) ((uint8_t *)t->data)[i] = i / a->keys >= i % a->keys;
+  Value *v = t ? graph_constant(g, t) : NULL;
+  tensor_release(t);
+  return v;
+}
+
+/* Scores that may not be seen become as low as a number can be; their slopes are zero. */
+static Value *visible(Graph *g, const Node *n, const Attention *a, Value *scores, bool slopes) {
+  double low = slopes ? 0 : scores && scores->type.dtype == F16 ? -6e4 : -1e30;
+  if (!scores || (!a->causal && n->in_count <= G_MASK)) return scores;
+  Value *hidden = ops_number(g, scores, low);
+  if (n->in_count > G_MASK) scores = ops_where(g, n->in[G_MASK], scores, hidden);
+  return a->causal ? ops_where(g, causal_mask(g, a), scores, hidden) : scores;
+}
+
+static void compose_grad(Graph *g, const Node *n, Value **out) {
+  Attention a;
+  if (attention_of(&g->error, n, G_Q, &a) != OK) return;
+  Value *q = swapped(g, n->in[G_Q]), *k = swapped(g, n->in[G_K]), *v = swapped(g, n->in[G_V]), *dy = swapped(g, n->in[G_DY]);
+  Value *scores = ops_scale(g, ops_matmul(g, q, k, false, true), a.scale);
+  Value *weights = op1(g, "nn.softmax", visible(g, n, &a, scores, false));
+  Value *slopes = op2(g, "nn.softmax_grad", ops_matmul(g, dy, v, false, true), weights);
+  slopes = ops_scale(g, visible(g, n, &a, slopes, true), a.scale);
+  out[0] = swapped(g, ops_matmul(g, slopes, k, false, false));
+  out[1] = swapped(g, ops_matmul(g, slopes, q, true, false));
+  out[2] = swapped(g, ops_matmul(g, weights, dy, true, false));
+}
+
 static void cost(const Target *t, const Node *n, Cost *c) {
   Error ignored = {0};
   Attention a;
@@ -435,8 +471,9 @@ const OpDef ops_attention[] = {
      .shapes = "dy, q, k, v, mask → dq, dk, dv",
      .inputs = {"dy", "q", "k", "v", "mask?"},
      .attrs = ATTRS,
-     .traits = INTERNAL | NO_GRADIENT,
+     .traits = INTERNAL,
      .outputs = 3,
+     .compose = compose_grad,
      .infer = infer_grad,
      .eval = eval_grad,
      .scratch = scratch,

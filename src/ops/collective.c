@@ -45,9 +45,12 @@ static Status check_factor(const Call *c, const Attr *factor, int replicas) {
                  c->node->op->name, (long long)factor->i, factor->i == 1 ? "" : "s", replicas, replicas);
 }
 
+enum { MOST_REPLICAS = 65536 }; /* more than any machine has IPUs */
+
 static Status check_factor_given(Error *e, const Attr *factor) {
-  if (factor->i >= 1) return OK;
-  return fail(e, ERR_VALUE, "replication_factor must be positive, got %lld", (long long)factor->i);
+  if (factor->i < 1) return fail(e, ERR_VALUE, "replication_factor must be positive, got %lld", (long long)factor->i);
+  if (factor->i <= MOST_REPLICAS) return OK;
+  return fail(e, ERR_VALUE, "replication_factor must be %d at most, got %lld", MOST_REPLICAS, (long long)factor->i);
 }
 
 /* ---- combining blocks ---- */

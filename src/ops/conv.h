@@ -1,5 +1,5 @@
-/* What the files of convolution share: shapes (conv_shapes.c), products of runs of pixels (correlation.c), evaluation (conv_run.c), rows
- * and gradients (conv.c). */
+/* What the files of convolution share: shapes (conv_shapes.c), products of runs of pixels (correlation.c), evaluation (conv_run.c, with
+ * float16 sums conv_half.c), rows and gradients (conv.c). */
 #ifndef IPULUA_OPS_CONV_H
 #define IPULUA_OPS_CONV_H
 #include <string.h>
@@ -92,6 +92,7 @@ void conv_correlate(const Call *call, Correlation *c);
 /* ---- evaluation of all rows ---- */
 
 Status conv_eval(const Call *call);
+Status conv_eval_half(const Call *call); /* conv_half.c */
 size_t conv_scratch(const Node *n);
 
 #endif

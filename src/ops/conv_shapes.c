@@ -155,6 +155,7 @@ enum { G_STRIDES, G_PADS, G_DILATIONS, G_GROUPS, G_SHAPE };
 
 static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
+  char first[TYPE_TEXT], second[TYPE_TEXT];
   int rank = a->rank - 2;
   memset(g, 0, sizeof *g);
   Status s = nn_want_float(e, n, 0, 2);
@@ -164,12 +165,21 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   g->w.rank = rank;
   g->batch = a->shape[0];
   g->groups = n->attr[G_GROUPS].i;
-  s = nn_spatial(e, "strides", &n->attr[G_STRIDES], rank, 1, ones, g->w.stride);
+  if (g->groups < 1) return fail(e, ERR_VALUE, "groups must be at least 1, got %lld", (long long)g->groups);
+  s = form == FORM_KERNEL ? OK : check_extents(e, b);
+  if (s == OK) s = nn_spatial(e, "strides", &n->attr[G_STRIDES], rank, 1, ones, g->w.stride);
   if (s == OK) s = nn_spatial(e, "dilations", &n->attr[G_DILATIONS], rank, 1, ones, g->w.dilation);
   if (s == OK) s = nn_spatial(e, "pads", &n->attr[G_PADS], rank, -INT32_MAX, ones, g->w.pad);
   int64_t shape[SPATIAL];
-  if (s == OK) s = nn_spatial(e, "shape", &n->attr[G_SHAPE], rank, 0, ones, shape);
+  if (s == OK) s = nn_spatial(e, "shape", &n->attr[G_SHAPE], rank, form == FORM_KERNEL, ones, shape);
   if (s != OK) return s;
+  int64_t outer = form == FORM_KERNEL ? 0 : rank + 1; /* the extent that the operands share */
+  if (a->shape[rank + 1] < 1) return fail(e, ERR_INVALID_ARGUMENT, "%s has no channels", shape_text(a, first));
+  if (form != FORM_FORWARD && (a->shape[outer] != b->shape[outer] || b->shape[rank + 1] % g->groups))
+    return fail(e, ERR_INVALID_ARGUMENT, "operands %s and %s don't fit each other in %lld groups", shape_text(a, first),
+                shape_text(b, second), (long long)g->groups);
+  if (form == FORM_KERNEL && a->shape[rank + 1] % g->groups)
+    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the channels of %s", (long long)g->groups, shape_text(a, first));
   for (int i = 0; i < SPATIAL - rank; i++) g->w.pad[i] = 0;
   if (form != FORM_IMAGE) spatial_of(a, 1, rank, g->w.in);
   if (form == FORM_FORWARD) spatial_of(b, 0, rank, g->w.kernel), memcpy(g->w.out, shape, sizeof shape);

@@ -20,7 +20,8 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_convert[] = {
     {.name = "cast",
-     .summary = "x as another dtype; to integers it truncates towards zero and saturates.",
+     .summary = "x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and "
+                "uint8 are the low bits of that int32.",
      .shapes = "any",
      .inputs = {"x"},
      .attrs = {{"dtype", ATTR_DTYPE, NULL, NULL, "of the result"}},

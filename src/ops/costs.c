@@ -173,7 +173,7 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
-  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums};
+  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums, .trained = turned[0].i || turned[1].i};
   Dtype partials = n->place.half_partials > 0 ? F16 : F32;
   *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
   cost_repeat(cost, (double)parts);

@@ -51,7 +51,10 @@ static Status read_term(Error *e, const char **s, int dots, Term *t) {
     if (isspace((unsigned char)**s)) continue;
     if (isalpha((unsigned char)**s)) {
       status = add_index(e, t, letter_index(**s));
-    } else if (!strncmp(*s, "...", 3) && !seen && dots >= 0) {
+    } else if (!strncmp(*s, "...", 3) && dots < 0) {
+      return fail(e, ERR_INVALID_ARGUMENT, "an operand has %d dimension%s less than the equation has indices for it", -dots,
+                  dots == -1 ? "" : "s");
+    } else if (!strncmp(*s, "...", 3) && !seen) {
       seen = true;
       for (int i = dots; i > 0 && status == OK; i--) status = add_index(e, t, LETTERS + i - 1);
       *s += 2;

@@ -95,8 +95,12 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
     if (!after) rnn_multiply(c, &w->panels[1], s->dtype, p.dc, u, rows, p.next, u, false);
     for (int64_t i = 0; i < rows; i++) {
       char *gates = rnn_at(w, c->out[RO_GATES], first + i, t, 3 * u), *h = p.dh + (size_t)i * bytes;
-      if (rnn_is_masked(w, first + i, t)) rnn_put_output(w, c->out[RO_Y], first + i, t, h);
-      else gru_finish(w, first + i, t, gates, p.next + (size_t)i * bytes, h, p.row);
+      if (rnn_is_masked(w, first + i, t)) {
+        memset(gates, 0, 3 * bytes);
+        rnn_put_output(w, c->out[RO_Y], first + i, t, h);
+      } else {
+        gru_finish(w, first + i, t, gates, p.next + (size_t)i * bytes, h, p.row);
+      }
     }
   }
   rnn_end_state(w, RO_H, first, rows, p.dh);
@@ -296,6 +300,97 @@ static void grad_gru(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count > R_H) dx[R_H] = &back->out[2];
 }
 
+/* ---- of other ops ---- */
+
+/* Columns of the recurrent kernel: of z and r, of the candidate. */
+typedef struct KernelParts {
+  Value *gates, *candidate;
+} KernelParts;
+static KernelParts recurrent_parts(Graph *g, Value *kernel) {
+  int64_t u = kernel->type.shape[0];
+  return (KernelParts){columns(g, kernel, 0, 2 * u), columns(g, kernel, 2 * u, u)};
+}
+
+/* Row k of the bias that reset after has. */
+static Value *bias_row(Graph *g, Value *bias, int64_t k) {
+  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){k, 0}, 2), attr_ints((int64_t[]){1, bias->type.shape[1]}, 2)};
+  return op_with(g, "slice", &bias, 1, attrs);
+}
+
+/* z, r, candidate of a step; inner: what r multiplies or has multiplied. */
+static Gates step_of_gates(Written *w, const Node *n, Value *x, Value *h, const KernelParts *kernel, Value **inner) {
+  Graph *g = w->g;
+  bool after = n->attr[RESET_AFTER].i;
+  Gates a = rnn_split(w, x, 3), r = {0};
+  if (after) {
+    Value *product = ops_matmul(g, h, n->in[R_RECURRENT], false, false);
+    if (n->in_count > R_BIAS) product = ops_add(g, product, bias_row(g, n->in[R_BIAS], 1));
+    r = rnn_split(w, product, 3);
+  } else {
+    r = rnn_split(w, ops_matmul(g, h, kernel->gates, false, false), 2);
+  }
+  for (int k = 0; k < 2; k++) a.part[k] = op1(g, "sigmoid", ops_add(g, a.part[k], r.part[k]));
+  *inner = after ? r.part[2] : ops_mul(g, a.part[1], h);
+  Value *part = after ? ops_mul(g, a.part[1], *inner) : ops_matmul(g, *inner, kernel->candidate, false, false);
+  a.part[2] = op1(g, "tanh", ops_add(g, a.part[2], part));
+  return a;
+}
+
+static void compose_gru(Graph *g, const Node *n, Value **out) {
+  bool after = n->attr[RESET_AFTER].i;
+  Written w = rnn_write(g, n, R_MASK, &n->out[RO_Y].type);
+  KernelParts kernel = recurrent_parts(g, n->in[R_RECURRENT]);
+  Value *all = rnn_project(g, n);
+  if (n->in_count > R_BIAS) all = ops_add(g, all, after ? bias_row(g, n->in[R_BIAS], 0) : n->in[R_BIAS]);
+  Value **x = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before = rnn_room(&w), **inner = rnn_room(&w);
+  Value *h = rnn_state(&w, n, R_H);
+  for (int64_t t = 0; t < w.steps; t++) {
+    before[t] = h;
+    Gates a = step_of_gates(&w, n, x[t], h, &kernel, &inner[t]);
+    gates[t] = rnn_unmasked(&w, t, rnn_join(&w, &a, 3), w.number);
+    Value *state = ops_add(g, a.part[2], ops_mul(g, a.part[0], ops_sub(g, h, a.part[2])));
+    h = rnn_unmasked(&w, t, state, h);
+    y[t] = rnn_output(&w, t, h, t ? y[t - 1] : w.nothing);
+  }
+  out[RO_Y] = rnn_sequence(&w, y, &n->out[RO_Y].type);
+  out[RO_H] = h;
+  out[RO_GATES] = rnn_sequence(&w, gates, &n->out[RO_GATES].type);
+  out[RO_BEFORE] = rnn_sequence(&w, before, &n->out[RO_BEFORE].type);
+  out[RO_INNER] = rnn_sequence(&w, inner, &n->out[RO_INNER].type);
+}
+
+static void compose_gru_grad(Graph *g, const Node *n, Value **out) {
+  bool after = n->attr[RESET_AFTER].i;
+  Written w = rnn_write(g, n, RG_MASK, &n->in[RG_DY]->type);
+  KernelParts kernel = recurrent_parts(g, n->in[RG_RECURRENT]);
+  Value **dy = rnn_steps(&w, n->in[RG_DY]), **gates = rnn_steps(&w, n->in[RG_GATES]), **before = rnn_steps(&w, n->in[RG_BEFORE]),
+        **inner = rnn_steps(&w, n->in[RG_INNER]), **of_inputs = rnn_room(&w), **of_state = rnn_room(&w);
+  Value *dh = n->in[RG_DH], *late = w.nothing;
+  for (int64_t t = w.steps - 1; t >= 0; t--) {
+    Gates a = rnn_split(&w, gates[t], 3), d;
+    Value *z = a.part[0], *r = a.part[1], *candidate = a.part[2];
+    rnn_output_grad(&w, t, dy[t], &dh, &late);
+    d.part[0] = op2(g, "sigmoid_grad", ops_mul(g, dh, ops_sub(g, before[t], candidate)), z);
+    d.part[2] = op2(g, "tanh_grad", ops_sub(g, dh, ops_mul(g, dh, z)), candidate);
+    Value *through = after ? d.part[2] : rnn_back(g, d.part[2], kernel.candidate);
+    d.part[1] = op2(g, "sigmoid_grad", ops_mul(g, through, after ? inner[t] : before[t]), r);
+    Value *inputs = rnn_join(&w, &d, 3), *state = inputs, *back = ops_mul(g, dh, z);
+    if (after) {
+      d.part[2] = ops_mul(g, through, r);
+      state = rnn_join(&w, &d, 3);
+      back = ops_add(g, back, rnn_back(g, state, n->in[RG_RECURRENT]));
+    } else {
+      back = ops_add(g, back, ops_add(g, ops_mul(g, through, r), rnn_back(g, rnn_join(&w, &d, 2), kernel.gates)));
+    }
+    of_inputs[t] = rnn_unmasked(&w, t, inputs, w.number);
+    of_state[t] = rnn_unmasked(&w, t, state, w.number);
+    dh = rnn_unmasked(&w, t, back, dh);
+  }
+  out[0] = rnn_sequence(&w, of_inputs, &n->out[0].type);
+  out[1] = rnn_sequence(&w, of_state, &n->out[1].type);
+  out[2] = dh;
+}
+
 #define A_RESET                                                                                              \
   {                                                                                                          \
     .name = "reset_after", .kind = ATTR_BOOL, .fallback = "true",                                            \
@@ -318,6 +413,7 @@ const OpDef ops_gru[] = {
      .scratch = scratch_gru,
      .cost = rnn_cost_forward,
      .grad = grad_gru,
+     .compose = compose_gru,
      .sample =
          "F[2,3,4] F[4,6] F[2,6] F[2,6] F[2,2] | F[2,3,4] F[4,6] F[2,6] F[6] F[2,2] {reset_after = false} | "
          "F[2,4,3] F[3,6] F[2,6] F[2,6] F[2,2] B[2,4] | F[3,4,2] F[2,9] F[3,9] | "
@@ -328,8 +424,9 @@ const OpDef ops_gru[] = {
                "states, dh",
      .inputs = {"dy", "dh", "recurrent_kernel", "gates", "before", "inner", "mask?"},
      .attrs = {A_ZERO, A_RESET},
-     .traits = INTERNAL | NO_GRADIENT,
+     .traits = INTERNAL,
      .outputs = 3,
+     .compose = compose_gru_grad,
      .infer = infer_gru_grad,
      .eval = eval_gru_grad,
      .scratch = scratch_gru_grad,

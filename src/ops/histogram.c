@@ -105,7 +105,7 @@ static Status infer_bins(Error *e, Node *n) {
   Status s = want_rank_1(e, "the input", &n->in[0]->type);
   if (s != OK) return s;
   if (count < 1) return fail(e, ERR_VALUE, "n_bins must be 1 at least, got %lld", (long long)count);
-  if (n->in[0]->type.shape[0] == 0) return fail(e, ERR_VALUE, "an empty input has no range");
+  if (n->in[0]->type.shape[0] == 0) return fail(e, ERR_VALUE, "the input, of shape [0], is empty and has no range");
   n->out[0].type.shape[0] = count;
   return OK;
 }

@@ -79,7 +79,7 @@ static Product product_of_node(const Node *n) {
 
 static bool wants_half_partials(const Call *c) {
   int8_t half = c->node->place.half_partials;
-  return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_partials);
+  return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_products);
 }
 
 /* Call one(…) for each matrix of the batch. */
@@ -228,7 +228,6 @@ static Status body_cholesky(const Call *c) {
   return OK;
 }
 static Status eval_cholesky(const Call *c) { return eval_wide(c, body_cholesky); }
-static size_t scratch_wide(const Node *n) { return wide_scratch(n, 0); }
 
 /* 1 in one triangle, diagonal in the middle, 0 elsewhere. */
 static Value *triangle(Graph *g, const Type *like, bool lower, double diagonal) {

@@ -190,6 +190,56 @@ static void grad_lstm(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count > L_C) dx[L_C] = &back->out[2];
 }
 
+/* ---- of other ops ---- */
+
+static void compose_lstm(Graph *g, const Node *n, Value **out) {
+  Written w = rnn_write(g, n, L_MASK, &n->out[LO_Y].type);
+  Value *all = rnn_project(g, n);
+  if (n->in_count > L_BIAS) all = ops_add(g, all, n->in[L_BIAS]);
+  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before_h = rnn_room(&w),
+        **before_c = rnn_room(&w);
+  Value *h = rnn_state(&w, n, L_H), *c = rnn_state(&w, n, L_C);
+  for (int64_t t = 0; t < w.steps; t++) {
+    before_h[t] = h, before_c[t] = c;
+    Gates a = rnn_split(&w, ops_add(g, z[t], ops_matmul(g, h, n->in[L_RECURRENT], false, false)), 4);
+    for (int k = 0; k < 4; k++) a.part[k] = op1(g, k == 2 ? "tanh" : "sigmoid", a.part[k]);
+    gates[t] = rnn_unmasked(&w, t, rnn_join(&w, &a, 4), w.number);
+    Value *cell = ops_add(g, ops_mul(g, a.part[1], c), ops_mul(g, a.part[0], a.part[2]));
+    h = rnn_unmasked(&w, t, ops_mul(g, a.part[3], op1(g, "tanh", cell)), h);
+    c = rnn_unmasked(&w, t, cell, c);
+    y[t] = rnn_output(&w, t, h, t ? y[t - 1] : w.nothing);
+  }
+  out[LO_Y] = rnn_sequence(&w, y, &n->out[LO_Y].type);
+  out[LO_H] = h, out[LO_C] = c;
+  out[LO_GATES] = rnn_sequence(&w, gates, &n->out[LO_GATES].type);
+  out[LO_BEFORE_H] = rnn_sequence(&w, before_h, &n->out[LO_Y].type);
+  out[LO_BEFORE_C] = rnn_sequence(&w, before_c, &n->out[LO_Y].type);
+}
+
+static void compose_lstm_grad(Graph *g, const Node *n, Value **out) {
+  Written w = rnn_write(g, n, LG_MASK, &n->in[LG_DY]->type);
+  Value **dy = rnn_steps(&w, n->in[LG_DY]), **gates = rnn_steps(&w, n->in[LG_GATES]),
+        **before = rnn_steps(&w, n->in[LG_BEFORE_C]), **dz = rnn_room(&w);
+  Value *dh = n->in[LG_DH], *dc = n->in[LG_DC], *late = w.nothing;
+  for (int64_t t = w.steps - 1; t >= 0; t--) {
+    Gates a = rnn_split(&w, gates[t], 4), d;
+    Value *i = a.part[0], *f = a.part[1], *candidate = a.part[2], *o = a.part[3];
+    Value *cell = op1(g, "tanh", ops_add(g, ops_mul(g, f, before[t]), ops_mul(g, i, candidate)));
+    rnn_output_grad(&w, t, dy[t], &dh, &late);
+    Value *through = ops_add(g, dc, op2(g, "tanh_grad", ops_mul(g, dh, o), cell));
+    d.part[0] = op2(g, "sigmoid_grad", ops_mul(g, through, candidate), i);
+    d.part[1] = op2(g, "sigmoid_grad", ops_mul(g, through, before[t]), f);
+    d.part[2] = op2(g, "tanh_grad", ops_mul(g, through, i), candidate);
+    d.part[3] = op2(g, "sigmoid_grad", ops_mul(g, dh, cell), o);
+    Value *all = rnn_join(&w, &d, 4);
+    dz[t] = rnn_unmasked(&w, t, all, w.number);
+    dc = rnn_unmasked(&w, t, ops_mul(g, through, f), dc);
+    dh = rnn_unmasked(&w, t, rnn_back(g, all, n->in[LG_RECURRENT]), dh);
+  }
+  out[0] = rnn_sequence(&w, dz, &n->out[0].type);
+  out[1] = dh, out[2] = dc;
+}
+
 const OpDef ops_lstm[] = {
     {.name = "nn.lstm",
      .summary = "A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last "
@@ -205,6 +255,7 @@ const OpDef ops_lstm[] = {
      .scratch = scratch_lstm,
      .cost = rnn_cost_forward,
      .grad = grad_lstm,
+     .compose = compose_lstm,
      .sample = "F[2,3,4] F[4,8] F[2,8] F[8] F[2,2] F[2,2] | F[3,4,2] F[2,12] F[3,12] | "
                "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] | "
                "F[2,4,3] F[3,8] F[2,8] F[8] F[2,2] F[2,2] B[2,4] {zero_output_for_mask = true}"},
@@ -213,8 +264,9 @@ const OpDef ops_lstm[] = {
      .shapes = "dy, dh, dc, recurrent kernel, gates, cells before, mask → dgates, dh, dc",
      .inputs = {"dy", "dh", "dc", "recurrent_kernel", "gates", "before_c", "mask?"},
      .attrs = {A_ZERO},
-     .traits = INTERNAL | NO_GRADIENT,
+     .traits = INTERNAL,
      .outputs = 3,
+     .compose = compose_lstm_grad,
      .infer = infer_lstm_grad,
      .eval = eval_lstm_grad,
      .scratch = scratch_lstm_grad,

@@ -136,7 +136,7 @@ typedef struct Layer {
 static Status layer_of(Error *e, const Attr *axis, const Type *x, Layer *l) {
   int axes[MAX_RANK];
   char text[TYPE_TEXT];
-  if (x->rank == 0) return fail(e, ERR_INVALID_ARGUMENT, "x must have at least one axis");
+  if (x->rank == 0) return fail(e, ERR_INVALID_ARGUMENT, "x must have at least one axis, got %s", shape_text(x, text));
   Status s = infer_axes(e, axis, x->rank, &l->count, axes);
   if (s != OK) return s;
   if (l->count == 0) return fail(e, ERR_VALUE, "axis names no axis");

@@ -261,6 +261,79 @@ void rnn_grad_inputs(Graph *g, const Node *n, Value *dgates, Value **dx) {
   dx[1] = ops_matmul(g, rnn_flat(g, n->in[0]), dgates, true, false);
 }
 
+/* ---- of other ops ---- */
+
+Written rnn_write(Graph *g, const Node *n, int mask_input, const Type *y) {
+  Written w = {.g = g, .steps = y->shape[1], .zero = n->attr[ZERO_OUTPUT].i};
+  Type state = type_make(y->dtype, 2, (int64_t[]){y->shape[0], y->shape[2]});
+  w.nothing = ops_zeros(g, &state);
+  w.number = graph_number(g, y->dtype, 0);
+  if (mask_input >= n->in_count) return w;
+  Type columns = type_make(BOOL, 3, (int64_t[]){y->shape[0], y->shape[1], 1});
+  w.mask = rnn_steps(&w, ops_reshape(g, n->in[mask_input], &columns));
+  return w;
+}
+
+Value **rnn_room(Written *w) {
+  Value **room = arena_alloc(w->g->arena, (size_t)most(w->steps, 1) * sizeof *room);
+  if (!room && w->g->error.status == OK) fail(&w->g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  if (w->g->error.status != OK) w->steps = 0;
+  return room;
+}
+
+Value **rnn_steps(Written *w, Value *sequence) {
+  Value **step = rnn_room(w);
+  if (w->steps == 0) return step;
+  Node *n = graph_node(w->g, op_find("unstack"), &sequence, 1, (Attr[MAX_ATTRS]){attr_int(1)});
+  if (!n) w->steps = 0;
+  for (int64_t t = 0; t < w->steps; t++) step[t] = &n->out[t];
+  return step;
+}
+
+Value *rnn_sequence(Written *w, Value **step, const Type *type) {
+  if (w->steps == 0) return ops_zeros(w->g, type);
+  return op_with(w->g, "stack", step, (int)w->steps, (Attr[MAX_ATTRS]){attr_int(1)});
+}
+
+Gates rnn_split(Written *w, Value *gates, int count) {
+  Gates parts = {0};
+  Attr attrs[MAX_ATTRS] = {attr_ints((int64_t[]){count}, 1), attr_int(1)};
+  Node *n = graph_node(w->g, op_find("split"), &gates, 1, attrs);
+  for (int i = 0; n && i < count; i++) parts.part[i] = &n->out[i];
+  return parts;
+}
+
+Value *rnn_join(Written *w, const Gates *gates, int count) {
+  return op_with(w->g, "concat", gates->part, count, (Attr[MAX_ATTRS]){attr_int(1)});
+}
+
+Value *rnn_project(Graph *g, const Node *n) {
+  const Type *x = &n->in[0]->type;
+  Type sequence = type_make(x->dtype, 3, (int64_t[]){x->shape[0], x->shape[1], n->in[1]->type.shape[1]});
+  return ops_reshape(g, ops_matmul(g, rnn_flat(g, n->in[0]), n->in[1], false, false), &sequence);
+}
+
+Value *rnn_state(const Written *w, const Node *n, int input) { return input < n->in_count ? n->in[input] : w->nothing; }
+
+Value *rnn_unmasked(const Written *w, int64_t t, Value *a, Value *b) {
+  return w->mask ? ops_where(w->g, w->mask[t], a, b) : a;
+}
+
+Value *rnn_output(const Written *w, int64_t t, Value *state, Value *before) {
+  return rnn_unmasked(w, t, state, w->zero ? w->nothing : before);
+}
+
+void rnn_output_grad(const Written *w, int64_t t, Value *dy, Value **dh, Value **late) {
+  Value *here = ops_add(w->g, *dh, dy), *kept = *late;
+  if (w->mask && !w->zero) {
+    here = ops_add(w->g, here, kept);
+    *late = rnn_unmasked(w, t, w->nothing, ops_add(w->g, kept, dy));
+  }
+  *dh = rnn_unmasked(w, t, here, *dh);
+}
+
+Value *rnn_back(Graph *g, Value *dz, Value *recurrent) { return ops_matmul(g, dz, recurrent, false, true); }
+
 /* ---- cost ---- */
 
 static int64_t gates_of(const Node *n) {

@@ -89,6 +89,42 @@ Value *rnn_flat(Graph *g, Value *v);
 Value *rnn_or_zeros(Graph *g, Value *v, const Type *t);
 Value *rnn_column_sum(Graph *g, Value *v);
 void rnn_grad_inputs(Graph *g, const Node *n, Value *dgates, Value **dx);
+/* ---- of other ops, for second derivatives ---- */
+
+/* A recurrence written out, step by step. After a failure there are no steps. */
+typedef struct Written {
+  Graph *g;
+  int64_t steps;
+  bool zero;      /* masked outputs are zero */
+  Value **mask;   /* by step, [batch, 1]; NULL: none */
+  Value *nothing; /* zeros [batch, units] */
+  Value *number;  /* 0, of rank 0 */
+} Written;
+typedef struct Gates {
+  Value *part[4];
+} Gates;
+
+/* y: of a sequence of outputs, [batch, steps, units]. */
+Written rnn_write(Graph *g, const Node *n, int mask_input, const Type *y);
+Value **rnn_room(Written *w);
+/* A sequence as its steps and back; type: of the sequence, for none. */
+Value **rnn_steps(Written *w, Value *sequence);
+Value *rnn_sequence(Written *w, Value **step, const Type *type);
+/* [batch, count units] as so many parts and back. */
+Gates rnn_split(Written *w, Value *gates, int count);
+Value *rnn_join(Written *w, const Gates *gates, int count);
+/* x kernel of all steps, before any bias. */
+Value *rnn_project(Graph *g, const Node *n);
+/* Operand input, or zeros. */
+Value *rnn_state(const Written *w, const Node *n, int input);
+/* a where step t is not masked, else b. */
+Value *rnn_unmasked(const Written *w, int64_t t, Value *a, Value *b);
+/* y of a step; before: of the step before it. */
+Value *rnn_output(const Written *w, int64_t t, Value *state, Value *before);
+/* rnn_take_output_grad: what arrives at the state, and what is left for an earlier output. */
+void rnn_output_grad(const Written *w, int64_t t, Value *dy, Value **dh, Value **late);
+Value *rnn_back(Graph *g, Value *dz, Value *recurrent); /* dz recurrent' */
+
 /* ---- cost ---- */
 
 void rnn_cost_forward(const Target *t, const Node *n, Cost *c);

@@ -9,9 +9,10 @@ enum { S_ZERO_OUTPUT, S_ACTIVATION };
 static const struct Activation {
   const char *name;
   Elementwise map, grad; /* grad takes (dy, y) */
-} activations[] = {{"tanh", EW_TANH, EW_TANH_GRAD},
-                   {"relu", EW_RELU, EW_RELU_GRAD},
-                   {"sigmoid", EW_SIGMOID, EW_SIGMOID_GRAD}};
+  const char *row, *grad_row;
+} activations[] = {{"tanh", EW_TANH, EW_TANH_GRAD, "tanh", "tanh_grad"},
+                   {"relu", EW_RELU, EW_RELU_GRAD, "nn.relu", "relu_grad"},
+                   {"sigmoid", EW_SIGMOID, EW_SIGMOID_GRAD, "sigmoid", "sigmoid_grad"}};
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
 static const struct Activation *activation_of(const Node *n) {
@@ -180,6 +181,40 @@ static void grad_simple(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (n->in_count > S_H) dx[S_H] = &back->out[1];
 }
 
+/* ---- of other ops ---- */
+
+static void compose_simple(Graph *g, const Node *n, Value **out) {
+  Written w = rnn_write(g, n, S_MASK, &n->out[SO_Y].type);
+  Value *all = rnn_project(g, n);
+  if (n->in_count > S_BIAS) all = ops_add(g, all, n->in[S_BIAS]);
+  Value **z = rnn_steps(&w, all), **y = rnn_room(&w), **gates = rnn_room(&w), **before = rnn_room(&w);
+  Value *h = rnn_state(&w, n, S_H);
+  for (int64_t t = 0; t < w.steps; t++) {
+    before[t] = h;
+    gates[t] = op1(g, activation_of(n)->row, ops_add(g, z[t], ops_matmul(g, h, n->in[S_RECURRENT], false, false)));
+    h = rnn_unmasked(&w, t, gates[t], h);
+    y[t] = rnn_output(&w, t, h, t ? y[t - 1] : w.nothing);
+  }
+  out[SO_Y] = rnn_sequence(&w, y, &n->out[SO_Y].type);
+  out[SO_H] = h;
+  out[SO_GATES] = rnn_sequence(&w, gates, &n->out[SO_Y].type);
+  out[SO_BEFORE] = rnn_sequence(&w, before, &n->out[SO_Y].type);
+}
+
+static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
+  Written w = rnn_write(g, n, SG_MASK, &n->in[SG_DY]->type);
+  Value **dy = rnn_steps(&w, n->in[SG_DY]), **gates = rnn_steps(&w, n->in[SG_GATES]), **dz = rnn_room(&w);
+  Value *dh = n->in[SG_DH], *late = w.nothing;
+  for (int64_t t = w.steps - 1; t >= 0; t--) {
+    rnn_output_grad(&w, t, dy[t], &dh, &late);
+    Value *slope = op2(g, activation_of(n)->grad_row, dh, gates[t]);
+    dz[t] = rnn_unmasked(&w, t, slope, w.nothing);
+    dh = rnn_unmasked(&w, t, rnn_back(g, slope, n->in[SG_RECURRENT]), dh);
+  }
+  out[0] = rnn_sequence(&w, dz, &n->out[0].type);
+  out[1] = dh;
+}
+
 #define A_ACTIVATION                                                                                 \
   {                                                                                                  \
     .name = "activation", .kind = ATTR_STRING, .fallback = "'tanh'", .choices = "tanh relu sigmoid", \
@@ -201,6 +236,7 @@ const OpDef ops_simple_rnn[] = {
      .scratch = scratch_simple,
      .cost = rnn_cost_forward,
      .grad = grad_simple,
+     .compose = compose_simple,
      .sample =
          "F[2,3,4] F[4,3] F[3,3] F[3] F[2,3] | F[2,4,3] F[3,2] F[2,2] F[2] F[2,2] B[2,4] | F[3,4,2] F[2,5] "
          "F[5,5] {activation = 'sigmoid'} | "
@@ -210,8 +246,9 @@ const OpDef ops_simple_rnn[] = {
      .shapes = "dy, dh, recurrent kernel, outputs of steps, mask → dgates, dh",
      .inputs = {"dy", "dh", "recurrent_kernel", "gates", "mask?"},
      .attrs = {A_ZERO, A_ACTIVATION},
-     .traits = INTERNAL | NO_GRADIENT,
+     .traits = INTERNAL,
      .outputs = 2,
+     .compose = compose_simple_grad,
      .infer = infer_simple_grad,
      .eval = eval_simple_grad,
      .scratch = scratch_simple_grad,

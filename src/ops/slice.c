@@ -207,11 +207,12 @@ static Status check_paddings(Error *e, const Node *n, const Type *x) {
 }
 
 static Status padded_type(Error *e, const Node *n, const Type *x, Type *y) {
+  char text[TYPE_TEXT];
   *y = *x;
   for (int i = 0; i < x->rank; i++)
     if (__builtin_add_overflow(y->shape[i], before(n, i), &y->shape[i]) ||
         __builtin_add_overflow(y->shape[i], behind(n, i), &y->shape[i]))
-      return fail(e, ERR_VALUE, "the result is too large");
+      return fail(e, ERR_VALUE, "%s with these paddings is too large", shape_text(x, text));
   return OK;
 }
 

@@ -10,7 +10,7 @@ static Status infer(Error *e, Node *n) {
   int axis, inputs = n->in_count;
   Status s = nn_want_float(e, n, 0, inputs);
   if (s == OK && n->in[0]->type.rank == 0)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants at least one axis, got a scalar");
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have at least one axis, got []");
   if (s == OK) s = axis_check(e, "axis", n->attr[0].i, n->in[0]->type.rank, &axis);
   if (s != OK) return s;
   n->attr[0].i = axis;

@@ -165,7 +165,7 @@ static Status infer_top_k(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   char text[TYPE_TEXT];
   int64_t k = n->attr[0].i;
-  if (x->rank < 1) return fail(e, ERR_VALUE, "wants one dimension at least");
+  if (x->rank < 1) return fail(e, ERR_VALUE, "x must have one dimension at least, got []");
   if (k < 0 || k > x->shape[x->rank - 1] || k > INT32_MAX)
     return fail(e, ERR_VALUE, "k must be in 0 … %lld, the last axis of %s; got %lld",
                 (long long)x->shape[x->rank - 1], shape_text(x, text), (long long)k);

@@ -12,6 +12,12 @@ Status infer_number(Error *e, Node *n) {
   return infer_same(e, n);
 }
 
+Status infer_axis(Error *e, Node *n, int attr, int rank, int *axis) {
+  Status s = axis_check(e, "axis", n->attr[attr].i, rank, axis);
+  if (s == OK) n->attr[attr].i = *axis;
+  return s;
+}
+
 Status want_float(Error *e, const Type *t) {
   if (dtype_is_float(t->dtype)) return OK;
   return fail(e, ERR_TYPE, "wants floating point, got %s", dtype_name(t->dtype));
@@ -57,6 +63,8 @@ Type type_reduced(const Type *x, int count, const int *axes, bool keep) {
     else if (keep) t.shape[t.rank++] = 1;
   return t;
 }
+
+Type type_without(const Type *t, int axis) { return type_reduced(t, 1, &axis, false); }
 
 /* ---- evaluation ---- */
 
@@ -141,6 +149,8 @@ size_t wide_scratch(const Node *n, size_t own) {
     if (dtype_is_narrow(n->out[i].type.dtype)) bytes += round_to_line(compute_bytes(&n->out[i].type));
   return bytes;
 }
+
+size_t scratch_wide(const Node *n) { return wide_scratch(n, 0); }
 
 Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   const void *in[MAX_INPUTS] = {0};
@@ -442,6 +452,7 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
   for (int64_t i = 0; i < r->plan.pack_chunks; i++) r->call->kernels->gemm_pack(d, &g, i);
   for (int64_t i = 0; i < r->plan.chunks && !interrupt_drops(&r->loop); i++) r->call->kernels->gemm_run(d, &g, i, slot);
+  for (int64_t i = 0; i < r->plan.finish_chunks; i++) r->call->kernels->gemm_finish(d, &g, i, slot);
 }
 
 static void matrix_task(void *context, int64_t index, int slot) { run_matrix(context, index, slot); }
@@ -454,6 +465,11 @@ static void chunk_task(void *context, int64_t chunk, int slot) {
   ProductRun *r = context;
   if (interrupt_drops(&r->loop)) return;
   r->call->kernels->gemm_run(r->product->dtype, &r->gemm, chunk, slot);
+}
+
+static void finish_task(void *context, int64_t chunk, int slot) {
+  const ProductRun *r = context;
+  r->call->kernels->gemm_finish(r->product->dtype, &r->gemm, chunk, slot);
 }
 
 /* For teams with more members than slots: task number i owns slot i and takes every slot_total-th piece of
@@ -498,6 +514,7 @@ void product_run(const Call *c, const Product *p, void *scratch) {
     r.gemm = matrix_at(&r, i);
     if (r.plan.pack_chunks) pool_run(c->pool, r.plan.pack_chunks, pack_task, &r);
     share_out(&r, r.plan.chunks, chunk_task);
+    if (r.plan.finish_chunks) share_out(&r, r.plan.finish_chunks, finish_task);
   }
   interrupt_end_loop(&r.loop);
 }

@@ -7,6 +7,8 @@
 /* ---- infer ---- */
 Status infer_number(Error *e, Node *n);     /* like input 0; refuses bool */
 Status infer_float_pair(Error *e, Node *n); /* infer_broadcast; refuses integers and bool */
+/* attribute attr as an axis of a rank, counted from 0 from now on */
+Status infer_axis(Error *e, Node *n, int attr, int rank, int *axis);
 Status want_float(Error *e, const Type *t);
 Status want_integer(Error *e, const char *what, const Type *t);
 Status want_same_dtype(Error *e, const char *what, const Type *t, Dtype d);
@@ -40,6 +42,7 @@ size_t compute_bytes(const Type *t);
  * At most MAX_INPUTS operands. */
 Status eval_wide(const Call *c, Status (*body)(const Call *c));
 size_t wide_scratch(const Node *n, size_t own);
+size_t scratch_wide(const Node *n); /* OpDef.scratch of rows whose body needs none */
 
 /* x's bytes, for rows that are views. */
 Status eval_copy(const Call *c);
@@ -69,6 +72,7 @@ void reduce_axes(const Call *c, Reduction r, const Type *x, const void *data, in
 size_t reduce_bytes(const Type *x, int count, const int *axes); /* x's dtype as computed with */
 /* A type without (or with 1 for) some axes. */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);
+Type type_without(const Type *t, int axis);
 
 /* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled when it is out
  * of range. what names the operand. */

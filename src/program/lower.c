@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/memory.h"
 #include "graph/control.h"
 #include "ops/remote.h"
 #include "program/lower.h"
@@ -696,7 +697,7 @@ static char *working_memory(size_t bytes) {
   bool huge = bytes >= HUGE_PAGE;
   size_t alignment = huge ? HUGE_PAGE : 64, rounded = (bytes + alignment) / alignment * alignment;
   void *memory = NULL;
-  if (posix_memalign(&memory, alignment, rounded)) return NULL;
+  if (!memory_has_room(rounded) || posix_memalign(&memory, alignment, rounded)) return NULL;
   if (huge) madvise(memory, rounded, MADV_HUGEPAGE); /* advice: failure changes nothing */
   return memory;
 }

@@ -172,8 +172,10 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
 /* Scratch for a team that has grown since p was compiled. */
 Status program_fit_team(Error *e, Program *p, int threads);
 void program_free(Program *p);
-/* Text of the steps, one a line. free() it. */
+/* Text of the steps, one a line; for Graphviz. free() it. */
 char *program_text(const Program *p);
+char *program_dot(const Program *p);
+const char *step_kind_name(StepKind kind);
 
 /* verify.c */
 Status program_verify(Error *e, const Program *p);

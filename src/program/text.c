@@ -12,6 +12,8 @@ static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain"
                                         [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call",
                                         [STEP_PIPELINE] = "pipeline"};
 
+const char *step_kind_name(StepKind kind) { return kind_name[kind]; }
+
 static void print_chain(FILE *f, const Chain *c) {
   fprintf(f, " %d steps over", c->step_count);
   for (int i = 0; i < c->rank; i++) fprintf(f, " %lld", (long long)c->extent[i]);

@@ -19,6 +19,7 @@ typedef struct Problem {
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
   double
       phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
+  bool spread; /* zeros lie between the points of the input, which SLIC can't take */
   double limit;
 } Problem;
 
@@ -43,16 +44,26 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
   return (double)b->batch * (double)rows * (double)columns;
 }
 
-/* The field's points, in row order, are cut into one range per worker; a range costs a set-up, each of its
- * pieces within a row, and its points. The slowest worker counts. */
+/* Where a part begins, in row order, when each row has so many. */
+static double point_of_part(double part, double split, double columns) {
+  return floor(part / split) * columns + floor(fmod(part, split) * columns / split);
+}
+
+/* Rows are cut into so many equal parts that each worker gets as many as any other, one after the other (PL's partition). A worker
+ * pays a set-up, each of its pieces within a row, and its points. The slowest one counts. */
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
                              double per_piece, double per_point) {
-  int64_t points = times(rows, columns), share = idiv(points, t->workers);
-  double worst = 0;
-  for (int64_t w = 0; w < t->workers && w * share < points; w++) {
-    int64_t first = w * share, last = least(first + share, points) - 1;
-    double pieces = (double)(last / columns - first / columns + 1);
-    worst = fmax(worst, per_range + pieces * per_piece + (double)(last - first + 1) * per_point);
+  int64_t workers = t->workers, a = rows, b = workers;
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  double split = (double)(workers / most(1, a)), share = (double)(rows / most(1, a)), width = (double)columns, worst = 0;
+  for (int64_t w = 0; w < workers; w++) {
+    double from = point_of_part((double)w * share, split, width), to = point_of_part((double)(w + 1) * share, split, width);
+    if (!(to > from)) continue;
+    double pieces = floor((to - 1) / width) - floor(from / width) + 1;
+    worst = fmax(worst, per_range + pieces * per_piece + (to - from) * per_point);
   }
   return worst;
 }
@@ -261,15 +272,15 @@ static void try_depthwise(const Target *t, const Units *u, const Problem *q, Pla
   try_method(t, u, &combined, amp_method(u), 0, best);
   if (q->phases > 1) return; /* the other two multiply by the zeros */
   try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, best);
-  if (q->stride_columns <= 2) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+  if (q->stride_columns <= 2 && !q->spread) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
 }
 
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
   Units u = find_units(t, d, partials);
   int64_t points = times(times(q->batch, q->rows), q->columns),
           window = times(q->kernel_rows, q->kernel_columns);
-  MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true};
-  MatmulShape other = {q->groups, q->out_channels, s.in, points, true};
+  MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true, false};
+  MatmulShape other = {q->groups, q->out_channels, s.in, points, true, false};
   double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
                                       (double)points * (double)s.out);
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
@@ -285,8 +296,10 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   }
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
-  if (u.element == 2 && q->in_channels == 1 && q->out_channels == 1 && q->groups > 1)
-    try_depthwise(t, &u, q, &best);
+  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) {
+    if (u.element == 2) try_depthwise(t, &u, q, &best);
+    else if (q->phases <= 1) try_method(t, &u, q, (Method){VERTEX_VECTOR_MAC, 2, 1, 1, 1}, 0, &best);
+  }
   return best;
 }
 
@@ -309,6 +322,7 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
     q.phases = (double)(q.stride_rows * q.stride_columns);
   }
+  q.spread = backward && !phases && (s->stride[last] > 1 || (rows >= 0 && s->stride[rows] > 1));
   if (backward && !phases)
     q.in_rows = times(q.in_rows, q.stride_rows),
     q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
@@ -328,8 +342,8 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
   Units u = find_units(t, d, partials);
   int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
   double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
-  MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true};
-  MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true};
+  MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true, false};
+  MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true, false};
   Plan best = plan_matmul(t, d, partials, &outwards, &inwards,
                           bytes * (double)window * (double)s->out_channels, proportion);
   if (window == 1) return best;
@@ -519,14 +533,47 @@ static void resample(Cost *c, const Target *t, Dtype d, const ConvPart *part) {
   }
 }
 
+static double cycles_on(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *options,
+                        int64_t tiles) {
+  Target share = *t;
+  share.tiles = tiles;
+  Cost c = cost_conv(&share, d, partials, s, pass, options);
+  return cost_cycles(&c);
+}
+
+/* As PopLibs plans convolutions side by side (its perConvReservedTiles and cycleBackOff, at their defaults): the largest part is
+ * planned without 50 tiles for each other part, then takes the fewest tiles on which it is no more than a tenth slower for each of
+ * them. What is left is shared by the others in proportion to their work. */
+enum { RESERVED_TILES = 50 };
+static const double back_off = 0.1;
+
+static int64_t tiles_of_largest(const Target *t, Dtype d, Dtype partials, const ConvPart *largest, int count, ConvPass pass,
+                                const PlanOptions *options) {
+  int64_t others = count - 1, reserved = most(1, least(t->tiles / (2 * (int64_t)count), RESERVED_TILES));
+  int64_t high = most(1, t->tiles - reserved * others), low = most(1, high / 4);
+  double limit = (1 + back_off * (double)others) * cycles_on(t, d, partials, &largest->shape, pass, options, high);
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (cycles_on(t, d, partials, &largest->shape, pass, options, middle) <= limit) high = middle;
+    else low = middle + 1;
+  }
+  return high;
+}
+
 Cost cost_octave(const Target *t, Dtype d, Dtype partials, const ConvPart *parts, int count, ConvPass pass,
                  const PlanOptions *options) {
   Cost all = cost_free();
-  double work = 0;
-  for (int i = 0; i < count; i++) work += macs_of(&parts[i].shape);
-  for (int i = 0; i < count && work > 0; i++) { /* tiles in proportion to the work of each part */
+  double others = 0;
+  int largest = 0;
+  for (int i = 1; i < count; i++)
+    if (macs_of(&parts[i].shape) > macs_of(&parts[largest].shape)) largest = i;
+  for (int i = 0; i < count; i++) others += i == largest ? 0 : macs_of(&parts[i].shape);
+  if (count < 1 || !(macs_of(&parts[largest].shape) > 0)) return all;
+  int64_t tiles = others > 0 ? tiles_of_largest(t, d, partials, &parts[largest], count, pass, options) : t->tiles;
+  for (int i = 0; i < count; i++) {
+    double work = macs_of(&parts[i].shape);
     Target share = *t;
-    share.tiles = least(t->tiles, most(8, (int64_t)((double)t->tiles * macs_of(&parts[i].shape) / work)));
+    share.tiles = i == largest ? tiles : most(1, (int64_t)((double)(t->tiles - tiles) * work / fmax(1, others)));
     Cost c = cost_conv(&share, d, partials, &parts[i].shape, pass, options);
     run_beside(&all, &c);
   }

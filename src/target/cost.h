@@ -148,6 +148,7 @@ typedef struct PlanOptions {
       right_moved;   /* an operand lies as another product wanted it (a transposed one): it is moved */
   bool result_moved; /* the result must lie as another product wants it (a weight gradient) */
   bool accumulate;   /* the result is added into an existing tensor (an update, C += AB) */
+  bool trained;      /* one of the products that train a matrix: forward, for its input's gradient, for its own */
   bool resident;     /* operands stay where the plan wants them (weights inside a loop): not copied */
 } PlanOptions;
 

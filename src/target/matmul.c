@@ -118,8 +118,7 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
                                 &p->reduce_exchange, &p->reduce_steps);
   else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
   p->serial = 1;
-  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert +
-              (3 + p->reduce_steps) * step_cycles(t);
+  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert;
 }
 
 /* Plans within so much of each other count as equal: less memory decides. */
@@ -152,7 +151,8 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
             .group_split = gs,
             .out_split = ns,
             .in_split = ks,
-            .group_share = idiv(q->groups, gs)};
+            .group_share = idiv(q->groups, gs),
+            .dots = u->kernel == VERTEX_VECTOR_MAC};
   int64_t rows = idiv(q->m, room < q->m ? room : q->m), in = idiv(in_groups, ks), out = idiv(out_groups, ns);
   double share = (double)p.group_share, in_width = (double)in * (double)u->group;
   double out_width = (double)out * (double)q->grain, r = (double)rows;
@@ -215,7 +215,7 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
       p.update = join_cycles(t, u, adds ? outputs / tiles : outputs / tiles / n, adds);
       if (adds) p.partial_bytes += outputs / tiles * (double)u->sum;
       p.joined_bytes = outputs / tiles * (double)u->element;
-      p.cycles = n * (p.cycles + p.update + 3 * step_cycles(t));
+      p.cycles = n * (p.cycles + p.update);
       if (is_better(&p, &best)) best = p;
     }
   return best.cycles > 0 ? best : search(t, u, q);
@@ -228,6 +228,9 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
   return p.fits ? p : search_serial(t, u, &q);
 }
 
+/* The workers' own instructions must cost less than that share of the units' plan to be taken. */
+static const double vector_share = 0.8;
+
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
  * regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s, double proportion) {
@@ -235,11 +238,12 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   Plan p = plan_grain(t, &u, s, u.units, proportion);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
-  if (macs / per_cycle < 0.75 * p.cycles || !p.fits) { /* where the units would mostly multiply padding */
+  double most = vector_share * p.cycles;
+  if (macs / per_cycle < most || !p.fits) { /* where the units would mostly multiply padding */
     MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
-    if (s->out > s->rows) long_side.rows = s->out, long_side.out = s->rows;
+    if (s->out > s->rows && !s->fixed) long_side.rows = s->out, long_side.out = s->rows;
     Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
-    if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < 0.75 * p.cycles)) return dots;
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < most)) return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
   double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;
@@ -257,6 +261,50 @@ Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
   return is_better(&swapped, &p) ? swapped : p;
 }
 
+/* Blocks of a matrix that only one tile reads lie there already, but for what they are padded with. */
+static void keep_weights(const Target *t, Plan *p, double bytes) {
+  double held = fmin(p->weight_bytes, bytes / (p->tiles * (double)p->serial)), saved = held / (double)t->exchange_bytes_per_cycle;
+  p->exchange_in -= saved, p->cycles -= saved * (double)p->serial;
+  p->weight_bytes -= held;
+}
+
+/* PL outer product: one column after the other, each worker takes a share of its rows. */
+static double outer_cycles(const Target *t, const Units *u, double rows, double columns) {
+  double per_row = u->element == 4 ? 12 : 12.5, per_column = u->element == 4 ? 11 : 10;
+  return (double)t->workers * (25 + columns * (per_column + ceil_div(rows, (double)t->workers) * per_row));
+}
+
+/* One row times a matrix that is trained: the three products of a training step share one plan, in which the matrix stays where it
+ * is and isn't streamed past the row. */
+static Plan plan_row(const Target *t, Dtype d, Dtype partials, int64_t in, int64_t out, double proportion) {
+  MatmulShape s = {.groups = 1, .rows = 1, .in = in, .out = out, .fixed = true};
+  Plan p = plan_rows(t, d, partials, &s, proportion);
+  keep_weights(t, &p, (double)in * (double)out * element_bytes(d));
+  return p;
+}
+
+/* A column times a row: the gradient of a matrix that one row was multiplied with. Each tile makes the block that it holds then, with
+ * the instructions that it multiplies the block with. */
+static Plan plan_outer(const Target *t, Dtype d, Dtype partials, int64_t rows, int64_t columns, double proportion) {
+  Plan held = plan_row(t, d, partials, rows, columns, proportion), p = held;
+  Units u = find_units(t, d, partials);
+  bool amp = held.kernel == VERTEX_AMP_1X1;
+  int64_t in = idiv(idiv(rows, amp ? u.group : 1), held.in_split) * (amp ? u.group : 1),
+          out = idiv(idiv(columns, amp ? u.units : 1), held.out_split) * (amp ? u.units : 1);
+  p.kernel = amp ? VERTEX_AMP_1X1 : VERTEX_OUTER, p.dots = false;
+  p.in_split = p.serial = 1;
+  p.written_narrow = true;
+  p.outputs = (double)in * (double)out;
+  p.input_bytes = (double)in * (double)u.element;
+  p.weight_bytes = (double)out * (double)u.element;
+  p.partial_bytes = p.outputs * (double)u.element;
+  p.compute = amp ? block_cycles(t, &u, in, 1, idiv(out, u.units), 1) : outer_cycles(t, &u, (double)in, (double)out);
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= plan_limit(t, proportion);
+  p.reduce = p.reduce_exchange = p.reduce_steps = p.convert = 0;
+  finish_plan(t, &u, &p);
+  return p;
+}
+
 void cost_plan(Cost *c, const Target *t, const Plan *p) {
   Cost plan = cost_free();
   double rate = (double)t->exchange_bytes_per_cycle, n = (double)p->serial;
@@ -269,9 +317,11 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   if (p->serial > 1) cost_steps(&plan, t, "join parts", n * 3, 0, p->update / 3);
   plan.tiles = p->tiles;
   cost_memory(&plan, MEMORY_MESSAGE, p->input_bytes + p->weight_bytes);
-  cost_memory(&plan, MEMORY_PARTIALS, p->partial_bytes);
+  bool in_place = p->in_split == 1 && p->convert == 0; /* the sums are the result already, as far as they aren't padding */
+  cost_memory(&plan, MEMORY_PARTIALS, in_place ? 0 : p->partial_bytes);
   cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
-  plan.interleaved_bytes = p->partial_bytes;
+  if (p->dots) plan.separate_bytes = (double)t->element_bytes + p->partial_bytes; /* both operands and the sums: three elements */
+  else if (p->kernel != VERTEX_OUTER) plan.interleaved_bytes = p->partial_bytes;
   cost_vertex(&plan, t, p->kernel, 60, 300);
   if (p->convert > 0) cost_vertex(&plan, t, VERTEX_CAST, 12, 0);
   if (p->in_split > 1) cost_vertex(&plan, t, VERTEX_REDUCE_PARTIALS, 24, 40);
@@ -300,6 +350,15 @@ static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int6
   if (uneven && elements > 16 * (double)t->tiles) cost_layout(c, t, d, elements, 1);
 }
 
+/* Many small products: multiplied element by element, one operand repeated, then added up. */
+static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int64_t smaller) {
+  Cost c = cost_broadcast(t, d, times(outputs, k), smaller, cost_vector_cycles("mul", d));
+  cost_memory(&c, MEMORY_TEMPORARY, tile_share(t, d, (double)outputs * (double)k) * element_bytes(d));
+  Cost sum = cost_reduce(t, d, COST_SUM, outputs, k, 1);
+  cost_then(&c, &sum);
+  return c;
+}
+
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
   PlanOptions chosen = options ? *options : (PlanOptions){0};
@@ -313,16 +372,25 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   if (o->right_moved && k > 1 && n > 1) move_matrix(&c, t, d, g * (double)k * (double)n, k);
   /* The result's columns stream past the units, its rows are loaded into them, unless it pays to move
    * everything. */
-  MatmulShape s = {groups, n, k, m, false}, other = {groups, m, k, n, false};
+  MatmulShape s = {groups, n, k, m, false, false}, other = {groups, m, k, n, false, false};
   double all = g * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * element_bytes(d);
-  Plan p = plan_matmul(t, d, partials, &s, &other, all, o->available_memory_proportion);
+  double share = o->available_memory_proportion;
+  bool one = o->trained && groups == 1, row = one && k > 1 && (m == 1 || n == 1), outer = one && k == 1 && m > 1 && n > 1;
+  Plan p = row     ? plan_row(t, d, partials, k, m == 1 ? n : m, share)
+           : outer ? plan_outer(t, d, partials, m, n, share)
+                   : plan_matmul(t, d, partials, &s, &other, all, share);
   if (o->resident) p.input_bytes *= 1 - 1 / (double)p.out_split; /* only what other tiles hold is copied */
   cost_plan(&c, t, &p);
-  if (o->result_moved && m > 1 && n > 1) {
+  if (o->result_moved && m > 1 && n > 1 && !outer) {
     move_matrix(&c, t, d, g * (double)m * (double)n, m);
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
+  if (groups > t->tiles) {
+    Cost dots = cost_dots(t, d, times(groups, times(m, n)), k, times(groups, times(k, m < n ? m : n)));
+    bool fits = cost_temporary(&dots) <= plan_limit(t, share);
+    if (fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
+  }
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }

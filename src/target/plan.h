@@ -44,6 +44,7 @@ typedef struct Plan {
   double outputs;                                  /* of one tile's block */
   double joined_bytes;                             /* of one tile: the result while serial parts are joined */
   bool written_narrow;                             /* nothing was summed between calls: no cast follows */
+  bool dots;                                       /* rows by columns, one sum at a time: partial sums need no interleaved memory */
   double tiles;
   double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
   double exchange_in, compute;                     /* cycles of one serial part */
@@ -65,6 +66,7 @@ Units find_units(const Target *t, Dtype d, Dtype partials);
 typedef struct MatmulShape {
   int64_t groups, rows, in, out;
   bool regrouped; /* the result is read in whole in-groups */
+  bool fixed;     /* neither operand may take the other's place */
 } MatmulShape;
 
 /* The better of two ways round; the other one moves bytes to get there. */

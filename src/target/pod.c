@@ -68,6 +68,8 @@ static void add_route(const Pod *p, const Transfer *x, double *load) {
   }
 }
 
+static int position_of(const Pod *p, int shard) { return shard >= 0 && shard < p->order_count ? p->order[shard] : shard; }
+
 static bool is_inside(const Pod *p, const Transfer *x) {
   return x->from >= 0 && x->from < p->ipus && x->to >= 0 && x->to < p->ipus && x->from != x->to;
 }
@@ -79,11 +81,12 @@ Cost cost_links(const Pod *p, const Transfer *list, int count) {
   double worst = 0, bytes = 0;
   int hops = 0;
   for (int i = 0; i < count; i++) {
-    if (!is_inside(p, &list[i])) continue;
-    int far = pod_hops(p, list[i].from, list[i].to);
+    Transfer x = {position_of(p, list[i].from), position_of(p, list[i].to), list[i].bytes};
+    if (!is_inside(p, &x)) continue;
+    int far = pod_hops(p, x.from, x.to);
     hops = far > hops ? far : hops;
-    bytes = fmax(bytes, list[i].bytes);
-    add_route(p, &list[i], load);
+    bytes = fmax(bytes, x.bytes);
+    add_route(p, &x, load);
   }
   if (!hops) return c;
   for (int i = 0; i < p->ipus * CHANNEL_COUNT; i++)

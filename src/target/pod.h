@@ -13,6 +13,8 @@ typedef struct Pod {
   int ipus;
   Topology topology;
   bool model_host; /* host transfers as the IPU Model charges them: no latency, no shared network card */
+  int order_count; /* shard i < order_count stands at position order[i], a later one at its own number */
+  uint16_t order[POD_IPUS_MAX];
 } Pod;
 
 /* "mesh" (the default of one board and more), "torus" or "line". */
@@ -24,7 +26,7 @@ int64_t pod_streaming_bytes(const Pod *p);
  */
 double pod_sync_cycles(const Pod *p, int ipus);
 
-/* One message between two IPUs, alone on the links. */
+/* One message between two IPUs (shards), alone on the links. */
 Cost cost_link(const Pod *p, int from, int to, double bytes);
 /* Several at once: each channel carries what its routes put on it, the busiest one decides. */
 typedef struct Transfer {

@@ -85,24 +85,27 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   Cost c = cost_free();
   if (batch <= 0 || n <= 0 || columns <= 0) return c;
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
-  if (block <= 0 || block > n) block = n;
-  double rows = 1, across = 1, size = (double)block;
-  if (n > block || columns > block) /* both are halved until a block is left */
-    while (size < (double)n || size < (double)columns) size *= 2, rows *= 2, across *= 2;
-  Cost solve = substitute(t, d, batch, block, columns < block ? columns : block);
-  cost_steps(&solve, t, "copy", rows > 1 ? 3 : 0,
-             (double)batch * (double)block * (double)block * element_bytes(d) / (double)t->tiles, 0);
+  int64_t depth = block > 0 && block < n ? block : n, width = block > 0 && block < columns ? block : columns;
+  double rows = 1, across = 1; /* blocks; both extents are halved until a block is left */
+  while (rows * (double)depth < (double)n) rows *= 2;
+  while (across * (double)width < (double)columns) across *= 2;
+  Cost solve = substitute(t, d, batch, depth, width);
+  cost_steps(&solve, t, "copy", rows > 1 || across > 1 ? 3 : 0,
+             (double)batch * (double)depth * (double)width * element_bytes(d) / (double)t->tiles, 0);
   cost_repeat(&solve, rows * across);
   cost_step(&c, t, "mask", 0,
             worker_cycles(t, 30, tile_share(t, d, (double)batch * (double)n * (double)n), 10, 1));
   cost_then(&c, &solve);
-  double calls = 2;
-  for (double half = size / 2; half >= (double)block; half /= 2, calls *= 4) {
+  double parts = 1, left = across;
+  for (double half = rows / 2; half >= 1; half /= 2) {
     PlanOptions moved = {.left_moved = true, .right_moved = true, .accumulate = true};
-    int64_t h = to_extent(half);
-    Cost update = cost_matmul(t, d, F32, batch, h, h, h, &moved);
-    cost_repeat(&update, calls);
+    int64_t h = to_extent(half * (double)depth);
+    double cut = left > 1 ? 2 : 1;
+    left /= cut;
+    Cost update = cost_matmul(t, d, F32, batch, h, h, to_extent(left * (double)width), &moved);
+    cost_repeat(&update, parts * cut);
     cost_then(&c, &update);
+    parts *= 2 * cut;
   }
   c.flops = (double)batch * (double)n * (double)n * (double)columns;
   return c;

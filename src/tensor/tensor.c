@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 
 enum { ALIGNMENT = 64, HUGE_PAGES_FROM = 4 << 20 };
 
@@ -54,6 +55,7 @@ static Tensor *view_of(Storage *s, const Type *type, char *data) {
 /* calloc rather than aligned_alloc and memset: large blocks come from the system zeroed already. */
 static bool storage_allocate(Storage *s, size_t bytes, bool zeroed) {
   size_t padded = bytes + ALIGNMENT;
+  if (!memory_has_room(bytes)) return false;
   s->allocation = zeroed ? calloc(1, padded) : malloc(padded);
   if (!s->allocation) return false;
   s->data = (char *)(((uintptr_t)s->allocation + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);

@@ -16,7 +16,7 @@ typedef struct Entry {
 typedef struct Pass {
   Graph *graph;
   Entry *entry; /* by position in graph->node */
-  int count;
+  int first, count; /* nodes [first, count) are differentiated */
 } Pass;
 
 static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id]; }
@@ -33,18 +33,13 @@ static void collect(Pass *p, Value *v, Value *gradient) {
   *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
 }
 
-/* Gradients of fused ops, which nobody has differentiated: better an error than a gradient that lacks a part. */
-static bool is_final(const OpDef *op) {
-  return (op->traits & (NO_GRADIENT | INTERNAL | STATEFUL)) == (NO_GRADIENT | INTERNAL);
-}
-
 /* x may be one of several outputs of a node that itself depends on nothing wanted. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;
-  for (int i = 0; i < p->count; i++) {
+  for (int i = p->first; i < p->count; i++) {
     const Node *n = p->graph->node[i];
-    if ((n->op->traits & NO_GRADIENT) && !is_final(n->op)) continue; /* depends only when it is an x itself */
+    if (n->op->traits & NO_GRADIENT) continue; /* depends only when it is an x itself */
     Entry *e = &p->entry[n->id];
     for (int k = 0; k < n->in_count && !e->passes_on; k++) e->passes_on = entry_of(p, n->in[k])->depends;
     e->depends |= e->passes_on;
@@ -58,17 +53,38 @@ static void differentiate_control(Pass *p, const Node *n, Value *const *dy, Valu
   else fail(&p->graph->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
 }
 
+static bool wants_composite(const Node *n, Value *const *dy) {
+  bool hidden = false;
+  for (int i = n->op->visible_outputs; i > 0 && i < n->out_count; i++) hidden = hidden || dy[i];
+  return n->op->compose && (hidden || !n->op->grad);
+}
+
+static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx);
+
+static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  int first = g->node_count, count = 0;
+  Value **out = arena_alloc(g->arena, 2 * (size_t)n->out_count * sizeof *out), **seed = out + n->out_count;
+  if (!out) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
+  n->op->compose(g, n, out);
+  if (g->error.status != OK) return;
+  for (int i = 0; i < n->out_count; i++)
+    if (dy[i]) out[count] = out[i], seed[count++] = dy[i];
+  run(g, first, out, seed, count, n->in, n->in_count, dx);
+  for (int i = 1; i < n->in_count; i++) /* an operand that stands twice has its whole gradient at the first */
+    for (int k = 0; k < i; k++)
+      if (n->in[k] == n->in[i]) dx[i] = NULL;
+}
+
 static void differentiate(Pass *p, const Node *n) {
   Graph *g = p->graph;
   Value **dy = p->entry[n->id].passes_on ? p->entry[n->id].gradient : NULL;
   bool control = n->op->traits & CONTROL;
-  if (!dy || n->in_count == 0 || (!n->op->grad && !control)) {
-    if (dy && is_final(n->op))
-      fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED,
-              "%.*s has no second derivative; for one, write it with other ops (a loop with ipu.loops.repeat_n)",
-              (int)(strlen(n->op->name) - strlen("_grad")), n->op->name);
-    else if (dy)
-      fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
+  if (!dy || n->in_count == 0) return;
+  if (!n->op->grad && !n->op->compose && !control) {
+    fail_at(&g->error, n->source, ERR_NOT_IMPLEMENTED, "%s has no gradient", n->op->name);
     return;
   }
   Value **dx = arena_alloc(g->arena, (size_t)n->in_count * sizeof *dx);
@@ -79,14 +95,15 @@ static void differentiate(Pass *p, const Node *n) {
   g->scope.prefix = n->name;
   g->scope.attributes = n->attributes;
   if (control) differentiate_control(p, n, dy, dx);
+  else if (wants_composite(n, dy)) differentiate_composite(g, n, dy, dx);
   else n->op->grad(g, n, dy, dx);
   for (int i = 0; i < n->in_count; i++) collect(p, n->in[i], dx[i]);
 }
 
-Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+/* What autodiff does, of the graph's nodes from first on. */
+static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
-  if (g->error.status != OK) return g->error.status;
-  Pass p = {.graph = g, .count = g->node_count};
+  Pass p = {.graph = g, .first = first, .count = g->node_count};
   p.entry = calloc((size_t)p.count, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   Scope scope = g->scope;
@@ -100,11 +117,18 @@ Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Valu
     Value *seed = dys && dys[i] ? dys[i] : NULL;
     collect(&p, ys[i], seed ? seed : ops_ones(g, &ys[i]->type));
   }
-  for (int i = p.count - 1; i >= 0 && g->error.status == OK; i--) differentiate(&p, g->node[i]);
+  for (int i = p.count - 1; i >= first && g->error.status == OK; i--) differentiate(&p, g->node[i]);
   for (int i = 0; i < x_count && g->error.status == OK; i++)
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
   g->scope = scope;
   free(p.entry);
+  return g->error.status;
+}
+
+Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+  memset(dx, 0, (size_t)x_count * sizeof *dx);
+  if (g->error.status != OK) return g->error.status;
+  run(g, 0, ys, dys, y_count, xs, x_count, dx);
   if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;
 }

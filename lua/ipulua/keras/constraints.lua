@@ -58,4 +58,9 @@ function MinMaxNorm:project(w)
   return w * (wanted / (n + epsilon))
 end
 
+---A constraint from its name, its description {class_name =, config =}, or itself.
+---@param value any
+---@return any
+function constraints.get(value) return require("ipulua.keras.parts").get("constraint", value) end
+
 return constraints

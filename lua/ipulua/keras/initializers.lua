@@ -154,4 +154,9 @@ initializers._aliases = {
   zero = "Zeros", one = "Ones", uniform = "RandomUniform", normal = "RandomNormal",
 }
 
+---An initializer from its name, its description {class_name =, config =}, or itself.
+---@param value any
+---@return any
+function initializers.get(value) return require("ipulua.keras.parts").get("initializer", value) end
+
 return initializers

@@ -50,4 +50,9 @@ function regularizers.l1_l2(...)
   return L1L2{l1 = a.l1, l2 = a.l2}
 end
 
+---A regularizer from its name, its description {class_name =, config =}, or itself.
+---@param value any
+---@return any
+function regularizers.get(value) return require("ipulua.keras.parts").get("regularizer", value) end
+
 return regularizers

@@ -8,6 +8,7 @@ local func = require "ipulua.func"
 local ipu = require "ipulua"
 local loop = require "ipulua.pipeline_loop"
 local offloading = require "ipulua.offloading"
+local optimizers = require "ipulua.keras.optimizers.base"
 local pipelining = require "ipulua.keras.pipelining"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
@@ -77,12 +78,13 @@ function staging.forward(model, x, options)
   return y
 end
 
-local function gradients(route, captures, total, list)
+local function gradients(route, captures, total, model)
   local _ <close> = route and placement.in_stage(route.last, route.ipu_of(route.last), true) or nil
+  local list = model.trainable_variables
   local found, given = capture.gradients(captures, total, list), {}
   for i, v in ipairs(list) do
     local stage = route and (route.stage_of[core.variable_identity(v)] or route.last) or nil
-    given[i] = {found[i], v, stage = stage}
+    given[i] = {found[i] and model.optimizer:each_gradient(found[i], v), v, stage = stage}
   end
   return given
 end
@@ -118,7 +120,7 @@ function staging.train(model, infeed, count, times, total)
     trace = function(route)
       local captures <close> = capture.GradientCaptureContext()
       local loss = total(infeed:dequeue_in_loop("fit"))
-      local given = gradients(route, captures, loss, model.trainable_variables)
+      local given = gradients(route, captures, loss, model)
       local captured, template = structure.flatten(captures.captured_gradients)
       local accumulates = model._options.pipelining.gradient_accumulation_for_captured_grads
       return {gradients = given, captured = accumulates and captured or nil, finish = function(sums, _, accumulated)
@@ -127,7 +129,7 @@ function staging.train(model, infeed, count, times, total)
         if #captured > 0 and model.optimizer.takes_captured then
           options = {captured_grads = structure.rebuild(template, accumulates and accumulated or captured)}
         end
-        model.optimizer:apply_gradients(grads, list, options)
+        optimizers.apply_accumulated(true, model.optimizer, grads, list, options)
       end}
     end,
   }, times)

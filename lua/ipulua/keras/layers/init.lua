@@ -3,7 +3,8 @@
 local layers = {Layer = require "ipulua.keras.layer"}
 
 for _, family in ipairs{
-  "core", "activation", "lambda", "merge", "embed", "conv", "pool", "norm", "recurrent", "attention", "image", "wrap",
+  "core", "activation", "lambda", "merge", "embed", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention", "image",
+  "wrap",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end

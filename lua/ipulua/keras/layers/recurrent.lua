@@ -403,4 +403,5 @@ function TimeDistributed:get_config()
   return config
 end
 
+layers.step_of, layers.stack_steps = step_of, stack_steps
 return layers

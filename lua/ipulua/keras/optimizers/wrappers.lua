@@ -69,6 +69,8 @@ function Wrapper:apply_gradients(grads, vars)
   return self.opt:apply_gradients(grads, vars)
 end
 
+function Wrapper:each_gradient(g, v) return self.opt:each_gradient(g, v) end
+
 function Wrapper:compute_gradients(...)
   return self.opt:compute_gradients(...)
 end
@@ -120,7 +122,8 @@ local map_rows <const> = {
   {"wrapped_optimizer", "table"}, {"gradient_mapping_function", "callable"}, {"name", "string", optional = true},
 }
 
----Changes each gradient by f(gradient, variable) before it is applied.
+---Changes each gradient by f(gradient, variable) before it is accumulated and applied. What was accumulated in another dtype than
+---the variable's goes through f once more: it may cast.
 ---@class MapGradientOptimizer: IpuOptimizerWrapper
 local MapGradientOptimizer = define("MapGradientOptimizer")
 MapGradientOptimizer.argument_rows = map_rows
@@ -131,10 +134,14 @@ function MapGradientOptimizer:init(...)
   rawset(self, "map", a.gradient_mapping_function)
 end
 
+function MapGradientOptimizer:each_gradient(g, v) return self.map(self.opt:each_gradient(g, v), v) end
+
 function MapGradientOptimizer:apply_gradients(grads, vars)
   local mapped = {}
   for i, pair in ipairs(as_pairs(grads, vars)) do
-    mapped[i] = {pair[1] and self.map(pair[1], pair[2]) or pair[1], pair[2]}
+    local g, v = pair[1], pair[2]
+    local is_mapped = not g or base.is_accumulated() and g.dtype == v.dtype
+    mapped[i] = {is_mapped and g or self.map(g, v), v}
   end
   self.opt:apply_gradients(mapped)
 end
@@ -229,7 +236,8 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   for _, pair in ipairs(given) do
     if pair[1] then
       local sum = accumulator_of(self, pair[2])
-      sum:assign(accumulation.add(sum:read_value(), pair[1], method, count, n))
+      local g = self.opt:each_gradient(pair[1], pair[2])
+      sum:assign(accumulation.add(sum:read_value(), g, method, count, n))
       sums[#sums + 1], list[#list + 1] = sum, pair[2]
     end
   end
@@ -239,7 +247,7 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   local function apply()
     local now = {}
     for i, sum in ipairs(sums) do now[i] = sum:read_value() end
-    self.opt:apply_gradients(now, list)
+    base.apply_accumulated(true, self.opt, now, list)
     for _, sum in ipairs(sums) do sum:assign(ipu.zeros_like(sum)) end
     self.counter:assign(0)
   end
@@ -430,6 +438,9 @@ local function unscaled(self, pairs_list)
   return list
 end
 
+-- What it wraps maps gradients that are no longer scaled: accumulated ones.
+function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
+
 ---Gradients of a scaled loss; captured_grads: further gradients for the statistics.
 ---@param grads any[]
 ---@param vars userdata[]?
@@ -444,7 +455,7 @@ function ALSOptimizer:apply_gradients(grads, vars, options)
   for _, g in ipairs(require "ipulua.keras.nest".flatten(options and options.captured_grads)) do counted[#counted + 1] = g end
   local ready = unscaled(self, given)
   update_statistics(self, counted)
-  self.opt:apply_gradients(ready)
+  base.apply_accumulated(false, self.opt, ready)
 end
 
 -- Optimizers with the scaling built in.

@@ -179,7 +179,7 @@ feeding.as_tensors = as_tensors
 ---How many steps an epoch has on each replica, and how many of these an execution.
 ---@param who string
 ---@param feed Feed
----@param o {steps: integer?, steps_name: string, steps_per_execution: integer, replicas: integer}
+---@param o {steps: integer?, steps_name: string, steps_per_execution: integer, replicas: integer, quiet: boolean?}
 ---@return integer steps, integer steps_per_execution
 function feeding.count_steps(who, feed, o)
   local total = o.steps
@@ -209,8 +209,10 @@ function feeding.count_steps(who, feed, o)
   end
   local per_execution = o.steps_per_execution
   if per_execution > steps then
-    log.warn("%s: steps_per_execution is %d, but there are only %d steps; it is %d for this call", who, per_execution, steps,
-      steps)
+    if not o.quiet then
+      log.warn("%s: steps_per_execution is %d, but there are only %d steps; it is %d for this call", who, per_execution, steps,
+        steps)
+    end
     per_execution = steps
   end
   if steps % per_execution ~= 0 then

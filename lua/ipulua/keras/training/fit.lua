@@ -134,6 +134,9 @@ local function program_for(self, mode, feed, count, wants_logs)
     local infeed = data.IPUInfeedQueue(dataset, {prefetch_depth = depth})
     local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
     entry = {infeed = infeed, outfeed = outfeed, program = makers[mode](self, infeed, count, outfeed)}
+    entry.program.func.changes = function()
+      return require "ipulua.keras.training.changes".of(makers[mode], self, infeed, count)
+    end
     self._programs[key] = entry
   else
     fit.rewind(entry)
@@ -400,6 +403,7 @@ function methods:fit(...)
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+    validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   check_enough("fit", feed, o)
   ensure_built(self, feed.dataset)
@@ -457,7 +461,7 @@ local function begin(self, who, prefix, mode, a, take)
   build_own(self, feed.dataset)
   local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
-    steps_per_execution = self.steps_per_execution or 1, replicas = replicas})
+    steps_per_execution = self.steps_per_execution or 1, replicas = replicas, quiet = a.verbose == 0})
   staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
@@ -642,8 +646,9 @@ function methods:predict_step(x)
   return self(steps.expand(x), {training = false})
 end
 
----Loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
 function methods:compute_loss(x, y, y_pred, sample_weight)
+  if y_pred == nil then blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value") end
   return steps.loss(self, x, y, y_pred, sample_weight)
 end
 

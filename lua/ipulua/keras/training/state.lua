@@ -85,7 +85,8 @@ function state.save(model, run, epoch, step)
     place = core.tensor(words, "int64")
   end
   tensors.place = place
-  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states, random = core.save_random(),
+  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states,
+    validations = run.validation and run.validation.handle:iterations(), random = core.save_random(),
     counters = core.program_counters(program_of(run))}, tensors
 end
 
@@ -115,6 +116,7 @@ function state.restore(model, run, data, tensors)
     end
   end
   run.entry.infeed.queue:restore(tensors.place)
+  if run.validation and data.validations then run.validation.handle:continue_from(data.validations) end
   model.stop_training = data.stopped
   return data.epoch, data.step
 end

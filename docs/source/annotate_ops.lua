@@ -1,16 +1,13 @@
--- Writes LuaLS annotations of the op functions into DIR/ipulua.lua: they follow from the ops' rows. For editors, put
--- DIR into "workspace.library".
---   ipulua packaging/annotations.lua DIR
+-- LuaLS annotations of the op functions, which follow from the ops' rows: lines handed to `put`. Returns the modules made.
 local core = require "ipulua.core"
 
-local directory = assert(arg[1], "usage: annotations.lua DIR")
 local types <const> = {
   integer = "integer", number = "number", boolean = "boolean", string = "string", list = "integer|integer[]", dtype = "string",
   tensor = "ipulua.Tensor",
 }
 
-local out = {}
-local function line(...) out[#out + 1] = string.format(...) end
+local put
+local function line(...) put(string.format(...)) end
 
 local function attribute_type(a)
   if not a.choices then return types[a.type] or "any" end
@@ -51,38 +48,34 @@ local function annotate(row)
   line("function ipu.%s(%s) end", row.name, table.concat(parameters, ", "))
 end
 
-line("---@meta ipulua")
-line("")
-line("---@class ipulua.Tensor: userdata")
-for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer"} do line("---@field %s", field) end
-for _, name in ipairs{"add", "sub", "mul", "div", "mod", "pow", "idiv"} do
-  line("---@operator %s(ipulua.Tensor|number): ipulua.Tensor", name)
-end
-line("---@operator unm: ipulua.Tensor")
-line("local Tensor = {}")
-line("---@return number|boolean")
-line("function Tensor:item() end")
-line("---@return any")
-line("function Tensor:totable() end")
-line("")
-line("local ipu = {}")
-
-local names, modules = {}, {}
-for name in pairs(core.ops) do
-  if not core.describe_op(name).internal then names[#names + 1] = name end
-end
-table.sort(names)
-for _, name in ipairs(names) do
-  local module = name:match("^(.*)%.")
-  if module and not modules[module] then
-    modules[module] = true
-    line("ipu.%s = {}", module)
+return function(given)
+  put = given
+  line("---@class ipulua.Tensor: userdata")
+  for _, field in ipairs{"shape integer[]", "dtype string", "rank integer", "size integer"} do line("---@field %s", field) end
+  for _, name in ipairs{"add", "sub", "mul", "div", "mod", "pow", "idiv"} do
+    line("---@operator %s(ipulua.Tensor|number): ipulua.Tensor", name)
   end
-end
-for _, name in ipairs(names) do annotate(core.describe_op(name)) end
-line("")
-line("return ipu")
+  line("---@operator unm: ipulua.Tensor")
+  line("local Tensor = {}")
+  line("---@return number|boolean")
+  line("function Tensor:item() end")
+  line("---@return any")
+  line("function Tensor:totable() end")
+  line("")
+  line("local ipu = {}")
 
-assert(os.execute("mkdir -p '" .. directory:gsub("'", [['\'']]) .. "'"))
-local file <close> = assert(io.open(directory .. "/ipulua.lua", "w"))
-assert(file:write(table.concat(out, "\n"), "\n"))
+  local names, modules = {}, {}
+  for name in pairs(core.ops) do
+    if not core.describe_op(name).internal then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local module = name:match("^(.*)%.")
+    if module and not modules[module] then
+      modules[module] = true
+      line("ipu.%s = {}", module)
+    end
+  end
+  for _, name in ipairs(names) do annotate(core.describe_op(name)) end
+  return modules
+end

@@ -1,0 +1,2347 @@
+---@meta ipulua
+-- Annotations of ipu for the Lua language server; written by `make docs`.
+
+---@class ipulua.Tensor: userdata
+---@field shape integer[]
+---@field dtype string
+---@field rank integer
+---@field size integer
+---@operator add(ipulua.Tensor|number): ipulua.Tensor
+---@operator sub(ipulua.Tensor|number): ipulua.Tensor
+---@operator mul(ipulua.Tensor|number): ipulua.Tensor
+---@operator div(ipulua.Tensor|number): ipulua.Tensor
+---@operator mod(ipulua.Tensor|number): ipulua.Tensor
+---@operator pow(ipulua.Tensor|number): ipulua.Tensor
+---@operator idiv(ipulua.Tensor|number): ipulua.Tensor
+---@operator unm: ipulua.Tensor
+local Tensor = {}
+---@return number|boolean
+function Tensor:item() end
+---@return any
+function Tensor:totable() end
+
+local ipu = {}
+ipu.nn = {}
+ipu.random = {}
+
+---|x|.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.abs(x) end
+
+---The angle in [0, pi] whose cosine is x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.acos(x) end
+
+---a + b.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.add(a, b) end
+
+---The values of all replicas, stacked along a new first axis.
+---Shapes: `[...] → [replicas, ...]`
+---* `replication_factor`: how many replicas there are; known by default
+---@param x ipulua.Tensor|number|table
+---@param options? {replication_factor?: integer}
+---@return ipulua.Tensor
+function ipu.all_gather(x, options) end
+
+---Replica i gets block i of every replica's split, joined in the order of replicas.
+---Shapes: `[..., split, ..., concat, ...] → [..., split / replicas, ..., concat * replicas, ...]`
+---* `split_dimension`: the axis that is split
+---* `concat_dimension`: the axis that the blocks are joined along
+---* `replication_factor`: how many replicas there are; known by default
+---@param x ipulua.Tensor|number|table
+---@param options {split_dimension: integer, concat_dimension: integer, replication_factor?: integer}
+---@return ipulua.Tensor
+function ipu.all_to_all(x, options) end
+
+---Position of the greatest element along an axis, int32; the first of equals.
+---Shapes: `[...] → without axis`
+---* `axis`: axis to search
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer}
+---@return ipulua.Tensor
+function ipu.argmax(x, options) end
+
+---Position of the smallest element along an axis, int32; the first of equals.
+---Shapes: `[...] → without axis`
+---* `axis`: axis to search
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer}
+---@return ipulua.Tensor
+function ipu.argmin(x, options) end
+
+---Positions, int32, that put an axis in order; equals keep theirs.
+---Shapes: `any`
+---* `axis`: to sort along
+---* `direction`: which end comes first
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer, direction?: "ASCENDING"|"DESCENDING"}
+---@return ipulua.Tensor
+function ipu.argsort(x, options) end
+
+---The angle in [-pi/2, pi/2] whose sine is x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.asin(x) end
+
+---The value itself, promised to be equal on all replicas.
+---Shapes: `[...]`
+---* `inplace`: kept because scripts say it
+---@param x ipulua.Tensor|number|table
+---@param options? {inplace?: boolean}
+---@return ipulua.Tensor
+function ipu.assume_equal_across_replicas(x, options) end
+
+---The angle in (-pi/2, pi/2) whose tangent is x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.atan(x) end
+
+---The angle of the point (b, a), in (-pi, pi].
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.atan2(a, b) end
+
+---Repeated along missing axes and axes of 1.
+---Shapes: `[...] → shape`
+---* `shape`: of the result
+---@param x ipulua.Tensor|number|table
+---@param options {shape: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.broadcast_to(x, options) end
+
+---x as another dtype; to int32 and int64 it truncates towards zero and saturates (NaN: the smallest); int8 and uint8 are the low bits of that int32.
+---Shapes: `any`
+---* `dtype`: of the result
+---@param x ipulua.Tensor|number|table
+---@param options {dtype: string}
+---@return ipulua.Tensor
+function ipu.cast(x, options) end
+
+---The least integer not below x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.ceil(x) end
+
+---The lower triangular L with L L^T = a, for symmetric positive definite matrices.
+---Shapes: `[…, n, n] → […, n, n]`
+---@param a ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.cholesky(a) end
+
+---Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.
+---Shapes: `any × n → the same, []`
+---* `clip_norm`: greatest norm
+---@param tensors ipulua.Tensor[]
+---@param options {clip_norm: number}
+---@return ipulua.Tensor ...
+function ipu.clip_by_global_norm(tensors, options) end
+
+---x scaled down to a norm of clip_norm at most, over all elements or some axes.
+---Shapes: `any`
+---* `clip_norm`: greatest norm
+---* `axes`: axes of a vector; all when absent
+---@param x ipulua.Tensor|number|table
+---@param options {clip_norm: number, axes?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.clip_by_norm(x, options) end
+
+---min(max(x, min), max); NaN stays.
+---Shapes: `any`
+---* `min`: the least result
+---* `max`: the greatest
+---@param x ipulua.Tensor|number|table
+---@param options {min: number, max: number}
+---@return ipulua.Tensor
+function ipu.clip_by_value(x, options) end
+
+---Tensors one behind the other along an axis.
+---Shapes: `[..., n, ...], [..., m, ...] → [..., n+m, ...]`
+---* `axis`: the axis that grows
+---@param tensors ipulua.Tensor[]
+---@param options {axis: integer}
+---@return ipulua.Tensor
+function ipu.concat(tensors, options) end
+
+---The cosine.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.cos(x) end
+
+---The hyperbolic cosine.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.cosh(x) end
+
+---The mean over the replicas, or over the replicas of each group; shares are made before they are added.
+---Shapes: `[...]`
+---* `replica_group_size`: replicas of a group; all of them by default
+---* `replica_group_type`: whether a group's members are neighbours, or as far apart as there are groups
+---@param x ipulua.Tensor|number|table
+---@param options? {replica_group_size?: integer, replica_group_type?: "CONSECUTIVE"|"ORTHOGONAL"}
+---@return ipulua.Tensor
+function ipu.cross_replica_mean(x, options) end
+
+---The sum over the replicas, or over the replicas of each group.
+---Shapes: `[...]`
+---* `replica_group_size`: replicas of a group; all of them by default
+---* `replica_group_type`: whether a group's members are neighbours, or as far apart as there are groups
+---@param x ipulua.Tensor|number|table
+---@param options? {replica_group_size?: integer, replica_group_type?: "CONSECUTIVE"|"ORTHOGONAL"}
+---@return ipulua.Tensor
+function ipu.cross_replica_sum(x, options) end
+
+---Running products along an axis.
+---Shapes: `any`
+---* `axis`: axis to run along
+---* `exclusive`: leave each element out of its own result
+---* `reverse`: from the end
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer, exclusive?: boolean, reverse?: boolean}
+---@return ipulua.Tensor
+function ipu.cumprod(x, options) end
+
+---Running sums along an axis.
+---Shapes: `any`
+---* `axis`: axis to run along
+---* `exclusive`: leave each element out of its own result
+---* `reverse`: from the end
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer, exclusive?: boolean, reverse?: boolean}
+---@return ipulua.Tensor
+function ipu.cumsum(x, options) end
+
+---a / b; two integers give float32.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.div(a, b) end
+
+---Sums of products named by indices: 'ij,jk->ik' is the matrix product; without -> the result has the indices that stand once.
+---Shapes: `as the equation says`
+---* `equation`: indices of operands -> of the result
+---@param tensors ipulua.Tensor[]
+---@param options {equation: string}
+---@return ipulua.Tensor
+function ipu.einsum(tensors, options) end
+
+---Rows of a table, by id.
+---Shapes: `[rows, ...], [ids] → [ids, ...]`
+---* `serialization_factor`: parts that the table is looked up in, one after the other
+---@param table ipulua.Tensor|number|table
+---@param ids ipulua.Tensor|number|table
+---@param options? {serialization_factor?: integer}
+---@return ipulua.Tensor
+function ipu.embedding_lookup(table, ids, options) end
+
+---a = b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.equal(a, b) end
+
+---The error function.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.erf(x) end
+
+---e^x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.exp(x) end
+
+---A new axis of 1.
+---Shapes: `[...] → [..., 1, ...]`
+---* `axis`: where the new axis stands in the result
+---@param x ipulua.Tensor|number|table
+---@param options {axis: integer}
+---@return ipulua.Tensor
+function ipu.expand_dims(x, options) end
+
+---e^x - 1, exact near 0.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.expm1(x) end
+
+---n_bins numbers in even steps from the least to the greatest element.
+---Shapes: `[n] → [n_bins]`
+---* `n_bins`: how many
+---@param x ipulua.Tensor|number|table
+---@param options {n_bins: integer}
+---@return ipulua.Tensor
+function ipu.fixed_width_bins(x, options) end
+
+---The greatest integer not above x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.floor(x) end
+
+---floor(a / b); for integers 0 where b is 0.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.floordiv(a, b) end
+
+---Slices of x along an axis, by index.
+---Shapes: `[a, n, b], [...] → [a, ..., b]`
+---* `axis`: to index
+---@param x ipulua.Tensor|number|table
+---@param indices ipulua.Tensor|number|table
+---@param options? {axis?: integer}
+---@return ipulua.Tensor
+function ipu.gather(x, indices, options) end
+
+---Slices of x by tuples of indices.
+---Shapes: `[n, m, ...], [..., 2] → [..., ...]`
+---@param x ipulua.Tensor|number|table
+---@param indices ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.gather_nd(x, indices) end
+
+---a > b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.greater(a, b) end
+
+---a ≥ b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.greater_equal(a, b) end
+
+---How many elements lie below the first level, between levels, at or above the last; float32.
+---Shapes: `[n], [levels] → [levels + 1]`
+---* `absolute_of_input`: count magnitudes
+---@param x ipulua.Tensor|number|table
+---@param levels ipulua.Tensor|number|table
+---@param options? {absolute_of_input?: boolean}
+---@return ipulua.Tensor
+function ipu.histogram(x, levels, options) end
+
+---A histogram divided by its sum.
+---Shapes: `[n]`
+---@param hist ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.histogram_normalize(hist) end
+
+---A histogram with more elements counted in.
+---Shapes: `[levels + 1], [n], [levels] → [levels + 1]`
+---* `absolute_of_input`: count magnitudes
+---@param hist ipulua.Tensor|number|table
+---@param x ipulua.Tensor|number|table
+---@param levels ipulua.Tensor|number|table
+---@param options? {absolute_of_input?: boolean}
+---@return ipulua.Tensor
+function ipu.histogram_update(hist, x, levels, options) end
+
+---x itself.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.identity(x) end
+
+---Whether x is neither infinite nor not a number.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.is_finite(x) end
+
+---Whether x is infinite.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.is_inf(x) end
+
+---Whether x is not a number.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.is_nan(x) end
+
+---a < b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.less(a, b) end
+
+---a ≤ b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.less_equal(a, b) end
+
+---The natural logarithm.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.log(x) end
+
+---log(1 + x), exact near 0.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.log1p(x) end
+
+---Whether both hold.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.logical_and(a, b) end
+
+---Whether x is false.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.logical_not(x) end
+
+---Whether any of the two holds.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.logical_or(a, b) end
+
+---Whether exactly one holds.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.logical_xor(a, b) end
+
+---The product of matrices; leading extents broadcast.
+---Shapes: `[…, m, k], […, k, n] → […, m, n]`
+---* `transpose_a`: a's last two axes are swapped
+---* `transpose_b`: b's last two axes are swapped
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@param options? {transpose_a?: boolean, transpose_b?: boolean}
+---@return ipulua.Tensor
+function ipu.matmul(a, b, options) end
+
+---The greater of a and b; the gradient of equals goes to a.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.maximum(a, b) end
+
+---The smaller of a and b; the gradient of equals goes to a.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.minimum(a, b) end
+
+---a - b floor(a / b), with b's sign; for integers 0 where b is 0.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.mod(a, b) end
+
+---a b.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.mul(a, b) end
+
+----x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.neg(x) end
+
+---The mean of each window; padding doesn't count.
+---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
+---* `ksize`: The window's extents, one or one for each spatial axis.
+---* `strides`: Steps between windows; those of ksize when absent.
+---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
+---@param x ipulua.Tensor|number|table
+---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
+---@return ipulua.Tensor
+function ipu.nn.avg_pool(x, options) end
+
+---Normalises each channel, by mean and variance of the batch or by given ones; then gamma and beta. Returns y, mean, variance.
+---Shapes: `[…, c], [c], [c], [c], [c] → […, c], [c], [c]`
+---* `axis`: The channels.
+---* `epsilon`: Added to the variance.
+---* `training`: Statistics of the batch, though mean and variance are given.
+---@param x ipulua.Tensor|number|table
+---@param gamma ipulua.Tensor|number|table
+---@param beta ipulua.Tensor|number|table
+---@param mean? ipulua.Tensor|number|table
+---@param variance? ipulua.Tensor|number|table
+---@param options? {axis?: integer, epsilon?: number, training?: boolean}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.batch_norm(x, gamma, beta, mean, variance, options) end
+
+---x + bias, the bias along the last axis.
+---Shapes: `[…, n], [n] → […, n]`
+---@param x ipulua.Tensor|number|table
+---@param bias ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.bias_add(x, bias) end
+
+---Convolution of sequences. CAUSAL padding stands in front only.
+---Shapes: `[n, t, c], [k, c / groups, d] → [n, t', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `dilations`: Steps between the taps of a window.
+---* `groups`: Parts of the channels that are convolved apart.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME"|"CAUSAL", dilations?: integer|integer[], groups?: integer}
+---@return ipulua.Tensor
+function ipu.nn.conv1d(x, kernel, options) end
+
+---The adjoint of a convolution: spreads each element over a window.
+---Shapes: `[n, t, c], [k, d, c] → [n, t', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `output_padding`: Extra extent at the end, less than the stride.
+---* `dilations`: Steps between the taps of a window.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.nn.conv1d_transpose(x, kernel, options) end
+
+---Convolution of channels-last images.
+---Shapes: `[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `dilations`: Steps between the taps of a window.
+---* `groups`: Parts of the channels that are convolved apart.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
+---@return ipulua.Tensor
+function ipu.nn.conv2d(x, kernel, options) end
+
+---The adjoint of a convolution: spreads each element over a window.
+---Shapes: `[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `output_padding`: Extra extent at the end, less than the stride.
+---* `dilations`: Steps between the taps of a window.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.nn.conv2d_transpose(x, kernel, options) end
+
+---Convolution of channels-last volumes.
+---Shapes: `[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `dilations`: Steps between the taps of a window.
+---* `groups`: Parts of the channels that are convolved apart.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
+---@return ipulua.Tensor
+function ipu.nn.conv3d(x, kernel, options) end
+
+---The adjoint of a convolution: spreads each element over a window.
+---Shapes: `[n, z, h, w, c], [kz, kh, kw, d, c] → [n, z', h', w', d]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `output_padding`: Extra extent at the end, less than the stride.
+---* `dilations`: Steps between the taps of a window.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.nn.conv3d_transpose(x, kernel, options) end
+
+---The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end).
+---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
+---* `beam_width`: Prefixes kept at each step.
+---* `top_paths`: How many of them are returned.
+---* `blank_index`: The class that is no label; negative: from the end.
+---@param logits ipulua.Tensor|number|table
+---@param lengths ipulua.Tensor|number|table
+---@param options? {beam_width?: integer, top_paths?: integer, blank_index?: integer}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.ctc_beam_search_decoder(logits, lengths, options) end
+
+---The same from log probabilities, which are taken as they are.
+---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
+---* `beam_width`: Prefixes kept at each step.
+---* `top_paths`: How many of them are returned.
+---* `blank_index`: The class that is no label; negative: from the end.
+---@param log_probs ipulua.Tensor|number|table
+---@param lengths ipulua.Tensor|number|table
+---@param options? {beam_width?: integer, top_paths?: integer, blank_index?: integer}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.ctc_beam_search_decoder_with_log_probs(log_probs, lengths, options) end
+
+---Minus the log of the probability of all alignments of labels [batch, length] to logits [time, batch, classes].
+---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
+---* `blank_index`: The class that is no label; negative: from the end.
+---* `out_dtype`: Of the loss; that of the scores when absent.
+---@param labels ipulua.Tensor|number|table
+---@param logits ipulua.Tensor|number|table
+---@param label_length ipulua.Tensor|number|table
+---@param logit_length ipulua.Tensor|number|table
+---@param options? {blank_index?: integer, out_dtype?: string}
+---@return ipulua.Tensor
+function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) end
+
+---ctc_loss of log probabilities, which are taken as they are.
+---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
+---* `blank_index`: The class that is no label; negative: from the end.
+---* `out_dtype`: Of the loss; that of the scores when absent.
+---@param labels ipulua.Tensor|number|table
+---@param log_probs ipulua.Tensor|number|table
+---@param label_length ipulua.Tensor|number|table
+---@param logit_length ipulua.Tensor|number|table
+---@param options? {blank_index?: integer, out_dtype?: string}
+---@return ipulua.Tensor
+function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_length, options) end
+
+---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
+---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
+---* `strides`: Steps between windows, one or one for each spatial axis.
+---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
+---* `dilations`: Steps between the taps of a window.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.nn.depthwise_conv2d(x, kernel, options) end
+
+---softmax(scale q k') v in each head. mask (true: attend) broadcasts to [batch, heads, queries, keys].
+---Shapes: `[n, t, h, d], [n, s, h, d], [n, s, h, e], mask → [n, t, h, e]`
+---* `is_causal`: Query i sees keys 0 to i only.
+---* `scale`: Factor of the scores; 1 / sqrt(width) when absent.
+---@param q ipulua.Tensor|number|table
+---@param k ipulua.Tensor|number|table
+---@param v ipulua.Tensor|number|table
+---@param mask? ipulua.Tensor|number|table
+---@param options? {is_causal?: boolean, scale?: number}
+---@return ipulua.Tensor
+function ipu.nn.dot_product_attention(q, k, v, mask, options) end
+
+---Each element is 0 with probability rate, else x / (1 - rate).
+---Shapes: `any`
+---* `rate`: probability of 0
+---* `noise_shape`: shape of the mask, broadcast to x; -1: x's extent
+---* `seed`: of this op
+---@param x ipulua.Tensor|number|table
+---@param options? {rate?: number, noise_shape?: integer|integer[], seed?: integer}
+---@return ipulua.Tensor
+function ipu.nn.dropout(x, options) end
+
+---x for x > 0, else alpha (e^x - 1).
+---Shapes: `any`
+---* `alpha`: minus the limit for small x
+---@param x ipulua.Tensor|number|table
+---@param options? {alpha?: number}
+---@return ipulua.Tensor
+function ipu.nn.elu(x, options) end
+
+---x Phi(x) with the normal distribution's Phi, or its tanh form.
+---Shapes: `any`
+---* `approximate`: the tanh form instead of erf
+---@param x ipulua.Tensor|number|table
+---@param options? {approximate?: boolean}
+---@return ipulua.Tensor
+function ipu.nn.gelu(x, options) end
+
+---Normalises groups of channels of each sample over space; then gamma and beta.
+---Shapes: `[n, …, c], [c], [c] → [n, …, c]`
+---* `groups`: Groups of channels; divides them.
+---* `channels_axis`: The channels.
+---* `epsilon`: Added to the variance.
+---* `strided_channel_grouping`: Channel c belongs to group c mod groups; otherwise groups are blocks of neighbours.
+---@param x ipulua.Tensor|number|table
+---@param gamma? ipulua.Tensor|number|table
+---@param beta? ipulua.Tensor|number|table
+---@param options? {groups?: integer, channels_axis?: integer, epsilon?: number, strided_channel_grouping?: boolean}
+---@return ipulua.Tensor
+function ipu.nn.group_norm(x, gamma, beta, options) end
+
+---A gated recurrent unit over sequences; gates z, r, h. Returns all outputs and the last state.
+---Shapes: `[n, t, f], [f, 3 u], [u, 3 u], [2, 3 u] or [3 u], [n, u], [n, t] → [n, t, u], [n, u]`
+---* `zero_output_for_mask`: Outputs of masked steps are zero instead of the previous ones.
+---* `reset_after`: The reset gate multiplies the recurrent product, which has a bias of its own; otherwise the state.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param recurrent_kernel ipulua.Tensor|number|table
+---@param bias? ipulua.Tensor|number|table
+---@param initial_h? ipulua.Tensor|number|table
+---@param mask? ipulua.Tensor|number|table
+---@param options? {zero_output_for_mask?: boolean, reset_after?: boolean}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.gru(x, kernel, recurrent_kernel, bias, initial_h, mask, options) end
+
+---min(max(0.2 x + 0.5, 0), 1).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.hard_sigmoid(x) end
+
+---Normalises each channel of each sample over space; then gamma and beta.
+---Shapes: `[n, …, c], [c], [c] → [n, …, c]`
+---* `channels_axis`: The channels.
+---* `epsilon`: Added to the variance.
+---@param x ipulua.Tensor|number|table
+---@param gamma? ipulua.Tensor|number|table
+---@param beta? ipulua.Tensor|number|table
+---@param options? {channels_axis?: integer, epsilon?: number}
+---@return ipulua.Tensor
+function ipu.nn.instance_norm(x, gamma, beta, options) end
+
+---Half the sum of squares.
+---Shapes: `any → []`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.l2_loss(x) end
+
+---x / sqrt(max(sum of squares over axis, epsilon)).
+---Shapes: `any`
+---* `axis`: axes of a vector; all when absent
+---* `epsilon`: least sum of squares
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], epsilon?: number}
+---@return ipulua.Tensor
+function ipu.nn.l2_normalize(x, options) end
+
+---Subtracts the mean over axes, divides by the deviation; then gamma and beta.
+---Shapes: `[…, n], [n], [n] → […, n]`
+---* `axis`: The axes that are normalised together: neighbours.
+---* `epsilon`: Added to the variance.
+---@param x ipulua.Tensor|number|table
+---@param gamma? ipulua.Tensor|number|table
+---@param beta? ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], epsilon?: number}
+---@return ipulua.Tensor
+function ipu.nn.layer_norm(x, gamma, beta, options) end
+
+---x for x >= 0, else alpha x.
+---Shapes: `any`
+---* `alpha`: slope below 0
+---@param x ipulua.Tensor|number|table
+---@param options? {alpha?: number}
+---@return ipulua.Tensor
+function ipu.nn.leaky_relu(x, options) end
+
+---The logarithm of softmax.
+---Shapes: `any`
+---* `axis`: The axis whose elements sum to 1.
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer}
+---@return ipulua.Tensor
+function ipu.nn.log_softmax(x, options) end
+
+---A long short-term memory over sequences; gates i, f, c, o. Returns all outputs, the last state and the last cell.
+---Shapes: `[n, t, f], [f, 4 u], [u, 4 u], [4 u], [n, u], [n, u], [n, t] → [n, t, u], [n, u], [n, u]`
+---* `zero_output_for_mask`: Outputs of masked steps are zero instead of the previous ones.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param recurrent_kernel ipulua.Tensor|number|table
+---@param bias? ipulua.Tensor|number|table
+---@param initial_h? ipulua.Tensor|number|table
+---@param initial_c? ipulua.Tensor|number|table
+---@param mask? ipulua.Tensor|number|table
+---@param options? {zero_output_for_mask?: boolean}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.lstm(x, kernel, recurrent_kernel, bias, initial_h, initial_c, mask, options) end
+
+---The greatest element of each window; padding never wins.
+---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
+---* `ksize`: The window's extents, one or one for each spatial axis.
+---* `strides`: Steps between windows; those of ksize when absent.
+---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
+---@param x ipulua.Tensor|number|table
+---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
+---@return ipulua.Tensor
+function ipu.nn.max_pool(x, options) end
+
+---Mean and population variance over axes.
+---Shapes: `any → mean, variance`
+---* `axes`: Which axes; all when absent.
+---* `keepdims`: Keep reduced axes as 1.
+---@param x ipulua.Tensor|number|table
+---@param options? {axes?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.moments(x, options) end
+
+---max(x, 0).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.relu(x) end
+
+---min(max(x, 0), 6).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.relu6(x) end
+
+---1.0507 x for x > 0, else 1.7581 (e^x - 1).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.selu(x) end
+
+---max(x, 0) - x z + log(1 + e^-|x|) for logits x and labels z, element by element.
+---Shapes: `any, the same → the same`
+---@param labels ipulua.Tensor|number|table
+---@param logits ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.sigmoid_cross_entropy_with_logits(labels, logits) end
+
+---h = activation(x kernel + h recurrent_kernel + bias) over sequences. Returns all outputs and the last state.
+---Shapes: `[n, t, f], [f, u], [u, u], [u], [n, u], [n, t] → [n, t, u], [n, u]`
+---* `zero_output_for_mask`: Outputs of masked steps are zero instead of the previous ones.
+---* `activation`: What is applied to the sum.
+---@param x ipulua.Tensor|number|table
+---@param kernel ipulua.Tensor|number|table
+---@param recurrent_kernel ipulua.Tensor|number|table
+---@param bias? ipulua.Tensor|number|table
+---@param initial_h? ipulua.Tensor|number|table
+---@param mask? ipulua.Tensor|number|table
+---@param options? {zero_output_for_mask?: boolean, activation?: "tanh"|"relu"|"sigmoid"}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.nn.simple_rnn(x, kernel, recurrent_kernel, bias, initial_h, mask, options) end
+
+---e^x divided by its sum along an axis.
+---Shapes: `any`
+---* `axis`: The axis whose elements sum to 1.
+---* `stable`: Accepted; the greatest element is always subtracted.
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer, stable?: boolean}
+---@return ipulua.Tensor
+function ipu.nn.softmax(x, options) end
+
+---Minus the sum over the last axis of labels times log softmax of logits.
+---Shapes: `[…, n], […, n] → […]`
+---@param labels ipulua.Tensor|number|table
+---@param logits ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.softmax_cross_entropy_with_logits(labels, logits) end
+
+---log(1 + e^x).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.softplus(x) end
+
+---x / (1 + |x|).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.softsign(x) end
+
+---Minus the log softmax of logits at each row's label. A label that is no class gives NaN.
+---Shapes: `[…], […, n] → […]`
+---@param labels ipulua.Tensor|number|table
+---@param logits ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) end
+
+---x sigmoid(x).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.nn.swish(x) end
+
+---(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives float16.
+---Shapes: `[..., 3], [3], [3] → [..., 4]`
+---* `scale`: of the image, before the offsets
+---@param image ipulua.Tensor|number|table
+---@param channel_offsets ipulua.Tensor|number|table
+---@param channel_scales ipulua.Tensor|number|table
+---@param options? {scale?: number}
+---@return ipulua.Tensor
+function ipu.normalise_image(image, channel_offsets, channel_scales, options) end
+
+---a ≠ b.
+---Shapes: `a, b → broadcast, bool`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.not_equal(a, b) end
+
+---on_value where the new axis equals the index, else off_value; other indices give no hot element.
+---Shapes: `[...] → [..., depth]`
+---* `depth`: extent of the new axis
+---* `axis`: where it stands
+---* `on_value`: at the index
+---* `off_value`: elsewhere
+---* `dtype`: of the result
+---@param indices ipulua.Tensor|number|table
+---@param options {depth: integer, axis?: integer, on_value?: number, off_value?: number, dtype?: string}
+---@return ipulua.Tensor
+function ipu.one_hot(indices, options) end
+
+---Ones of x's shape and dtype.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.ones_like(x) end
+
+---A frame around x.
+---Shapes: `[n, ...] → [before + n + behind, ...]`
+---* `paddings`: for each axis: how many before, how many behind
+---* `mode`: what fills the frame
+---* `constant_values`: the number that CONSTANT fills with
+---@param x ipulua.Tensor|number|table
+---@param options {paddings: integer|integer[], mode?: "CONSTANT"|"REFLECT"|"SYMMETRIC", constant_values?: number}
+---@return ipulua.Tensor
+function ipu.pad(x, options) end
+
+---a to the power b.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.pow(a, b) end
+
+---1 with probability p, else 0.
+---Shapes: `→ shape`
+---* `shape`: of the result
+---* `p`: probability of 1
+---* `dtype`: of the result
+---* `seed`: of this op
+---@param options {shape: integer|integer[], p?: number, dtype?: string, seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.bernoulli(options) end
+
+---Classes drawn by their logits, int32.
+---Shapes: `[batch, classes] → [batch, num_samples]`
+---* `num_samples`: draws for each row
+---* `seed`: of this op
+---@param logits ipulua.Tensor|number|table
+---@param options {num_samples: integer, seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.categorical(logits, options) end
+
+---Normally distributed numbers.
+---Shapes: `→ shape`
+---* `shape`: of the result
+---* `mean`: of the distribution
+---* `stddev`: standard deviation
+---* `dtype`: of the result
+---* `seed`: of this op
+---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.normal(options) end
+
+---Rows in random order.
+---Shapes: `[n, ...]`
+---* `seed`: of this op
+---@param x ipulua.Tensor|number|table
+---@param options? {seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.shuffle(x, options) end
+
+---Normally distributed numbers within two standard deviations of the mean.
+---Shapes: `→ shape`
+---* `shape`: of the result
+---* `mean`: of the distribution
+---* `stddev`: standard deviation
+---* `dtype`: of the result
+---* `seed`: of this op
+---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.truncated_normal(options) end
+
+---Uniformly distributed numbers, maxval excluded.
+---Shapes: `→ shape`
+---* `shape`: of the result
+---* `minval`: least
+---* `maxval`: bound, excluded
+---* `dtype`: of the result
+---* `seed`: of this op
+---@param options {shape: integer|integer[], minval?: number, maxval?: number, dtype?: string, seed?: integer}
+---@return ipulua.Tensor
+function ipu.random.uniform(options) end
+
+---1 / x.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.reciprocal(x) end
+
+---Whether all elements over axes are true.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_all(x, options) end
+
+---Whether any element over axes is true.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_any(x, options) end
+
+---log of the sum of e^x over axes, without overflow.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_logsumexp(x, options) end
+
+---The greatest element over axes; equals share the gradient.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_max(x, options) end
+
+---The mean over axes.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_mean(x, options) end
+
+---The smallest element over axes; equals share the gradient.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_min(x, options) end
+
+---The product over axes.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_prod(x, options) end
+
+---Each replica's share of what all replicas' elements give combined, padded with zeros.
+---Shapes: `[n] → [ceil(n / replicas)]`
+---* `op`: how elements combine
+---* `replication_factor`: how many replicas there are; known by default
+---@param x ipulua.Tensor|number|table
+---@param options? {op?: "COLLECTIVE_OP_ADD"|"COLLECTIVE_OP_MUL"|"COLLECTIVE_OP_MIN"|"COLLECTIVE_OP_MAX"|"COLLECTIVE_OP_LOGICAL_AND"|"COLLECTIVE_OP_LOGICAL_OR"|"COLLECTIVE_OP_SQUARE_ADD"|"COLLECTIVE_OP_LOCAL"|"COLLECTIVE_OP_MEAN"|"ADD"|"MUL"|"MIN"|"MAX"|"LOGICAL_AND"|"LOGICAL_OR"|"SQUARE_ADD"|"LOCAL"|"MEAN", replication_factor?: integer}
+---@return ipulua.Tensor
+function ipu.reduce_scatter(x, options) end
+
+---The population standard deviation over axes.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_std(x, options) end
+
+---The sum over axes.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_sum(x, options) end
+
+---The population variance over axes.
+---Shapes: `[...] → without axis`
+---* `axis`: axes to reduce; all when absent
+---* `keepdims`: leave reduced axes as 1
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[], keepdims?: boolean}
+---@return ipulua.Tensor
+function ipu.reduce_variance(x, options) end
+
+---Each element (or slice along axis) several times; without axis x is flattened first.
+---Shapes: `[..., n, ...] → [..., sum of repeats, ...]`
+---* `repeats`: how often: one number, or one for each slice
+---* `axis`: to repeat along
+---@param x ipulua.Tensor|number|table
+---@param options {repeats: integer|integer[], axis?: integer}
+---@return ipulua.Tensor
+function ipu.repeat_n(x, options) end
+
+---This replica's number, from 0.
+---Shapes: `→ []`
+---@return ipulua.Tensor
+function ipu.replication_index() end
+
+---The same elements in another shape; one -1 is inferred.
+---Shapes: `any → shape`
+---* `shape`: of the result
+---@param x ipulua.Tensor|number|table
+---@param options {shape: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.reshape(x, options) end
+
+---Back to front along axes.
+---Shapes: `any`
+---* `axis`: axes to turn
+---@param x ipulua.Tensor|number|table
+---@param options {axis: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.reverse(x, options) end
+
+---The nearest integer; halves go to the even one.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.round(x) end
+
+---1 / sqrt(x).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.rsqrt(x) end
+
+---Updates added to zeros at tuples of indices.
+---Shapes: `[..., 2], [..., ...] → shape`
+---* `shape`: of the result
+---@param indices ipulua.Tensor|number|table
+---@param updates ipulua.Tensor|number|table
+---@param options {shape: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.scatter_nd(indices, updates, options) end
+
+---Sums of rows with equal ids; missing segments are 0.
+---Shapes: `[n, ...], [n] → [num_segments, ...]`
+---* `num_segments`: rows of the result
+---@param data ipulua.Tensor|number|table
+---@param segment_ids ipulua.Tensor|number|table
+---@param options {num_segments: integer}
+---@return ipulua.Tensor
+function ipu.segment_sum(data, segment_ids, options) end
+
+---Copy runs of rows from src into dst.
+---Shapes: `[n, ...], [m, ...], [k], [k], [k] → [n, ...]`
+---* `zero_unused`: zero the other rows instead of leaving dst's
+---@param dst ipulua.Tensor|number|table
+---@param src ipulua.Tensor|number|table
+---@param num_elems ipulua.Tensor|number|table
+---@param src_offsets ipulua.Tensor|number|table
+---@param dst_offsets ipulua.Tensor|number|table
+---@param options? {zero_unused?: boolean}
+---@return ipulua.Tensor
+function ipu.sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, options) end
+
+---Copy packed runs of rows into dst.
+---Shapes: `[n, ...], [m, ...], [k], [k] → [n, ...]`
+---* `zero_unused`: zero the other rows instead of leaving dst's
+---@param dst ipulua.Tensor|number|table
+---@param src ipulua.Tensor|number|table
+---@param num_elems ipulua.Tensor|number|table
+---@param dst_offsets ipulua.Tensor|number|table
+---@param options? {zero_unused?: boolean}
+---@return ipulua.Tensor
+function ipu.sequence_slice_pack(dst, src, num_elems, dst_offsets, options) end
+
+---Pack runs of rows of src one behind the other.
+---Shapes: `[m, ...], [k], [k] → [total_elements, ...]`
+---* `total_elements`: rows of the result
+---@param src ipulua.Tensor|number|table
+---@param num_elems ipulua.Tensor|number|table
+---@param src_offsets ipulua.Tensor|number|table
+---@param options {total_elements: integer}
+---@return ipulua.Tensor
+function ipu.sequence_slice_unpack(src, num_elems, src_offsets, options) end
+
+---matmul done in parts, for less memory on the machine; the same result.
+---Shapes: `[…, m, k], […, k, n] → […, m, n]`
+---* `serialization_factor`: how many parts
+---* `serialization_dimension`: what is cut: m, k or n
+---* `transpose_a`: a's last two axes are swapped
+---* `transpose_b`: b's last two axes are swapped
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@param options {serialization_factor: integer, serialization_dimension: "a_columns"|"a_rows_b_columns"|"b_rows", transpose_a?: boolean, transpose_b?: boolean}
+---@return ipulua.Tensor
+function ipu.serialized_matmul(a, b, options) end
+
+---1 / (1 + e^-x).
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sigmoid(x) end
+
+----1, 0 or 1, as x is below, at or above 0.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sign(x) end
+
+---The sine.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sin(x) end
+
+---The hyperbolic sine.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sinh(x) end
+
+---size elements from begin on along each axis; size -1 goes to the end.
+---Shapes: `[...] → size`
+---* `begin`: first index of each axis
+---* `size`: elements of each axis; -1: the rest
+---@param x ipulua.Tensor|number|table
+---@param options {begin: integer|integer[], size: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.slice(x, options) end
+
+---Elements in order along an axis; NaN counts as greatest.
+---Shapes: `any`
+---* `axis`: to sort along
+---* `direction`: which end comes first
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer, direction?: "ASCENDING"|"DESCENDING"}
+---@return ipulua.Tensor
+function ipu.sort(x, options) end
+
+---Cut along an axis, into equal parts (a number) or parts of given sizes (a list).
+---Shapes: `[..., n, ...] → parts`
+---* `count_or_sizes`: how many parts, or the size of each
+---* `axis`: to cut
+---@param x ipulua.Tensor|number|table
+---@param options {count_or_sizes: integer|integer[], axis?: integer}
+---@return ipulua.Tensor ...
+function ipu.split(x, options) end
+
+---The square root.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sqrt(x) end
+
+---x^2.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.square(x) end
+
+---(a - b)^2.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.squared_difference(a, b) end
+
+---Without axes of 1.
+---Shapes: `[..., 1, ...] → [...]`
+---* `axis`: axes to drop; all of 1 when absent
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.squeeze(x, options) end
+
+---Tensors of one shape along a new axis.
+---Shapes: `[...] × n → [..., n, ...]`
+---* `axis`: where the new axis stands
+---@param tensors ipulua.Tensor[]
+---@param options? {axis?: integer}
+---@return ipulua.Tensor
+function ipu.stack(tensors, options) end
+
+---x itself; gradients end here.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.stop_gradient(x) end
+
+---Python's x[begin:end:stride, ...]; false stands for an open end.
+---Shapes: `[...] → sliced`
+---* `begins`: first index of each axis; negative from the end, false: open
+---* `ends`: index behind the last; false: open
+---* `strides`: steps; negative ones go backwards
+---@param x ipulua.Tensor|number|table
+---@param options {begins: integer|integer[], ends: integer|integer[], strides?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.strided_slice(x, options) end
+
+---a - b.
+---Shapes: `a, b → broadcast`
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.sub(a, b) end
+
+---The tangent.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.tan(x) end
+
+---The hyperbolic tangent.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.tanh(x) end
+
+---Copies side by side along each axis.
+---Shapes: `[n, ...] → [n * multiple, ...]`
+---* `multiples`: copies along each axis
+---@param x ipulua.Tensor|number|table
+---@param options {multiples: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.tile(x, options) end
+
+---The k greatest elements of the last axis, and their positions (int32); of equals the first.
+---Shapes: `[..., n] → [..., k], [..., k]`
+---* `k`: how many
+---@param x ipulua.Tensor|number|table
+---@param options? {k?: integer}
+---@return ipulua.Tensor
+---@return ipulua.Tensor
+function ipu.top_k(x, options) end
+
+---Axes in another order; the reverse one when perm is absent.
+---Shapes: `[...] → permuted`
+---* `perm`: the axis of x that each axis of the result is
+---@param x ipulua.Tensor|number|table
+---@param options? {perm?: integer|integer[]}
+---@return ipulua.Tensor
+function ipu.transpose(x, options) end
+
+---x with a x = b, or a^T x = b, where a's one triangle counts.
+---Shapes: `[…, n, n], […, n, m] → […, n, m]`
+---* `lower`: a's lower triangle counts, else its upper one
+---* `adjoint`: solve with a transposed
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@param options? {lower?: boolean, adjoint?: boolean}
+---@return ipulua.Tensor
+function ipu.triangular_solve(a, b, options) end
+
+---The parts of 1 along an axis, without it.
+---Shapes: `[..., n, ...] → n × [...]`
+---* `axis`: to take apart
+---@param x ipulua.Tensor|number|table
+---@param options? {axis?: integer}
+---@return ipulua.Tensor ...
+function ipu.unstack(x, options) end
+
+---a where the condition holds, else b.
+---Shapes: `condition, a, b → broadcast`
+---@param condition ipulua.Tensor|number|table
+---@param a ipulua.Tensor|number|table
+---@param b ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.where(condition, a, b) end
+
+---Zeros of x's shape and dtype.
+---Shapes: `any`
+---@param x ipulua.Tensor|number|table
+---@return ipulua.Tensor
+function ipu.zeros_like(x) end
+ipu.loops = {}
+ipu.ipu_compiler = {}
+ipu.data = {}
+ipu.dataset_benchmark = {}
+ipu.train = {}
+ipu.optimizers = {}
+ipu.within_replica = {}
+ipu.graph = {}
+ipu.json = {}
+
+---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
+---@param data any
+---@param options? {dtype?: string}
+function ipu.tensor(data, options) end
+
+---A tensor; with a shape, filled with one value or reshaped to it.
+---@param value any
+---@param options? {dtype?: string, shape?: any[]|integer, name?: string}
+function ipu.constant(value, options) end
+
+---Zeros of a shape.
+---@param shape any[]|integer
+---@param options? {dtype?: string}
+---@return userdata
+function ipu.zeros(shape, options) end
+
+---Ones of a shape.
+---@param shape any[]|integer
+---@param options? {dtype?: string}
+---@return userdata
+function ipu.ones(shape, options) end
+
+---One value, in a shape.
+---@param shape any[]|integer
+---@param value number|boolean
+---@param options? {dtype?: string}
+---@return userdata
+function ipu.full(shape, value, options) end
+
+---The identity matrix [n, m].
+---@param n integer
+---@param options? {m?: integer, dtype?: string}
+function ipu.eye(n, options) end
+
+---start, start + step … below stop; int32 for integers.
+---@param start number
+---@param options? {stop?: number, step?: number, dtype?: string}
+function ipu.arange(start, options) end
+
+---num values from start to stop, both included.
+---@param start number
+---@param stop number
+---@param options? {num?: integer, dtype?: string}
+function ipu.linspace(start, stop, options) end
+
+---Whether x is a tensor, of values or symbolic.
+---@return boolean
+function ipu.is_tensor(x) end
+
+---x; writes its value to standard error at each execution.
+---@param input any
+---@param options? {name?: string}
+---@return userdata
+function ipu.print_tensor(input, options) end
+
+---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+function ipu.save(path, tensors) end
+
+---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---@param path string
+function ipu.load(path) end
+
+---Seeds everything random: initial values, shuffling, and what compiled functions draw.
+---@param seed integer
+function ipu.random.set_seed(seed) end
+
+---A variable with its value at once; initial_value may be a function that makes it.
+---@param initial_value any
+---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any[]}
+---@return userdata
+function ipu.Variable(initial_value, options) end
+
+---The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---@param name string
+---@param options? {shape?: any[], dtype?: string, initializer?: any, trainable?: boolean, use_resource?: boolean}
+---@return userdata
+function ipu.get_variable(name, options) end
+
+---Variables made by name inside are called "name/…".
+---@param name string
+---@param options? {reuse?: boolean|string, use_resource?: boolean}
+function ipu.variable_scope(name, options) end
+
+---All variables there are, in the order of making.
+---@return userdata[]
+function ipu.global_variables() end
+
+---Those that training changes.
+---@return userdata[]
+function ipu.trainable_variables() end
+
+---An operation that gives the variables made so far their initial values.
+---@return Operation
+function ipu.global_variables_initializer() end
+
+---Initialisers run on the host anyway; kept because scripts say it.
+---@param options? {graph?: any}
+function ipu.move_variable_initialization_to_cpu(options) end
+
+---Forgets the graph, its names, and the variables of get_variable.
+function ipu.reset_default_graph() end
+
+---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---@param f function
+---@param options? {name?: string}
+---@return Function
+function ipu.func(f, options) end
+
+---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+function ipu.range(n) end
+
+---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
+---@param pred any
+---@param true_fn function
+---@param false_fn function
+function ipu.cond(pred, true_fn, false_fn) end
+
+---body while condition(carried…) holds; the condition never sees the infeed element.
+---@param condition function
+---@param body function
+---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
+function ipu.while_loop(condition, body, options) end
+
+---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
+---@param n any
+---@param body function
+---@param options? {inputs?: any, infeed_queue?: any, use_while_v1?: boolean}
+function ipu.loops.repeat_n(n, body, options) end
+
+---body while condition(carried…) holds; the condition never sees the infeed element.
+---@param condition function
+---@param body function
+---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
+function ipu.loops.while_loop(condition, body, options) end
+
+---The values of a list, all of them there before any is used.
+---@param list userdata[]
+function ipu.barrier(list) end
+
+---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
+---f returns.
+---@param f function
+---@param options? {outputs?: any[], name?: string}
+---@return fun(...): ...
+function ipu.host_callback(f, options) end
+
+---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
+---of its own.
+---@param x any
+---@param depth integer
+---@param options? {offload?: boolean, name?: string}
+---@return userdata
+function ipu.fifo(x, depth, options) end
+
+---x, for which the machine may choose another place on the tiles.
+---@param x any
+---@param options? {name?: string}
+---@return userdata
+function ipu.remap(x, options) end
+
+---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
+---operations are found again, and this says that they are meant to.
+---@param func function
+---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
+---@return fun(...): ...
+function ipu.outlined_function(func, options) end
+
+---What ipu.func makes: called like the function, compiled for each signature.
+---@class ipulua.Function
+---@overload fun(...): ipulua.Function
+local Function = {}
+
+---What was traced so far, a text a signature.
+---@return string[]
+function Function:signatures() end
+
+---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
+---persistent. In a compiled function and outside.
+---@class ipulua.GradientTape: ipulua.Scope
+---@overload fun(...): ipulua.GradientTape
+ipu.GradientTape = {}
+
+---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---@param target any
+---@param sources any
+---@param options? {output_gradients?: any, unconnected_gradients?: string}
+function ipu.GradientTape:gradient(target, sources, options) end
+
+---Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---@param value any a tensor, a variable, or a table of them
+function ipu.GradientTape:watch(value) end
+
+---d(sum of ys) / d xs, a list; nil where there is no path.
+---@param ys any
+---@param xs any
+---@param options? {grad_ys?: any}
+function ipu.gradients(ys, xs, options) end
+
+---A function like f, which returns its value and a function from upstream to input gradients.
+---@param f function
+---@return fun(...): ...
+function ipu.custom_gradient(f) end
+
+---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
+---@param x userdata
+---@param options? {tag?: string}
+---@return userdata
+function ipu.capture_upstream_gradients(x, options) end
+
+---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
+---had the tag.
+---@class ipulua.GradientCaptureContext: ipulua.Scope
+---@overload fun(...): ipulua.GradientCaptureContext
+ipu.GradientCaptureContext = {}
+
+---A GradientTape whose gradient() fills captured_gradients, too.
+---@class ipulua.GradientCaptureTape: ipulua.GradientTape
+---@overload fun(...): ipulua.GradientCaptureTape
+ipu.GradientCaptureTape = {}
+
+---As GradientTape's; captured_gradients[tag] is filled beside it.
+function ipu.GradientCaptureTape:gradient(target, sources, ...) end
+
+---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
+---the tensors among its arguments.
+---Without gradient that of the ops in call is taken.
+---@param name string
+---@param call function
+---@param options? {gradient?: function}
+---@return fun(...): ...
+function ipu.register_op(name, call, options) end
+
+---The ops of a shared object that was built against ipulua_op.h, by name.
+---@param path string
+---@return table<string, fun(...): ...>
+function ipu.load_op_library(path) end
+
+---Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
+---@class ipulua.Session
+---@overload fun(...): ipulua.Session
+ipu.Session = {}
+
+---Forgets what it compiled; nothing runs in it any more.
+function ipu.Session:close() end
+
+---The values of what is fetched, in its structure; operations run and have none.
+---@param ... any fetches, {feed_dict = {[placeholder] = value}}
+---@return any
+function ipu.Session:run(...) end
+
+---Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---@return Job
+function ipu.Session:run_async(...) end
+
+---A value that a session is fed; -1 where an extent is not known yet.
+---@param dtype string
+---@param shape any[]
+---@param options? {name?: string}
+---@return userdata
+function ipu.placeholder(dtype, shape, options) end
+
+---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
+---@param computation function
+---@param options? {inputs?: any}
+---@return userdata[]|Operation
+function ipu.ipu_compiler.compile(computation, options) end
+
+---Ops inside go to the device.
+---@param device string
+function ipu.device(device) end
+
+---The same, for IPUs.
+---@param device string
+function ipu.ipu_scope(device) end
+
+---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
+function ipu.ipu_shard(index) end
+
+---Kept because scripts say it: everything that is traced is compiled.
+---@param ipu_scope integer
+function ipu.ipu_jit_scope(ipu_scope) end
+
+---Ops inside run on the host, in the middle of the program.
+---@param options? {name?: string}
+function ipu.outside_compilation_scope(options) end
+
+---Names made inside begin with name.
+---@param name string
+---@return Scope
+function ipu.name_scope(name) end
+
+---Attaches a key to the ops inside.
+---@param attribute_name string
+---@param attribute_value string
+---@param options? {restore_to?: string}
+function ipu.frontend_attribute(attribute_name, attribute_value, options) end
+
+---What matrix products and convolutions inside add up in.
+---@param override_type string
+function ipu.partials_type(override_type) end
+
+---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+---@param override boolean
+function ipu.stochastic_rounding(override) end
+
+---One element: x, in any structure.
+function ipu.data.from_tensors(x) end
+
+---Slices along the first axis; all components have as many.
+function ipu.data.from_tensor_slices(x) end
+
+---f is called at each start and returns an iterator as `for` takes it.
+---@param f function
+---@param output_types any
+---@param options? {output_shapes?: any}
+function ipu.data.from_generator(f, output_types, options) end
+
+---int64 scalars.
+---@param start integer
+---@param options? {stop?: integer, step?: integer}
+function ipu.data.range(start, options) end
+
+---Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
+function ipu.data.zip(...) end
+
+---The first buffer_size elements, kept in memory.
+---@param dataset any
+---@param buffer_size integer
+function ipu.data.BufferDataset(dataset, buffer_size) end
+
+---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+---@param path string
+---@param options? {labels?: string}
+function ipu.data.from_idx(path, options) end
+
+---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
+---unless label_mode is "coarse".
+---@param path string|any[]
+---@param options? {classes?: integer, label_mode?: string}
+function ipu.data.from_cifar(path, options) end
+
+---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
+---of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+---@param path string
+---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string}
+function ipu.data.from_csv(path, options) end
+
+---A NumPy file: the rows of its array; of a .npz a dict of rows.
+---@param path string
+function ipu.data.from_npy(path) end
+
+---A .safetensors file: a dict of the rows of its tensors.
+---@param path string
+function ipu.data.from_safetensors(path) end
+
+---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+---@param path string
+---@param options? {unit?: string}
+function ipu.data.from_text(path, options) end
+
+---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
+---them one size. The second result is the list of class names.
+---@param path string
+---@param options? {image_size?: any[], channels?: integer}
+function ipu.data.from_image_folder(path, options) end
+
+---A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
+---@class ipulua.Dataset
+---@overload fun(...): ipulua.Dataset
+ipu.data.Dataset = {}
+
+---Stacks batch_size elements; without drop_remainder the first extent is unknown.
+---@param batch_size integer
+---@param options? {drop_remainder?: boolean}
+function ipu.data.Dataset:batch(batch_size, options) end
+
+---Keep what the first full pass reads, in memory or in a file.
+---@param options? {filename?: string}
+function ipu.data.Dataset:cache(options) end
+
+---How many elements: -1 endless, -2 unknown.
+---@return integer
+function ipu.data.Dataset:cardinality() end
+
+---Its elements, then those of another dataset.
+function ipu.data.Dataset:concatenate(other) end
+
+---Pairs of an int64 number and the element.
+---@param options? {start?: integer}
+function ipu.data.Dataset:enumerate(options) end
+
+---The elements for which predicate gives true (a bool scalar).
+---@param predicate function
+---@param options? {eager?: boolean}
+function ipu.data.Dataset:filter(predicate, options) end
+
+---Elements of the datasets that f makes, one dataset after another.
+---@param f function
+function ipu.data.Dataset:flat_map(f) end
+
+---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
+---@param f function
+---@param options? {cycle_length?: integer, block_length?: integer, num_parallel_calls?: integer}
+function ipu.data.Dataset:interleave(f, options) end
+
+---`for x, y in ds:iter() do`: on the host, from the beginning.
+function ipu.data.Dataset:iter() end
+
+---Inside a strategy an infeed, elsewhere an iterator on the host.
+function ipu.data.Dataset:iterator() end
+
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
+---is learnt from the first element, unless output_types and output_shapes say it.
+---@param f function
+---@param options? {num_parallel_calls?: integer, eager?: boolean, deterministic?: boolean, output_types?: any, output_shapes?: any}
+function ipu.data.Dataset:map(f, options) end
+
+---Batches of elements padded to one shape; -1: as long as the longest of the batch.
+---@param batch_size integer
+---@param options? {padded_shapes?: any, padding_values?: any, drop_remainder?: boolean}
+function ipu.data.Dataset:padded_batch(batch_size, options) end
+
+---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---@param options? {buffer_size?: integer}
+function ipu.data.Dataset:prefetch(options) end
+
+---All its elements, count times; without a count for ever.
+---@param options? {count?: integer}
+function ipu.data.Dataset:repeat_n(options) end
+
+---Every num_shards-th element, from index (0-based).
+---@param num_shards integer
+---@param index integer
+function ipu.data.Dataset:shard(num_shards, index) end
+
+---In random order: each time one of the buffer_size elements that come next.
+---@param buffer_size integer
+---@param options? {seed?: integer, reshuffle_each_iteration?: boolean}
+function ipu.data.Dataset:shuffle(buffer_size, options) end
+
+---What comes after the first count elements.
+---@param count integer
+function ipu.data.Dataset:skip(count) end
+
+---The first count elements.
+---@param count integer
+function ipu.data.Dataset:take(count) end
+
+---The slices of the elements along their first axis, one by one.
+function ipu.data.Dataset:unbatch() end
+
+---Elements that are datasets of size neighbours.
+---@param size integer
+---@param options? {shift?: integer, stride?: integer, drop_remainder?: boolean}
+function ipu.data.Dataset:window(size, options) end
+
+---Options of other frameworks' pipelines are accepted; order is always deterministic here.
+function ipu.data.Dataset:with_options() end
+
+---Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it changes nothing here.
+---@param dataset any
+---@param number_of_epochs integer
+---@param elements_per_epochs integer
+---@param options? {print_stats?: boolean, apply_debug_options?: boolean, do_memcpy?: boolean}
+---@return string
+function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, options) end
+
+---The same for what an infeed queue feeds; not on a queue that a program uses.
+---@param infeed_queue any
+---@param number_of_epochs integer
+---@param elements_per_epochs integer
+---@param options? {print_stats?: boolean, do_memcpy?: boolean}
+---@return string
+function ipu.dataset_benchmark.infeed_benchmark(infeed_queue, number_of_epochs, elements_per_epochs, options) end
+
+---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
+---are those that the device has.
+---@class ipulua.IPUInfeedQueue
+---@overload fun(...): ipulua.IPUInfeedQueue
+ipu.IPUInfeedQueue = {}
+
+---Free it; a new start begins with the dataset's first element.
+---@return Operation
+function ipu.IPUInfeedQueue:deleter() end
+
+---Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---@return Operation
+function ipu.IPUInfeedQueue:initializer() end
+
+---Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
+---@class ipulua.IPUOutfeedQueue
+---@overload fun(...): ipulua.IPUOutfeedQueue
+ipu.IPUOutfeedQueue = {}
+
+---Forgets what has not been dequeued; not while a program runs with it.
+---@return Operation
+function ipu.IPUOutfeedQueue:deleter() end
+
+---All values since the last call, stacked (mode ALL); the newest (mode LAST).
+---@param options? {wait_for_completion?: boolean}
+function ipu.IPUOutfeedQueue:dequeue(options) end
+
+---Only inside a traced function; once per queue and function.
+function ipu.IPUOutfeedQueue:enqueue(value, ...) end
+
+---One value at a time, until the queue is empty; with a job, until that has ended too.
+function ipu.IPUOutfeedQueue:iter(job) end
+
+---A queue that empties itself when its block ends.
+---@class ipulua.ScopedIPUOutfeedQueue: ipulua.IPUOutfeedQueue
+---@overload fun(...): ipulua.ScopedIPUOutfeedQueue
+ipu.ScopedIPUOutfeedQueue = {}
+
+---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
+---stages of a model.
+---@class ipulua.IPUStrategy
+---@overload fun(...): ipulua.IPUStrategy
+ipu.IPUStrategy = {}
+
+---Inside a compiled function the sum or mean over the replicas, elsewhere the value itself.
+function ipu.IPUStrategy:reduce(reduce_op, value) end
+
+---Run a compiled function; {a, b, name = c} are its arguments.
+---@param fn any
+---@param options? {args?: any, kwargs?: table}
+function ipu.IPUStrategy:run(fn, options) end
+
+---Begin to run a compiled function, and go on at once.
+---@param fn any
+---@param options? {args?: any, kwargs?: table}
+---@return Job
+function ipu.IPUStrategy:run_async(fn, options) end
+
+---Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
+---@return Scope
+function ipu.IPUStrategy:scope() end
+
+---A function that runs on a thread of its own, begun by strategy:run_async or Session:run_async.
+---@class ipulua.Job
+---@overload fun(...): ipulua.Job
+local Job = {}
+
+---Asks it to stop after the iteration that it is in; wait() then raises.
+function Job:cancel() end
+
+---Whether it has ended, well or with an error.
+---@return boolean
+function Job:done() end
+
+---Waits for the end; gives the function's results, or raises its error.
+function Job:wait() end
+
+---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---@class ipulua.Optimizer
+---@overload fun(...): ipulua.Optimizer
+ipu.train.Optimizer = {}
+
+---Makes one update of one variable; subclasses define it. The result is what was assigned.
+function ipu.train.Optimizer:apply_gradient(g, v) end
+
+---Updates the variables; in a session's graph the operation that does it.
+---@return Operation
+function ipu.train.Optimizer:apply_gradients(...) end
+
+---Called before and after the updates of all variables.
+function ipu.train.Optimizer:begin_update() end
+
+---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---@param loss any
+---@param options? {var_list?: any[], grad_loss?: any}
+---@return table[]
+function ipu.train.Optimizer:compute_gradients(loss, options) end
+
+---All variables of the optimizer, for a checkpoint.
+---@return table[] {path =, variable =}
+function ipu.train.Optimizer:entries() end
+
+---compute_gradients and apply_gradients in one.
+---@param loss any
+---@param options? {var_list?: any[], global_step?: any, name?: string}
+---@return Operation
+function ipu.train.Optimizer:minimize(loss, options) end
+
+---The learning rate as a number, or a tensor of a dtype.
+function ipu.train.Optimizer:rate(dtype) end
+
+---Sets its variables, those there are and those still to be made.
+---@param tensors table<string, userdata> by path
+function ipu.train.Optimizer:restore(tensors) end
+
+---A scalar of the optimizer itself.
+function ipu.train.Optimizer:scalar(slot, value, dtype) end
+
+---A variable beside v: made with a value at the first call, the same one afterwards.
+---@param v userdata
+---@param slot string
+---@param value number? what all elements start from; 0 by default
+---@param dtype string? v's by default
+function ipu.train.Optimizer:slot(v, slot, value, dtype) end
+
+---v − learning_rate · g.
+---@class ipulua.GradientDescentOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.GradientDescentOptimizer
+ipu.train.GradientDescentOptimizer = {}
+
+---A sum of gradients that decays by momentum moves each variable.
+---@class ipulua.MomentumOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.MomentumOptimizer
+ipu.train.MomentumOptimizer = {}
+
+---Kingma & Ba 2014: first and second moment of each gradient.
+---@class ipulua.AdamOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.AdamOptimizer
+ipu.train.AdamOptimizer = {}
+
+---Gradients by the root of their mean square, which starts at 1.
+---@class ipulua.RMSPropOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.RMSPropOptimizer
+ipu.train.RMSPropOptimizer = {}
+
+---Gradients by the root of the sum of their squares.
+---@class ipulua.AdagradOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.AdagradOptimizer
+ipu.train.AdagradOptimizer = {}
+
+---The counter of updates, made at the first call; it lives on the CPU.
+---@return userdata
+function ipu.train.get_or_create_global_step() end
+
+---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
+---iterator, or a value that JSON can hold. Fields may be set later.
+---@class ipulua.Checkpoint
+---@overload fun(...): ipulua.Checkpoint
+ipu.train.Checkpoint = {}
+
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+---@param dir string
+---@return string path
+function ipu.train.Checkpoint:restore(dir) end
+
+---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
+---@param dir string
+---@param options? {max_to_keep?: integer, best?: boolean}
+---@return string path
+function ipu.train.Checkpoint:save(dir, options) end
+
+---The path of the newest checkpoint in a folder, nil when there is none.
+---@param dir string
+---@return string?
+function ipu.train.latest_checkpoint(dir) end
+
+---Hands on the mean of each gradient over the replicas.
+---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
+---@overload fun(...): ipulua.CrossReplicaOptimizer
+ipu.optimizers.CrossReplicaOptimizer = {}
+
+---For models cut by ipu_shard: an update stands on the shard of its variable.
+---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
+---@overload fun(...): ipulua.ShardedOptimizer
+ipu.optimizers.ShardedOptimizer = {}
+
+---Hands on f(gradient, variable) in place of each gradient.
+---@class ipulua.MapGradientOptimizer: ipulua.IpuOptimizer
+---@overload fun(...): ipulua.MapGradientOptimizer
+ipu.optimizers.MapGradientOptimizer = {}
+
+---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
+
+---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
+---@overload fun(...): ipulua.GradientAccumulationOptimizerV2
+ipu.optimizers.GradientAccumulationOptimizerV2 = {}
+
+---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---@class ipulua.GradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizerV2
+---@overload fun(...): ipulua.GradientAccumulationOptimizer
+ipu.optimizers.GradientAccumulationOptimizer = {}
+
+---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---@class ipulua.CrossReplicaGradientAccumulationOptimizerV2: ipulua.GradientAccumulationOptimizerV2
+---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizerV2
+ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
+
+---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
+---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
+ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
+
+---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
+---optimizer_function returns. All data leaves by the outfeed.
+---@param computational_stages any
+---@param options? {gradient_accumulation_count?: any, gradient_accumulation_dtype?: string|function, gradient_accumulation_for_captured_grads?: boolean, repeat_count?: integer, batch_serialization_iterations?: integer, inputs?: any, infeed_queue?: any, outfeed_queue?: any, optimizer_function?: function, device_mapping?: any, pipeline_schedule?: any, recomputation_mode?: any, forward_propagation_stages_poplar_options?: any, backward_propagation_stages_poplar_options?: any, weight_update_poplar_options?: any, offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, offload_activations?: boolean, offload_gradient_accumulation_buffers?: boolean, replicated_weight_sharding?: boolean, offload_weights?: boolean, continuous_weight_updates?: boolean, outfeed_loss?: boolean, accumulate_outfeed?: boolean, accumulate_outfeed_dtype?: string|function, outfeed_mask?: any[], reduction_method?: any, name?: string}
+---@return Operation
+function ipu.pipeline(computational_stages, options) end
+
+---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
+---@class ipulua.OptimizerFunctionOutput
+---@overload fun(...): ipulua.OptimizerFunctionOutput
+ipu.OptimizerFunctionOutput = {}
+
+---Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---@class ipulua.PipelineStageOptions
+---@overload fun(...): ipulua.PipelineStageOptions
+ipu.PipelineStageOptions = {}
+
+---Values that a stage which is computed again keeps instead: themselves, in their structure.
+---@param tensors any
+---@param options? {name?: string}
+function ipu.recomputation_checkpoint(tensors, options) end
+
+---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
+---@return userdata
+function ipu.get_current_iteration_counter() end
+
+---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,
+---count =}.
+---@return Timetable
+function ipu.timetable(...) end
+
+---The combination of all elements, on every shard.
+---@return userdata[]
+function ipu.within_replica.all_reduce(input_shards, op) end
+
+---Shard i gets the i-th share of the combination, padded with zeros.
+---@return userdata[]
+function ipu.within_replica.reduce_scatter(input_shards, op) end
+
+---All elements joined along an axis, on every shard.
+---@param input_shards any[]
+---@param options? {axis?: integer}
+---@return userdata[]
+function ipu.within_replica.all_gather(input_shards, options) end
+
+---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---@param name string
+---@param shape any[]|integer
+---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
+---@return HostEmbedding
+function ipu.create_host_embedding(name, shape, options) end
+
+---Rows that were looked up move by minus learning_rate times their gradients.
+---@class ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
+ipu.HostEmbeddingOptimizerSpec = {}
+
+---The same with the sum of accumulation_factor updates at a time.
+---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
+---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
+ipu.HostEmbeddingSGDGAOptimizerSpec = {}
+
+---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
+---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
+---@class ipulua.IPUConfig
+---@overload fun(...): ipulua.IPUConfig
+ipu.IPUConfig = {}
+
+---The same as ipu.configure_ipu_system(self, ...).
+---@param ... any device, {reset_configuration = true}
+function ipu.IPUConfig:configure_ipu_system(...) end
+
+---An independent copy.
+---@return IPUConfig
+function ipu.IPUConfig:copy() end
+
+---Takes over the options of a table as to_dict makes it. A missing name warns and keeps the present value.
+---@param dict table<string, any>
+function ipu.IPUConfig:from_dict(dict) end
+
+---Takes over options from JSON.
+---@param text string as to_json makes it
+function ipu.IPUConfig:from_json(text) end
+
+---What is known about an option or a category.
+---@param name string such as "ipu_model.version"
+---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; check_type(v), warn_if_deprecated()
+function ipu.IPUConfig:get_attribute_metadata(name) end
+
+---Every option by its full dotted name; tables are copies.
+---@return table<string, any>
+function ipu.IPUConfig:to_dict() end
+
+---The options as JSON, names sorted.
+---@return string
+function ipu.IPUConfig:to_json() end
+
+---Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
+---as it is.
+---@param config any
+---@param options? {device?: string, reset_configuration?: boolean}
+function ipu.configure_ipu_system(config, options) end
+
+---Goes back to no configuration: devices are given up and compiled programs forgotten.
+function ipu.reset_ipu_configuration() end
+
+---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---@return table[]
+function ipu.get_ipu_config() end
+
+---How many IPUs a device has.
+---@param ipu_device string|integer
+---@param options? {device?: string}
+---@return integer
+function ipu.get_num_of_ipus_in_device(ipu_device, options) end
+
+---Whether the limits of the IPU Model apply.
+---@return boolean
+function ipu.running_on_ipu_model() end
+
+---Whether data of a category is made up instead of crossing between host and device.
+---@param category string infeed, outfeed, seed, hostembedding or parameters
+---@return boolean
+function ipu.use_synthetic_data_for(category) end
+
+---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
+---@param text string
+function ipu.set_flags(text) end
+
+---Bounds all that computes, dataset workers included.
+---@param n integer
+function ipu.set_num_threads(n) end
+
+---Starts what programs draw on a device again: the same seed gives the same sequence.
+---@param seed integer
+---@param options? {device?: string, cpu_device?: string, experimental_identical_replicas?: boolean}
+function ipu.reset_ipu_seed(seed, options) end
+
+---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---@param order string
+---@param count integer
+---@param options? {default_pipeline?: boolean}
+---@return integer[]
+function ipu.selection_order(order, count, options) end
+
+---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
+---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
+---first; the weights made in it have no values, so that their size doesn't matter.
+---@param fn any
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string}
+---@return table
+function ipu.estimate(fn, options) end
+
+---What was compiled since configuring, in that order.
+---@return table[]
+function ipu.programs() end
+
+---The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
+---@param fn any
+---@return table[]
+function ipu.graph.nodes(fn) end
+
+---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---@param fn any
+---@param options? {format?: string, program?: boolean}
+---@return string
+function ipu.graph.print(fn, options) end
+
+---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---@return table[]
+function ipu.ipu_event_trace() end
+
+---A folder of its own for the reports of one piece of work.
+---@class ipulua.ReportHelper
+---@overload fun(...): ipulua.ReportHelper
+ipu.ReportHelper = {}
+
+---Removes all reports.
+function ipu.ReportHelper:clear_reports() end
+
+---The only report; an error when there are none or several.
+---@return string
+function ipu.ReportHelper:find_report() end
+
+---The folders of all reports, oldest first.
+---@return string[]
+function ipu.ReportHelper:find_reports() end
+
+---Programs compiled under the configuration write their reports into the helper's folder.
+---@param config any
+---@param options? {output_graph_profile?: boolean, output_execution_profile?: boolean, max_execution_reports?: integer}
+function ipu.ReportHelper:set_autoreport_options(config, options) end
+
+---Programs stop from now on at the first op that makes a NaN or an infinity, and say which and of what: slow, for looking.
+function ipu.enable_check_numerics() end
+
+---Programs run as usual again.
+function ipu.disable_check_numerics() end
+
+---The newest error as a table, nil before the first one: ipu.last_error().
+---@return LastError?
+function ipu.last_error() end
+
+---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
+---@param value any
+---@param options {indent: integer?}? spaces for each level; without, one line
+---@return string
+function ipu.json.encode(value, options) end
+
+---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
+---@param text string
+---@return any
+function ipu.json.decode(text) end
+
+---@alias ipulua.DeviceConnectionType "ALWAYS"|"ON_DEMAND"|"PRE_COMPILE"|"NEVER"
+---@type table<string, ipulua.DeviceConnectionType>
+ipu.DeviceConnectionType = {}
+
+---@alias ipulua.ExecutionProfileType "NO_PROFILE"|"DEVICE_PROFILE"|"IPU_PROFILE"|"TILE_PROFILE"
+---@type table<string, ipulua.ExecutionProfileType>
+ipu.ExecutionProfileType = {}
+
+---@alias ipulua.GradientAccumulationReductionMethod "SUM"|"MEAN"|"RUNNING_MEAN"
+---@type table<string, ipulua.GradientAccumulationReductionMethod>
+ipu.GradientAccumulationReductionMethod = {}
+
+---@alias ipulua.IPUOutfeedMode "ALL"|"LAST"
+---@type table<string, ipulua.IPUOutfeedMode>
+ipu.IPUOutfeedMode = {}
+
+---@alias ipulua.MergeRemoteBuffersBehaviour "NO_MERGING"|"MERGE"|"IF_BENEFICIAL"
+---@type table<string, ipulua.MergeRemoteBuffersBehaviour>
+ipu.MergeRemoteBuffersBehaviour = {}
+
+---@alias ipulua.PipelineSchedule "Grouped"|"Interleaved"|"Sequential"|"OneFOneB"|"InterleavedVirtual"
+---@type table<string, ipulua.PipelineSchedule>
+ipu.PipelineSchedule = {}
+
+---@alias ipulua.RecomputationMode "Auto"|"RecomputeThenBackpropagate"|"RecomputeAndBackpropagateInterleaved"
+---@type table<string, ipulua.RecomputationMode>
+ipu.RecomputationMode = {}
+
+---@alias ipulua.ReplicatedMetricReductionMethod "NONE"|"LIST"|"SUM"|"MEAN"
+---@type table<string, ipulua.ReplicatedMetricReductionMethod>
+ipu.ReplicatedMetricReductionMethod = {}
+
+---@alias ipulua.SchedulingAlgorithm "CHOOSE_BEST"|"CLUSTERING"|"POST_ORDER"|"LOOK_AHEAD"|"SHORTEST_PATH"
+---@type table<string, ipulua.SchedulingAlgorithm>
+ipu.SchedulingAlgorithm = {}
+
+---@alias ipulua.SelectionOrder "AUTO"|"ZIGZAG"|"SNAKE"|"HOOF"
+---@type table<string, ipulua.SelectionOrder>
+ipu.SelectionOrder = {}
+
+---@alias ipulua.StochasticRoundingBehaviour "OFF"|"ON"|"REPLICA_IDENTICAL_ONLY"
+---@type table<string, ipulua.StochasticRoundingBehaviour>
+ipu.StochasticRoundingBehaviour = {}
+
+return ipu

@@ -1,0 +1,226 @@
+-- `make docs`: writes docs/api.md and docs/library/ipulua.lua (annotations for LuaLS): all of `ipu` but ops, which docs/ops.md has, and
+-- Keras. Texts are the comments above each function and class, arguments the rows that check them: what help() shows. Given a
+-- folder, it writes there.
+
+package.path = "docs/source/?.lua;" .. package.path
+local class = require "ipulua.class"
+local enum = require "ipulua.enum"
+local enums = require "ipulua.enums"
+local help = require "ipulua.help"
+local ipu = require "ipulua"
+local options = require "ipulua.config_options"
+local rows = require "rows"
+
+local folder = arg and arg[1]
+
+-- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not offer by name is {class, how one is got}.
+local sections <const> = {
+  {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops.md](ops.md).",
+    "tensor constant zeros ones full eye arange linspace is_tensor print_tensor save load random.set_seed"},
+  {"Variables", "What lives between calls.",
+    "Variable get_variable variable_scope global_variables trainable_variables global_variables_initializer "
+    .. "move_variable_initialization_to_cpu reset_default_graph"},
+  {"Functions and loops", "Traced once for each signature, then one program.",
+    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function", {require "ipulua.func".Function, "ipu.func(f)"}},
+  {"Gradients and ops of one's own", nil,
+    "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
+  {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ <close> = scope`, or `scope(f)`.",
+    "Session placeholder ipu_compiler.compile device ipu_scope ipu_shard ipu_jit_scope outside_compilation_scope name_scope "
+    .. "frontend_attribute partials_type stochastic_rounding"},
+  {"Datasets", "`ipu.data`; [datasets.md](datasets.md) shows them at work.",
+    "data.from_tensors data.from_tensor_slices data.from_generator data.range data.zip data.BufferDataset data.from_idx data.from_cifar "
+    .. "data.from_csv data.from_npy data.from_safetensors data.from_text data.from_image_folder data.Dataset "
+    .. "dataset_benchmark.dataset_benchmark dataset_benchmark.infeed_benchmark"},
+  {"Queues and strategies", nil, "IPUInfeedQueue IPUOutfeedQueue ScopedIPUOutfeedQueue IPUStrategy IPUStrategyV1",
+    {require "ipulua.jobs".Job, "strategy:run_async(f)"}},
+  {"Training in the manner of sessions", "`ipu.train` and the wrappers of `ipu.optimizers`.",
+    "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.RMSPropOptimizer "
+    .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint train.latest_checkpoint optimizers.CrossReplicaOptimizer "
+    .. "optimizers.ShardedOptimizer optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
+    .. "optimizers.GradientAccumulationOptimizer optimizers.CrossReplicaGradientAccumulationOptimizerV2 "
+    .. "optimizers.CrossReplicaGradientAccumulationOptimizer"},
+  {"Pipelines and replicas", nil, "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
+    .. "get_current_iteration_counter timetable within_replica.all_reduce within_replica.reduce_scatter within_replica.all_gather"},
+  {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec"},
+  {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",
+    "IPUConfig configure_ipu_system reset_ipu_configuration get_ipu_config get_num_of_ipus_in_device running_on_ipu_model "
+    .. "use_synthetic_data_for set_flags set_num_threads reset_ipu_seed selection_order"},
+  {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper enable_check_numerics "
+    .. "disable_check_numerics last_error json.encode json.decode"},
+}
+
+local md, meta, written = {}, {}, {}
+local function write(format, ...) md[#md + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
+local function annotate(format, ...) meta[#meta + 1] = select("#", ...) > 0 and string.format(format, ...) or format end
+
+local function find(name)
+  local value = ipu
+  for part in name:gmatch("[^.]+") do value = value[part] end
+  return value
+end
+
+-- ------------------------------------------------ annotations
+
+-- Parameters as LuaLS wants them: required ones, then a table of the others.
+local function annotate_rows(list)
+  local names, optional = {}, {}
+  for _, row in ipairs(list) do
+    if row[3] == nil and not row.optional then
+      names[#names + 1] = row[1] == "function" and "f" or row[1]
+      annotate("---@param %s %s", names[#names], rows.lua_type(row))
+    else optional[#optional + 1] = row[1] .. "?: " .. rows.lua_type(row) end
+  end
+  if #optional > 0 then
+    annotate("---@param options? {%s}", table.concat(optional, ", "))
+    names[#names + 1] = "options"
+  end
+  return table.concat(names, ", ")
+end
+
+local function annotate_function(name, about, separator)
+  annotate("")
+  for _, text in ipairs(about.text) do annotate("---" .. text) end
+  local parameters
+  if about.rows then parameters = annotate_rows(about.rows)
+  else
+    for _, each in ipairs(about.takes) do annotate("---@param %s", each) end
+    parameters = table.concat(about.parameters, ", ", separator == ":" and about.parameters[1] == "self" and 2 or 1)
+  end
+  for _, each in ipairs(about.gives) do annotate("---@return %s", each) end
+  annotate("function %s(%s) end", name, parameters)
+end
+
+local function annotate_class(name, c, found, declared)
+  annotate("")
+  for _, text in ipairs(found.text) do annotate("---" .. text) end
+  annotate("---@class ipulua.%s%s", c.__name, c.super and ": ipulua." .. c.super.__name or "")
+  annotate("---@overload fun(...): ipulua.%s", c.__name)
+  annotate("%s = {}", declared or name)
+  for _, method in ipairs(found.methods) do
+    if method[3] == c then annotate_function(name .. ":" .. method[1], method[2], ":") end
+  end
+end
+
+-- ------------------------------------------------ the page
+
+local function signature(name, about)
+  if about.rows then return string.format("%s(%s)", name, rows.signature(about.rows)) end
+  local first = name:find(":", 1, true) and about.parameters[1] == "self" and 2 or 1
+  return string.format("%s(%s)", name, table.concat(about.parameters, ", ", first))
+end
+
+local function sentences(name, text)
+  if #text == 0 then io.stderr:write("no text above ", name, "\n") end
+  return (table.concat(text, " "):gsub("%*", "\\*"))
+end
+
+local function write_function(name, about)
+  write("**%s** – %s  ", name, sentences(name, about.text))
+  write("`%s`%s", signature("ipu." .. name, about), #about.gives > 0 and " → " .. about.gives[1]:gsub("userdata", "tensor") or "")
+  write ""
+  annotate_function("ipu." .. name, about)
+end
+
+local function write_class(name, c, how)
+  local found = help.class(c)
+  write("**%s** – %s  ", name, sentences(name, found.text))
+  write("`%s`%s", how or string.format("ipu.%s(%s)", name, rows.signature(found.rows)),
+    c.super and c.super.__name ~= "Scope" and "; extends " .. c.super.__name or "")
+  write ""
+  for _, method in ipairs(found.methods) do
+    if method[3] == c then
+      local _, about = table.unpack(method)
+      write("- `%s`: %s", signature(":" .. method[1], about), sentences(method[1], about.text))
+    end
+  end
+  if md[#md] ~= "" then write "" end
+  if how then annotate_class(name, c, found, "local " .. name) else annotate_class("ipu." .. name, c, found) end
+end
+
+local function write_named(name)
+  local value = find(name)
+  written[name] = true
+  if class.is_class(value) then
+    if value.__name ~= name:match("[^.]+$") then write("**%s** – Another name of %s.\n", name, value.__name)
+    else write_class(name, value) end
+  else write_function(name, assert(help.about(value), name)) end
+end
+
+local function write_enumerations()
+  write "## Enumerations"
+  write ""
+  write("A member is its name as a string; any letter case is taken where one is wanted. `ipu.PipelineSchedule(\"grouped\")` gives "
+    .. "the member, or raises and lists all.")
+  write ""
+  local names = {}
+  for name in pairs(enums) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local members = enum.members(enums[name])
+    write("- **%s**: %s", name, table.concat(members, ", "))
+    written[name] = true
+    annotate("")
+    annotate("---@alias ipulua.%s %s", name, '"' .. table.concat(members, '"|"') .. '"')
+    annotate("---@type table<string, ipulua.%s>", name)
+    annotate("ipu.%s = {}", name)
+  end
+  write ""
+end
+
+local function write_options()
+  write "## Options of IPUConfig"
+  write ""
+  write "| option | type | default | |"
+  write "| --- | --- | --- | --- |"
+  for _, row in ipairs(options.table) do
+    local name, kind, default, words = table.unpack(row, 1, 4)
+    local of = type(kind) == "table" and tostring(kind):match("^%w+") or kind
+    write("| `%s` | %s | `%s` | %s |", name, of, rows.value_text(default), words)
+  end
+  write ""
+end
+
+write "# The functions and classes of ipu"
+write ""
+write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make docs` from the library's own comments and the "
+  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; all may "
+  .. "stand in one table.")
+write ""
+annotate "---@meta ipulua"
+annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."
+annotate ""
+local modules = require "annotate_ops"(function(line) meta[#meta + 1] = line end)
+for _, section in ipairs(sections) do
+  for name in section[3]:gmatch("([%w_]+)%.") do
+    if not modules[name] then annotate("ipu.%s = {}", name) end
+    modules[name], written[name] = true, true
+  end
+end
+for _, section in ipairs(sections) do
+  write("## %s", section[1])
+  write ""
+  if section[2] then
+    write(section[2])
+    write ""
+  end
+  for name in section[3]:gmatch("%S+") do write_named(name) end
+  if section[4] then write_class(section[4][1].__name, section[4][1], section[4][2]) end
+end
+write_enumerations()
+write_options()
+annotate ""
+annotate "return ipu"
+
+for _, name in ipairs(help.names(ipu)) do
+  local is_op = require "ipulua.core".ops[name]
+  if not (written[name] or is_op or name == "keras" or name == "nn" or name == "random") then
+    error("docs/source/make_api.lua has no section for ipu." .. name, 0)
+  end
+end
+
+local function save(path, list)
+  local file <close> = assert(io.open(path, "w"))
+  assert(file:write((table.concat(list, "\n"):gsub("\n+$", "")), "\n"))
+end
+save(folder and folder .. "/api.md" or "docs/api.md", md)
+save(folder and folder .. "/ipulua.lua" or "docs/library/ipulua.lua", meta)

@@ -1,0 +1,142 @@
+-- LSTM over sequences of images: its products are convolutions. [batch, time, space…, channels] → [batch, (time,) space…, filters].
+
+local activations = require "ipulua.keras.activations"
+local blame = require "ipulua.blame"
+local cells = require "ipulua.keras.layers.cells"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local recurrent = require "ipulua.keras.layers.recurrent"
+local spatial = require "ipulua.keras.layers.spatial"
+
+local layers = {}
+
+local RNN = recurrent.RNN
+local gates <const> = 4 -- input, forget, cell, output
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+
+local rows = {
+  {"filters", "integer", check = positive}, {"kernel_size", {"integer", "list"}}, {"strides", {"integer", "list"}, 1},
+  {"padding", "string", "valid", choices = {"valid", "same"}}, spatial.format_row, {"dilation_rate", {"integer", "list"}, 1},
+}
+for _, row in ipairs(cells.rows.LSTM) do
+  if row[1] ~= "units" then rows[#rows + 1] = row[1] == "recurrent_activation" and {row[1], row[2], "hard_sigmoid"} or row end
+end
+for _, name in ipairs{"return_sequences", "return_state", "go_backwards", "stateful"} do rows[#rows + 1] = {name, "boolean", false} end
+
+---@class ConvLSTM: RNN
+local ConvLSTM = Layer.declare("ConvLSTM", rows, RNN)
+
+function ConvLSTM:setup()
+  local rank = self.space
+  for _, name in ipairs{"kernel_size", "strides", "dilation_rate"} do self[name] = spatial.list(self, name, self[name], rank) end
+  self.activation = self.activation or activations.linear
+  self.input_spec = {ndim = rank + 3}
+  if self.data_format == "channels_first" then
+    blame.error(self.__name .. ": images have their channels last; transpose them before", "not_implemented")
+  end
+  rawset(self, "units", self.filters)
+end
+
+local function with(list, ...)
+  local shape = table.move(list, 1, #list, 1, {})
+  for _, n in ipairs{...} do shape[#shape + 1] = n end
+  return shape
+end
+
+function ConvLSTM:build(input_shape)
+  if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
+  local width = gates * self.filters
+  local function weight(name, option, shape, initializer)
+    return self:add_weight{name = name, shape = shape, initializer = initializer, regularizer = self[option .. "_regularizer"],
+      constraint = self[option .. "_constraint"]}
+  end
+  self.kernel = weight("kernel", "kernel", with(self.kernel_size, spatial.channels(self, input_shape), width), self.kernel_initializer)
+  self.recurrent_kernel = weight("recurrent_kernel", "recurrent", with(self.kernel_size, self.filters, width),
+    self.recurrent_initializer)
+  if self.use_bias then self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self)) end
+end
+
+ConvLSTM.get_config = Layer.get_config
+
+-- [batch, …] without what dropout takes; the same of it for all steps of a sequence, `axis` being that of time.
+local function dropped(self, x, rate, training, axis)
+  if not training or rate == 0 then return x end
+  local shape = x.shape
+  if axis then shape[axis] = 1 end
+  return x * ipu.nn.dropout(core.full(shape, 1, x.dtype), {rate = rate, seed = self.seed})
+end
+
+-- The input's share of the gates of all steps at once: [batch, time, space…, 4 filters].
+local function project(self, x)
+  local shape = x.shape
+  local images = ipu.reshape(x, {shape[1] * shape[2], table.unpack(shape, 3)})
+  local z = ipu.nn[self.op](images, self.kernel, {strides = self.strides, padding = self.padding, dilations = self.dilation_rate})
+  if self.use_bias then z = ipu.nn.bias_add(z, self.bias) end
+  return ipu.reshape(z, {shape[1], shape[2], table.unpack(z.shape, 2)})
+end
+
+function ConvLSTM:call(inputs, options)
+  local x = type(inputs) == "table" and inputs[1] or inputs
+  rawset(self, "projected", project(self, dropped(self, x, self.dropout, options.training, 2)))
+  -- What states look like depends on the projected images.
+  local shape = self.projected.shape
+  local state = {shape[1], table.unpack(shape, 3)}
+  state[#state] = self.filters
+  rawset(self, "cell", {get_initial_state = function(_, _, dtype) return {core.full(state, 0, dtype), core.full(state, 0, dtype)} end})
+  local results = table.pack(RNN.call(self, inputs, options))
+  rawset(self, "projected", nil)
+  rawset(self, "cell", nil)
+  return table.unpack(results, 1, results.n)
+end
+
+local function gate(z, i, filters)
+  local begin, size = {}, z.shape
+  for axis = 1, #size do begin[axis] = 0 end
+  begin[#size], size[#size] = i * filters, filters
+  return ipu.slice(z, begin, size)
+end
+
+local function step(self, projected, states, kept)
+  local h, c, n = states[1], states[2], self.filters
+  local z = projected + ipu.nn[self.op](kept and h * kept or h, self.recurrent_kernel, {strides = 1, padding = "same"})
+  local i, f = self.recurrent_activation(gate(z, 0, n)), self.recurrent_activation(gate(z, 1, n))
+  c = f * c + i * self.activation(gate(z, 2, n))
+  local y = self.recurrent_activation(gate(z, 3, n)) * self.activation(c)
+  return y, {y, c}
+end
+
+-- Of RNN.call: x may be reversed, what was projected then is, too.
+function ConvLSTM:run(_, mask, states, options)
+  local projected = self.go_backwards and ipu.reverse(self.projected, 1) or self.projected
+  local training = options.training and self.recurrent_dropout > 0
+  local kept = training and dropped(self, core.full(states[1].shape, 1, states[1].dtype), self.recurrent_dropout, true) or nil
+  local outputs, last = {}, nil
+  for t = 0, projected.shape[2] - 1 do
+    local y, new = step(self, recurrent.step_of(projected, t), states, kept)
+    if mask then
+      local shape = {}
+      for axis = 1, #y.shape do shape[axis] = axis == 1 and y.shape[1] or 1 end
+      local keep = ipu.reshape(recurrent.step_of(mask, t), shape)
+      for k, state in ipairs(new) do new[k] = ipu.where(keep, state, states[k]) end
+      y = ipu.where(keep, y, last or ipu.zeros_like(y))
+    end
+    outputs[t + 1], last, states = y, y, new
+  end
+  return self:results(self.return_sequences and recurrent.stack_steps(outputs) or nil, last, states)
+end
+
+for rank, op in ipairs{"conv1d", "conv2d", "conv3d"} do
+  local c = ConvLSTM:extend("ConvLSTM" .. rank .. "D")
+  c.space, c.op = rank, op
+  layers[c.__name] = c
+end
+
+---@class ConvLSTM1D: ConvLSTM
+---@class ConvLSTM2D: ConvLSTM
+---@class ConvLSTM3D: ConvLSTM
+
+return layers

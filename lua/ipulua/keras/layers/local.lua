@@ -1,0 +1,107 @@
+-- Convolutions that share no weights: each place of the result has a kernel of its own.
+
+local activations = require "ipulua.keras.activations"
+local blame = require "ipulua.blame"
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+local spatial = require "ipulua.keras.layers.spatial"
+
+local layers = {}
+
+local function positive(n)
+  if n <= 0 then return "must be positive, got " .. n end
+end
+
+---@class LocallyConnected: Layer
+local LocallyConnected = Layer.declare("LocallyConnected", {
+  {"filters", "integer", check = positive}, {"kernel_size", {"integer", "list"}}, {"strides", {"integer", "list"}, 1},
+  {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row, {"activation", "activation"}, {"use_bias", "boolean", true},
+  {"kernel_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
+  {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"}, {"kernel_constraint", "constraint"},
+  {"bias_constraint", "constraint"}, {"implementation", "integer", 1},
+})
+
+function LocallyConnected:setup()
+  for _, name in ipairs{"kernel_size", "strides"} do self[name] = spatial.list(self, name, self[name], self.space) end
+  self.activation = self.activation or activations.linear
+  self.input_spec = {ndim = self.space + 2}
+end
+
+-- The extents of the image and of the result.
+local function extents(self, shape)
+  local first, image, result = self.data_format == "channels_first" and 3 or 2, {}, {}
+  for i = 1, self.space do
+    image[i] = shape[first + i - 1]
+    if not image[i] or image[i] < 0 then
+      blame.error(string.format("layer '%s': the extents of its input must be known", self.name), "value")
+    end
+    result[i] = (image[i] - self.kernel_size[i]) // self.strides[i] + 1
+    if result[i] < 1 then
+      blame.error(string.format("layer '%s': a window of %d does not fit into an input of %d", self.name, self.kernel_size[i], image[i]),
+        "value")
+    end
+  end
+  return image, result
+end
+
+local function product(list)
+  local n = 1
+  for _, x in ipairs(list) do n = n * x end
+  return n
+end
+
+function LocallyConnected:build(input_shape)
+  local _, result = extents(self, input_shape)
+  local window = product(self.kernel_size) * spatial.channels(self, input_shape)
+  self.kernel = self:add_weight{name = "kernel", shape = {product(result), window, self.filters}, initializer = self.kernel_initializer,
+    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
+  if not self.use_bias then return end
+  local shape = table.move(result, 1, #result, 1, {})
+  shape[#shape + 1] = self.filters
+  self.bias = self:add_weight{name = "bias", shape = shape, initializer = self.bias_initializer, regularizer = self.bias_regularizer,
+    constraint = self.bias_constraint}
+end
+
+-- For each place of the result the pixels of its window, both counted row by row: positions in the image laid flat.
+local function windows(self, image, result)
+  local positions = {}
+  local function walk(extent, f, axis, at)
+    if axis > #extent then return f(at) end
+    for i = 0, extent[axis] - 1 do
+      at[axis] = i
+      walk(extent, f, axis + 1, at)
+    end
+  end
+  walk(result, function(to)
+    walk(self.kernel_size, function(tap)
+      local pixel = 0
+      for axis = 1, #image do pixel = pixel * image[axis] + to[axis] * self.strides[axis] + tap[axis] end
+      positions[#positions + 1] = pixel
+    end, 1, {})
+  end, 1, {})
+  return ipu.tensor(positions, {dtype = "int32"})
+end
+
+function LocallyConnected:call(x)
+  local image, result = extents(self, x.shape)
+  local restore
+  x, restore = spatial.channels_last(self, x)
+  local batch, channels, places = x.shape[1], x.shape[#x.shape], product(result)
+  local pixels = ipu.gather(ipu.reshape(x, {batch, product(image), channels}), windows(self, image, result), {axis = 1})
+  local rows = ipu.transpose(ipu.reshape(pixels, {batch, places, self.kernel.shape[2]}), {1, 0, 2})
+  local y = ipu.transpose(ipu.matmul(rows, self.kernel), {1, 0, 2})
+  y = ipu.reshape(y, {batch, table.unpack(table.move({self.filters}, 1, 1, #result + 1, table.move(result, 1, #result, 1, {})))})
+  if self.use_bias then y = y + self.bias end
+  return restore(self.activation(y))
+end
+
+for rank = 1, 2 do
+  local c = LocallyConnected:extend("LocallyConnected" .. rank .. "D")
+  c.space = rank
+  layers[c.__name] = c
+end
+
+---@class LocallyConnected1D: LocallyConnected
+---@class LocallyConnected2D: LocallyConnected
+
+return layers

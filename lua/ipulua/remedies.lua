@@ -1,0 +1,72 @@
+-- What would make a program fit and changes the program itself: it is traced again, on less data or spread over more IPUs, and
+-- priced. Nothing runs; a change that can't be traced is left out.
+
+local core = require "ipulua.core"
+local log = require "ipulua.log"
+local machine = require "ipulua.machine"
+local structure = require "ipulua.structure"
+
+local remedies = {}
+
+---Half of a batch's elements, at least one, of a list of {dtype =, shape =}; nil when they have no first axis in common.
+---@return table[]? types
+---@return integer? batch
+function remedies.halved(types)
+  local batch
+  for _, t in ipairs(types) do
+    local extent = t.shape[1]
+    if extent and batch and extent ~= batch then return nil end
+    batch = extent or batch
+  end
+  if not batch or batch < 2 then return nil end
+  local list = {}
+  for i, t in ipairs(types) do
+    local shape = table.move(t.shape, 1, #t.shape, 1, {})
+    if shape[1] then shape[1] = batch // 2 end
+    list[i] = {dtype = t.dtype, shape = shape}
+  end
+  return list, batch
+end
+
+-- A function's program for arguments of half the batch.
+local function on_less_data(entry)
+  local leaves, types, at = entry.leaf_types, {}, {}
+  for i, leaf in ipairs(leaves) do
+    if not core.is_variable(leaf) then types[#types + 1], at[#at + 1] = leaf, i end
+  end
+  local smaller, batch = remedies.halved(types)
+  if not smaller then return nil end
+  local list = table.move(leaves, 1, #leaves, 1, {})
+  for k, i in ipairs(at) do list[i] = core.full(smaller[k].shape, 0, smaller[k].dtype) end
+  local given = structure.rebuild(entry.template, list)
+  return entry.fn:outline(table.unpack(given, 1, entry.count)), string.format("a batch of %d instead of %d", batch // 2, batch)
+end
+
+local function priced(entry, list, change)
+  local ok, changed, words, options = pcall(change)
+  if not ok then
+    log.debug("a remedy for '%s' can't be traced: %s", entry.name, tostring(changed))
+    return
+  end
+  if not changed then return end
+  options = options or machine.options(nil, entry.device)
+  local good, price = pcall(machine.price, changed, options)
+  if good then list[#list + 1] = {words, price} end
+end
+
+---{words, price} of each change. A function may know changes of its own: fn.changes() gives a list of functions, each of which gives
+---the changed entry, words and the options to price it with.
+---@param entry table what func.concrete gave
+---@return table[]
+function remedies.of(entry)
+  local list = {}
+  if not entry.fn then return list end
+  if entry.fn.changes then
+    for _, change in ipairs(entry.fn.changes()) do priced(entry, list, change) end
+  else
+    priced(entry, list, function() return on_less_data(entry) end)
+  end
+  return list
+end
+
+return remedies

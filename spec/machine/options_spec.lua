@@ -1,0 +1,123 @@
+-- What options of a configuration change in a program's price, and what they must not change in its results.
+
+local config = require "ipulua.config"
+local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
+
+local function price(options, f, inputs, ipus)
+  local _ <close> = pipelines.device(ipus or 1, options)
+  return ipu.estimate(f, {inputs = inputs})
+end
+
+local product = ipu.func(function(a, b) return ipu.matmul(a, b) end, {name = "product"})
+local image_filter = ipu.func(function(x, k) return ipu.nn.conv2d(x, k) end, {name = "filter"})
+local function halves(...) return ipu.zeros({...}, {dtype = "float16"}) end
+local matrices <const> = {halves(512, 2048), halves(2048, 1024)}
+local pictures <const> = {halves(4, 32, 32, 64), halves(3, 3, 64, 128)}
+
+describe("the configuration in an estimate", function()
+  after_each(function()
+    config.reset_ipu_configuration()
+    config.set_flags("")
+  end)
+
+  it("row 23: names the chip by ipu_model.version: tiles and their memory", function()
+    for version, chip in pairs{ipu1 = {"GC2", 1216, 256}, ipu2 = {"GC200", 1472, 624}} do
+      local _ <close> = pipelines.device(1, {["ipu_model.version"] = version})
+      local e = ipu.estimate(product, {inputs = matrices})
+      assert.same({chip[1], chip[2], chip[3] * 1024}, {e.target, e.tiles, e.tile_bytes})
+    end
+  end)
+
+  it("row 23: has fewer tiles by ipu_model.tiles_per_ipu or --ipu_model_tiles: more cycles, fuller tiles", function()
+    local whole = price({}, product, matrices)
+    local part = price({["ipu_model.tiles_per_ipu"] = 64}, product, matrices)
+    assert.equal(64, part.tiles)
+    assert.is_true(part.cycles.compute > 10 * whole.cycles.compute)
+    assert.is_true(part.max_tile_bytes > whole.max_tile_bytes)
+    config.reset_ipu_configuration()
+    config.set_flags("--ipu_model_tiles=64")
+    assert.same(part.cycles, price({}, product, matrices).cycles)
+  end)
+
+  it("row 24: holds the memory of code or leaves it out", function()
+    local with, without = price({}, product, matrices), price({["ipu_model.compile_ipu_code"] = false}, product, matrices)
+    for _, category in ipairs{"vertexCode", "controlCode", "internalExchangeCode"} do
+      assert.is_true(with.memory[category] > 0, category)
+      assert.equal(0, without.memory[category])
+    end
+    assert.same(with.cycles, without.cycles)
+  end)
+
+  it("row 29: takes options of matrix products and of convolutions, each for its own", function()
+    for own, other in pairs{matmuls = "convolutions", convolutions = "matmuls"} do
+      local f, inputs = product, matrices
+      if own == "convolutions" then f, inputs = image_filter, pictures end
+      local plain = price({}, f, inputs)
+      local half = price({[own .. ".poplar_options"] = {partialsType = "half"}}, f, inputs)
+      assert.is_true(half.cycles.total < plain.cycles.total, own)
+      assert.is_true(half.memory.partials < plain.memory.partials, own)
+      assert.same(plain.cycles, price({[other .. ".poplar_options"] = {partialsType = "half"}}, f, inputs).cycles)
+      local small = price({[own .. ".poplar_options"] = {availableMemoryProportion = "0.02"}}, f, inputs)
+      assert.is_true(small.max_tile_bytes < plain.max_tile_bytes, own)
+    end
+  end)
+
+  it("row 28: overlaps input and output with computing on tiles of their own", function()
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{64, 1024}):repeat_n())
+    local loop = ipu.func(function(w)
+      return ipu.loops.repeat_n(100, function(carried, x) return carried + ipu.matmul(x, w) end, {ipu.zeros{64, 1024}}, infeed)
+    end)
+    local inputs <const> = {ipu.zeros{1024, 1024}}
+    local plain = price({["optimizations.prefetch_data_streams"] = false}, loop, inputs)
+    local beside = price({["io_tiles.num_io_tiles"] = 64, ["io_tiles.place_ops_on_io_tiles"] = true}, loop, inputs)
+    assert.is_true(beside.seconds < plain.seconds)
+  end)
+
+  it("row 17: copies over other distances by selection order, and computes the same", function()
+    local seconds, results = {}, {}
+    for order in pairs{ZIGZAG = true, SNAKE = true, HOOF = true} do
+      local _ <close> = pipelines.device(8, {selection_order = order})
+      local queue, w = ipu.IPUOutfeedQueue(), ipu.random.normal({64, 64}, {seed = 1})
+      local stages = {}
+      for i = 1, 8 do stages[i] = function(x) return ipu.tanh(ipu.matmul(x, w)) end end
+      local f = ipu.func(function(x)
+        ipu.pipeline{computational_stages = stages, gradient_accumulation_count = 8, inputs = {x}, outfeed_queue = queue}
+      end)
+      local x = ipu.random.normal({4096, 64}, {seed = 2})
+      f(x)
+      results[order] = queue:dequeue():totable()[8][1]
+      seconds[order] = ipu.estimate(f, {inputs = {x}}).cycles.total
+    end
+    assert.same(results.SNAKE, results.ZIGZAG)
+    assert.same(results.SNAKE, results.HOOF)
+    assert.is_true(seconds.SNAKE < seconds.ZIGZAG) -- each of SNAKE's neighbours is linked
+  end)
+
+  it("row 32: gives equal results and prices by every scheduling algorithm", function()
+    local x, y = ipu.random.normal({8, 8}, {seed = 1}), ipu.random.normal({8, 8}, {seed = 2})
+    local first
+    for _, algorithm in ipairs{"CHOOSE_BEST", "CLUSTERING", "POST_ORDER", "LOOK_AHEAD", "SHORTEST_PATH"} do
+      local _ <close> = pipelines.device(1, {["scheduling.algorithm"] = algorithm})
+      local result = product(x, y):totable()
+      first = first or result
+      assert.same(first, result)
+    end
+  end)
+
+  it("row 37: gives equal results by any number of infeed threads", function()
+    local first
+    for _, flags in ipairs{"", "--max_infeed_threads=1", "--max_infeed_threads=3 --max_compilation_threads=1"} do
+      config.reset_ipu_configuration()
+      config.set_flags(flags)
+      local ds = ipu.data.range(64):shuffle(16, {seed = 3}):map(function(x) return ipu.cast(x, "float32") * 0.1 end,
+        {num_parallel_calls = 4})
+      local infeed = ipu.IPUInfeedQueue(ds)
+      local queue = ipu.IPUOutfeedQueue()
+      ipu.func(function() ipu.loops.repeat_n(64, function(x) queue:enqueue(x) end, {}, infeed) end)()
+      local got = queue:dequeue():totable()
+      first = first or got
+      assert.same(first, got)
+    end
+  end)
+end)

@@ -1,0 +1,231 @@
+/* Programs, which come out of traces: running them, replicas, what they hold. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/bind.h"
+#include "lua/tape.h"
+#include "program/replicas.h"
+
+enum { MOST_LISTED = 4096 };
+#define ROOT_NAME "ipulua.Root"
+
+Program *bind_check_program(lua_State *L, int index) {
+  Program **p = luaL_checkudata(L, index, PROGRAM_NAME);
+  if (!*p) luaL_error(L, "this program has been freed");
+  return *p;
+}
+
+static int free_compiled(lua_State *L) {
+  Program **p = lua_touserdata(L, 1);
+  program_free(*p);
+  *p = NULL;
+  return 0;
+}
+
+/* Userdata that owns a trace until it is compiled. */
+static int free_root(lua_State *L) {
+  Trace **t = lua_touserdata(L, 1);
+  trace_free(*t);
+  *t = NULL;
+  return 0;
+}
+
+void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count, const char *name, bool outline) {
+  State *s = bind_state(L);
+  Trace **held = lua_newuserdatauv(L, sizeof *held, 0);
+  *held = t;
+  luaL_setmetatable(L, ROOT_NAME);
+  int *written = lua_newuserdatauv(L, (size_t)(t->extra_count + 1) * sizeof *written, 0);
+  Program **p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = NULL;
+  luaL_setmetatable(L, PROGRAM_NAME);
+  int written_count = trace_end_root(t, results, count, written);
+  Error e = {0};
+  t->replicas = s->replicas;
+  const Engine *g = s->engine;
+  *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
+                     : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
+  trace_free(t);
+  *held = NULL;
+  bind_check(L, &e);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  bind_tell_collector(L, (*p)->memory_bytes + arena_bytes((*p)->arena) + arena_bytes((*p)->graph->arena));
+}
+
+Tensor **bind_arguments(lua_State *L, int index, const Program *p) {
+  Tensor **in = lua_newuserdatauv(L, (size_t)(p->argument_count + p->result_count + 2) * sizeof *in, 0);
+  lua_createtable(L, p->argument_count, 0); /* keeps packed copies alive */
+  int keep = lua_gettop(L);
+  for (int i = 0; i < p->argument_count; i++) {
+    lua_rawgeti(L, index, i + 1);
+    Tensor *t = bind_concrete(L, -1, "argument");
+    if (!type_equal(&t->type, &p->graph->input[i]->type)) luaL_error(L, "argument %d has another type than was traced", i + 1);
+    if (!tensor_is_dense(t)) {
+      Error e = {0};
+      LuaTensor *u = bind_new_tensor(L);
+      u->tensor = t = tensor_dense(&e, t);
+      bind_check(L, &e);
+    }
+    in[i] = t;
+    lua_rawseti(L, keep, i + 1);
+    lua_settop(L, keep);
+  }
+  return in;
+}
+
+void bind_push_results(lua_State *L, Tensor **out, int count) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    Tensor *t = out[i];
+    out[i] = NULL;
+    bind_push_tensor(L, t);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* (program, list of tensors) → list of tensors */
+static int run(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  State *s = bind_state(L);
+  bind_settle(L, NULL);
+  bind_initialise_all(L, p);
+  atomic_store(&p->cancelled, false);
+  Tensor **in = bind_arguments(L, 2, p);
+  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
+  Error e = {0};
+  program_run(s->engine, p, in, in + p->argument_count + 1, &e);
+  bind_check(L, &e);
+  bind_push_results(L, in + p->argument_count + 1, p->result_count);
+  if (taped) tape_end_call(L, p, taped);
+  return 1;
+}
+
+/* (program, replicas) */
+static int replicate(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_Integer replicas = luaL_checkinteger(L, 2);
+  if (replicas < 1 || replicas > MOST_LISTED) return luaL_error(L, "a program has 1 to %d replicas", MOST_LISTED);
+  Error e = {0};
+  program_replicate(&e, p, (int)replicas, bind_state(L)->engine->threads);
+  bind_check(L, &e);
+  return 0;
+}
+
+/* What collectives of the program being traced take for the number of replicas. */
+static int set_replicas(lua_State *L) {
+  bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+/* How many a collective was told, since the last call; 0: none asked. */
+static int replicas_asked(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->replicas_asked);
+  bind_state(L)->replicas_asked = 0;
+  return 1;
+}
+
+static void list_queues(lua_State *L, const Graph *g) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
+    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
+  }
+  for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
+}
+
+/* Identities of the queues that a program reads and fills. */
+static int queues(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  list_queues(L, p->graph);
+  return 1;
+}
+
+static int describe(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_newtable(L);
+  lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
+  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
+  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
+  lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
+  lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
+  lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
+  lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
+  lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
+  lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
+  lua_newtable(L);
+  for (int i = 0; i < p->variable_count; i++) {
+    lua_pushstring(L, p->variable[i]->name);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "variables");
+  return 1;
+}
+
+static void push_type(lua_State *L, const Type *type) {
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, dtype_name(type->dtype)), lua_setfield(L, -2, "dtype");
+  bind_push_shape(L, type), lua_setfield(L, -2, "shape");
+}
+
+static int result_types(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_createtable(L, p->result_count, 0);
+  for (int i = 0; i < p->result_count; i++) {
+    push_type(L, &p->result_type[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* In the order of describe's variables. */
+static int variable_types(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  lua_createtable(L, p->variable_count, 0);
+  for (int i = 0; i < p->variable_count; i++) {
+    push_type(L, &p->variable[i]->type);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* When it is loaded: no values of its variables cross. */
+static int make_up(lua_State *L) {
+  Program *p = bind_check_program(L, 1);
+  Engine *g = bind_state(L)->engine;
+  Error e = {0};
+  synthetic_parameters(&e, &g->synthetic, g->seed, p->variable, p->variable_count);
+  bind_check(L, &e);
+  return 0;
+}
+
+static int push_program_text(lua_State *L, char *s) {
+  if (!s) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  lua_pushstring(L, s);
+  free(s);
+  return 1;
+}
+
+static int text(lua_State *L) { return push_program_text(L, program_text(bind_check_program(L, 1))); }
+static int dot(lua_State *L) { return push_program_text(L, program_dot(bind_check_program(L, 1))); }
+
+void bind_open_program(lua_State *L) {
+  static const luaL_Reg functions[] = {{"set_replicas", set_replicas}, {"replicas_asked", replicas_asked}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"run", run}, {"replicate", replicate}, {"queues", queues}, {"describe", describe}, {"text", text}, {"dot", dot},
+      {"nodes", bind_program_nodes}, {"result_types", result_types}, {"variable_types", variable_types},
+      {"make_up", make_up}, {NULL, NULL}};
+  bind_set_functions(L, functions);
+  luaL_newmetatable(L, ROOT_NAME);
+  lua_pushcfunction(L, free_root);
+  lua_setfield(L, -2, "__gc");
+  luaL_newmetatable(L, PROGRAM_NAME);
+  lua_pushcfunction(L, free_compiled);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 2);
+}

@@ -1,0 +1,120 @@
+/* What the engine was told, and what new nodes inherit from scopes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "lua/bind.h"
+
+static int set_threads(lua_State *L) {
+  bind_settle(L, NULL);
+  Error e = {0};
+  engine_set_threads(&e, bind_state(L)->engine, (int)luaL_checkinteger(L, 1));
+  bind_check(L, &e);
+  return 0;
+}
+
+static int engine_info(lua_State *L) {
+  Engine *g = bind_state(L)->engine;
+  lua_newtable(L);
+  lua_pushinteger(L, g->threads), lua_setfield(L, -2, "threads");
+  lua_pushinteger(L, (lua_Integer)g->seed), lua_setfield(L, -2, "seed");
+  lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
+  return 1;
+}
+
+/* What the command's long options said; {} in another host. */
+static int options(lua_State *L) {
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "ipulua.options") != LUA_TTABLE) lua_newtable(L);
+  return 1;
+}
+
+/* (table of flags) → numerics of later programs */
+static int set_numerics(lua_State *L) {
+  Numerics *n = &bind_state(L)->engine->numerics;
+  const struct {
+    const char *name;
+    bool *flag;
+  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
+               {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
+               {"half_convolutions", &n->half_convolutions},
+               {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
+  luaL_checktype(L, 1, LUA_TTABLE);
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
+static int set_synthetic(lua_State *L) {
+  Synthetic *s = &bind_state(L)->engine->synthetic;
+  const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
+  *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),
+                   .serial = s->serial + 1,
+                   .kind = !strcmp(kind, "uniform") ? SYNTHETIC_UNIFORM : !strcmp(kind, "normal") ? SYNTHETIC_NORMAL : SYNTHETIC_NUMBER,
+                   .number = lua_type(L, 3) == LUA_TNUMBER ? lua_tonumber(L, 3) : 0};
+  return 0;
+}
+
+/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns the old value. */
+static int set_placement(lua_State *L) {
+  Placement *p = &bind_state(L)->scope.place;
+  const char *field = luaL_checkstring(L, 1);
+  int value = (int)luaL_checkinteger(L, 2);
+  int *slot = !strcmp(field, "device") ? &p->device : !strcmp(field, "shard") ? &p->shard : !strcmp(field, "stage") ? &p->stage : NULL;
+  int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
+                  : !strcmp(field, "half_partials") ? &p->half_partials : NULL;
+  if (slot) {
+    lua_pushinteger(L, *slot);
+    *slot = value;
+  } else if (!strcmp(field, "backward")) {
+    lua_pushinteger(L, p->backward);
+    p->backward = value != 0;
+  } else if (small) {
+    lua_pushinteger(L, *small);
+    *small = (int8_t)value;
+    if (small == &p->stochastic_rounding) bind_state(L)->engine->eager_rounding = *small;
+  } else {
+    return luaL_error(L, "no placement field '%s'", field);
+  }
+  return 1;
+}
+
+static int set_text(lua_State *L, char **slot) {
+  char *text = strdup(luaL_checkstring(L, 1));
+  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  free(*slot);
+  *slot = text;
+  return 0;
+}
+
+static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
+static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
+
+/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
+static int hold_interrupts(lua_State *L) {
+  if (lua_toboolean(L, 1)) interrupt_hold();
+  else interrupt_unhold();
+  return 0;
+}
+
+/* Was Ctrl-C pressed? Asking takes it. */
+static int take_interrupt(lua_State *L) {
+  lua_pushboolean(L, interrupt_pending() != INTERRUPT_NONE && interrupt_take() != INTERRUPT_NONE);
+  return 1;
+}
+
+static int where(lua_State *L) {
+  lua_pushstring(L, bind_where(L));
+  return 1;
+}
+
+void bind_open_settings(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
+      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
+      {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"where", where},
+      {NULL, NULL}};
+  bind_set_functions(L, functions);
+}

@@ -1,0 +1,210 @@
+/* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass of a pipeline holds, an arrow from the
+ * step that makes a value to each that reads it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "graph/control.h"
+#include "program/lower.h"
+
+/* Which step makes a node's values. A node of a chain whose values nobody else reads has none. */
+typedef struct Maker {
+  const Node *node;
+  int position;
+} Maker;
+
+typedef struct Drawing {
+  FILE *file;
+  const Program *program;
+  Maker *maker; /* by node */
+  int count, capacity;
+  const Node **seen; /* by the step at hand */
+  int seen_count, seen_capacity;
+  int *arrow; /* by position: which step the last arrow from there went to */
+  int positions;
+  int frames;
+  bool failed;
+} Drawing;
+
+static void add_maker(Drawing *d, const Node *n, int position) {
+  if (!n || d->failed) return;
+  d->failed = !array_reserve(&d->maker, &d->capacity, d->count + 1, sizeof *d->maker);
+  if (!d->failed) d->maker[d->count++] = (Maker){n, position};
+}
+
+static int by_node(const void *a, const void *b) {
+  const Maker *x = a, *y = b;
+  if (x->node != y->node) return (uintptr_t)x->node < (uintptr_t)y->node ? -1 : 1;
+  return (x->position > y->position) - (x->position < y->position);
+}
+
+static int maker_of(const Drawing *d, const Node *n) {
+  int low = 0, high = d->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if ((uintptr_t)d->maker[middle].node < (uintptr_t)n) low = middle + 1;
+    else high = middle;
+  }
+  return low < d->count && d->maker[low].node == n ? d->maker[low].position : -1;
+}
+
+typedef void Visit(Drawing *d, const Step *s);
+
+static void visit_block(Drawing *d, const Block *b, Visit *visit) {
+  for (int i = 0; i < b->count; i++) visit(d, &b->step[i]);
+}
+static void visit_inside(Drawing *d, const Step *s, Visit *visit) {
+  if (s->kind == STEP_PIPELINE) {
+    for (int i = 0; i < s->pipeline->pass_count; i++) {
+      visit_block(d, &s->pipeline->pass[i].dequeues, visit);
+      visit_block(d, &s->pipeline->pass[i].body, visit);
+    }
+  } else if (s->kind >= STEP_REPEAT) {
+    visit_block(d, s->control.body, visit);
+    if (s->control.other) visit_block(d, s->control.other, visit);
+  }
+}
+
+static void find_maker(Drawing *d, const Step *s) {
+  if (s->kind != STEP_COPY) add_maker(d, s->node, s->position);
+  if (s->position >= d->positions) d->positions = s->position + 1;
+  visit_inside(d, s, find_maker);
+}
+
+/* Inputs of a loop's or branch's body come from its step. */
+static void find_inputs(Drawing *d, const Step *s) {
+  const Graph *region[2] = {NULL, NULL};
+  if (s->kind >= STEP_REPEAT && s->node) region[0] = control_body(s->node), region[1] = control_other(s->node);
+  for (int r = 0; r < 2; r++)
+    for (int i = 0; region[r] && i < region[r]->input_count; i++) add_maker(d, region[r]->input[i]->node, s->position);
+  visit_inside(d, s, find_inputs);
+}
+
+static void find_makers(Drawing *d) {
+  const Program *p = d->program;
+  visit_block(d, &p->main, find_maker);
+  visit_block(d, &p->main, find_inputs);
+  qsort(d->maker, (size_t)d->count, sizeof *d->maker, by_node);
+  int steps = d->count;
+  for (int i = 0; i < p->buffer_count; i++) { /* what a chain keeps besides its last value */
+    const Buffer *b = &p->buffer[i];
+    bool made = b->node && b->first >= 0 && node_is_made(b->node);
+    int sorted = d->count;
+    d->count = steps;
+    if (made && maker_of(d, b->node) >= 0) made = false;
+    d->count = sorted;
+    if (made && b->first < d->positions) add_maker(d, b->node, b->first);
+  }
+  qsort(d->maker, (size_t)d->count, sizeof *d->maker, by_node);
+}
+
+/* ---- drawing ---- */
+
+static void print_quoted(FILE *f, const char *text) {
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', f);
+    fputc(*text, f);
+  }
+}
+
+static void print_box(Drawing *d, const Step *s) {
+  char type[TYPE_TEXT];
+  fprintf(d->file, "  s%d [label = \"%d %s", s->position, s->position, step_kind_name(s->kind));
+  if (s->node) {
+    fprintf(d->file, "\\n");
+    print_quoted(d->file, s->node->op->name);
+    if (s->node->out_count) fprintf(d->file, " %s", type_text(&s->node->out[0].type, type));
+    if (s->node->source) fprintf(d->file, "\\n"), print_quoted(d->file, s->node->source);
+  }
+  fprintf(d->file, "\"]\n");
+}
+
+static void print_step(Drawing *d, const Step *s);
+
+static void print_frame(Drawing *d, const char *label, const Block *first, const Block *second) {
+  fprintf(d->file, "  subgraph cluster_%d {\n  label = \"%s\"\n", d->frames++, label);
+  visit_block(d, first, print_step);
+  if (second) visit_block(d, second, print_step);
+  fprintf(d->file, "  }\n");
+}
+
+static void print_frames(Drawing *d, const Step *s) {
+  char label[64];
+  bool cond = s->kind == STEP_COND;
+  if (s->kind == STEP_PIPELINE) {
+    for (int i = 0; i < s->pipeline->pass_count; i++) {
+      const Pass *p = &s->pipeline->pass[i];
+      snprintf(label, sizeof label, "%s of place %d, lane %d", p->program < s->pipeline->plan->places ? "forward" : "backward",
+               plan_place_of_program(s->pipeline->plan, p->program), p->lane);
+      print_frame(d, label, &p->dequeues, &p->body);
+    }
+    return;
+  }
+  snprintf(label, sizeof label, "%s%s", step_kind_name(s->kind), cond ? ": yes" : "");
+  print_frame(d, label, s->control.body, NULL);
+  if (s->control.other) print_frame(d, cond ? "cond: no" : "while: condition", s->control.other, NULL);
+}
+
+static void print_step(Drawing *d, const Step *s) {
+  print_box(d, s);
+  if (s->kind >= STEP_REPEAT) print_frames(d, s);
+}
+
+static bool is_seen(Drawing *d, const Node *n) {
+  for (int i = 0; i < d->seen_count; i++)
+    if (d->seen[i] == n) return true;
+  d->failed = d->failed || !array_reserve(&d->seen, &d->seen_capacity, d->seen_count + 1, sizeof *d->seen);
+  if (!d->failed) d->seen[d->seen_count++] = n;
+  return d->failed;
+}
+
+static void print_arrow(Drawing *d, int from, int to) {
+  if (d->arrow[from] == to) return;
+  fprintf(d->file, "  s%d -> s%d\n", from, to);
+  d->arrow[from] = to;
+}
+
+/* Arrows to a step from the makers of n's operands; what was fused or is a view stands for its own operands. */
+static void print_arrows_from(Drawing *d, int to, const Node *n) {
+  for (int k = 0; k < n->in_count; k++) {
+    const Node *from = value_root(n->in[k])->node;
+    if (is_seen(d, from)) continue;
+    int position = maker_of(d, from);
+    if (position >= 0 && position != to) print_arrow(d, position, to);
+    else print_arrows_from(d, to, from);
+  }
+}
+
+static void print_arrows(Drawing *d, const Step *s) {
+  d->seen_count = 0;
+  if (s->node && s->kind == STEP_COPY) {
+    int from = maker_of(d, s->node);
+    if (from > s->position) print_arrow(d, s->position, from); /* what a loop begins with */
+    else if (from >= 0) print_arrow(d, from, s->position);
+  } else if (s->node) {
+    print_arrows_from(d, s->position, s->node);
+  }
+  visit_inside(d, s, print_arrows);
+}
+
+char *program_dot(const Program *p) {
+  char *text = NULL;
+  size_t bytes = 0;
+  Drawing d = {.program = p, .file = open_memstream(&text, &bytes)};
+  if (!d.file) return NULL;
+  find_makers(&d);
+  d.arrow = calloc((size_t)d.positions + 1, sizeof *d.arrow);
+  d.failed = d.failed || !d.arrow;
+  fprintf(d.file, "digraph program {\n  label = \"");
+  print_quoted(d.file, p->name);
+  fprintf(d.file, "\"\n  node [shape = box, fontname = monospace]\n");
+  visit_block(&d, &p->main, print_step);
+  if (!d.failed) visit_block(&d, &p->main, print_arrows);
+  fprintf(d.file, "}\n");
+  fclose(d.file);
+  free(d.maker);
+  free(d.seen);
+  free(d.arrow);
+  if (!d.failed) return text;
+  free(text);
+  return NULL;
+}
