@@ -93,7 +93,7 @@ describe("the command line", function()
       -- Scripts of all kinds.
       {"bom.lua"}, {"only.lua"}, {"empty.lua"}, {"returns.lua"}, {"dumped.luac", "x"}, {"."}, {"cut.luac"}, {"deep.lua"}, {"close.lua"},
       {"-", stdin = ""}, {stdin = "return 1"}, {stdin = "print(arg[0], #arg, ...)"}, {"-", "x", stdin = "\239\187\191print('bom')"},
-      {"-", stdin = "local x <const> = 1 x = 2"}, {stdin = "print(io.read('l'))\nnext line"},
+      {"-", stdin = "local x <const> = 1 x = 2"}, {stdin = "print(io.read('l'))"},
       {"-e", "print(io.read('n', 'l', 'L'))", stdin = "12 rest\nmore\n"},
     }
     local library = command.ipulua:gsub("/[^/]*/[^/]*$", "/lua/")
