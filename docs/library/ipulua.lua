@@ -2147,6 +2147,20 @@ ipu.HostEmbeddingOptimizerSpec = {}
 ---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
 ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
+---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---@class ipulua.HostEmbedding
+---@overload fun(...): ipulua.HostEmbedding
+local HostEmbedding = {}
+
+---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
+---@param indices any
+---@param options? {clip_indices?: boolean}
+---@return userdata
+function HostEmbedding:lookup(indices, options) end
+
+---A scope within which a session's runs look rows up; the table is there with or without it.
+function HostEmbedding:register() end
+
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
 ---@class ipulua.IPUConfig

@@ -5,7 +5,8 @@ local help = require "ipulua.help"
 local ipu = require "ipulua"
 
 describe("docs/api.md", function()
-  local apart <const> = {Function = require "ipulua.func".Function, Job = require "ipulua.jobs".Job} -- classes that are got otherwise
+  local apart <const> = {Function = require "ipulua.func".Function, Job = require "ipulua.jobs".Job,
+    HostEmbedding = require "ipulua.host_embedding".HostEmbedding} -- classes that are got otherwise
   local page, library = command.read("docs/api.md"), command.read("docs/library/ipulua.lua")
 
   it("is up to date, as is docs/library/ipulua.lua", function()

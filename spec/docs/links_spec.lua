@@ -7,7 +7,7 @@ local run_if = sanitized and pending or it
 
 local function documents()
   local list = {}
-  local pipe <close> = assert(io.popen("ls README.md docs/*.md"))
+  local pipe <close> = assert(io.popen("ls README.md docs/*.md examples/*.md"))
   for path in pipe:lines() do list[#list + 1] = path end
   return list
 end

@@ -208,6 +208,14 @@ describe("example", function()
     assert.equal(2, #numbers(lines, "^epoch %d loss (.*)"))
   end)
 
+  it("row 263: imdb_sequential_pipelined", function()
+    local lines = run("imdb_sequential_pipelined", 4)
+    assert.same({8}, numbers(lines, "^updates\t(%d+)")) -- a step is an update
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    assert.equal(2, #losses)
+    for _, loss in ipairs(losses) do assert.is_true(is_finite(loss) and loss < 0.8) end
+  end)
+
   it("row 267: training_pipelining and inference_pipelining", function()
     local lines = run("training_pipelining", 16)
     local losses = numbers(lines, "^epoch %d loss (.*)")
@@ -271,5 +279,12 @@ describe("example", function()
     assert.equal("", command.run({"python3", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
       folder .. "/plot.svg"}).err)
     command.remove(folder)
+  end)
+
+  it("stands in examples/README.md", function()
+    local page = command.read("examples/README.md")
+    local pipe <close> = assert(io.popen("cd examples && ls *.lua *.c c/*.c"))
+    for name in pipe:lines() do assert.is_truthy(page:find("`" .. name .. "`", 1, true), name) end
+    for name in page:gmatch("`([%w_/]+%.%a+)`") do command.read("examples/" .. name) end
   end)
 end)

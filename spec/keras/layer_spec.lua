@@ -126,6 +126,15 @@ describe("an own layer", function()
     assert.are.equal(4, layer.losses[1]:item())
   end)
 
+  it("names a regularizer that returns no loss", function()
+    local function nothing() end
+    assert.error_matches(function() layers.Dense(2, {activity_regularizer = nothing, name = "a"})(ipu.ones{1, 2}) end,
+      "layer 'a': its activity_regularizer must return a tensor, got nil")
+    local layer = layers.Dense(2, {kernel_regularizer = nothing, name = "b"})
+    layer(ipu.ones{1, 2})
+    assert.error_matches(function() return layer.losses end, "layer 'b': its regularizer of 'kernel' must return a tensor, got nil")
+  end)
+
   it("says that call is missing", function()
     local Empty = layers.Layer:extend("Empty")
     assert.matches("its class Empty defines no call", message_of(function() return Empty()(ipu.ones{1}) end))

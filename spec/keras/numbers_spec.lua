@@ -44,6 +44,22 @@ describe("what fit reports", function()
     assert.is_truthy(text:find("2 weight updates in each execution and 2 in each epoch", 1, true), text)
   end)
 
+  it("rows 201, 216: as many steps of a replica as its share of the batches: 937, and 468 of two", function()
+    local _ <close> = setmetatable({}, {__close = ipu.reset_ipu_configuration})
+    local images, labels = ipu.zeros{60000, 1}, ipu.zeros{60000, 1}
+    for ipus, steps in ipairs{937, 468} do
+      ipu.reset_ipu_configuration()
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus = ipus
+      cfg:configure_ipu_system()
+      local ds = ipu.data.from_tensor_slices{images, labels}:batch(64, {drop_remainder = true})
+      local lines, params
+      lines = log.capture("warn", function() params = square{steps_per_execution = steps}:fit(ds, {verbose = 0}).params end)
+      assert.equal(steps, params.steps)
+      assert.equal(ipus - 1, #lines) -- one batch is left out, with a warning
+    end
+  end)
+
   it("row 216: steps of an execution at once, of as many as a replica makes", function()
     local steps, total = {}, nil
     local Watch = keras.callbacks.Callback:extend("Watch")

@@ -137,6 +137,18 @@ describe("a host embedding", function()
     assert.same({{0.5, 0.5}, {0.75, 0.75}, {0.75, 0.75}, {1, 1}}, e.value:totable()) -- one table for both
   end)
 
+  it("row 34: is not asked where data is synthetic", function()
+    local _ <close> = setmetatable({}, {__close = function()
+      config.reset_ipu_configuration()
+      ipu.set_flags("")
+    end})
+    config.reset_ipu_configuration()
+    ipu.set_flags("--synthetic_data_categories=hostembedding --synthetic_data_initializer=3")
+    local e = embedding(ipu.HostEmbeddingOptimizerSpec(0.5))
+    assert.same({{3, 3}}, training(e)(ints(1)):totable())
+    assert.same({1, 1}, e.value[2]:totable())
+  end)
+
   it("is not trained without an optimizer_spec, and clips indices or refuses them", function()
     local e = ipu.create_host_embedding("fixed", {3, 2}, "float16", {initializer = {{1, 2}, {3, 4}, {5, 6}}, partition_strategy = "ENCODING"})
     local sess <close> = ipu.Session()

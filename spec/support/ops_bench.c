@@ -17,6 +17,7 @@ enum { ROUNDS = 7, MOST_VALUES = 64 };
 typedef struct Bench {
   Graph *graph;
   int first; /* the nodes that are timed begin here */
+  Tensor *made[MOST_VALUES][MAX_OUTPUTS];
   void *data[MOST_VALUES][MAX_OUTPUTS];
   Call call[MOST_VALUES];
   const void *in[MOST_VALUES][MAX_INPUTS];
@@ -24,14 +25,14 @@ typedef struct Bench {
   Error error;
 } Bench;
 
-static void *buffer(const Type *t, uint32_t seed) {
-  size_t bytes = (type_bytes(t) + 127) & ~(size_t)63;
-  char *data = aligned_alloc(64, bytes);
-  if (!data) exit(1);
-  memset(data, 0, bytes);
+/* Memory as tensors have it. */
+static Tensor *buffer(const Type *t, uint32_t seed) {
+  Error e = {0};
+  Tensor *tensor = tensor_new(&e, t);
+  if (!tensor) exit(1);
   for (int64_t i = 0; i < type_count(t); i++)
-    dtype_set(t->dtype, data, i, (double)(((uint64_t)i * 2654435761u + seed * 977) >> 7 & 1023) / 256 - 2);
-  return data;
+    dtype_set(t->dtype, tensor->data, i, (double)(((uint64_t)i * 2654435761u + seed * 977) >> 7 & 1023) / 256 - 2);
+  return tensor;
 }
 
 static void prepare_node(Bench *b, const Node *n, Pool *pool) {
@@ -39,7 +40,10 @@ static void prepare_node(Bench *b, const Node *n, Pool *pool) {
   for (int i = 0; i < n->out_count; i++) {
     bool constant = node_is_constant(n), view = n->op->traits & VIEW;
     b->out_type[id][i] = &n->out[i].type;
-    b->data[id][i] = constant ? n->attr[0].tensor->data : view ? b->data[n->in[0]->node->id][n->in[0]->index] : buffer(&n->out[i].type, (uint32_t)id);
+    if (!constant && !view) b->made[id][i] = buffer(&n->out[i].type, (uint32_t)id);
+    b->data[id][i] = constant ? n->attr[0].tensor->data
+                     : view   ? b->data[n->in[0]->node->id][n->in[0]->index]
+                              : b->made[id][i]->data;
   }
   for (int i = 0; i < n->in_count; i++) {
     b->in_type[id][i] = &n->in[i]->type;
@@ -95,8 +99,7 @@ static void finish(Bench *b, const char *name, const char *shape, Pool *pool) {
     else printf("%s %s failed: %s\n", name, shape, b->error.message);
     for (int i = 0; i < g->node_count; i++) {
       free(b->call[i].scratch);
-      for (int k = 0; k < g->node[i]->out_count; k++)
-        if (is_work(g->node[i]) || node_is_input(g->node[i])) free(b->data[i][k]);
+      for (int k = 0; k < g->node[i]->out_count; k++) tensor_release(b->made[i][k]);
     }
   }
   fflush(stdout);

@@ -153,13 +153,11 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
 
 static Dataset *shuffle_of(const Tree *t, int64_t i) { return (Dataset *)(uintptr_t)t->shuffle[i].dataset; }
 
-Status dataset_iterations(Error *e, Dataset *d, int64_t **list, int64_t *count) {
+Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t most, int64_t *count) {
   Tree t = {.shuffle = NULL};
   Status s = tree_collect_shuffles(&t, e, d);
   *count = 1 + t.shuffle_count;
-  *list = s == OK ? malloc((size_t)*count * sizeof **list) : NULL;
-  if (s == OK && !*list) s = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int64_t i = 0; s == OK && i < *count; i++) (*list)[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
+  for (int64_t i = 0; s == OK && i < *count && i < most; i++) list[i] = (int64_t)atomic_load(&(i ? shuffle_of(&t, i - 1) : d)->iterations);
   free(t.shuffle);
   return s;
 }

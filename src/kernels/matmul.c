@@ -500,9 +500,9 @@ static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t firs
   else g->epilogue(g->context, b->c + first * b->c_row * (b->f64 ? 8 : 4), b->c_row, row + first, height, col, b->cols, slot);
 }
 
-/* A large block's epilogue takes panel after panel, which is still near. */
+/* The epilogue of a large block, or of one that is soon computed, takes panel after panel, which is still near. */
 static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, int slot) {
-  int64_t height = b->packed_a ? PANEL : b->rows;
+  int64_t height = b->packed_a || g->k <= SHORT_BATCH ? PANEL : b->rows;
   for (int64_t first = 0; first < b->rows; first += height) {
     int64_t rows = at_most(height, b->rows - first);
     run_strip(b, first, rows, b->packed_a && g->ahead ? g : NULL, row, col);
@@ -524,14 +524,25 @@ static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t part, int
   }
 }
 
-#define DEFINE_SUM(name, real)                                                                                   \
-  static void name(real *to, const real *part, int64_t part_count, int64_t apart, int64_t n, bool add) {          \
-    for (int64_t i = 0; i < n; i++) to[i] = add ? to[i] + part[i] : part[i];                                      \
-    for (int64_t p = 1; p < part_count; p++)                                                                      \
-      for (int64_t i = 0; i < n; i++) to[i] += part[p * apart + i];                                               \
+/* to[i] (+)= the sum over parts of part[p * apart + i]. */
+#define DEFINE_SUM(bits)                                                                                                     \
+  static void sum_parts_f##bits(real##bits *to, const real##bits *part, int64_t parts, int64_t apart, int64_t n, bool add) { \
+    for (int64_t i = 0; i < n; i += F##bits##_LANES) {                                                                       \
+      int64_t left = n - i;                                                                                                  \
+      bool whole = left >= F##bits##_LANES;                                                                                  \
+      const real##bits *first = add ? to + i : part + i;                                                                     \
+      f##bits##v sum = whole ? load_f##bits(first) : load_some_f##bits(first, left);                                         \
+      for (int64_t p = !add; p < parts; p++)                                                                                 \
+        sum += whole ? load_f##bits(part + p * apart + i) : load_some_f##bits(part + p * apart + i, left);                   \
+      if (whole) store_f##bits(to + i, sum);                                                                                 \
+      else store_some_f##bits(to + i, left, sum);                                                                            \
+    }                                                                                                                        \
   }
-DEFINE_SUM(sum_parts_f32, float)
-DEFINE_SUM(sum_parts_f64, double)
+typedef float real32;
+typedef double real64;
+DEFINE_SUM(32)
+DEFINE_SUM(64)
+#undef DEFINE_SUM
 
 static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   Layout l = layout_of(g, d == F64);
@@ -540,8 +551,8 @@ static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   char *part = (char *)g->shared + row * g->n * bytes, *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
   for (int64_t r = 0; r < rows; r++) {
     char *to = c + r * c_row * bytes, *from = part + r * g->n * bytes;
-    if (d == F64) sum_parts_f64((double *)to, (const double *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
-    else sum_parts_f32((float *)to, (const float *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    if (d == F64) sum_parts_f64((real64 *)to, (const real64 *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    else sum_parts_f32((real32 *)to, (const real32 *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
   }
   if (g->epilogue) g->epilogue(g->context, c, c_row, row, rows, 0, g->n, slot);
 }

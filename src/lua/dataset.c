@@ -303,15 +303,18 @@ static int begin_at(lua_State *L) { /* (dataset, iteration) */
 
 static int iterations(lua_State *L) { /* → list: of the dataset and of each shuffle in it */
   Error e = {0};
-  int64_t *list, count;
-  dataset_iterations(&e, bind_check_dataset(L, 1), &list, &count);
+  Dataset *d = bind_check_dataset(L, 1);
+  int64_t count = 0;
+  dataset_iterations(&e, d, NULL, 0, &count);
+  bind_check(L, &e);
+  int64_t *list = lua_newuserdatauv(L, (size_t)count * sizeof *list, 0);
+  dataset_iterations(&e, d, list, count, &count);
   bind_check(L, &e);
   lua_createtable(L, (int)count, 0);
   for (int64_t i = 0; i < count; i++) {
     lua_pushinteger(L, list[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  free(list);
   return 1;
 }
 

@@ -97,7 +97,7 @@ local function add_prices(model, description)
 end
 
 local rows <const> = {
-  {"line_length", "integer", optional = true}, {"positions", "list", optional = true}, {"print_fn", "callable", optional = true},
+  summary.length_row, {"positions", "list", optional = true}, {"print_fn", "callable", optional = true},
   {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
   {"columns", "integer", optional = true},
 }

@@ -433,6 +433,13 @@ function Layer:walk(visit)
   for _, layer in ipairs(self:sublayers()) do layer:walk(visit) end
 end
 
+-- What a regularizer gives for a value: it may be a function of the script's.
+local function penalty(self, which, regularizer, value)
+  local loss = regularizer(value)
+  if core.is_tensor(loss) or core.is_variable(loss) or type(loss) == "number" then return loss end
+  blame.error(string.format("layer '%s': its %s must return a tensor, got %s", self.name, which, args.describe(loss)), "type")
+end
+
 function properties.losses(self)
   local list, seen = {}, {}
   self:walk(function(layer)
@@ -442,7 +449,7 @@ function properties.losses(self)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
         local _ <close> = stages.beside(id)
-        list[#list + 1] = v.regularizer(v)
+        list[#list + 1] = penalty(layer, "regularizer of '" .. (v.weight_name or v.name) .. "'", v.regularizer, v)
       end
     end
   end)
@@ -590,7 +597,7 @@ local function add_activity_loss(self, results)
   if not self.activity_regularizer or context.inferring then return end
   for i = 1, results.n do
     for _, leaf in ipairs(nest.flatten(results[i])) do
-      self:add_loss(self.activity_regularizer(leaf) / leaf.shape[1])
+      self:add_loss(penalty(self, "activity_regularizer", self.activity_regularizer, leaf) / leaf.shape[1])
     end
   end
 end

@@ -341,7 +341,7 @@ function pipelining.replicas(self)
 end
 
 local summary_rows <const> = {
-  {"line_length", "integer", optional = true}, {"print_fn", "callable", optional = true},
+  summary.length_row, {"print_fn", "callable", optional = true},
 }
 
 local function summary_row(entry)
