@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
+local offloading = require "ipulua.offloading"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -89,6 +90,7 @@ function effects.fifo(...)
   local x = core.is_variable(a.x) and a.x:read_value() or core.tensor(a.x)
   local dtype, shape, ops = x.dtype, {a.depth, table.unpack(x.shape)}, core.ops
   local kept = variables.make(a.name, dtype, shape, false, function() return core.full(shape, 0, dtype) end)
+  if a.offload then offloading.move(kept, "fifo", "offload") end
   local all = kept:read_value()
   local newest = ops.expand_dims(x, 0)
   if a.depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end

@@ -175,13 +175,6 @@ local function output_types(model, specs)
   return types[1]
 end
 
-local function add_pipelining(options, model)
-  local o = model._options.pipelining
-  if not model:is_pipelined() then return end
-  options.offload_state = o.offload_weight_update_variables ~= false
-  options.shard_state = o.replicated_optimizer_state_sharding == true
-end
-
 local function of_model(model, a)
   local data = require "ipulua.data"
   local pipelining = require "ipulua.keras.pipelining"
@@ -204,7 +197,6 @@ local function of_model(model, a)
   if training then program = steps.train_program(model, infeed, count_of_steps)
   else program = steps.predict_program(model, infeed, count_of_steps) end
   local options = machine.options(a, config.device(0).ordinal)
-  add_pipelining(options, model)
   options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
   return machine.price(program.func:outline(), options), first_spec(specs).shape[1]
 end

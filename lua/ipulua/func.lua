@@ -85,7 +85,7 @@ local function trace(self, leaves, template, count, former)
     if former or not replication.misled() then
       traced.replication = found
       local facts = tracing.take_facts()
-      traced.pipeline, traced.offload_state, traced.shard_state = facts.pipeline, facts.offload_state, facts.shard_state
+      traced.pipeline = facts.pipeline
       notify("lower", self)
       traced.program = tracing.end_root(outputs, self.name)
       return traced

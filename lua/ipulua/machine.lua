@@ -92,8 +92,6 @@ end
 ---@param options table of machine.options
 ---@return userdata
 function machine.price(entry, options)
-  options.offload_state = options.offload_state or entry.offload_state
-  options.shard_state = options.shard_state or entry.shard_state
   local shards = entry.shards or entry.program:describe().shards
   if shards > 1 then
     options.order = config.selection_order(config.get("selection_order"), shards,

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local loops = require "ipulua.loops"
+local offloading = require "ipulua.offloading"
 local operation = require "ipulua.operation"
 local tracing = require "ipulua.tracing"
 local train = require "ipulua.train"
@@ -140,15 +141,13 @@ function GradientAccumulationOptimizerV2:init(...)
   local name = getmetatable(self).__name
   local a = args.check(name, accumulation_spec, ...)
   check_count(name, a.num_mini_batches)
-  if a.replicated_optimizer_state_sharding and not a.offload_weight_update_variables then
-    blame.error(name .. ": 'replicated_optimizer_state_sharding' needs 'offload_weight_update_variables'", "value")
-  end
+  offloading.check_updates(name, a)
   IpuOptimizer.init(self, a.opt, a.name)
   self.count = a.num_mini_batches
   self.reduction = accumulation.parse_reduction(name, a.reduction_method)
   self.dtype = a.dtype
   self.verify_usage = true
-  self.offload_state, self.shard_state = a.offload_weight_update_variables == true, a.replicated_optimizer_state_sharding
+  self.offloaded = a
 end
 
 -- Updates happen every count-th iteration, so the loop must end with one.
@@ -172,6 +171,7 @@ local function update(self, given, step)
     local g, v = pair[1], pair[2]
     if g then
       local accumulator = self:slot(v, "accumulator", 0, accumulation.dtype(self.name, self.dtype, v))
+      accumulator.of_optimizer = false -- every mini-batch adds to it
       accumulator:assign(accumulation.add(accumulator:read_value(), g, self.reduction, self.count, n))
       accumulated[#accumulated + 1] = {accumulator, v}
     end
@@ -193,10 +193,7 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   if self.count == 1 then return self.wrapped:apply_gradients(given, {global_step = step}) end
   if self.verify_usage then check_loop(self) end
-  if self.offload_state then -- where state is kept changes no value: only prices
-    local facts = tracing.facts()
-    facts.offload_state, facts.shard_state = true, self.shard_state
-  end
+  if self.offloaded then offloading.of_updates(self.name, self.offloaded) end
   return update(self, given, step)
 end
 

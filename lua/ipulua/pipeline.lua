@@ -12,6 +12,7 @@ local graph = require "ipulua.graph"
 local log = require "ipulua.log"
 local loop = require "ipulua.pipeline_loop"
 local loops = require "ipulua.loops"
+local offloading = require "ipulua.offloading"
 local operation = require "ipulua.operation"
 local optimizers = require "ipulua.optimizers"
 local outputs = require "ipulua.pipeline_outputs"
@@ -175,13 +176,14 @@ local function read(...)
   read_defaults(a, a.places)
   check_stage_options(a, #a.places, a.training)
   outputs.check(who, a)
-  plans.check_offloading(who, a, a.training)
+  offloading.check(who, a, a.training)
   a.facts = plans.new(who, {
     schedule = a.pipeline_schedule, training = a.training, widths = a.places, device_mapping = a.device_mapping,
     recomputation_mode = a.recomputation_mode, offload_activations = a.offload_activations, offload_weights = a.offload_weights,
     offload_gradient_accumulation_buffers = a.offload_gradient_accumulation_buffers,
     offload_weight_update_variables = a.offload_weight_update_variables,
     replicated_optimizer_state_sharding = a.replicated_optimizer_state_sharding,
+    replicated_weight_sharding = a.replicated_weight_sharding,
   })
   a.ipu_of = function(stage) return a.facts.ipu_of[stage + 1] end
   return a

@@ -7,7 +7,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local enum = require "ipulua.enum"
 local enums = require "ipulua.enums"
-local log = require "ipulua.log"
+local offloading = require "ipulua.offloading"
 
 local plans = {}
 
@@ -157,10 +157,8 @@ end
 ---@field shards integer
 ---@field count integer? nil: known at run time
 
-local function flag(a, name) return a[name] == true end
-
 ---Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths, device_mapping,
----recomputation_mode, offload flags.
+---recomputation_mode, what offloading.check has decided.
 ---@return PipelineFacts
 function plans.new(who, a)
   local read = plans.read_mapping(who, a.widths, a.device_mapping)
@@ -172,10 +170,7 @@ function plans.new(who, a)
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
     io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
     order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
-    offload_activations = flag(a, "offload_activations"), offload_weights = flag(a, "offload_weights"),
-    offload_accumulators = flag(a, "offload_gradient_accumulation_buffers"),
-    offload_update_variables = flag(a, "offload_weight_update_variables"),
-    shard_state = flag(a, "replicated_optimizer_state_sharding"),
+    offload = offloading.of_pipeline(a),
   }
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
@@ -216,39 +211,6 @@ function plans.refuse_count(facts, count, name)
   end
   if multiple == 1 then return string.format("'%s' must be at least %d for %s, but it is %d", name, least, what, count) end
   return string.format("'%s' must be a multiple of %d for %s, but it is %d", name, multiple, what, count)
-end
-
--- ------------------------------------------------ remote memory
-
-local function has_remote_memory()
-  if config.get("device_connection.enable_remote_buffers") then return true end
-  return config.get("device_connection.type") == "ALWAYS" and not config.running_on_ipu_model()
-end
-
-local offloads <const> = {
-  "offload_weight_update_variables", "offload_activations", "offload_gradient_accumulation_buffers", "offload_weights",
-}
-
----Checks what is asked to live in remote memory, and decides what was left open.
-function plans.check_offloading(who, a, training)
-  if a.replicated_optimizer_state_sharding and a.offload_weight_update_variables == false then
-    blame.error(who .. ": 'replicated_optimizer_state_sharding' shares out optimizer state that is offloaded; "
-      .. "'offload_weight_update_variables' must not be false", "value")
-  end
-  if not training then
-    for _, name in ipairs{"offload_weight_update_variables", "replicated_optimizer_state_sharding"} do
-      if a[name] then log.warn("%s: '%s' has no effect in a pipeline that does not train", who, name) end
-    end
-    a.offload_weight_update_variables = nil
-  end
-  if a.offload_weights == nil then a.offload_weights = a.replicated_weight_sharding end
-  local available = has_remote_memory()
-  for _, name in ipairs(offloads) do
-    if a[name] and not available then
-      blame.error(string.format("%s: '%s' needs remote memory, which the device does not have", who, name), "failed_precondition")
-    end
-  end
-  if training and a.offload_weight_update_variables == nil then a.offload_weight_update_variables = available end
 end
 
 -- ------------------------------------------------ what reports tell

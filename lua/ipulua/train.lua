@@ -85,6 +85,7 @@ function Optimizer:slot(v, slot, value, dtype)
   if not of[key] then
     local name, shape, stored = v.name .. "/" .. self.name .. "/" .. slot, v.shape, dtype or v.dtype
     of[key] = add_slot(self, name, slot, stored, shape, function() return core.full(shape, value or 0, stored) end)
+    of[key].of_optimizer = true
   end
   return of[key]
 end

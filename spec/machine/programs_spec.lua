@@ -48,6 +48,24 @@ describe("the price of whole programs", function()
     assert(cycles("LSTM of 64, 20 steps, batch 16, Adam") > cycles("two LSTM layers of 128, 3 steps, Adam"))
   end)
 
+  -- TensorFlow's LSTM tests: 0.8 of the memory allowed takes more of it than 0.1, for prediction and for training.
+  it("uses less memory where less is allowed", function()
+    local function total(proportion, trains)
+      local cfg = ipu.IPUConfig()
+      cfg.matmuls.poplar_options = {availableMemoryProportion = proportion}
+      cfg:configure_ipu_system()
+      local e = ipu.estimate(function()
+        local model = ipu.keras.Sequential{ipu.keras.layers.LSTM{256, input_shape = {25, 256}}}
+        model:compile{optimizer = "sgd", loss = "mse"}
+        return model
+      end, {batch_size = 256, training = trains, target = {base = "gc200", name = "part", tiles = 32}, host = "model"})
+      ipu.reset_ipu_configuration()
+      return e.memory.total
+    end
+    assert(total("0.8", false) > total("0.1", false))
+    assert(total("0.8", true) > total("0.1", true))
+  end)
+
   it("scales over pods as published", function()
     local function rate(note) return by_note[note .. "rate"] end
     local small, large = rate("ResNet-50 training, Bow Pod16, batch 1,920"), rate("ResNet-50 training, Bow Pod64, batch 2,560")

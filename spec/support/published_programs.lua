@@ -68,7 +68,8 @@ return function(row, t)
   -- Rows of a table on the host: looked up, sent back, returned.
   for _, r in ipairs{{"N12", 20, 1, 46124}, {"N13", 200, 1, 440684}, {"N14", 20, 2, 47468}, {"N15", 200, 2, 453548}} do
     local id, width, updates, published = table.unpack(r)
-    row(id, "max", published, 0.10, string.format("4096 rows of %d from the host, sent back %s, 8 tiles", width, updates > 1 and "twice" or "once"),
+    local times = updates > 1 and "twice" or "once"
+    row(id, "max", published, 0.10, string.format("4096 rows of %d from the host, sent back %s, 8 tiles", width, times),
       memory(function(ids)
         local rows = ipu.host_callback(function() return ipu.zeros{4096, width} end, {outputs = {{{4096, width}, "float32"}}})(ids)
         for _ = 1, updates do ipu.host_callback(function() return ipu.zeros{} end, {outputs = {{{}, "float32"}}})(ids, rows) end

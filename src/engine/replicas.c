@@ -209,10 +209,15 @@ static Status bind_variables(const Replication *r, void **data, Error *e) {
   for (int i = 0; i < first->variable_count; i++) {
     Variable *v = first->variable[i];
     if (!v->value) return fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
-    if (first->writes[i] && variable_spread(e, v, r->count, data) != OK) return e->status;
+    if (first->shared[i]) {
+      if (!(data[0] = variable_writable(e, v))) return e->status;
+      for (int k = 1; k < r->count; k++) data[k] = data[0];
+    } else if (first->writes[i] && variable_spread(e, v, r->count, data) != OK) {
+      return e->status;
+    }
     for (int k = 0; k < r->count; k++)
       program_bind(r->instance[k], first->argument_count + i,
-                   first->writes[i] ? data[k] : (void *)(uintptr_t)variable_of_replica(v, k, r->count));
+                   first->writes[i] || first->shared[i] ? data[k] : (void *)(uintptr_t)variable_of_replica(v, k, r->count));
   }
   return OK;
 }

@@ -227,6 +227,8 @@ static Status run_step(Run *r, Step *s) {
     case STEP_CHAIN: return run_chain_step(r, s);
     case STEP_GEMM: return run_gemm_step(r, s);
     case STEP_COPY: run_copy(s); return OK;
+    case STEP_LOAD:
+    case STEP_STORE: return s->call.out_count ? run_op(r, s) : OK;
     case STEP_DEQUEUE: return run_dequeue(r, s);
     case STEP_ENQUEUE: return run_enqueue(r, s);
     case STEP_REPEAT: return run_repeat(r, s);

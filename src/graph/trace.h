@@ -8,6 +8,7 @@
 #ifndef IPULUA_GRAPH_TRACE_H
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"
+#include "graph/offload.h"
 #include "graph/variable.h"
 
 typedef struct Extra {
@@ -46,6 +47,8 @@ struct Trace {
   Extra *extra;
   int extra_count, extra_capacity;
   bool deferred, has_unknown;
+  Offload offload; /* of a root trace's program */
+  int replicas;    /* of it, as far as is known */
   bool follows; /* comes after its parent, a loop's body: its variables are those of the parent's parent */
   Effect *effect;
   int effect_count, effect_capacity;

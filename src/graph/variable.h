@@ -9,6 +9,8 @@ typedef struct Variable {
   char *name;
   Type type;
   bool trainable;
+  bool remote;       /* lives in streaming memory in every program */
+  bool of_optimizer; /* what an optimizer keeps beside a weight, and only its updates use */
   bool deferred;   /* outside of a traced function it is symbolic: sessions read it */
   Tensor *value;   /* dense; NULL: not initialised */
   int64_t version; /* grows with each write; transfers and reads compare it */

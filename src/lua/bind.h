@@ -124,6 +124,8 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
 
 #define PROGRAM_NAME "ipulua.Program"
 Program *bind_check_program(lua_State *L, int index);
+/* {state, weights, activations, accumulators, shard_state, shard_weights, least}; anything but a table: nothing. */
+void bind_read_offload(lua_State *L, int index, Offload *o);
 int bind_program_nodes(lua_State *L); /* (program) → list of tables (listing.c) */
 int bind_trace_records(lua_State *L); /* records.c */
 /* A list of tensors as a program's arguments, dense and of its types; room for its results follows at [argument_count + 1].

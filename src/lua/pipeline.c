@@ -5,7 +5,7 @@
 #include "graph/control.h"
 #include "lua/bind.h"
 #include "lua/object.h"
-#include "machine/price.h"
+#include "ops/remote.h"
 #include "program/timetable.h"
 
 #define PLAN_NAME "ipulua.PipelinePlan"
@@ -38,11 +38,28 @@ static int *integers(lua_State *L, const char *name, int *count) {
   return v;
 }
 
-static bool flag(lua_State *L, const char *name) {
-  lua_getfield(L, 1, name);
+static bool flag_of(lua_State *L, int table, const char *name) {
+  lua_getfield(L, table, name);
   bool on = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return on;
+}
+
+static bool flag(lua_State *L, const char *name) { return flag_of(L, 1, name); }
+
+void bind_read_offload(lua_State *L, int index, Offload *o) {
+  int table = lua_absindex(L, index);
+  *o = (Offload){0};
+  if (!lua_istable(L, table)) return;
+  o->state = flag_of(L, table, "state");
+  o->weights = flag_of(L, table, "weights");
+  o->activations = flag_of(L, table, "activations");
+  o->accumulators = flag_of(L, table, "accumulators");
+  o->shard_state = flag_of(L, table, "shard_state");
+  o->shard_weights = flag_of(L, table, "shard_weights");
+  lua_getfield(L, table, "least");
+  o->least = (size_t)luaL_optinteger(L, -1, 0);
+  lua_pop(L, 1);
 }
 
 static Schedule check_schedule(lua_State *L) {
@@ -88,7 +105,7 @@ static void set_order(lua_State *L, PipelinePlan *p) {
   bind_check(L, &e);
 }
 
-/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation = "none" | "stage" | "interleaved", order, offload_…} */
+/* {schedule, training, place_of = {stage → place}, ipu_of = {stage → IPU}, recomputation = "none" | "stage" | "interleaved", order, offload} */
 static int new_plan(lua_State *L) {
   static const char *const modes[] = {"none", "stage", "interleaved", NULL};
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -106,11 +123,9 @@ static int new_plan(lua_State *L) {
   bind_check(L, &e);
   p->recomputation = (Recomputation)mode;
   p->io_overlap = flag(L, "io_overlap");
-  p->offload_activations = flag(L, "offload_activations");
-  p->offload_accumulators = flag(L, "offload_accumulators");
-  p->offload_weights = flag(L, "offload_weights");
-  p->offload_update_variables = flag(L, "offload_update_variables");
-  p->shard_state = flag(L, "shard_state");
+  lua_getfield(L, 1, "offload");
+  bind_read_offload(L, -1, &p->offload);
+  lua_pop(L, 1);
   int plan = lua_gettop(L);
   if (schedule == SCHEDULE_CUSTOM) set_order(L, p);
   lua_settop(L, plan);
@@ -247,19 +262,12 @@ static bool measure(const Graph *g, StageMeasure *stage, int stages) {
   for (int i = 0; seen && i < g->node_count; i++) {
     const Node *n = g->node[i];
     if (n->place.stage < 0 || n->place.stage >= stages || node_is_input(n) || node_is_constant(n)) continue;
-    if (!(n->op->traits & VIEW)) ++*(n->place.backward ? &stage[n->place.stage].backward_ops : &stage[n->place.stage].forward_ops);
+    if (!(n->op->traits & VIEW) && !node_is_transfer(n)) ++*(n->place.backward ? &stage[n->place.stage].backward_ops : &stage[n->place.stage].forward_ops);
     for (int k = 0; k < n->in_count; k++) measure_use(n, n->in[k], stage, stages, seen);
   }
   bool good = seen != NULL;
   free(seen);
   return good;
-}
-
-static Status measure_body(Error *e, const Graph *g, const PipelinePlan *plan, StageMeasure *stage) {
-  Graph *again = plan->recomputation == RECOMPUTE_NONE ? NULL : price_recomputed(e, g, plan);
-  if (e->status == OK && !measure(again ? again : g, stage, plan->stages)) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  graph_free(again);
-  return e->status;
 }
 
 /* (program) → for each stage {forward_ops, backward_ops, weight_bytes, stash_bytes} of one micro-batch; nothing without a pipeline */
@@ -271,9 +279,7 @@ static int stages_of(lua_State *L) {
   int count = plan->stages;
   StageMeasure *stage = lua_newuserdatauv(L, (size_t)count * sizeof *stage, 0);
   memset(stage, 0, (size_t)count * sizeof *stage);
-  Error e = {0};
-  measure_body(&e, control_body(loop), plan, stage);
-  bind_check(L, &e);
+  if (!measure(control_body(loop), stage, count)) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   lua_createtable(L, count, 0);
   for (int s = 0; s < count; s++) {
     lua_createtable(L, 0, 4);

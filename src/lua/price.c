@@ -128,9 +128,9 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->schedule = read_schedule(L, index);
   read_mapping(L, index, m);
   m->recompute = flag(L, index, "recompute", false);
-  m->offload_state = flag(L, index, "offload_state", false);
-  m->offload_activations = flag(L, index, "offload_activations", false);
-  m->shard_state = flag(L, index, "shard_state", false);
+  lua_getfield(L, index, "offload");
+  bind_read_offload(L, -1, &m->offload);
+  lua_pop(L, 1);
   m->merge_bytes = number(L, index, "merge_bytes", 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);

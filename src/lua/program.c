@@ -41,6 +41,7 @@ void bind_push_program(lua_State *L, Trace *t, Value *const *results, int count,
   luaL_setmetatable(L, PROGRAM_NAME);
   int written_count = trace_end_root(t, results, count, written);
   Error e = {0};
+  t->replicas = s->replicas;
   const Engine *g = s->engine;
   *p = outline ? program_outline(&e, t, count, written, written_count, g->kernels, &g->numerics, name)
                      : program_compile(&e, t, count, written, written_count, g->kernels, &g->numerics, g->threads, name);
@@ -152,6 +153,7 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");
   lua_pushinteger(L, p->executions), lua_setfield(L, -2, "executions");
   lua_pushinteger(L, (lua_Integer)p->memory_bytes), lua_setfield(L, -2, "memory_bytes");
+  lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
   lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
   lua_newtable(L);

@@ -397,6 +397,14 @@ static int inline_region(lua_State *L) {
   return 0;
 }
 
+/* What of the program being traced lives in streaming memory, its pipeline apart. */
+static int offload(lua_State *L) {
+  TraceRef *r = current(L);
+  while (r->parent) r = r->parent;
+  bind_read_offload(L, 1, &r->trace->offload);
+  return 0;
+}
+
 /* ---- differentiation ---- */
 
 /* A variable that was read several times in the sessions' graph: its gradient is the sum over the readings. */
@@ -489,7 +497,7 @@ void bind_open_trace(lua_State *L) {
       {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"end_repeat", end_repeat}, {"suspend", suspend},
       {"end_while", end_while}, {"end_cond", end_cond}, {"end_call", end_call}, {"end_custom", end_custom},
       {"trace_captured", captured}, {"trace_uses", uses}, {"trace_value", symbolic}, {"inline_region", inline_region},
-      {"set_backward_partials", set_backward_partials}, {"gradients", gradients}, {"trace_current", current_token},
+      {"set_backward_partials", set_backward_partials}, {"gradients", gradients}, {"offload", offload}, {"trace_current", current_token},
       {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, REGION_NAME);

@@ -268,7 +268,10 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "dtype")) lua_pushstring(L, dtype_name(v->type.dtype));
   else if (!strcmp(name, "rank")) lua_pushinteger(L, v->type.rank);
   else if (!strcmp(name, "size")) lua_pushinteger(L, type_count(&v->type));
+  else if (!strcmp(name, "nbytes")) lua_pushinteger(L, (lua_Integer)type_bytes(&v->type));
   else if (!strcmp(name, "trainable")) lua_pushboolean(L, v->trainable);
+  else if (!strcmp(name, "remote")) lua_pushboolean(L, v->remote);
+  else if (!strcmp(name, "of_optimizer")) lua_pushboolean(L, v->of_optimizer);
   else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
   else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
@@ -286,6 +289,14 @@ static int set_field(lua_State *L) {
   const char *name = luaL_checkstring(L, 2);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
+    return 0;
+  }
+  if (!strcmp(name, "remote")) {
+    v->remote = lua_toboolean(L, 3);
+    return 0;
+  }
+  if (!strcmp(name, "of_optimizer")) {
+    v->of_optimizer = lua_toboolean(L, 3);
     return 0;
   }
   if (!strcmp(name, "deferred")) {

@@ -1,21 +1,7 @@
 /* How a program lies on the machine: the plan of its pipeline, the IPUs of a replica, the replicas. */
 #include "graph/control.h"
 #include "machine/rows.h"
-#include "program/passes.h"
-
-static PipelinePlan *find_plan(const Graph *g) {
-  for (int i = 0; i < g->node_count; i++) {
-    const Node *n = g->node[i];
-    if (!(n->op->traits & CONTROL)) continue;
-    if (control_plan(n)) return (PipelinePlan *)control_plan(n);
-    for (int k = 0; k < 2; k++) {
-      const Graph *inside = n->attr[k].kind == ATTR_GRAPH ? n->attr[k].graph : NULL;
-      PipelinePlan *found = inside ? find_plan(inside) : NULL;
-      if (found) return found;
-    }
-  }
-  return NULL;
-}
+#include "program/offload.h"
 
 static bool has_backward(const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
@@ -31,9 +17,7 @@ static PipelinePlan *interleaved(Error *e, const PipelinePlan *p) {
   PipelinePlan *made = pipeline_plan_new(e, SCHEDULE_INTERLEAVED, p->training, p->stages, p->place_of, p->ipu_of);
   if (!made) return NULL;
   made->recomputation = p->recomputation;
-  made->offload_activations = p->offload_activations, made->offload_accumulators = p->offload_accumulators;
-  made->offload_weights = p->offload_weights, made->offload_update_variables = p->offload_update_variables;
-  made->shard_state = p->shard_state;
+  made->offload = p->offload;
   return made;
 }
 
@@ -42,7 +26,7 @@ static Status choose_plan(Error *e, Price *p, const Graph *g, int stages) {
   int place_of[MACHINE_STAGES], ipu_of[MACHINE_STAGES];
   if (stages > MACHINE_STAGES)
     return fail(e, ERR_VALUE, "'%s' has %d pipeline stages; %d can be priced", p->name, stages, MACHINE_STAGES);
-  PipelinePlan *found = find_plan(g);
+  PipelinePlan *found = (PipelinePlan *)(uintptr_t)graph_plan(g);
   p->stage_count = found && found->stages > stages ? found->stages : stages;
   if (found && p->machine.interleave && found->schedule == SCHEDULE_GROUPED) {
     p->plan = interleaved(e, found);
@@ -80,21 +64,4 @@ static Status size_machine(Error *e, Price *p, int most) {
 Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer) {
   Status s = choose_plan(e, p, g, placer->most_stage + 1);
   return s == OK ? size_machine(e, p, placer->most_shard) : s;
-}
-
-/* No input counts as replaced: passes need not be exact here. */
-Graph *price_recomputed(Error *e, const Graph *g, const PipelinePlan *plan) {
-  Arena *scratch = arena_new();
-  size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
-  int *id = scratch ? arena_alloc(scratch, (inputs + outputs + (size_t)g->node_count + 1) * sizeof *id) : NULL;
-  Graph *made = NULL;
-  if (id) {
-    for (size_t i = 0; i < inputs; i++) id[i] = (int)i;
-    for (size_t i = 0; i < outputs; i++) id[inputs + i] = -1;
-    int *pass = id + inputs + outputs;
-    if (assign_passes(e, scratch, g, plan, id, id + inputs, pass) == OK) made = recompute_forward(g, plan, pass);
-  }
-  arena_free(scratch);
-  if (!made && e->status == OK) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  return made;
 }

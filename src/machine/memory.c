@@ -42,25 +42,31 @@ static int stash_depth(const PipelinePlan *plan, int stage) {
 /* Does the backward stage need h of the forward one, kept since then? */
 static bool is_stashed(const Price *p, const Held *h, const Row *block, int begin) {
   if (h->category != BYTES_VALUE || h->first <= begin || h->last >= block->end || h->first >= p->row_count) return false;
-  const Row *made = &p->row[h->first], *read = &p->row[h->last];
-  return !made->backward && made->stage >= 0 && read->backward;
+  const Row *made = &p->row[h->first];
+  return !made->backward && made->stage >= 0 && p->row[h->last].backward;
+}
+
+static bool add_stash(Price *p, int stage, double bytes, bool offloaded) {
+  if (!(bytes > 0)) return true;
+  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
+  p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = bytes, .ipu = price_ipu_of_stage(p, stage),
+                                    .last = p->row_count, .alias = -1, .offloaded = offloaded};
+  return true;
 }
 
 static bool add_stashes(Price *p) {
   if (p->beat_row < 0) return true;
   Row block = p->row[p->beat_row];
-  double *bytes = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof *bytes);
-  if (!bytes) return false;
-  for (int i = 0; i < p->held_count; i++)
-    if (is_stashed(p, &p->held[i], &block, p->beat_row)) bytes[p->row[p->held[i].first].stage] += p->held[i].bytes;
+  int count = p->held_count;
+  double *bytes[2]; /* on the tiles, in streaming memory */
+  for (int k = 0; k < 2; k++)
+    if (!(bytes[k] = arena_alloc(p->arena, (size_t)(p->stage_count + 1) * sizeof **bytes))) return false;
+  for (int i = 0; i < count; i++)
+    if (is_stashed(p, &p->held[i], &block, p->beat_row)) bytes[p->held[i].offloaded][p->row[p->held[i].first].stage] += p->held[i].bytes;
   for (int s = 0; s < p->stage_count; s++) {
-    int depth = stash_depth(block.plan, s);
-    p->stage[s].stash_depth = depth;
-    p->stage[s].stash_bytes = depth * bytes[s];
-    if (!(p->stage[s].stash_bytes > 0)) continue;
-    if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) return false;
-    p->held[p->held_count++] = (Held){.category = BYTES_STASH, .bytes = p->stage[s].stash_bytes, .ipu = price_ipu_of_stage(p, s),
-                                      .last = p->row_count, .alias = -1, .offloaded = p->machine.offload_activations || block.plan->offload_activations};
+    int depth = p->stage[s].stash_depth = stash_depth(block.plan, s);
+    p->stage[s].stash_bytes = depth * (bytes[0][s] + bytes[1][s]);
+    if (!add_stash(p, s, depth * bytes[0][s], false) || !add_stash(p, s, depth * bytes[1][s], true)) return false;
   }
   return true;
 }
@@ -69,24 +75,7 @@ static bool add_stashes(Price *p) {
 
 static bool is_always(const Held *h) { return categories[h->category].always && !h->offloaded; }
 
-/* On the tiles: a share, where replicas divide the optimizer's state. */
-static double tile_bytes(const Price *p, const Held *h) {
-  if (h->category == BYTES_STASH && h->offloaded) return 0;
-  bool shared = price_shards_state(p) && h->offloaded;
-  return shared ? h->bytes / p->replicas : h->bytes;
-}
-
-/* Rows at which it is on the tiles; what comes from streaming memory is there while it is used. */
-static void live_range(const Held *h, int *first, int *last) {
-  *first = h->offloaded ? h->used_first : h->first;
-  *last = h->offloaded ? h->used_last : h->last;
-}
-
-static bool is_live(const Held *h, int row) {
-  int first, last;
-  live_range(h, &first, &last);
-  return is_always(h) || (first >= 0 && first <= row && row <= last);
-}
+static bool is_live(const Held *h, int row) { return !h->offloaded && (is_always(h) || (h->first <= row && row <= h->last)); }
 
 /* The row at which an IPU holds most, temporaries included. */
 static bool find_peak(Price *p, int ipu) {
@@ -95,12 +84,10 @@ static bool find_peak(Price *p, int ipu) {
   if (!change) return false;
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
-    int first, last;
-    live_range(h, &first, &last);
-    if (h->ipu != ipu || is_always(h) || first > last || first < 0) continue;
-    first = first < p->row_count ? first : p->row_count, last = last < p->row_count ? last : p->row_count;
-    change[first] += tile_bytes(p, h);
-    change[last + 1] -= tile_bytes(p, h);
+    if (h->ipu != ipu || h->offloaded || is_always(h) || h->first > h->last || h->first < 0) continue;
+    int first = h->first < p->row_count ? h->first : p->row_count, last = h->last < p->row_count ? h->last : p->row_count;
+    change[first] += h->bytes;
+    change[last + 1] -= h->bytes;
   }
   double live = 0, most = -1;
   for (int i = 0; i < p->row_count; i++) {
@@ -215,10 +202,10 @@ static bool fill_tiles(Price *p, int ipu) {
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     if (h->ipu != ipu) continue;
-    if (h->offloaded) x->streaming += tile_bytes(p, h) > 0 ? tile_bytes(p, h) : h->bytes;
+    if (h->offloaded) x->streaming += h->bytes;
     if (!is_live(h, x->peak)) continue;
-    x->bytes[h->offloaded ? BYTES_VALUE : h->category] += tile_bytes(p, h);
-    spread(&s, tile_bytes(p, h));
+    x->bytes[h->category] += h->bytes;
+    spread(&s, h->bytes);
   }
   add_code(p, x, ipu);
   const PriceCategory code[] = {BYTES_VERTEX_CODE, BYTES_VERTEX_STATE, BYTES_EXCHANGE_CODE, BYTES_CONTROL_CODE,

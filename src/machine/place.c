@@ -141,14 +141,3 @@ void place_program(Placer *p, const Graph *g) {
   if (p->most_stage < 0 && p->most_shard < 0) return;
   place_region(p, g, inputs, NULL); /* what only later readers told */
 }
-
-void place_again(Placer *p, const Graph *g, const Graph *like) {
-  const Homes *known = find(p, like);
-  Home *inputs = arena_alloc(p->arena, (size_t)(g->input_count + 1) * sizeof *inputs);
-  if (!known || !inputs) {
-    p->failed = true;
-    return;
-  }
-  for (int i = 0; i < g->input_count; i++) inputs[i] = *home_of(known, like->input[i]);
-  place_region(p, g, inputs, NULL);
-}

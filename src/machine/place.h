@@ -25,8 +25,6 @@ typedef struct Placer {
 } Placer;
 
 void place_program(Placer *p, const Graph *g);
-/* Another version of a region that has been placed: the same inputs. */
-void place_again(Placer *p, const Graph *g, const Graph *like);
 const Homes *place_find(const Placer *p, const Graph *g);
 static inline const Home *home_of(const Homes *h, const Value *v) { return &h->value[h->first_value[v->node->id] + v->index]; }
 /* Does a node of the region itself, not of one inside it, belong to a stage? */

@@ -15,7 +15,7 @@ const char *row_kind_name(RowKind k) {
 
 const char *row_name(const Row *r) {
   if (r->kind == ROW_HOST_IN && !r->node && r->bytes == 0) return "call from the host";
-  return r->kind == ROW_OP ? r->node->op->name : row_kind_name(r->kind);
+  return r->kind == ROW_OP || (r->kind == ROW_STREAMING && r->node) ? r->node->op->name : row_kind_name(r->kind);
 }
 
 const char *row_source(const Row *r) { return r->node && r->node->source ? r->node->source : ""; }
@@ -72,7 +72,7 @@ void price_free(Price *p) {
   for (int i = 0; i < p->row_count; i++)
     if (p->row[i].plan) object_release(&p->row[i].plan->object);
   if (p->plan) object_release(&p->plan->object);
-  for (int i = 0; i < p->made_count; i++) graph_free(p->made[i]);
+  graph_free(p->graph);
   arena_free(p->arena);
   free(p);
 }

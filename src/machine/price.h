@@ -17,10 +17,8 @@ typedef struct Machine {
   Schedule schedule;       /* these three: of loops with stages that have no plan of their own */
   int mapping[MACHINE_STAGES], mapping_count; /* stage → IPU; none: stage i on IPU i */
   bool interleave;         /* a pipeline that would be Grouped is Interleaved */
-  bool recompute;          /* a backward stage begins with its forward ops again; only stage inputs are kept */
-  bool offload_state;      /* optimizer state lies in streaming memory between updates */
-  bool offload_accumulators, offload_activations;
-  bool shard_state;        /* replicas share the optimizer state */
+  bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
+  Offload offload;         /* beside what the program itself keeps in streaming memory */
   double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
@@ -72,11 +70,12 @@ typedef struct Row {
   int ipu, from_ipu; /* from_ipu: LINK */
   int stage;         /* -1: none */
   bool backward;
+  bool follows;      /* STREAMING: others of its pass came before it; it is begun while they move */
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */
   const Cost *cost;  /* of one execution; NULL for blocks */
-  double bytes;      /* moved over links, to or from the host */
+  double bytes;      /* moved over links, to or from the host or streaming memory */
   double elapsed;    /* PIPELINE: cycles of one run */
 } Row;
 
@@ -86,11 +85,10 @@ typedef struct Held {
   const Variable *variable; /* NULL: none */
   double bytes;
   int ipu, first, last;     /* rows; always live: 0 … the last row */
-  int used_first, used_last; /* rows of ops that read or write it; -1: none */
   int alias;                /* whose bytes these are; -1: its own */
   bool written;             /* a variable that the program changes */
   double writes;            /* how often in a run */
-  bool offloaded;           /* in streaming memory */
+  bool offloaded;           /* in streaming memory, never on the tiles */
 } Held;
 
 typedef struct IpuPrice {
@@ -124,10 +122,9 @@ typedef struct Beat {
 
 typedef struct Price {
   Arena *arena;
-  Graph **made; /* bodies with recomputation, which rows name the nodes of */
-  int made_count, made_capacity;
   Machine machine;
   const Program *program;
+  Graph *graph; /* the program's with more transfers, where the machine asks for them; NULL: its own */
   const char *name;
   int shards, replicas;
   Row *row;
@@ -159,9 +156,6 @@ typedef struct Price {
 /* NULL with e filled when the program can't be placed on the machine, or memory is out. The program must outlive the price. */
 Price *price_program(Error *e, const Program *p, const Machine *m);
 void price_free(Price *p); /* NULL is fine */
-/* A pipeline's body as it is executed with recomputation: what stages make again is there twice. NULL with e filled when memory is
- * out. */
-Graph *price_recomputed(Error *e, const Graph *g, const PipelinePlan *plan);
 
 double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */

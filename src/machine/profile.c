@@ -200,7 +200,7 @@ static void put_variables(FILE *f, const Price *p, Strings *s) {
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
-    int last = p->row_count - 1, first = h->offloaded ? h->used_first : h->first, end = h->offloaded ? h->used_last : h->last;
+    int last = p->row_count - 1, first = h->first, end = h->last;
     int from = always || first > end || first < 0 ? 0 : first, to = always || end > last ? last : end;
     fprintf(f, "%s[%d,%d,%d,", i ? "," : "", string_number(s, held_label(h, label)), string_number(s, held_source(h)),
             string_number(s, price_category_name(h->category)));

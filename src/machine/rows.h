@@ -21,6 +21,4 @@ Status walk_program(Error *e, Price *p, const Program *program);
 Status price_time(Error *e, Price *p);
 bool price_memory(Price *p);
 int price_ipu_of_stage(const Price *p, int stage);
-/* Do replicas share out the optimizer state? */
-bool price_shards_state(const Price *p);
 #endif

@@ -36,11 +36,13 @@ static void put_cycles(FILE *f, const double *cycles, double total) {
 static void put_target(FILE *f, const Price *p) {
   char a[40], b[32];
   const Target *t = &p->machine.pod.target;
+  double streaming = 0;
+  for (int i = 0; i < p->shards; i++) streaming += p->ipu[i].streaming;
   fprintf(f, "Program %s\n\nTarget\n  %s: %d IPU%s, %d replica%s of %d, %lld tiles of %s bytes each, %.3f GHz\n", p->name, t->name,
           p->machine.pod.ipus, p->machine.pod.ipus == 1 ? "" : "s", p->replicas, p->replicas == 1 ? "" : "s", p->shards,
           (long long)t->tiles, count_text((double)t->tile_bytes, a), (double)t->clock_hz / 1e9);
   fprintf(f, "  %d steps, %d ops (%d priced), %d tensors, %s of streaming memory used\n", p->row_count, p->op_count,
-          p->op_count - p->unpriced, p->held_count, bytes_text(p->ipu[0].streaming, b));
+          p->op_count - p->unpriced, p->held_count, bytes_text(streaming, b));
 }
 
 static void put_execution(FILE *f, const Price *p) {
@@ -71,6 +73,7 @@ static void put_memory(FILE *f, const Price *p) {
             bytes_text(price_bytes(x) + x->gaps, b), bytes_text(x->always, c));
     for (int k = 0; k < BYTES_COUNT; k++)
       if (x->bytes[k] >= 0.5) fprintf(f, "  %-26s %12s\n", price_category_name((PriceCategory)k), bytes_text(x->bytes[k], a));
+    if (x->streaming > 0) fprintf(f, "  %-26s %12s\n", "in streaming memory", bytes_text(x->streaming, a));
     fprintf(f, "  a tile: least %s, mean %s, most %s%s\n", bytes_text(x->least, a), bytes_text(x->mean, b), bytes_text(x->most, c),
             x->fits ? "" : "  DOES NOT FIT");
   }
@@ -153,7 +156,7 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
   for (int i = 0; i < p->held_count; i++) {
     const Held *h = &p->held[i];
     bool always = price_category_always(h->category) && !h->offloaded;
-    if (h->ipu == ipu && (always || (h->first <= peak && peak <= h->last))) live[n++] = h;
+    if (h->ipu == ipu && !h->offloaded && (always || (h->first <= peak && peak <= h->last))) live[n++] = h;
   }
   qsort(live, (size_t)n, sizeof *live, by_bytes);
   fputs("the largest that are live there:", f);
@@ -182,8 +185,29 @@ static void put_remedy(FILE *f, const Price *p, const char *words, const Machine
   price_free(q);
 }
 
+/* What is in streaming memory already gains nothing, and is not listed. */
+static void put_offloading(FILE *f, const Price *p, int *count) {
+  enum { LEAST = 128 };
+  const struct {
+    const char *words;
+    Offload offload;
+  } remedies[] = {
+      {"offload_activations", {.activations = true}},
+      {"offload_gradient_accumulation_buffers", {.accumulators = true}},
+      {"optimizer state in streaming memory (offload_weight_update_variables)", {.state = true}},
+      {"the same, divided over the replicas (replicated_optimizer_state_sharding)", {.state = true, .shard_state = true}},
+      {"offload_weights", {.weights = true}},
+  };
+  for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+    Machine m = p->machine;
+    if (remedies[i].offload.shard_state && p->replicas < 2) continue;
+    m.offload = remedies[i].offload;
+    m.offload.least = LEAST;
+    put_remedy(f, p, remedies[i].words, &m, count);
+  }
+}
+
 static bool recomputes(const Price *p) { return p->machine.recompute || p->plan->recomputation != RECOMPUTE_NONE; }
-static bool offloads_activations(const Price *p) { return p->machine.offload_activations || p->plan->offload_activations; }
 
 static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
   Machine m = p->machine;
@@ -195,11 +219,6 @@ static void put_pipeline_remedies(FILE *f, const Price *p, int *count) {
   if (p->trains && p->plan->schedule == SCHEDULE_GROUPED) {
     m.interleave = true;
     put_remedy(f, p, "the Interleaved schedule", &m, count);
-    m = p->machine;
-  }
-  if (p->trains && !offloads_activations(p)) {
-    m.offload_activations = true;
-    put_remedy(f, p, "offload_activations", &m, count);
   }
 }
 
@@ -207,15 +226,7 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
   int count = 0;
   Machine m = p->machine;
   if (p->stage_count > 0 && p->plan) put_pipeline_remedies(f, p, &count);
-  if (!m.offload_state) {
-    m.offload_state = true;
-    put_remedy(f, p, "optimizer state in streaming memory (offload_weight_update_variables)", &m, &count);
-    if (p->replicas > 1 && !m.shard_state) {
-      m.shard_state = true;
-      put_remedy(f, p, "the same, divided over the replicas (replicated_optimizer_state_sharding)", &m, &count);
-    }
-    m = p->machine;
-  }
+  put_offloading(f, p, &count);
   m.pod.target.matmul_proportion = m.pod.target.conv_proportion = 0.2;
   put_remedy(f, p, "availableMemoryProportion 0.2 for matmuls and convolutions", &m, &count);
   m = p->machine;

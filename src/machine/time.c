@@ -13,8 +13,6 @@ int price_ipu_of_stage(const Price *p, int stage) {
   return p->plan && stage < p->plan->stages ? p->plan->ipu_of[stage] : stage;
 }
 
-bool price_shards_state(const Price *p) { return p->machine.shard_state || (p->plan && p->plan->shard_state); }
-
 /* ---- rows that the graph does not have ---- */
 
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
@@ -22,15 +20,6 @@ static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) 
   Row *r = &p->row[p->row_count++];
   *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes};
   return r;
-}
-
-static bool is_state(const Price *p, const Held *h) {
-  if (h->category != BYTES_VARIABLE || !h->variable || h->variable->trainable || !h->written || !h->variable->type.rank) return false;
-  for (int i = 0; i < p->held_count; i++) {
-    const Variable *v = p->held[i].variable;
-    if (v && v->trainable && p->held[i].written && p->held[i].ipu == h->ipu && shape_equal(&v->type, &h->variable->type)) return true;
-  }
-  return false;
 }
 
 static bool sums_gradients(const Price *p) {
@@ -79,25 +68,6 @@ static bool merge_collectives(Price *p) {
   return true;
 }
 
-/* Optimizer state comes in for an update and goes out again. */
-static bool add_offloads(Price *p) {
-  bool offloads = p->machine.offload_state || (p->plan && p->plan->offload_update_variables);
-  if (!offloads || p->machine.pod.target.streaming_bytes < 1) return true;
-  for (int ipu = 0; ipu < p->shards; ipu++) {
-    double bytes = 0, times = 0;
-    for (int i = 0; i < p->held_count; i++) {
-      Held *h = &p->held[i];
-      if (h->ipu != ipu || !is_state(p, h)) continue;
-      h->offloaded = true;
-      bytes += h->bytes;
-      times = fmax(times, h->writes);
-    }
-    if (price_shards_state(p)) bytes /= p->replicas;
-    if (bytes > 0 && !append(p, ROW_STREAMING, ipu, 2 * bytes, times)) return false;
-  }
-  return true;
-}
-
 /* The host starts the run. */
 static bool add_call(Price *p) {
   double calls = p->machine.calls == 0 ? 1 : p->machine.calls;
@@ -118,6 +88,13 @@ static Cost prefetched(const Price *p, Cost c) {
   return c;
 }
 
+/* The latency is that of the first of several: where they lie is known beforehand. */
+static Cost streamed(const Price *p, const Row *r) {
+  Cost c = cost_streaming(&p->machine.pod, r->bytes);
+  if (r->follows && c.cycles[PHASE_STREAM] > 0) c.cycles[PHASE_STREAM] -= (double)p->machine.pod.target.host_latency_cycles;
+  return c;
+}
+
 /* A row without a node sums gradients. An all-reduce is a reduce-scatter and an all-gather; bytes are a replica's input. */
 static Cost cost_of_meeting(const Price *p, const Row *r) {
   const char *name = r->node ? r->node->op->name : "";
@@ -135,7 +112,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
     case ROW_LINK: return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
     case ROW_HOST_IN:
     case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
-    case ROW_STREAMING: return cost_streaming(pod, r->bytes);
+    case ROW_STREAMING: return streamed(p, r);
     case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
   }
@@ -189,7 +166,7 @@ static bool gather_work(Rhythm *t) {
     if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
     if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
     if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
-    if (r->kind != ROW_OP) continue;
+    if (r->kind != ROW_OP && r->kind != ROW_STREAMING) continue;
     Work *w = &t->work[r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0];
     double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
@@ -300,7 +277,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!merge_collectives(p) || !add_collectives(p) || !add_offloads(p) || !add_call(p) || !price_moves(p))
+  if (!merge_collectives(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];

@@ -5,6 +5,8 @@
 
 #include "graph/control.h"
 #include "machine/rows.h"
+#include "ops/remote.h"
+#include "program/offload.h"
 #include "program/region.h"
 
 typedef struct Inside Inside; /* a region being walked */
@@ -53,7 +55,7 @@ static int add_held(Walk *w, PriceCategory category, const Node *n, double bytes
     return -1;
   }
   p->held[p->held_count] = (Held){.category = category, .node = n, .bytes = bytes, .ipu = ipu, .first = p->row_count,
-                                  .last = p->row_count, .used_first = -1, .used_last = -1, .alias = -1};
+                                  .last = p->row_count, .alias = -1};
   return p->held_count++;
 }
 
@@ -62,15 +64,6 @@ static void touch(Walk *w, int held, int row) {
   Held *h = &w->price->held[held];
   if (row < h->first) h->first = row;
   if (row > h->last) h->last = row;
-}
-
-/* The same, by an op. */
-static void use(Walk *w, int held, int row) {
-  touch(w, held, row);
-  if (held < 0) return;
-  Held *h = &w->price->held[held];
-  if (h->used_first < 0) h->used_first = row;
-  h->used_last = row;
 }
 
 static int ipu_of(const Walk *w, const Home *h) {
@@ -145,7 +138,7 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
     if (*slot < 0) *slot = reusable(w, in, n, i);
     if (*slot >= 0 && w->price->held[*slot].category == BYTES_VARIABLE) w->price->held[*slot].writes = w->times;
     if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    use(w, *slot, row);
+    touch(w, *slot, row);
   }
 }
 
@@ -202,9 +195,43 @@ static void walk_op(Walk *w, Inside *in, Node *n) {
   else r->cost = c;
   note_price(w, n, c);
   int at = w->price->row_count - 1;
-  for (int i = 0; i < count; i++) use(w, operands[i], at);
+  for (int i = 0; i < count; i++) touch(w, operands[i], at);
   hold_outputs(w, in, n, ipu, at);
   walk_meeting(w, n, ipu);
+}
+
+/* Is there an earlier transfer of the same pass in the block? */
+static bool follows_another(const Price *p, const Row *r) {
+  for (int i = p->row_count - 2; i > r->parent; i--) {
+    const Row *x = &p->row[i];
+    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu && x->stage == r->stage && x->backward == r->backward)
+      return true;
+  }
+  return false;
+}
+
+/* Between streaming memory and tiles; what is there is on no tile. */
+static void walk_transfer(Walk *w, Inside *in, Node *n) {
+  bool loads = node_is_load(n);
+  const Home *home = home_of(in->homes, &n->out[0]);
+  int from = *slot_of(in, value_root(n->in[0])), ipu = ipu_of(w, home);
+  if (!loads) from = local(w, in, n->in[0], ipu, n);
+  Row *r = add_row(w, ROW_STREAMING, n, ipu);
+  if (!r) return;
+  r->stage = home->stage;
+  r->backward = n->place.backward || home->backward;
+  r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
+  r->follows = follows_another(w->price, r);
+  int at = w->price->row_count - 1, *slot = slot_of(in, &n->out[0]);
+  touch(w, from, at);
+  if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, r->bytes, ipu);
+  int there = loads ? from : *slot;
+  touch(w, *slot, at);
+  if (there < 0 || *slot < 0) return;
+  Held *h = &w->price->held[there];
+  h->offloaded = true;
+  h->bytes = r->bytes; /* a replica's share */
+  if (!loads) h->writes = w->times;
 }
 
 /* What a broadcast reads is enough: nothing is expanded. */
@@ -328,23 +355,6 @@ static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
   return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
 }
 
-/* What an iteration executes. */
-static const Graph *body_of(Walk *w, const Node *n, const PipelinePlan *plan) {
-  const Graph *body = control_body(n);
-  Price *p = w->price;
-  if (!plan || !plan->training || (plan->recomputation == RECOMPUTE_NONE && !p->machine.recompute)) return body;
-  Error e = {0};
-  Graph *made = price_recomputed(&e, body, plan);
-  if (!made || !arena_reserve(p->arena, &p->made, &p->made_capacity, p->made_count + 1, sizeof *p->made)) {
-    graph_free(made);
-    w->failed = true;
-    return NULL;
-  }
-  p->made[p->made_count++] = made;
-  place_again(&w->placer, made, body);
-  return made;
-}
-
 static void walk_loop(Walk *w, Inside *in, Node *n) {
   bool repeat = n->op == &control_repeat;
   int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
@@ -362,7 +372,10 @@ static void walk_loop(Walk *w, Inside *in, Node *n) {
   w->parent = at;
   for (int i = 1; i < n->in_count; i++) {
     int held = held_operand(w, in, n->in[i]);
-    if (i <= carried) { /* a copy that the loop changes */
+    bool taken = i <= carried && held >= 0 && node_is_store(n->in[i]->node); /* the loop changes it where it is */
+    if (taken) {
+      targets[i - 1] = held;
+    } else if (i <= carried) { /* a copy that the loop changes */
       int own = add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->in[i]->type), ipu_of(w, home_of(in->homes, &n->out[i - 1])));
       touch(w, held, at);
       held = own;
@@ -372,10 +385,8 @@ static void walk_loop(Walk *w, Inside *in, Node *n) {
     inputs[i - 1 + lead] = held;
   }
   for (int k = 0; k < control_written_count(n); k++) targets[carried + k] = inputs[lead + carried + control_written(n, k)];
-  const Graph *body = body_of(w, n, plan);
-  if (!body) return;
   if (!repeat) enter(w, in, n, control_other(n), 1, lead, inputs, NULL, NULL);
-  enter(w, in, n, body, 1, lead, inputs, targets, outputs);
+  enter(w, in, n, control_body(n), 1, lead, inputs, targets, outputs);
   w->times = times;
   w->parent = parent;
   w->price->row[at].end = w->price->row_count;
@@ -431,6 +442,7 @@ static void walk_branches(Walk *w, Inside *in, Node *n) {
 static void walk_node(Walk *w, Inside *in, Node *n) {
   if (n->op == &control_repeat || n->op == &control_while) walk_loop(w, in, n);
   else if (n->op->traits & CONTROL) walk_branches(w, in, n);
+  else if (node_is_transfer(n)) walk_transfer(w, in, n);
   else if (node_is_dequeue(n)) walk_dequeue(w, in, n);
   else if (node_is_enqueue(n)) walk_enqueue(w, in, n);
   else if (!strcmp(n->op->name, "host_function")) walk_host(w, in, n);
@@ -488,14 +500,14 @@ static int hold_variable(Walk *w, int i, const Home *home) {
 }
 
 /* Arguments arrive before, results leave after. */
-static void walk_transfer(Walk *w, RowKind kind, double bytes) {
+static void walk_call(Walk *w, RowKind kind, double bytes) {
   Row *r = bytes > 0 ? add_row(w, kind, NULL, 0) : NULL;
   if (r) r->bytes = bytes, r->times = w->price->machine.calls >= 0 ? 1 : 0;
 }
 
 static void walk_root(Walk *w) {
   const Program *p = w->program;
-  const Graph *g = p->graph;
+  const Graph *g = w->price->graph ? w->price->graph : p->graph;
   Inside in = {.graph = g};
   int *inputs = new_list(w, g->input_count), *targets = new_list(w, g->output_count);
   const Homes *homes = place_find(&w->placer, g);
@@ -508,12 +520,25 @@ static void walk_root(Walk *w) {
     if (i >= p->argument_count) inputs[i] = hold_variable(w, i - p->argument_count, home);
     else inputs[i] = add_held(w, BYTES_VALUE, g->input[i]->node, (double)type_bytes(&g->input[i]->type), ipu_of(w, home));
   }
-  walk_transfer(w, ROW_HOST_IN, in_bytes);
+  walk_call(w, ROW_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i] && at < g->output_count) targets[at++] = inputs[p->argument_count + i];
   walk_region(w, &in, inputs, targets, NULL);
-  walk_transfer(w, ROW_HOST_OUT, out_bytes);
+  walk_call(w, ROW_HOST_OUT, out_bytes);
+}
+
+/* What the machine asks for beside what the program does already. */
+static Status place_more(Error *e, Walk *w) {
+  Price *p = w->price;
+  OffloadRequest q = {.offload = p->machine.offload, .plan = p->plan, .replicas = p->replicas};
+  if (p->machine.recompute && p->plan && p->plan->recomputation == RECOMPUTE_NONE) q.recompute = RECOMPUTE_STAGE;
+  p->graph = offload_graph(e, w->program, &q);
+  if (!p->graph) return e->status;
+  w->placer = (Placer){.arena = p->arena};
+  place_program(&w->placer, p->graph);
+  w->failed = w->failed || w->placer.failed;
+  return OK;
 }
 
 Status walk_program(Error *e, Price *p, const Program *program) {
@@ -524,6 +549,7 @@ Status walk_program(Error *e, Price *p, const Program *program) {
   if (!w.failed) place_program(&w.placer, program->graph);
   w.failed = w.failed || w.placer.failed;
   Status s = w.failed ? OK : choose_layout(e, p, program->graph, &w.placer);
+  if (s == OK && !w.failed) s = place_more(e, &w);
   if (s == OK && !w.failed) walk_root(&w);
   map_free(w.costs.by_key);
   if (w.failed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);

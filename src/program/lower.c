@@ -6,7 +6,9 @@
 
 #include "base/memory.h"
 #include "graph/control.h"
+#include "ops/remote.h"
 #include "program/lower.h"
+#include "program/offload.h"
 #include "program/replicas.h"
 #include "transform/verify.h"
 
@@ -147,6 +149,33 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
     lower_link(l, lower_buffer(l, BUFFER_ARENA, scratch, n), s->cell);
   }
   s->call = call;
+}
+
+/* ---- transfers ---- */
+
+/* A variable has memory of its own, which is its place in streaming memory: what is loaded from there is read where it lies, and
+ * what is stored is written there at once, where nobody still needs what was there. */
+static bool is_read_in_place(const Program *p, const Node *n, int from) {
+  return node_is_load(n) && node_shares(n) == 1 && p->buffer[from].kind == BUFFER_ARGUMENT;
+}
+
+static void emit_transfer(Lower *l, Region *r, const Node *n, Block *b) {
+  bool loads = node_is_load(n);
+  int from = buffer_of(l, r, n->in[0]);
+  if (!loads && node_shares(n) > 1 && output_buffer(l, r, n->out) != buffer_of(l, r, n->in[1]))
+    fail_at(l->error, n->source, ERR_INTERNAL, "compiling '%s': a share can't be stored in its place", l->p->name);
+  if (from < 0) return;
+  if (is_read_in_place(l->p, n, from)) *region_slot(r, n->out) = from;
+  int to = output_buffer(l, r, n->out);
+  if (to < 0) return;
+  l->p->buffer[loads ? from : to].remote = true;
+  if (from != to) {
+    emit_op(l, r, n, loads ? STEP_LOAD : STEP_STORE, b);
+    return;
+  }
+  l->position++;
+  lower_step(l, b, loads ? STEP_LOAD : STEP_STORE, n);
+  lower_touch(l, from, l->position);
 }
 
 /* ---- chains ---- */
@@ -327,6 +356,17 @@ static int *lower_inputs(Lower *l, Region *r, const Node *n, const int *lead, in
   return in;
 }
 
+static bool is_read_last_by(const Region *r, const Value *v, const Node *last);
+
+/* What was put into streaming memory for a loop to carry is there already. */
+static void take_over_stores(Lower *l, Region *r, Node *n) {
+  for (int i = 0; i < control_explicit(n); i++) {
+    Value *first = n->in[1 + i];
+    int *slot = region_slot(r, &n->out[i]);
+    if (*slot < 0 && node_is_store(first->node) && is_read_last_by(r, first, n)) *slot = buffer_of(l, r, first);
+  }
+}
+
 static void emit_loop(Lower *l, Region *r, Node *n, Block *b) {
   bool repeat = n->op == &control_repeat;
   PipelinePlan *plan = (PipelinePlan *)control_plan(n);
@@ -337,6 +377,7 @@ static void emit_loop(Lower *l, Region *r, Node *n, Block *b) {
     lower_no_memory(l);
     return;
   }
+  take_over_stores(l, r, n);
   for (int i = 0; i < n->out_count; i++) targets[i] = output_buffer(l, r, &n->out[i]);
   for (int i = 0; i < carried; i++) lower_copy(l, b, buffer_of(l, r, n->in[1 + i]), targets[i], type_bytes(&n->out[i].type), n);
   for (int w = 0; w < written; w++) {
@@ -445,22 +486,28 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   return true;
 }
 
-/* Can made be written straight to target, given every region input that lives there? */
-static bool may_write_over(Lower *l, const Region *r, const int *inputs, int target, const Value *made) {
+static bool is_whole_load(const Node *n) { return node_is_load(n) && node_shares(n) == 1; }
+
+/* Is everybody done with the old value when made is written over it? What is loaded from it may be read where it lies. */
+static bool is_replaceable(const Region *r, const Value *old, const Value *made) {
   const Graph *g = r->graph;
   int position = region_position(r, made->node->id);
-  if (l->p->buffer[target].bytes != type_bytes(&made->type)) return false;
-  for (int i = 0; i < g->input_count; i++) {
-    if (inputs[i] != target) continue;
-    const Value *old = g->input[i];
-    for (int k = r->reader_begin[old->node->id]; k < r->reader_begin[old->node->id + 1]; k++) {
-      int reader = r->reader[k], at = region_position(r, reader);
-      if (at < position) continue;
-      /* later passes of a pipeline read a stashed copy */
-      if (r->pass && reader < g->node_count && r->pass[reader] != r->pass[made->node->id]) continue;
-      if (at > position || !may_read_at_step(r, g->node[reader], old, made)) return false;
-    }
+  for (int k = r->reader_begin[old->node->id]; k < r->reader_begin[old->node->id + 1]; k++) {
+    int reader = r->reader[k], at = region_position(r, reader);
+    if (reader < g->node_count && is_whole_load(g->node[reader]) && !is_replaceable(r, g->node[reader]->out, made)) return false;
+    if (at < position) continue;
+    /* later passes of a pipeline read a stashed copy */
+    if (r->pass && reader < g->node_count && r->pass[reader] != r->pass[made->node->id]) continue;
+    if (at > position || !may_read_at_step(r, g->node[reader], old, made)) return false;
   }
+  return true;
+}
+
+/* Can made be written straight to target, given every region input that lives there? */
+static bool may_write_over(Lower *l, const Region *r, const int *inputs, int target, const Value *made) {
+  if (l->p->buffer[target].bytes != type_bytes(&made->type)) return false;
+  for (int i = 0; i < r->graph->input_count; i++)
+    if (inputs[i] == target && !is_replaceable(r, r->graph->input[i], made)) return false;
   return true;
 }
 
@@ -484,9 +531,22 @@ static Value *replaced_by(const Value *made) {
 
 static bool is_read_last_by(const Region *r, const Value *v, const Node *last) {
   if (last->op != &control_cond && times_read(last, v) > 1) return false;
-  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++)
-    if (r->reader[k] != last->id && region_position(r, r->reader[k]) >= last->id) return false;
+  for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++) {
+    int reader = r->reader[k];
+    if (reader == last->id) continue;
+    if (region_position(r, reader) >= last->id) return false;
+    const Node *n = r->graph->node[reader];
+    if (is_whole_load(n) && (times_read(last, n->out) || !is_read_last_by(r, n->out, last))) return false;
+  }
   return true;
+}
+
+/* What is stored in a variable is made there, where that can be. */
+static void follow_stored(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
+  if (!node_is_store(made->node) || node_shares(made->node) > 1 || l->p->buffer[target].kind != BUFFER_ARGUMENT) return;
+  Value *v = value_root(made->node->in[0]);
+  int *slot = region_slot(r, v);
+  if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;
 }
 
 /* The value that `made` replaces goes to the same place, so that a branch that leaves it alone has nothing to copy. */
@@ -509,6 +569,7 @@ void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, 
     if (!may_write_over(l, r, inputs, targets[i], made)) continue;
     *slot = targets[i];
     direct[i] = true;
+    follow_stored(l, r, inputs, targets[i], made);
     follow_replaced(l, r, inputs, targets[i], made);
   }
 }
@@ -567,6 +628,8 @@ void lower_node(Lower *l, Region *r, Node *n, Block *b) {
     emit_loop(l, r, n, b);
   } else if (n->op->traits & CONTROL) {
     emit_branches(l, r, n, b);
+  } else if (node_is_transfer(n)) {
+    emit_transfer(l, r, n, b);
   } else if (node_is_dequeue(n)) {
     emit_op(l, r, n, STEP_DEQUEUE, b);
   } else if (node_is_enqueue(n)) {
@@ -605,13 +668,15 @@ static int by_argument(const void *a, const void *b) {
   return x->buffer != y->buffer ? (x->buffer > y->buffer) - (x->buffer < y->buffer) : (x->where > y->where) - (x->where < y->where);
 }
 
+static char *home_of(const Program *p, const Buffer *b) { return b->remote ? p->remote : p->memory; }
+
 static void add_stash(Lower *l, const Link *link, const Buffer *b) {
   Pass *q = link->pass;
   if (!arena_reserve(l->p->arena, &q->stash, &q->stash_capacity, q->stash_count + 1, sizeof *q->stash)) {
     lower_no_memory(l);
     return;
   }
-  q->stash[q->stash_count++] = (StashLink){link->where, l->p->memory + b->offset, b->bytes / (size_t)b->copies, b->copies};
+  q->stash[q->stash_count++] = (StashLink){link->where, home_of(l->p, b) + b->offset, b->bytes / (size_t)b->copies, b->copies};
 }
 
 /* A lane alone uses the whole team, side by side each its own. */
@@ -639,17 +704,19 @@ static char *working_memory(size_t bytes) {
 
 static Status place(Lower *l) {
   Program *p = l->p;
-  p->memory_bytes = plan_memory(p->buffer, p->buffer_count);
-  size_t bytes = p->memory_bytes;
-  if (bytes == SIZE_MAX) return lower_no_memory(l);
+  size_t bytes = p->memory_bytes = plan_memory(p->buffer, p->buffer_count, false);
+  p->remote_bytes = plan_memory(p->buffer, p->buffer_count, true);
+  if (bytes == SIZE_MAX || p->remote_bytes == SIZE_MAX) return lower_no_memory(l);
   p->slot_bytes = (p->slot_bytes + 63) / 64 * 64;
   p->memory = working_memory(bytes);
+  if (p->remote_bytes && !(p->remote = working_memory(p->remote_bytes)))
+    return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of streaming memory", p->name, (double)p->remote_bytes / 1048576);
   if (!p->memory || !make_slots(p, l->threads))
     return fail(l->error, ERR_OUT_OF_MEMORY, "'%s' needs %.1f MiB of working memory", p->name, (double)bytes / 1048576);
   if (p->link_count) qsort(p->link, (size_t)p->link_count, sizeof *p->link, by_argument);
   for (int i = 0; i < p->link_count; i++) {
     const Buffer *b = &p->buffer[p->link[i].buffer];
-    void *data = b->kind == BUFFER_ARENA ? p->memory + b->offset : b->kind == BUFFER_CONSTANT ? b->data : NULL;
+    void *data = b->kind == BUFFER_ARENA ? home_of(p, b) + b->offset : b->kind == BUFFER_CONSTANT ? b->data : NULL;
     *p->link[i].where = data;
     if (b->copies > 1) add_stash(l, &p->link[i], b);
   }
@@ -718,9 +785,10 @@ static Status describe(Lower *l, int argument_count, int variable_count, int res
   size_t count = (size_t)(argument_count + variable_count + result_count) + 1;
   p->variable = arena_alloc(p->arena, count * sizeof *p->variable);
   p->writes = arena_alloc(p->arena, count);
+  p->shared = arena_alloc(p->arena, count);
   p->result_type = arena_alloc(p->arena, count * sizeof *p->result_type);
   p->binding = arena_alloc(p->arena, count * sizeof *p->binding);
-  if (!p->variable || !p->writes || !p->result_type || !p->binding) return lower_no_memory(l);
+  if (!p->variable || !p->writes || !p->shared || !p->result_type || !p->binding) return lower_no_memory(l);
   p->variable_count = variable_count;
   for (int i = 0; i < result_count; i++) p->result_type[i] = p->graph->output[i]->type;
   return OK;
@@ -763,6 +831,21 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
+/* What was asked of the whole program, and of its pipeline. */
+static Status place_transfers(Error *e, Program *p, const Trace *root) {
+  OffloadRequest q = {.offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
+  if (q.plan) {
+    q.offload = q.plan->offload;
+    q.recompute = q.plan->recomputation;
+  }
+  Graph *g = offload_graph(e, p, &q);
+  if (!g) return e->status;
+  graph_free(p->graph);
+  p->graph = g;
+  for (int i = 0; i < p->variable_count; i++) p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
+  return OK;
+}
+
 /* threads 0: an outline. */
 static Program *compile(Error *e, Trace *root, int result_count, const int *written, int written_count,
                         const Kernels *kernels, const Numerics *numerics, int threads, const char *name) {
@@ -778,6 +861,7 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
+  if (s == OK) s = place_transfers(e, p, root);
   if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
   return NULL;
@@ -805,6 +889,7 @@ Program *program_instance(Error *e, const Program *from, int threads, int replic
   for (int i = 0; i < p->variable_count; i++) {
     p->variable[i] = variable_retain(from->variable[i]);
     p->writes[i] = from->writes[i];
+    p->shared[i] = from->shared[i];
   }
   if (s == OK && lower_program(&l) == OK) return p;
   program_free(p);
@@ -820,6 +905,7 @@ void program_free(Program *p) {
   free(p->buffer);
   free(p->link);
   free(p->memory);
+  free(p->remote);
   free(p->slots);
   if (!p->borrows_graph) graph_free(p->graph);
   arena_free(p->arena);

@@ -42,7 +42,9 @@ static int64_t lowest_gap(Buffer *const *neighbour, int count, const Buffer *b) 
   return at;
 }
 
-size_t plan_memory(Buffer *buffers, int count) {
+static bool is_planned(const Buffer *b, bool remote) { return b->kind == BUFFER_ARENA && b->first >= 0 && b->remote == remote; }
+
+size_t plan_memory(Buffer *buffers, int count, bool remote) {
   Buffer **order = malloc((size_t)(count + 1) * sizeof *order), **placed = malloc((size_t)(count + 1) * sizeof *placed);
   Buffer **near = malloc((size_t)(count + 1) * sizeof *near);
   size_t total = 0;
@@ -52,7 +54,7 @@ size_t plan_memory(Buffer *buffers, int count) {
     return SIZE_MAX;
   }
   for (int i = 0; i < count; i++)
-    if (buffers[i].kind == BUFFER_ARENA && buffers[i].first >= 0) order[n++] = &buffers[i];
+    if (is_planned(&buffers[i], remote)) order[n++] = &buffers[i];
   bool timely = n > SMALL_PLAN;
   qsort(order, (size_t)n, sizeof *order, timely ? by_birth : by_size);
   for (int i = 0; i < n; i++) {
@@ -82,7 +84,7 @@ size_t most_live_bytes(Buffer *buffers, int count) {
   size_t live = 0, most = 0;
   int n = 0;
   for (int i = 0; i < count && born && dying; i++)
-    if (buffers[i].kind == BUFFER_ARENA && buffers[i].first >= 0) born[n] = dying[n] = &buffers[i], n++;
+    if (is_planned(&buffers[i], false)) born[n] = dying[n] = &buffers[i], n++;
   if (n) qsort(born, (size_t)n, sizeof *born, by_birth), qsort(dying, (size_t)n, sizeof *dying, by_death);
   for (int i = 0, dead = 0; i < n; i++) {
     while (dying[dead]->last < born[i]->first) live -= aligned(dying[dead++]->bytes);

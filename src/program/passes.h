@@ -19,5 +19,5 @@ Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePla
                      int *pass);
 /* The body with each stage's forward values made again in its backward pass, instead of kept; a new graph. Stage inputs,
  * checkpoints and results of ops with an effect are kept. pass: as assign_passes has found. NULL when memory is out. */
-Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, const int *pass);
+Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode, const int *pass);
 #endif

@@ -3,9 +3,9 @@
  * itself shares memory with nothing of another lane, since lanes run side by side. The steps are those of the plain loop:
  * no schedule changes a bit. */
 #include "graph/control.h"
+#include "ops/remote.h"
 #include "program/lower.h"
 #include "program/passes.h"
-#include "transform/verify.h"
 
 typedef struct Pipeline {
   Lower *l;
@@ -68,6 +68,7 @@ static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
   int b = lower_buffer(p->l, BUFFER_ARENA, copies > 1 ? all : bytes, n);
   if (b < 0) return -1;
   p->l->p->buffer[b].copies = copies;
+  p->l->p->buffer[b].remote = n && node_is_store(n);
   lower_touch(p->l, b, p->begin);
   return b;
 }
@@ -199,23 +200,10 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
   for (int b = first; b < shared; b++) lower_touch(l, b, l->position);
 }
 
-/* The passes of p->g's nodes in scratch; with recomputation p->g becomes another graph, which the program keeps. NULL after a
- * failure. */
 static int *find_passes(Pipeline *p, Arena *scratch) {
-  Lower *l = p->l;
-  bool again = p->plan->training && p->plan->recomputation != RECOMPUTE_NONE;
-  for (;;) {
-    int *pass = arena_alloc(scratch, (size_t)(p->g->node_count + 1) * sizeof *pass);
-    if (!pass) lower_no_memory(l);
-    if (!pass || assign_passes(l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) != OK) return NULL;
-    if (!again) return pass;
-    again = false;
-    Graph *g = recompute_forward(p->g, p->plan, pass);
-    if (g) graph_adopt(l->p->graph, g);
-    else lower_no_memory(l);
-    if (!g || (VERIFYING && graph_verify(l->error, g, "recomputation") != OK)) return NULL;
-    p->g = g;
-  }
+  int *pass = arena_alloc(scratch, (size_t)(p->g->node_count + 1) * sizeof *pass);
+  if (!pass) lower_no_memory(p->l);
+  return pass && assign_passes(p->l->error, scratch, p->g, p->plan, p->inputs, p->targets, pass) == OK ? pass : NULL;
 }
 
 PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin) {

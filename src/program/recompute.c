@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "ops/remote.h"
 #include "program/lower.h"
 #include "program/passes.h"
 #include "transform/clone.h"
@@ -9,6 +10,7 @@
 typedef struct Recompute {
   const Graph *g;
   const PipelinePlan *plan;
+  Recomputation mode;
   const int *pass;
   Graph *to;
   Arena *arena;
@@ -21,14 +23,14 @@ static bool stage_recomputes(const PipelinePlan *p, int stage) {
 }
 
 static bool is_checkpoint(const Recompute *r, const Node *n) {
-  return r->plan->recomputation == RECOMPUTE_INTERLEAVED && !strcmp(n->op->name, "recomputation_checkpoint");
+  return r->mode == RECOMPUTE_INTERLEAVED && !strcmp(n->op->name, "recomputation_checkpoint");
 }
 
 /* Is the value of n kept for the backward pass `pass`? */
 static bool is_kept(const Recompute *r, const Node *n, int pass) {
   int own = r->pass[n->id];
   if (!node_is_made(n) || own >= r->plan->stages || own != plan_stage_of_pass(r->plan, pass)) return true;
-  return !stage_recomputes(r->plan, own) || (n->op->traits & (STATEFUL | CONTROL)) || is_checkpoint(r, n);
+  return !stage_recomputes(r->plan, own) || (n->op->traits & (STATEFUL | CONTROL)) || is_checkpoint(r, n) || node_is_store(n);
 }
 
 static Value *copy_of(Value *const *first, const Value *v) { return first[v->node->id] ? first[v->node->id] + v->index : NULL; }
@@ -77,9 +79,9 @@ static bool copy_all(Recompute *r) {
   return r->to->error.status == OK;
 }
 
-Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, const int *pass) {
+Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode, const int *pass) {
   size_t n = (size_t)g->node_count + 1;
-  Recompute r = {.g = g, .plan = plan, .pass = pass, .to = graph_new(), .arena = arena_new()};
+  Recompute r = {.g = g, .plan = plan, .mode = mode, .pass = pass, .to = graph_new(), .arena = arena_new()};
   if (r.arena) {
     r.made = arena_alloc(r.arena, n * sizeof *r.made);
     r.again = arena_alloc(r.arena, n * sizeof *r.again);

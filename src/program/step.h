@@ -17,6 +17,8 @@ typedef enum StepKind {
   STEP_CHAIN,   /* fused elementwise ops */
   STEP_GEMM,    /* a matrix product, with a chain run on each finished block of it */
   STEP_COPY,
+  STEP_LOAD,  /* from streaming memory to the tiles, and back; without operands where both are one place */
+  STEP_STORE,
   STEP_DEQUEUE,
   STEP_ENQUEUE,
   STEP_REPEAT,
@@ -76,7 +78,7 @@ struct Step {
   bool parallel;    /* worth a hand-off to the pool */
   void **cell;      /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is placed or bound */
   union {
-    Call call;         /* OP, DEQUEUE, ENQUEUE */
+    Call call;         /* OP, LOAD, STORE, DEQUEUE, ENQUEUE */
     Chain *chain;
     GemmStep *gemm;
     size_t copy_bytes;
@@ -89,7 +91,7 @@ struct Step {
 enum { CELL_TEST, CELL_LIMIT, CELL_INDEX };
 
 typedef enum BufferKind {
-  BUFFER_ARENA,    /* at offset in the program's memory */
+  BUFFER_ARENA,    /* at offset in the program's memory, or in its streaming memory */
   BUFFER_CONSTANT, /* a tensor's data */
   BUFFER_ARGUMENT, /* bound for each run: an argument, a variable, a result */
 } BufferKind;
@@ -104,6 +106,7 @@ typedef struct Buffer {
   const Node *node;     /* who made it, for reports */
   int lane;             /* ARENA: only this lane's, while others run beside it; -1: everybody's */
   int copies;           /* ARENA: as many as micro-batches may need at once, bytes being that of all */
+  bool remote;          /* its home is streaming memory */
 } Buffer;
 
 /* A pointer inside a step that has to be set when its buffer is bound. */
@@ -133,12 +136,14 @@ typedef struct Program {
   int argument_count, variable_count, result_count;
   Variable **variable;  /* [variable_count], retained */
   bool *writes;         /* [variable_count]: the program changes it */
+  bool *shared;         /* [variable_count]: replicas have a share each of one value */
   Type *result_type;    /* [result_count] */
   Binding *binding;     /* [argument_count + variable_count + result_count] */
   int *link_begin;      /* [binding count + 1]: links sorted by argument */
   size_t memory_bytes;  /* of the planned memory */
+  size_t remote_bytes;  /* of the planned streaming memory; variables have memory of their own */
   size_t slot_bytes;    /* scratch for each thread of the team */
-  char *memory, *slots;
+  char *memory, *remote, *slots;
   int slot_count, lanes; /* the widest pipeline's */
   PipelineStep **pipeline; /* [pipeline_count] */
   int pipeline_count, pipeline_capacity;
@@ -177,8 +182,8 @@ Status program_verify(Error *e, const Program *p);
 
 /* memory.c: whether two buffers may be live at once. */
 bool buffers_meet(const Buffer *a, const Buffer *b);
-/* memory.c: offsets for ARENA buffers; returns the bytes in all. */
-size_t plan_memory(Buffer *buffers, int count);
-/* The most bytes of ARENA buffers that are live at one step: no plan can need less. */
+/* memory.c: offsets for ARENA buffers of the one home or the other; returns the bytes in all. */
+size_t plan_memory(Buffer *buffers, int count, bool remote);
+/* The most bytes of ARENA buffers, streaming memory apart, that are live at one step: no plan can need less. */
 size_t most_live_bytes(Buffer *buffers, int count);
 #endif

@@ -7,6 +7,7 @@
 #include "program/replicas.h"
 
 static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain", [STEP_GEMM] = "gemm", [STEP_COPY] = "copy",
+                                        [STEP_LOAD] = "load", [STEP_STORE] = "store",
                                         [STEP_DEQUEUE] = "dequeue", [STEP_ENQUEUE] = "enqueue", [STEP_REPEAT] = "repeat",
                                         [STEP_WHILE] = "while", [STEP_COND] = "cond", [STEP_CALL] = "call",
                                         [STEP_PIPELINE] = "pipeline"};
@@ -16,6 +17,11 @@ const char *step_kind_name(StepKind kind) { return kind_name[kind]; }
 static void print_chain(FILE *f, const Chain *c) {
   fprintf(f, " %d steps over", c->step_count);
   for (int i = 0; i < c->rank; i++) fprintf(f, " %lld", (long long)c->extent[i]);
+}
+
+static void print_transfer(FILE *f, const Step *s) {
+  const Value *v = s->kind == STEP_LOAD ? s->node->out : s->node->in[0];
+  fprintf(f, " %zu bytes%s", type_bytes(&v->type), s->call.out_count ? "" : " in place");
 }
 
 static void print_block(FILE *f, const Block *b, int depth);
@@ -40,6 +46,7 @@ static void print_step(FILE *f, const Step *s, int depth) {
     if (s->gemm->epilogue) print_chain(f, s->gemm->epilogue);
   }
   if (s->kind == STEP_COPY) fprintf(f, " %zu bytes", s->copy_bytes);
+  if (s->kind == STEP_LOAD || s->kind == STEP_STORE) print_transfer(f, s);
   if (s->node) {
     fprintf(f, "  %s", s->node->op->name);
     if (s->node->out_count) fprintf(f, " %s", type_text(&s->node->out[0].type, type));
@@ -95,6 +102,7 @@ char *program_text(const Program *p) {
   fprintf(f, "program %s: %d steps, %.1f KiB of working memory, %d variables, %d replica%s of %d IPU%s\n", p->name, p->step_count,
           (double)p->memory_bytes / 1024, p->variable_count, p->replicas, p->replicas == 1 ? "" : "s", program_shards(p),
           program_shards(p) == 1 ? "" : "s");
+  if (p->remote_bytes) fprintf(f, "     %.1f KiB of streaming memory\n", (double)p->remote_bytes / 1024);
   print_block(f, &p->main, 0);
   print_moves(f, p->graph);
   fclose(f);

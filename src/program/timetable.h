@@ -8,6 +8,7 @@
 #ifndef IPULUA_PROGRAM_TIMETABLE_H
 #define IPULUA_PROGRAM_TIMETABLE_H
 #include "graph/graph.h"
+#include "graph/offload.h"
 
 typedef enum Schedule {
   SCHEDULE_GROUPED,     /* an IPU runs its backward and its forward program in the same row */
@@ -33,8 +34,7 @@ typedef struct PipelinePlan {
   Recomputation recomputation;
   bool training;
   bool io_overlap; /* GROUPED: tiles of their own move data meanwhile; any count will do that fills the pipeline and those */
-  bool offload_activations, offload_accumulators, offload_weights, offload_update_variables; /* prices only */
-  bool shard_state; /* the same: replicas share out the optimizer state that is offloaded */
+  Offload offload;
   int stages;  /* concurrent ones counted singly; what a node's placement says */
   int places;
   int ipus;

@@ -13,16 +13,17 @@ static int by_offset(const void *a, const void *b) {
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static Status check_memory(Error *e, const Program *p) {
+static Status check_memory(Error *e, const Program *p, bool remote) {
+  size_t bytes = remote ? p->remote_bytes : p->memory_bytes;
   const Buffer **sorted = calloc((size_t)p->buffer_count + 1, sizeof *sorted);
   if (!sorted) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   int count = 0;
   Status s = OK;
   for (int i = 0; i < p->buffer_count; i++) {
     const Buffer *b = &p->buffer[i];
-    if (b->kind != BUFFER_ARENA || b->first < 0 || b->bytes == 0) continue;
+    if (b->kind != BUFFER_ARENA || b->first < 0 || b->bytes == 0 || b->remote != remote) continue;
     sorted[count++] = b;
-    if (b->offset < 0 || (size_t)b->offset + b->bytes > p->memory_bytes) s = bad(e, p, "a buffer lies outside of the memory", i, 0);
+    if (b->offset < 0 || (size_t)b->offset + b->bytes > bytes) s = bad(e, p, "a buffer lies outside of the memory", i, 0);
     if (b->first > b->last) s = bad(e, p, "a buffer ends before it begins", i, 0);
   }
   qsort(sorted, (size_t)count, sizeof *sorted, by_offset);
@@ -66,5 +67,6 @@ Status program_verify(Error *e, const Program *p) {
   int position = 0;
   Status s = check_block(e, p, &p->main, &position);
   if (s == OK) s = check_links(e, p);
-  return s == OK ? check_memory(e, p) : s;
+  if (s == OK) s = check_memory(e, p, false);
+  return s == OK ? check_memory(e, p, true) : s;
 }

@@ -183,7 +183,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
     least +=
         share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
   const Plan *best = s->best;
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles))
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = kernel_cycles(s, b, share, in, out, taps);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;

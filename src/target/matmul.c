@@ -124,11 +124,12 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
 /* Plans within so much of each other count as equal: less memory decides. */
 static const double equal_share = 0.003;
 
-static double plan_bytes(const Plan *p) { return (p->input_bytes + p->weight_bytes + p->partial_bytes) * p->tiles; }
+static double plan_bytes(const Plan *p) { return block_bytes(p) * p->tiles; }
 
 bool is_better(const Plan *p, const Plan *than) {
   if (than->cycles == 0) return true;
   if (p->fits != than->fits) return p->fits;
+  if (!p->fits) return block_bytes(p) < block_bytes(than); /* as little over as can be */
   bool equal = fabs(p->cycles - than->cycles) <= equal_share * than->cycles && plan_bytes(p) != plan_bytes(than);
   return equal ? plan_bytes(p) < plan_bytes(than) : p->cycles < than->cycles;
 }
@@ -167,7 +168,7 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   double least = p.weight_bytes / (double)t->exchange_bytes_per_cycle;
   if (u->kernel == VERTEX_AMP_1X1)
     least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
-  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || least > best->cycles))
+  if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
   p.compute = share * block_cycles(t, u, rows, in, out, q->grain / u->units);
   p.tiles = (double)(gs * p.row_split * ns * ks);
@@ -208,8 +209,7 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
       else part.n = idiv(q->n, parts[i]);
       if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit)
         continue; /* not even the results fit */
-      Plan p = search(t, u, &part);
-      if (!p.fits) continue;
+      Plan p = search(t, u, &part); /* one that doesn't fit may still be the nearest to it */
       double n = (double)parts[i];
       p.serial = parts[i];
       p.update = join_cycles(t, u, adds ? outputs / tiles : outputs / tiles / n, adds);

@@ -61,6 +61,8 @@ typedef struct Units {
   double per_row;                     /* cycles of one row and worker, once running */
 } Units;
 
+/* What one tile holds of the operands and sums. */
+static inline double block_bytes(const Plan *p) { return p->input_bytes + p->weight_bytes + p->partial_bytes; }
 Units find_units(const Target *t, Dtype d, Dtype partials);
 /* Rows stream past the units, output channels are loaded into them. */
 typedef struct MatmulShape {

@@ -7,6 +7,7 @@ local capture = require "ipulua.capture"
 local func = require "ipulua.func"
 local ipu = require "ipulua"
 local loop = require "ipulua.pipeline_loop"
+local offloading = require "ipulua.offloading"
 local optimizers = require "ipulua.keras.optimizers.base"
 local pipelining = require "ipulua.keras.pipelining"
 local placement = require "ipulua.placement"
@@ -32,7 +33,10 @@ function staging.facts(model, training)
   local widths = {}
   for i = 1, count do widths[i] = {concurrent = false, count = 1} end
   o.training, o.widths, o.schedule = training, widths, plans.read_schedule(name_of(model), o.pipeline_schedule or "Grouped")
-  plans.check_offloading(name_of(model), o, training)
+  if not training then -- they are there for fit
+    o.offload_weight_update_variables, o.replicated_optimizer_state_sharding = nil, nil
+  end
+  offloading.check(name_of(model), o, training)
   return plans.new(name_of(model), o)
 end
 
@@ -111,7 +115,8 @@ end
 ---is done with it.
 function staging.train(model, infeed, count, times, total)
   local facts = staging.facts(model, true)
-  if facts then facts.count = count end
+  if facts then facts.count = count
+  else offloading.of_updates(name_of(model), model._options.gradient_accumulation) end
   local _, method, dtype = pipelining.accumulation(model)
   run_loop(model, facts, {
     count = count, reduction = method, dtype = dtype,

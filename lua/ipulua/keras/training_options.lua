@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local enums = require "ipulua.enums"
 local nearest = require "ipulua.nearest"
+local offloading = require "ipulua.offloading"
 
 local training_options = {methods = {}}
 local methods <const> = training_options.methods
@@ -104,6 +105,7 @@ function methods:set_gradient_accumulation_options(...)
   copy.gradient_accumulation_steps_per_replica = positive_steps(who, given.gradient_accumulation_steps_per_replica)
   copy.gradient_accumulation_reduction_method = reduction_method(who, given.gradient_accumulation_reduction_method)
   merge(self._options.gradient_accumulation, copy)
+  offloading.check_updates(who, self._options.gradient_accumulation)
   self:discard_programs()
 end
 

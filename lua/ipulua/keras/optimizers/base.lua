@@ -184,7 +184,7 @@ function Optimizer:slot(v, name, initial)
       return ipu.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
     end)
     self._weights[#self._weights + 1] = slots[name]
-    slots[name].key = v.name .. "/" .. name
+    slots[name].key, slots[name].of_optimizer = v.name .. "/" .. name, true
   end
   return slots[name]
 end

@@ -8,6 +8,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enums = require "ipulua.enums"
 local ipu = require "ipulua"
+local offloading = require "ipulua.offloading"
 local parts = require "ipulua.keras.parts"
 local rules = require "ipulua.keras.optimizers.rules"
 local variables = require "ipulua.variables"
@@ -191,6 +192,7 @@ end
 
 function GradientAccumulationOptimizer:init(...)
   local a = args.check(self.__name, accumulation_rows, ...)
+  offloading.check_updates(self.__name, a)
   self:init_wrapper(a.opt, a.name)
   rawset(self, "settings", a)
   rawset(self, "accumulators", {})
@@ -228,6 +230,7 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   local count, method = self.settings.num_mini_batches, self.settings.reduction_method
   local given = as_pairs(grads, vars)
   if count == 1 then return self.opt:apply_gradients(given) end
+  offloading.of_updates(self.name, self.settings)
   local sums, list = {}, {}
   local n = self.counter:read_value()
   for _, pair in ipairs(given) do

@@ -1,0 +1,357 @@
+/* Sharing, graph → graph. Between a load and the store of one tensor stand elementwise ops; they run on lists of a share's
+ * length. Their values are whole only where another op wants them: then the shares are gathered, so that a norm over the tensor
+ * has the bits that it has without sharing. */
+#include "program/share.h"
+
+#include <string.h>
+
+#include "graph/control.h"
+#include "ops/ops.h"
+#include "ops/remote.h"
+#include "program/lower.h"
+#include "program/offload.h"
+#include "transform/clone.h"
+#include "transform/verify.h"
+
+/* A region being checked or copied. */
+typedef struct Part {
+  Error *error;
+  Arena *arena;
+  int replicas;
+  const Graph *g;
+  Graph *to;
+  bool staged;               /* a pipeline's body: tensors are whole in all its ops */
+  const bool *shared_input;  /* [input_count] */
+  const bool *weight_input;  /* [input_count] a trainable variable: replicas agree on it while their updates agree */
+  const int *replaced;       /* [output_count] the input that it replaces; -1: none */
+  int *first_value, values;
+  bool *shared, *weight;     /* by value: such a variable */
+  bool *agreed;              /* by node: all replicas have the same value */
+  bool *divided;             /* by node: each replica has its share */
+  bool *stored;              /* by input: its shares were replaced */
+  Value **made, **share;     /* by value: whole, and this replica's share; NULL: not yet */
+} Part;
+
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const bool *weight, const int *replaced,
+                           bool *fits);
+
+static int index_of(const Part *t, const Value *v) { return t->first_value[v->node->id] + v->index; }
+static bool is_number(const Value *v) { return type_count(&v->type) == 1; }
+static bool is_light(const Node *n) { return n->in_count == 1 && ((n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to")); }
+static bool is_plain(const Node *n) { return (n->op->traits & ELEMENTWISE) && !(n->op->traits & VIEW) && n->out_count == 1; }
+
+/* A sum or mean over all replicas. */
+static bool is_sum(const Node *n) {
+  return (!strcmp(n->op->name, "cross_replica_sum") || !strcmp(n->op->name, "cross_replica_mean")) && n->attr[0].kind == ATTR_NONE;
+}
+
+/* ---- what can be shared ---- */
+
+static bool agrees(const Part *t, const Node *n) {
+  if (node_is_constant(n) || is_sum(n) || node_is_load(n)) return true;
+  if (node_is_input(n)) return t->weight[index_of(t, n->out)];
+  if (!is_plain(n) && !is_light(n)) return false;
+  for (int k = 0; k < n->in_count; k++)
+    if (!is_number(n->in[k]) && !t->agreed[n->in[k]->node->id]) return false;
+  return true;
+}
+
+/* False: an update of shares reads what replicas have each for itself, or mixes elements. */
+static bool divide(Part *t, const Node *n) {
+  bool *divided = &t->divided[n->id];
+  *divided = node_is_load(n) && t->shared[index_of(t, n->in[0])];
+  if (*divided || t->staged || !is_plain(n)) return true;
+  for (int k = 0; k < n->in_count; k++) *divided = *divided || (t->divided[n->in[k]->node->id] && !is_number(n->in[k]));
+  for (int k = 0; *divided && k < n->in_count; k++) {
+    const Value *v = n->in[k];
+    if (is_number(v)) continue;
+    if (!t->agreed[v->node->id] && !t->divided[v->node->id]) return false;
+    if (t->divided[v->node->id] && !shape_equal(&v->type, &n->out[0].type)) return false;
+  }
+  return true;
+}
+
+/* The input that output i, which a store makes, takes the place of; -1: it is none that is shared. */
+static int stored_input(const Part *t, int i) {
+  int input = t->replaced ? t->replaced[i] : -1;
+  return input >= 0 && t->shared_input[input] ? input : -1;
+}
+
+/* ---- values ---- */
+
+static void stand_at(Part *t, const Node *like) {
+  Arena *a = t->to->arena;
+  t->to->scope = (Scope){like->place, arena_string(a, like->source), arena_string(a, like->name), arena_string(a, like->attributes)};
+}
+
+static Type list_of(Dtype d, int64_t length) { return type_make(d, 1, &length); }
+
+static Value *whole(Part *t, Value *v);
+
+static Value *gather(Part *t, Value *share, const Type *like) {
+  Attr factor = attr_int(t->replicas);
+  Value *all = op_with(t->to, "all_gather", &share, 1, &factor);
+  if (!all) return NULL;
+  int64_t zero = 0, length = type_count(like), padded = type_count(&all->type);
+  Type flat = list_of(like->dtype, padded);
+  Attr range[2] = {attr_ints(&zero, 1), attr_ints(&length, 1)};
+  Value *list = ops_reshape(t->to, all, &flat);
+  if (padded > length) list = op_with(t->to, "slice", &list, 1, range);
+  return ops_reshape(t->to, list, like);
+}
+
+static Value *scatter(Part *t, const Node *n) {
+  Value *x = whole(t, n->in[0]);
+  Attr attrs[2] = {attr_string(!strcmp(n->op->name, "cross_replica_mean") ? "MEAN" : "ADD"), attr_int(t->replicas)};
+  Type flat = list_of(n->out[0].type.dtype, type_count(&n->out[0].type));
+  stand_at(t, n);
+  x = x ? ops_reshape(t->to, x, &flat) : NULL;
+  return x ? op_with(t->to, "reduce_scatter", &x, 1, attrs) : NULL;
+}
+
+static Value *share_of(Part *t, Value *v);
+
+static Value *share_of_plain(Part *t, const Node *n) {
+  Value **in = arena_alloc(t->arena, (size_t)n->in_count * sizeof *in);
+  Type number = {0};
+  for (int k = 0; in && k < n->in_count; k++) {
+    in[k] = is_number(n->in[k]) ? whole(t, n->in[k]) : share_of(t, n->in[k]);
+    if (in[k] && is_number(n->in[k])) in[k] = ops_reshape(t->to, in[k], &number);
+    if (!in[k]) return NULL;
+  }
+  stand_at(t, n);
+  Node *made = in ? graph_node(t->to, n->op, in, n->in_count, n->attr) : NULL;
+  if (!made) return NULL;
+  made->stream = n->stream;
+  return made->out;
+}
+
+static Value *make_share(Part *t, Value *v) {
+  const Node *n = v->node;
+  int64_t length = (type_count(&v->type) + t->replicas - 1) / t->replicas;
+  if (is_sum(n)) return scatter(t, n);
+  if (is_plain(n) && (t->divided[n->id] || t->agreed[n->id])) return share_of_plain(t, n);
+  if (t->divided[n->id]) {
+    Value *x = t->made[index_of(t, n->in[0])];
+    stand_at(t, n);
+    return remote_load(t->to, x, t->replicas);
+  }
+  Value *x = whole(t, is_light(n) && is_number(n->in[0]) ? n->in[0] : v);
+  stand_at(t, n);
+  if (!x || !is_light(n) || !is_number(n->in[0])) return x ? replica_share(t->to, x, t->replicas) : NULL;
+  Type number = {0}, list = list_of(v->type.dtype, length);
+  x = ops_reshape(t->to, x, &number);
+  return x ? ops_broadcast(t->to, x, &list) : NULL;
+}
+
+static Value *share_of(Part *t, Value *v) {
+  Value **known = &t->share[index_of(t, v)];
+  if (!*known) *known = make_share(t, v);
+  return *known;
+}
+
+static Value *whole(Part *t, Value *v) {
+  Value **known = &t->made[index_of(t, v)];
+  if (*known || !t->divided[v->node->id]) return *known;
+  Value *x = share_of(t, v);
+  stand_at(t, v->node);
+  return *known = x ? gather(t, x, &v->type) : NULL;
+}
+
+/* ---- nodes ---- */
+
+static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, bool *weight) {
+  bool loop = n->op == &control_repeat || n->op == &control_while;
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, lead = n->op == &control_repeat ? 1 : 0;
+  int carried = loop ? control_explicit(n) : 0;
+  for (int i = 0; i < n->in_count; i++) {
+    int at = index_of(t, n->in[i]);
+    if (!(in[i] = whole(t, n->in[i]))) return false;
+    if (i < skip + carried) continue;
+    shared[i - skip + lead] = t->shared[at];
+    weight[i - skip + lead] = t->weight[at];
+  }
+  for (int w = 0; skip && w < control_written_count(n); w++) {
+    int from = lead + carried + control_written(n, w), to = t->first_value[n->id] + control_explicit(n) + w;
+    t->shared[to] = shared[from];
+    t->weight[to] = weight[from];
+  }
+  return true;
+}
+
+/* What the outputs of n's regions replace. */
+static int *replaced_in(const Part *t, const Node *n) {
+  int lead = n->op == &control_repeat ? 1 : 0, outputs = control_body(n)->output_count, explicit_count = control_explicit(n);
+  int carried = n->op == &control_repeat || n->op == &control_while ? explicit_count : 0;
+  int *replaced = arena_alloc(t->arena, (size_t)(outputs + 1) * sizeof *replaced);
+  for (int i = 0; replaced && i < outputs; i++)
+    replaced[i] = i < explicit_count || n->op == &control_call || n->op == &control_custom
+                      ? -1 : lead + carried + control_written(n, i - explicit_count);
+  return replaced;
+}
+
+static Node *copy_control(Part *t, const Node *n, bool *fits) {
+  size_t count = (size_t)n->in_count + 2;
+  Value **in = arena_alloc(t->arena, count * sizeof *in);
+  bool *shared = arena_alloc(t->arena, count), *weight = arena_alloc(t->arena, count);
+  Attr *attr = arena_copy(t->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *attr);
+  int *replaced = replaced_in(t, n);
+  if (!in || !shared || !weight || !attr || !replaced || !hand_in(t, n, in, shared, weight)) return NULL;
+  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  Graph *copy[2] = {NULL, NULL};
+  bool staged = t->staged || control_plan(n), good = true;
+  for (int r = 0; r < 2 && good; r++) {
+    if (!regions[r]) continue;
+    copy[r] = share_region(t, regions[r], staged, shared, weight, r && n->op == &control_while ? NULL : replaced, fits);
+    graph_adopt(t->to, copy[r]);
+    attr[r].graph = NULL; /* or clone_node would copy it as it was */
+    good = copy[r] && t->to->error.status == OK;
+  }
+  Node shell = *n;
+  shell.attr = attr;
+  Node *made = good ? clone_node(t->to, &shell, in) : NULL;
+  for (int r = 0; made && r < 2; r++)
+    if (regions[r]) made->attr[r].graph = copy[r];
+  return made;
+}
+
+static Value *copy_node(Part *t, const Node *n, bool *fits) {
+  if (node_is_input(n)) {
+    t->to->scope = (Scope){.place = n->place};
+    return graph_input(t->to, &n->out[0].type, n->name);
+  }
+  if (node_is_constant(n)) return graph_constant(t->to, n->attr[0].tensor);
+  Node *made = NULL;
+  if (n->op->traits & CONTROL) {
+    made = copy_control(t, n, fits);
+  } else {
+    Value **in = arena_alloc(t->arena, (size_t)(n->in_count + 1) * sizeof *in);
+    for (int k = 0; in && k < n->in_count; k++)
+      if (!(in[k] = whole(t, n->in[k]))) return NULL;
+    made = in ? clone_node(t->to, n, in) : NULL;
+  }
+  if (!made) return NULL;
+  made->stream = n->stream;
+  return made->out;
+}
+
+/* The output that a store makes of a shared variable; -1: none. */
+static int output_of(const Part *t, const Node *n) {
+  for (int i = 0; node_is_store(n) && i < t->g->output_count; i++)
+    if (t->g->output[i] == n->out && stored_input(t, i) >= 0) return i;
+  return -1;
+}
+
+static bool put_share(Part *t, const Node *n, int output) {
+  t->stored[stored_input(t, output)] = true;
+  Value *x = share_of(t, n->in[0]), *whole_before = t->made[index_of(t, t->g->input[stored_input(t, output)])];
+  stand_at(t, n);
+  return x && (t->made[index_of(t, n->out)] = remote_store(t->to, x, whole_before, t->replicas)) != NULL;
+}
+
+/* Does n read a tensor as it was before its shares were replaced, in the one place that they have? */
+static bool reads_replaced(const Part *t, const Node *n) {
+  for (int i = 0; i < t->g->input_count; i++)
+    for (int k = 0; t->stored[i] && k < n->in_count; k++)
+      if (n->in[k] == t->g->input[i]) return true;
+  return false;
+}
+
+static bool copy_nodes(Part *t, bool *fits) {
+  for (int i = 0; i < t->g->node_count && *fits; i++) {
+    const Node *n = t->g->node[i];
+    t->agreed[i] = agrees(t, n);
+    *fits = divide(t, n) && !reads_replaced(t, n);
+    int output = output_of(t, n);
+    if (!*fits) return false;
+    if (output >= 0 ? !put_share(t, n, output) : t->divided[i] && !share_of(t, n->out)) return false;
+    if (output >= 0 || t->divided[i]) continue;
+    Value *out = copy_node(t, n, fits);
+    if (t->to->error.status != OK || !*fits || (!out && n->out_count)) return false;
+    for (int k = 0; k < n->out_count; k++) t->made[t->first_value[i] + k] = out + k;
+  }
+  return true;
+}
+
+/* A shared variable is replaced by a store of shares, by a region that does so, or by nothing. */
+static bool copy_outputs(Part *t, bool *fits) {
+  const Graph *g = t->g;
+  for (int i = 0; i < g->input_count; i++) t->to->input[i] = t->made[index_of(t, g->input[i])];
+  for (int i = 0; i < g->output_count; i++) {
+    Value *v = g->output[i];
+    if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 && !t->shared[index_of(t, v)]) *fits = false;
+    Value *x = *fits ? whole(t, v) : NULL;
+    if (!x) return false;
+    graph_output(t->to, x);
+  }
+  return t->to->error.status == OK;
+}
+
+static bool prepare(Part *t) {
+  size_t nodes = (size_t)t->g->node_count + 1;
+  t->first_value = arena_alloc(t->arena, nodes * sizeof *t->first_value);
+  if (!t->first_value) return false;
+  for (int i = 0; i < t->g->node_count; i++) {
+    t->first_value[i] = t->values;
+    t->values += t->g->node[i]->out_count;
+  }
+  size_t values = (size_t)t->values + 1;
+  t->shared = arena_alloc(t->arena, values);
+  t->weight = arena_alloc(t->arena, values);
+  t->agreed = arena_alloc(t->arena, nodes);
+  t->divided = arena_alloc(t->arena, nodes);
+  t->stored = arena_alloc(t->arena, (size_t)t->g->input_count + 1);
+  t->made = arena_alloc(t->arena, values * sizeof *t->made);
+  t->share = arena_alloc(t->arena, values * sizeof *t->share);
+  if (!t->shared || !t->weight || !t->agreed || !t->divided || !t->stored || !t->made || !t->share) return false;
+  for (int i = 0; i < t->g->input_count; i++) {
+    t->shared[index_of(t, t->g->input[i])] = t->shared_input[i];
+    t->weight[index_of(t, t->g->input[i])] = t->weight_input[i];
+  }
+  return true;
+}
+
+/* NULL: *fits is false, or the error is filled. */
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const bool *weight, const int *replaced,
+                           bool *fits) {
+  Part t = {.error = outer->error, .replicas = outer->replicas, .g = g, .staged = staged, .shared_input = shared,
+            .weight_input = weight, .replaced = replaced, .arena = arena_new(), .to = graph_new()};
+  bool good = t.arena && t.to && prepare(&t) && copy_nodes(&t, fits) && copy_outputs(&t, fits);
+  if (t.to && t.to->error.status != OK && t.error->status == OK) *t.error = t.to->error;
+  if (!good && *fits) fail(t.error, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out"); /* if nothing else was wrong */
+  arena_free(t.arena);
+  if (good) return t.to;
+  graph_free(t.to);
+  return NULL;
+}
+
+/* ---- the program ---- */
+
+Graph *share_graph(Error *e, const Program *p, const Graph *g, const Offload *o, int replicas) {
+  Arena *arena = arena_new();
+  size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
+  bool *shared = arena ? arena_alloc(arena, inputs) : NULL, *weight = arena ? arena_alloc(arena, inputs) : NULL;
+  int *replaced = arena ? arena_alloc(arena, outputs * sizeof *replaced) : NULL;
+  bool any = false, fits = true;
+  Graph *to = NULL;
+  Part root = {.error = e, .replicas = replicas};
+  int output = p->result_count;
+  for (int i = 0; replaced && i < p->result_count; i++) replaced[i] = -1;
+  for (int i = 0; shared && weight && replaced && i < p->variable_count; i++) {
+    const Variable *v = p->variable[i];
+    int input = p->argument_count + i;
+    bool asked = v->of_optimizer ? o->shard_state : v->trainable && o->shard_weights;
+    shared[input] = asked && load_shares(g, g->input[input]) == 1;
+    weight[input] = v->trainable;
+    any = any || shared[input];
+    if (p->writes[i]) replaced[output++] = input;
+  }
+  if (!shared || !weight || !replaced) fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
+  else if (any) to = share_region(&root, g, false, shared, weight, replaced, &fits);
+  arena_free(arena);
+  if (to && VERIFYING && graph_verify(e, to, "sharing") != OK) {
+    graph_free(to);
+    return NULL;
+  }
+  return to;
+}
