@@ -104,6 +104,8 @@ static double output_elements(const Node *n) {
   return sum;
 }
 
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 static int64_t attr_product(const Node *n, const char *name) {
   int64_t p = 1;
   for (int i = 0; i < op_attr_count(n->op); i++)
@@ -128,8 +130,11 @@ static double plain_product(const Target *t, const Node *n, const Cost *c) {
   double macs = fmax(c->flops / 2, conv ? conv_macs(n) : 0), outputs = fmax(1, output_elements(n)), inputs = elements_of(n->in, n->in_count);
   double share = ceil(outputs / tiles), split = fmax(1, floor(tiles / outputs));
   double bytes = fmin(inputs, 2 * macs / tiles + inputs / tiles) * size;
-  double compute = w * (100 + ceil(macs / tiles * size / 8 / w) * 5 + ceil(share / w) * 20);
   if ((inputs + outputs) * size / tiles > 0.6 * (double)t->tile_bytes) return INFINITY; /* that way's operands don't fit either */
+  /* A vector is of channels: neighbours in a field aren't aligned. */
+  const Type *kernel = conv ? &n->in[1]->type : NULL;
+  double lanes = conv ? fmin(8 / size, (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2])) : 8 / size;
+  double compute = w * (100 + ceil(macs / tiles / lanes / w) * 5 + ceil(share / w) * 20);
   double moves = 4 * (inputs + outputs) * size / tiles * 1.25, sums = split > 1 ? split + w * (60 + 2 * split) : 0;
   return fmax(12, c->step_count) * (250 + w * 20) + bytes / 4 + moves + compute + sums + w * (30 + ceil(share / w));
 }

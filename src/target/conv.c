@@ -283,6 +283,39 @@ static double expanded_bytes(const Problem *e, const Units *u) {
          (double)e->in_channels * (double)u->element;
 }
 
+/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do. Its inner loop goes
+ * along the kernel's columns: a taller kernel is laid on its side. */
+static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1};
+  Problem side = *q;
+  bool tall = q->kernel_rows > q->kernel_columns;
+  if (tall) {
+    side.rows = q->columns, side.in_rows = q->in_columns, side.kernel_rows = q->kernel_columns, side.stride_rows = q->stride_columns;
+    side.columns = q->rows, side.in_columns = q->in_rows, side.kernel_columns = q->kernel_rows, side.stride_columns = q->stride_rows;
+    side.gap_rows = q->gap_columns, side.gap_columns = q->gap_rows;
+  }
+  double field = (double)q->batch * (double)q->rows * (double)q->columns;
+  double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  Plan found = {0};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->groups && !found.fits; i++) {
+    Plan p = {0};
+    Problem part = *q, turned = side;
+    part.groups = turned.groups = idiv(q->groups, parts[i]);
+    try_method(t, u, &part, m, 0, &p);
+    if (tall) try_method(t, u, &turned, m, image / (double)parts[i], &p);
+    if (p.cycles == 0) continue;
+    if (parts[i] > 1) {
+      p.serial = parts[i];
+      p.joined_bytes = field * (double)q->groups / (double)t->tiles * (double)u->element;
+      p.update = join_cycles(t, u, field * (double)part.groups / (double)t->tiles, false);
+      p.cycles = (double)parts[i] * (p.cycles + p.update);
+    }
+    if (is_better(&p, &found)) found = p;
+  }
+  if (found.cycles > 0 && is_better(&found, best)) *best = found;
+}
+
 /* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
 static void try_single(const Target *t, const Units *u, const Problem *q, Plan *best) {
   bool half = u->element == 2;
@@ -291,7 +324,7 @@ static void try_single(const Target *t, const Units *u, const Problem *q, Plan *
   combined.groups = idiv(q->groups, u->group);
   if (half && q->groups > 1) try_method(t, u, &combined, amp_method(u), 0, best);
   if (q->phases > 1) return; /* the other two multiply by the zeros */
-  try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, half ? 4 : 2, 1, 1, 1}, 0, best);
+  try_vertical(t, u, q, best);
   if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
 }
 
