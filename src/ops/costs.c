@@ -41,11 +41,12 @@ void cost_of_fill(const Target *t, const Node *n, Cost *cost) {
 }
 
 void cost_of_copy(const Target *t, const Node *n, Cost *cost) {
-  *cost = cost_free();
+  int64_t all = 0, run = 0; /* of any number of parts: one exchange takes them all */
   for (int i = 0; i < n->out_count; i++) {
-    Cost one = cost_rearrange(t, bytes(&n->out[i]), run_bytes(&n->out[i]));
-    cost_then(cost, &one);
+    all += bytes(&n->out[i]);
+    if (!run || run_bytes(&n->out[i]) < run) run = run_bytes(&n->out[i]);
   }
+  *cost = cost_rearrange(t, all, run);
 }
 void cost_of_rearrange(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_rearrange(t, bytes(&n->out[0]), (int64_t)dtype_size(dtype(&n->out[0])));
@@ -173,7 +174,9 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
-  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums, .trained = turned[0].i || turned[1].i};
+  /* One row times a turned matrix, or a column times a row: what trains a matrix that one row was multiplied with. */
+  bool trained = (turned[1].i && m == 1) || (turned[0].i && k == 1);
+  PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums, .trained = trained};
   Dtype partials = n->place.half_partials > 0 ? F16 : F32;
   *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
   cost_repeat(cost, (double)parts);

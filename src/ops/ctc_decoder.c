@@ -204,11 +204,18 @@ static size_t scratch_decoder(const Node *n) {
   return wide_scratch(n, decoder_slot_bytes(&d) * NN_SLOTS);
 }
 
-/* Each step sorts the candidates of each sample; the rest is small beside it. */
+/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes only a beam's width of the likeliest
+ * can extend a prefix into the next beam (beside the blank and the prefix's last label): those are found for all steps at once. */
 static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[D_SCORES]->type;
-  *c = cost_top_k(t, x->dtype, x->shape[1], n->attr[WIDTH].i * x->shape[2], n->attr[WIDTH].i);
-  cost_repeat(c, (double)x->shape[0]);
+  int64_t steps = x->shape[0], batch = x->shape[1], classes = x->shape[2], width = n->attr[WIDTH].i;
+  bool many = classes > width + 2;
+  int64_t candidates = many ? width + 2 : classes;
+  *c = cost_top_k(t, x->dtype, batch, width * candidates, width);
+  cost_repeat(c, (double)steps);
+  if (!many) return;
+  Cost likeliest = cost_top_k(t, x->dtype, steps * batch, classes, width);
+  cost_then(c, &likeliest);
 }
 
 #define DECODER(row_name, scores, words)                                                                    \

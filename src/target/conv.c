@@ -19,6 +19,8 @@ typedef struct Problem {
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
   double
       phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
+  int64_t phase_rows, phase_columns; /* phases of each dimension, or 0 */
+  int64_t gap_rows, gap_columns;     /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
   double limit;
 } Problem;
@@ -42,6 +44,17 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
   int64_t rows = least(times(b->rows - 1, q->stride_rows) + kernel_rows, most(q->in_rows, 1));
   int64_t columns = least(times(b->columns - 1, q->stride_columns) + kernel_columns, most(q->in_columns, 1));
   return (double)b->batch * (double)rows * (double)columns;
+}
+
+/* A point of the kernel works on the outputs of a block whose input lies in the field; beyond it is padding, which no pass is made
+ * for (PL: output ranges by kernel index). Any output meets any input at one point at most. One dimension. */
+static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in) { return least(outputs, idiv(most(in, 1), stride)); }
+static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases, int64_t gap) {
+  return least(taps, idiv(times(most(phases, 1), most(times(outputs, stride), in)), most(gap, 1)));
+}
+/* The points of the kernel that a block needs at all. */
+static int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
+  return least(taps, times(most(phases, 1), times(outputs - 1, stride) + most(in, 1)));
 }
 
 /* Where a part begins, in row order, when each row has so many. */
@@ -132,10 +145,10 @@ static double count_cuts(int64_t extent, int64_t most) {
   return count;
 }
 
+/* b: what a point of the kernel works on. */
 static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out,
-                            int64_t taps) {
+                            double rows, double columns) {
   const Problem *q = s->q;
-  double columns = (double)q->kernel_columns, rows = (double)taps;
   switch (s->method.kernel) {
     case VERTEX_SLIC:
       return window_cycles(s->t, b, share, rows * ceil_div(columns, 4), s->method.groups == 1,
@@ -156,8 +169,9 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   const Units *u = s->u;
   const Method *m = &s->method;
   int64_t in = idiv(s->in_groups, cut->in_parts), out = idiv(s->out_groups, cut->out_parts);
-  int64_t taps = idiv(q->kernel_rows, cut->kernel_parts),
-          columns = idiv(q->kernel_columns, m->window) * m->window;
+  int64_t taps = taps_needed(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows, q->in_rows, q->phase_rows),
+          seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns, q->phase_columns),
+          columns = idiv(seen, m->window) * m->window;
   if (m->kernel != VERTEX_AMP_NX1 && out > 1) return; /* these take one group of channels on a tile */
   if (m->kernel == VERTEX_SLIC && in > 1) return;
   Plan p = {.kernel = m->kernel,
@@ -178,14 +192,19 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   if (m->kernel == VERTEX_SLIC)
     p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
+  Block met = {b->batch, outputs_met(b->rows, q->stride_rows, q->in_rows),
+               outputs_met(b->columns, q->stride_columns, q->in_columns)};
+  double met_rows = (double)taps_met(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows, q->in_rows, q->phase_rows,
+                                     q->gap_rows);
+  double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns, q->in_columns, q->phase_columns, q->gap_columns);
   double least = p.weight_bytes / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least +=
-        share * (double)in * (double)out * (double)taps * (double)columns * (u->load + u->per_row * points);
+    least += share * (double)in * (double)out * met_rows * met_columns *
+             (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
   const Plan *best = s->best;
   if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
-  p.compute = kernel_cycles(s, b, share, in, out, taps);
+  p.compute = kernel_cycles(s, &met, share, in, out, met_rows, met_columns);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
   finish_plan(s->t, u, &p);
   if (is_better(&p, s->best)) *s->best = p;
@@ -264,15 +283,69 @@ static double expanded_bytes(const Problem *e, const Units *u) {
          (double)e->in_channels * (double)u->element;
 }
 
-/* One channel per group: several groups at a time, or several as one group with zeros off the diagonal. */
-static void try_depthwise(const Target *t, const Units *u, const Problem *q, Plan *best) {
+/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do. Its inner loop goes
+ * along the kernel's columns: a taller kernel is laid on its side. */
+static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1};
+  Problem side = *q;
+  bool tall = q->kernel_rows > q->kernel_columns;
+  if (tall) {
+    side.rows = q->columns, side.in_rows = q->in_columns, side.kernel_rows = q->kernel_columns, side.stride_rows = q->stride_columns;
+    side.columns = q->rows, side.in_columns = q->in_rows, side.kernel_columns = q->kernel_rows, side.stride_columns = q->stride_rows;
+    side.gap_rows = q->gap_columns, side.gap_columns = q->gap_rows;
+  }
+  double field = (double)q->batch * (double)q->rows * (double)q->columns;
+  double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  Plan found = {0};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->groups && !found.fits; i++) {
+    Plan p = {0};
+    Problem part = *q, turned = side;
+    part.groups = turned.groups = idiv(q->groups, parts[i]);
+    try_method(t, u, &part, m, 0, &p);
+    if (tall) try_method(t, u, &turned, m, image / (double)parts[i], &p);
+    if (p.cycles == 0) continue;
+    if (parts[i] > 1) {
+      p.serial = parts[i];
+      p.joined_bytes = field * (double)q->groups / (double)t->tiles * (double)u->element;
+      p.update = join_cycles(t, u, field * (double)part.groups / (double)t->tiles, false);
+      p.cycles = (double)parts[i] * (p.cycles + p.update);
+    }
+    if (is_better(&p, &found)) found = p;
+  }
+  if (found.cycles > 0 && is_better(&found, best)) *best = found;
+}
+
+/* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
+static void try_single(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  bool half = u->element == 2;
   Problem combined = *q;
   combined.in_channels = combined.out_channels = u->group;
   combined.groups = idiv(q->groups, u->group);
-  try_method(t, u, &combined, amp_method(u), 0, best);
+  if (half && q->groups > 1) try_method(t, u, &combined, amp_method(u), 0, best);
   if (q->phases > 1) return; /* the other two multiply by the zeros */
-  try_method(t, u, q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, best);
-  if (q->stride_columns <= 2 && !q->spread) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+  try_vertical(t, u, q, best);
+  if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+}
+
+/* The kernel as the field and the image as what goes over it (PL: swapOperands): fewer passes where the image is the smaller one.
+ * Points that a strided field left out lie between the image's points then. */
+static void try_swapped(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  Problem s = *q;
+  s.rows = times(q->rows, most(q->phase_rows, 1)), s.columns = times(q->columns, most(q->phase_columns, 1));
+  s.batch = q->out_channels, s.out_channels = q->batch;
+  s.in_rows = q->kernel_rows, s.in_columns = q->kernel_columns;
+  s.kernel_rows = q->in_rows, s.kernel_columns = q->in_columns;
+  s.gap_rows = q->phase_rows, s.gap_columns = q->phase_columns;
+  s.phases = (double)(s.phase_rows = s.phase_columns = 1);
+  double images = (double)q->batch * (double)q->in_rows * (double)q->in_columns;
+  double kernels = (double)q->out_channels * (double)q->kernel_rows * (double)q->kernel_columns;
+  Plan found = {0};
+  try_method(t, u, &s, amp_method(u), 0, &found);
+  if (s.in_channels == 1 && s.out_channels == 1) try_single(t, u, &s, &found);
+  if (found.cycles == 0) return;
+  add_prepare(t, &found, (double)q->groups * (double)q->in_channels * (images + kernels) * (double)u->element, 8);
+  if (is_better(&found, best)) *best = found;
 }
 
 static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
@@ -284,10 +357,13 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
                                       (double)points * (double)s.out);
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
-  if (window == 1) return best;
   Problem all = expand(q, true, true);
+  if (window > 1) add_prepare(t, &best, expanded_bytes(&all, &u), 8);
+  if (q->in_channels == 1 && q->out_channels == 1) try_single(t, &u, q, &best);
+  if (window == 1) return best;
+  bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
+  if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
   Method amp = amp_method(&u);
-  add_prepare(t, &best, expanded_bytes(&all, &u), 8);
   try_method(t, &u, q, amp, 0, &best);
   if (q->kernel_rows > 1 && q->kernel_columns > 1) {
     Problem rows = expand(q, true, false), columns = expand(q, false, true);
@@ -296,17 +372,14 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   }
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
-  if (q->in_channels == 1 && q->out_channels == 1 && q->groups > 1) {
-    if (u.element == 2) try_depthwise(t, &u, q, &best);
-    else if (q->phases <= 1) try_method(t, &u, q, (Method){VERTEX_VECTOR_MAC, 2, 1, 1, 1}, 0, &best);
-  }
   return best;
 }
 
 /* Dimensions beyond the last two are part of the batch; their kernel extent is expanded into channels. */
 static Problem read_shape(const ConvShape *s, bool backward, bool phases, double limit) {
   int last = s->rank - 1, rows = s->rank - 2;
-  int64_t depth_kernel = s->rank > 2 ? s->kernel[0] : 1;
+  int64_t depth_kernel = 1; /* a point sees no more of it than its phase, and than there is input */
+  if (s->rank > 2) depth_kernel = least(backward ? idiv(s->kernel[0], s->stride[0]) : s->kernel[0], most(1, backward ? s->out[0] : s->in[0]));
   Problem q = {.groups = s->groups, .batch = s->batch, .limit = limit};
   const int64_t *field = backward ? s->in : s->out, *in = backward ? s->out : s->in;
   if (s->rank > 2) q.batch = times(q.batch, field[0]);
@@ -320,13 +393,16 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
     q.stride_rows = s->stride[rows];
   if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
     q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
-    q.phases = (double)(q.stride_rows * q.stride_columns);
+    q.phase_rows = q.stride_rows, q.phase_columns = q.stride_columns;
+    q.phases = (double)times(q.stride_rows, q.stride_columns);
   }
   q.spread = backward && !phases && (s->stride[last] > 1 || (rows >= 0 && s->stride[rows] > 1));
   if (backward && !phases)
     q.in_rows = times(q.in_rows, q.stride_rows),
     q.in_columns = times(q.in_columns, q.stride_columns); /* zeros between points */
   if (backward) q.stride_rows = q.stride_columns = 1;
+  q.kernel_rows = taps_needed(q.kernel_rows, q.rows, q.stride_rows, q.in_rows, q.phase_rows);
+  q.kernel_columns = taps_needed(q.kernel_columns, q.columns, q.stride_columns, q.in_columns, q.phase_columns);
   return q;
 }
 
@@ -440,11 +516,12 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   ConvShape whole = clamp_shape(shape), *s = &whole;
   Cost c = cost_free();
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
-  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank));
+  int64_t window = product(s->kernel, s->rank), points = times(s->batch, product(s->out, s->rank)), seen = 1;
+  for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i])); /* by one output: the rest is padding */
   double g = (double)s->groups, width = (double)s->in_channels;
   bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
   if (empty) return c;
-  c.flops = 2 * g * (double)points * (double)window * width * (double)s->out_channels;
+  c.flops = 2 * g * (double)points * (double)seen * width * (double)s->out_channels;
   Cost work;
   if (pass == CONV_WEIGHTS) {
     work = weights_cost(t, d, partials, s, o);

@@ -186,8 +186,7 @@ static Plan search(const Target *t, const Units *u, const Problem *q) {
   return best;
 }
 
-/* Cycles to place, or to add, a share of outputs after each serial part. */
-static double join_cycles(const Target *t, const Units *u, double share, bool adds) {
+double join_cycles(const Target *t, const Units *u, double share, bool adds) {
   double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
   double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
   if (adds) return w * (58 + 3 * ceil_div(ceil_div(share, w), 2)) + SUPERVISOR_CYCLES;
@@ -352,10 +351,27 @@ static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int6
 
 /* Many small products: multiplied element by element, one operand repeated, then added up. */
 static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int64_t smaller) {
-  Cost c = cost_broadcast(t, d, times(outputs, k), smaller, cost_vector_cycles("mul", d));
-  cost_memory(&c, MEMORY_TEMPORARY, tile_share(t, d, (double)outputs * (double)k) * element_bytes(d));
+  double products = (double)outputs * (double)k, share = tile_share(t, d, products);
+  /* A group's products lie together: a tile needs as much less of the smaller operand as that is repeated. */
+  int64_t received = to_extent(ceil(share * fmin(1, (double)smaller / products)));
+  Cost c = cost_broadcast(t, d, times(outputs, k), received, cost_vector_cycles("mul", d));
+  if (k == 1) return c;
+  cost_memory(&c, MEMORY_TEMPORARY, share * element_bytes(d));
   Cost sum = cost_reduce(t, d, COST_SUM, outputs, k, 1);
   cost_then(&c, &sum);
+  return c;
+}
+
+/* The same in the fewest parts of the groups that fit, one after the other. */
+static Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit) {
+  Cost c = cost_free();
+  for (int64_t parts = 1; parts <= 32; parts *= 2) {
+    int64_t each = idiv(groups, parts);
+    c = cost_dots(t, d, times(each, times(m, n)), k, times(each, times(k, m < n ? m : n)));
+    if (parts > 1) cost_repeat(&c, (double)parts);
+    c.fits = cost_temporary(&c) <= limit;
+    if (c.fits) break;
+  }
   return c;
 }
 
@@ -387,9 +403,8 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
   if (groups > t->tiles) {
-    Cost dots = cost_dots(t, d, times(groups, times(m, n)), k, times(groups, times(k, m < n ? m : n)));
-    bool fits = cost_temporary(&dots) <= plan_limit(t, share);
-    if (fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
+    Cost dots = cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
+    if (dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
   }
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;

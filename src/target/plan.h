@@ -81,6 +81,8 @@ void cost_plan(Cost *c, const Target *t, const Plan *p);
 void finish_plan(const Target *t, const Units *u, Plan *p);
 /* The better of two: one that fits, then the cheaper. */
 bool is_better(const Plan *p, const Plan *than);
+/* Cycles to place, or to add, a share of outputs after each serial part. */
+double join_cycles(const Target *t, const Units *u, double share, bool adds);
 double plan_limit(const Target *t, double proportion);
 /* Bytes spread over all tiles change their layout before or after the plan: contiguous runs of run_bytes. */
 void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes);
