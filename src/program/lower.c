@@ -153,10 +153,17 @@ static bool is_read_in_place(const Program *p, const Node *n, int from) {
   return node_is_load(n) && node_shares(n) == 1 && p->buffer[from].kind == BUFFER_ARGUMENT;
 }
 
+/* Replicas write their shares of one variable side by side: none may copy the whole of it. */
+static bool has_shared_variables(const Program *p) {
+  for (int i = 0; i < p->variable_count; i++)
+    if (p->shared[i]) return true;
+  return false;
+}
+
 static void emit_transfer(Lower *l, Region *r, const Node *n, Block *b) {
   bool loads = node_is_load(n);
   int from = lower_operand(l, r, n->in[0]);
-  if (!loads && node_shares(n) > 1 && lower_result(l, r, n->out) != lower_operand(l, r, n->in[1]))
+  if (!loads && node_shares(n) > 1 && has_shared_variables(l->p) && lower_result(l, r, n->out) != lower_operand(l, r, n->in[1]))
     fail_at(l->error, n->source, ERR_INTERNAL, "compiling '%s': a share can't be stored in its place", l->p->name);
   if (from < 0) return;
   if (is_read_in_place(l->p, n, from)) *region_slot(r, n->out) = from;
