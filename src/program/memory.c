@@ -20,11 +20,6 @@ static int by_birth(const void *a, const void *b) {
   return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : by_size(a, b);
 }
 
-static int by_offset(const void *a, const void *b) {
-  const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
-  return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
 /* Lanes run side by side: what is live when is known only within one. */
 bool buffers_meet(const Buffer *a, const Buffer *b) {
   if (a->lane >= 0 && b->lane >= 0 && a->lane != b->lane) return true;
@@ -44,39 +39,110 @@ static int64_t lowest_gap(Buffer *const *neighbour, int count, const Buffer *b) 
 
 static bool is_planned(const Buffer *b, bool remote) { return b->kind == BUFFER_ARENA && b->first >= 0 && b->remote == remote; }
 
-size_t plan_memory(Buffer *buffers, int count, bool remote) {
-  Buffer **order = malloc((size_t)(count + 1) * sizeof *order), **placed = malloc((size_t)(count + 1) * sizeof *placed);
-  Buffer **near = malloc((size_t)(count + 1) * sizeof *near);
-  size_t total = 0;
-  int n = 0, done = 0;
-  if (!order || !placed || !near) {
-    free(order), free(placed), free(near);
-    return SIZE_MAX;
-  }
-  for (int i = 0; i < count; i++)
-    if (is_planned(&buffers[i], remote)) order[n++] = &buffers[i];
-  bool timely = n > SMALL_PLAN;
-  qsort(order, (size_t)n, sizeof *order, timely ? by_birth : by_size);
-  for (int i = 0; i < n; i++) {
+/* Keeps sorted by offset what is placed, of which near is room for as many. Beyond a few thousand what has died is dropped. */
+static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **placed, Buffer **near) {
+  for (int i = 0, done = 0; i < n; i++) {
     int near_count = 0, kept = 0;
     for (int k = 0; k < done; k++) {
       if (buffers_meet(placed[k], order[i])) near[near_count++] = placed[k];
       if (!timely || placed[k]->lane >= 0 || placed[k]->last >= order[i]->first) placed[kept++] = placed[k];
     }
-    done = kept;
-    qsort(near, (size_t)near_count, sizeof *near, by_offset);
     order[i]->offset = lowest_gap(near, near_count, order[i]);
-    size_t end = (size_t)order[i]->offset + aligned(order[i]->bytes);
-    if (end > total) total = end;
-    placed[done++] = order[i];
+    int at = kept;
+    for (; at > 0 && placed[at - 1]->offset > order[i]->offset; at--) placed[at] = placed[at - 1];
+    placed[at] = order[i];
+    done = kept + 1;
   }
-  free(order), free(placed), free(near);
-  return total;
+}
+
+/* ---- in order of birth: what is free is a list of gaps ---- */
+
+typedef struct Gap {
+  int64_t begin, end;
+} Gap;
+
+typedef struct Gaps {
+  Gap *gap; /* rising, never touching; the last has no end */
+  int count;
+} Gaps;
+
+static void remove_gap(Gaps *g, int i) {
+  g->count--;
+  memmove(&g->gap[i], &g->gap[i + 1], (size_t)(g->count - i) * sizeof *g->gap);
+}
+
+static int64_t take_lowest(Gaps *g, int64_t size) {
+  int i = 0;
+  while (g->gap[i].end - g->gap[i].begin < size) i++;
+  int64_t at = g->gap[i].begin;
+  g->gap[i].begin += size;
+  if (g->gap[i].begin == g->gap[i].end) remove_gap(g, i);
+  return at;
+}
+
+static void give_back(Gaps *g, int64_t begin, int64_t end) {
+  int above = 0, high = g->count;
+  while (above < high) {
+    int middle = above + (high - above) / 2;
+    if (g->gap[middle].begin < end) above = middle + 1;
+    else high = middle;
+  }
+  bool joins_below = above > 0 && g->gap[above - 1].end == begin, joins_above = g->gap[above].begin == end;
+  if (joins_below && joins_above) {
+    g->gap[above - 1].end = g->gap[above].end;
+    remove_gap(g, above);
+  } else if (joins_below) {
+    g->gap[above - 1].end = end;
+  } else if (joins_above) {
+    g->gap[above].begin = begin;
+  } else {
+    memmove(&g->gap[above + 1], &g->gap[above], (size_t)(g->count++ - above) * sizeof *g->gap);
+    g->gap[above] = (Gap){begin, end};
+  }
+}
+
+/* Without lanes everything that is live when a buffer is born is its neighbour. dying: the same buffers by_death. */
+static void fit_into_gaps(Buffer *const *order, Buffer *const *dying, int n, Gap *room) {
+  Gaps g = {room, 1};
+  room[0] = (Gap){0, INT64_MAX};
+  for (int i = 0, dead = 0; i < n; i++) {
+    for (; dying[dead]->last < order[i]->first; dead++)
+      if (dying[dead]->bytes) give_back(&g, dying[dead]->offset, dying[dead]->offset + (int64_t)aligned(dying[dead]->bytes));
+    order[i]->offset = order[i]->bytes ? take_lowest(&g, (int64_t)aligned(order[i]->bytes)) : 0;
+  }
 }
 
 static int by_death(const void *a, const void *b) {
   const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
   return (x->last > y->last) - (x->last < y->last);
+}
+
+size_t plan_memory(Buffer *buffers, int count, bool remote) {
+  size_t room = (size_t)count + 2, total = 0;
+  Buffer **order = malloc(room * sizeof *order), **other = malloc(room * sizeof *other);
+  void *scratch = malloc(room * sizeof(Gap)); /* of gaps, or of neighbours */
+  bool lanes = false;
+  int n = 0;
+  for (int i = 0; i < count && order && other && scratch; i++) {
+    if (!is_planned(&buffers[i], remote)) continue;
+    lanes = lanes || buffers[i].lane >= 0;
+    order[n] = other[n] = &buffers[i], n++;
+  }
+  bool timely = n > SMALL_PLAN;
+  if (n) qsort(order, (size_t)n, sizeof *order, timely ? by_birth : by_size);
+  if (n && timely && !lanes) {
+    qsort(other, (size_t)n, sizeof *other, by_death);
+    fit_into_gaps(order, other, n, scratch);
+  } else if (n) {
+    fit_among_placed(order, n, timely, other, scratch);
+  }
+  for (int i = 0; i < n; i++) {
+    size_t end = (size_t)order[i]->offset + aligned(order[i]->bytes);
+    if (end > total) total = end;
+  }
+  if (!order || !other || !scratch) total = SIZE_MAX;
+  free(order), free(other), free(scratch);
+  return total;
 }
 
 size_t most_live_bytes(Buffer *buffers, int count) {

@@ -1,4 +1,4 @@
-/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c and lower.c. */
+/* What lowering knows about one graph: who reads what, what is fused with what. Shared by fuse.c and the files that lower. */
 #ifndef IPULUA_PROGRAM_REGION_H
 #define IPULUA_PROGRAM_REGION_H
 #include "program/step.h"
