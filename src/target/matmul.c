@@ -402,7 +402,7 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
-  if (groups > t->tiles) {
+  if (groups > t->tiles || (k == 1 && groups > 1)) { /* outer products have nothing to add up */
     Cost dots = cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
     if (dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
   }
