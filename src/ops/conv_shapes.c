@@ -21,7 +21,7 @@ static Status check_channels(Error *e, const Type *x, const Type *kernel, int64_
   char a[TYPE_TEXT], b[TYPE_TEXT];
   int64_t have = x->shape[x->rank - 1], per_group = kernel->shape[kernel->rank - 2],
           out = kernel->shape[kernel->rank - 1];
-  if (groups < 1) return fail(e, ERR_VALUE, "groups must be at least 1, got %lld", (long long)groups);
+  if (groups < 1 || groups > INT32_MAX) return fail(e, ERR_VALUE, "groups must be 1 to %d, got %lld", INT32_MAX, (long long)groups);
   if (have != per_group * groups)
     return fail(e, ERR_INVALID_ARGUMENT,
                 "x %s has %lld channels, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
@@ -165,7 +165,8 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   g->w.rank = rank;
   g->batch = a->shape[0];
   g->groups = n->attr[G_GROUPS].i;
-  if (g->groups < 1) return fail(e, ERR_VALUE, "groups must be at least 1, got %lld", (long long)g->groups);
+  if (g->groups < 1 || g->groups > INT32_MAX)
+    return fail(e, ERR_VALUE, "groups must be 1 to %d, got %lld", INT32_MAX, (long long)g->groups);
   s = form == FORM_KERNEL ? OK : check_extents(e, b);
   if (s == OK) s = nn_spatial(e, "strides", &n->attr[G_STRIDES], rank, 1, ones, g->w.stride);
   if (s == OK) s = nn_spatial(e, "dilations", &n->attr[G_DILATIONS], rank, 1, ones, g->w.dilation);
