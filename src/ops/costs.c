@@ -206,10 +206,16 @@ void cost_of_random(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_random(t, dtype(&n->out[0]), elements(&n->out[0]), kind);
 }
 
+/* a * b, no more than prices can be told apart by. */
+static int64_t capped_product(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) || product > INT64_C(1) << 50 ? INT64_C(1) << 50 : product;
+}
+
 /* Each element is compared with each level. */
 void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
   const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
-  *cost = cost_elementwise(t, dtype(x), elements(x) * most(elements(levels), 1), 2,
+  *cost = cost_elementwise(t, dtype(x), capped_product(elements(x), most(elements(levels), 1)), 2,
                            cost_vector_cycles("less", dtype(x)));
   Cost sum = cost_reduce(t, F32, COST_SUM, 1, elements(x), elements(&n->out[0]));
   cost_then(cost, &sum);

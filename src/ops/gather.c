@@ -154,7 +154,7 @@ static Status infer_gather_grad(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   Status s = infer_index(e, n, 1);
   if (s != OK) return s;
-  bool fits = dy->dtype != BOOL && axis >= 0 && dy->rank >= axis + index->rank && n->attr[EXTENT].i >= 0;
+  bool fits = dy->dtype != BOOL && axis >= 0 && dy->rank - index->rank >= axis && n->attr[EXTENT].i >= 0;
   for (int i = 0; i < index->rank && fits; i++) fits = dy->shape[axis + i] == index->shape[i];
   Type *x = &n->out[0].type;
   *x = (Type){.dtype = dy->dtype};

@@ -42,7 +42,7 @@ static void copy_steps(const Call *c, const Type *x, const Type *y, const int64_
   type_strides(y, ys);
   Strided s = {0};
   for (int i = 0; i < x->rank; i++) {
-    int64_t there = xs[i] * (step ? step[i] : 1);
+    int64_t there = xs[i] * (step && y->shape[i] > 1 ? step[i] : 1); /* a step that is never made may be any number */
     offset += xs[i] * first[i];
     strided_add(&s, y->shape[i], backwards ? ys[i] : there, backwards ? there : ys[i]);
   }
