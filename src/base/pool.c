@@ -29,7 +29,7 @@ struct Pool {
   _Atomic bool busy, stopping;
   _Atomic int lent; /* members that rest, the last ones first */
   /* The current loop. A member reads these, then takes a chunk of somebody's share: if that succeeds the loop was still
-   * the one it read, because the caller changes them only when every chunk is done. */
+   * the one it read, because the caller closes the shares before it changes them. */
   _Atomic(PoolTask) task;
   _Atomic(void *) context;
   _Atomic int64_t count;
@@ -67,10 +67,10 @@ static int64_t take_chunk(Share *s, uint64_t generation, int64_t end) {
 
 /* First the own share, then what is left of the others'. */
 static void work(Pool *p, uint64_t generation, int slot) {
-  PoolTask task = atomic_load_explicit(&p->task, memory_order_relaxed);
-  void *context = atomic_load_explicit(&p->context, memory_order_relaxed);
-  int64_t count = atomic_load_explicit(&p->count, memory_order_relaxed), done = 0;
-  int team = atomic_load_explicit(&p->team, memory_order_relaxed);
+  PoolTask task = atomic_load_explicit(&p->task, memory_order_acquire);
+  void *context = atomic_load_explicit(&p->context, memory_order_acquire);
+  int64_t count = atomic_load_explicit(&p->count, memory_order_acquire), done = 0;
+  int team = atomic_load_explicit(&p->team, memory_order_acquire);
   for (int i = 0; i < team; i++) {
     int owner = (slot + i) % team;
     int64_t end = share_begin(count, team, owner + 1);
@@ -189,11 +189,15 @@ void pool_free(Pool *p) {
 
 int pool_size(const Pool *p) { return p ? p->size : 1; }
 
+/* A member may still be about to look for chunks of the loop before. With this loop's count it would find one past that
+ * loop's end: so every share is closed first, and whoever reads a new field sees it closed. */
 static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolTask task, void *context) {
-  atomic_store_explicit(&p->task, task, memory_order_relaxed);
-  atomic_store_explicit(&p->context, context, memory_order_relaxed);
-  atomic_store_explicit(&p->count, count, memory_order_relaxed);
-  atomic_store_explicit(&p->team, team, memory_order_relaxed);
+  for (int i = 0; i < p->size; i++)
+    atomic_store_explicit(&p->share[i].next, generation << 32 | UINT32_MAX, memory_order_relaxed);
+  atomic_store_explicit(&p->task, task, memory_order_release);
+  atomic_store_explicit(&p->context, context, memory_order_release);
+  atomic_store_explicit(&p->count, count, memory_order_release);
+  atomic_store_explicit(&p->team, team, memory_order_release);
   atomic_store_explicit(&p->caller_cpu, current_cpu(), memory_order_relaxed);
   atomic_store_explicit(&p->done, 0, memory_order_relaxed);
   for (int i = 0; i < team; i++)
