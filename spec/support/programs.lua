@@ -147,24 +147,28 @@ row("V-42", "rate", 42029, 0.20, "ResNet-50 training, Bow Pod16, batch 1,920", r
 row("V-42", "rate", 145287, 0.20, "ResNet-50 training, Bow Pod64, batch 2,560", resnet(64, 5))
 row("V-42", "rate", 425514, 0.20, "ResNet-50 training, Bow Pod256, batch 10,240", resnet(256, 5))
 
-local function bert(ipus, accumulation)
+-- shape: of the example's constants, sequence, masked, width, heads, vocabulary, blocks, stages
+local function bert(shape, ipus, accumulation, micro_batch)
   return function()
-    local build, micro_batch = example("estimate_bert", {"bow", "8", tostring(accumulation)},
-      {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = "stages <const> = 128, 20, 1024, 16, 30528, 24, 4",
+    local constants = "stages <const> = " .. table.concat(shape, ", ")
+    local build, batch = example("estimate_bert", {"bow", tostring(micro_batch or 8), tostring(accumulation)},
+      {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = constants,
         ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * stages // blocks"})()
     local strategy = ipu.IPUStrategy()
     local _ <close> = strategy:scope()
-    local e = ipu.estimate(build, {batch_size = micro_batch, target = "bow", ipus = ipus})
+    local e = ipu.estimate(build, {batch_size = batch, target = "bow", ipus = ipus})
     keras.mixed_precision.set_global_policy("float32")
     ipu.reset_ipu_configuration()
     return e
   end
 end
-row("V-43", "rate", 5179, 0.20, "BERT-Large phase 1, Bow Pod16, batch 65,536", bert(16, 2048))
-row("V-43", "rate", 19353, 0.20, "BERT-Large phase 1, Bow Pod64, batch 65,536", bert(64, 512))
+local large <const> = {128, 20, 1024, 16, 30528, 24, 4}
+row("V-43", "rate", 5179, 0.20, "BERT-Large phase 1, Bow Pod16, batch 65,536", bert(large, 16, 2048))
+row("V-43", "rate", 19353, 0.20, "BERT-Large phase 1, Bow Pod64, batch 65,536", bert(large, 64, 512))
 
 require "spec.support.published_programs"(row,
-  {chip = chip, f16 = f16, memory = memory, weight = weight, example = example, small_model = small_model, sgd = sgd, resnet = resnet})
+  {chip = chip, f16 = f16, memory = memory, weight = weight, example = example, small_model = small_model, sgd = sgd, resnet = resnet,
+    bert = bert})
 
 -- ------------------------------------------------ printing
 

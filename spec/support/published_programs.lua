@@ -6,7 +6,7 @@ local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 ---@param row fun(id: string, what: string, published: number, tolerance: number, note: string, run: function, why: string?)
----@param t table helpers of programs.lua: chip, f16, memory, weight, example, small_resnet, sgd
+---@param t table helpers of programs.lua: chip, f16, memory, weight, example, small_model, sgd, resnet, bert
 return function(row, t)
   local chip, f16, memory, weight = t.chip, t.f16, t.memory, t.weight
 
@@ -144,21 +144,7 @@ return function(row, t)
 
   -- ------------------------------------------------ BERT
 
-  -- changes of the example's constants: sequence, masked, width, heads, vocabulary, blocks, stages
-  local function bert(shape, ipus, accumulation, micro_batch)
-    return function()
-      local constants = "stages <const> = " .. table.concat(shape, ", ")
-      local build, batch = t.example("estimate_bert", {"bow", tostring(micro_batch or 8), tostring(accumulation)},
-        {["stages <const> = 128, 20, 1024, 16, 30528, 24, 16"] = constants,
-          ["return 1 %+ %(block %- 1%) %* %(stages %- 2%) // %(blocks %- 2%)"] = "return block * stages // blocks"})()
-      local strategy = ipu.IPUStrategy()
-      local _ <close> = strategy:scope()
-      local e = ipu.estimate(build, {batch_size = batch, target = "bow", ipus = ipus})
-      keras.mixed_precision.set_global_policy("float32")
-      ipu.reset_ipu_configuration()
-      return e
-    end
-  end
+  local bert = t.bert
   local packed = "published with sequences packed: about two in each row of 512, of which we count one"
   local long = {512, 76, 1024, 16, 30528, 24, 4}
   row("V-44", "rate", 2126, 0.20, "BERT-Large phase 2, Bow Pod16, micro-batch 2", bert(long, 16, 512, 2), packed)

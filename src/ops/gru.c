@@ -106,13 +106,14 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, RO_H, first, rows, p.dh);
 }
 
-/* Reset after: one product with all columns. Before: two columns' worth with the state, one with r h. */
-static void gru_panels(const Call *c, Room *room, Walk *w, const void *kernel, bool after) {
+/* Reset after: one product with all columns. Before: two columns' worth with the state, one with r h. Which: the kernel's
+ * panels, or those of its transpose. */
+static void gru_panels(const Call *c, Room *room, Walk *w, const void *kernel, bool after, PanelsOf *which) {
   int64_t u = w->s.units;
-  w->panels[0] = rnn_recurrent_panels(&w->s, kernel, 0, after ? 3 * u : 2 * u);
+  w->panels[0] = which(&w->s, kernel, 0, after ? 3 * u : 2 * u);
   rnn_prepare_panels(c, room, &w->panels[0], &w->s);
   if (after) return;
-  w->panels[1] = rnn_recurrent_panels(&w->s, kernel, 2 * u, u);
+  w->panels[1] = which(&w->s, kernel, 2 * u, u);
   rnn_prepare_panels(c, room, &w->panels[1], &w->s);
 }
 
@@ -122,7 +123,7 @@ static Status inner_gru(const Call *c) {
   rnn_forward_sequence(&ignored, c->node, 3, &w.s);
   Room room = {c->scratch, 0};
   rnn_multiply_inputs(c, &w.s, c->out[RO_GATES], room_take(&room, rnn_input_scratch(&w.s)));
-  gru_panels(c, &room, &w, c->in[R_RECURRENT], c->attr[RESET_AFTER].i);
+  gru_panels(c, &room, &w, c->in[R_RECURRENT], c->attr[RESET_AFTER].i, rnn_recurrent_panels);
   rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
   rnn_walk_all(c, &w, gru_chunk);
   return OK;
@@ -135,7 +136,7 @@ static size_t scratch_gru(const Node *n) {
   rnn_forward_sequence(&ignored, n, 3, &w.s);
   Room room = {0};
   room_take(&room, rnn_input_scratch(&w.s));
-  gru_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i);
+  gru_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i, rnn_recurrent_panels);
   rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
   return wide_scratch(n, room.used);
 }
@@ -225,20 +226,11 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, 2, first, rows, p.dh);
 }
 
-static void gru_grad_panels(const Call *c, Room *room, Walk *w, const void *kernel, bool after) {
-  int64_t u = w->s.units;
-  w->panels[0] = rnn_transposed_panels(&w->s, kernel, 0, after ? 3 * u : 2 * u);
-  rnn_prepare_panels(c, room, &w->panels[0], &w->s);
-  if (after) return;
-  w->panels[1] = rnn_transposed_panels(&w->s, kernel, 2 * u, u);
-  rnn_prepare_panels(c, room, &w->panels[1], &w->s);
-}
-
 static Status inner_gru_grad(const Call *c) {
   Walk w = {.c = c, .mask = c->in_count > RG_MASK ? c->in[RG_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
   rnn_backward_sequence(c->node, RG_GATES, 3, &w.s);
   Room room = {c->scratch, 0};
-  gru_grad_panels(c, &room, &w, c->in[RG_RECURRENT], c->attr[RESET_AFTER].i);
+  gru_panels(c, &room, &w, c->in[RG_RECURRENT], c->attr[RESET_AFTER].i, rnn_transposed_panels);
   rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
   rnn_walk_all(c, &w, gru_grad_chunk);
   return OK;
@@ -249,7 +241,7 @@ static size_t scratch_gru_grad(const Node *n) {
   Walk w = {0};
   rnn_backward_sequence(n, RG_GATES, 3, &w.s);
   Room room = {0};
-  gru_grad_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i);
+  gru_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i, rnn_transposed_panels);
   rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
   return wide_scratch(n, room.used);
 }

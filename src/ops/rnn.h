@@ -71,6 +71,7 @@ void rnn_walk_all(const Call *c, Walk *w, NnTask task);
 void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state);
 void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const char *state);
 /* Columns [first, first + cols) of the recurrent kernel; rows of it, transposed. */
+typedef Panels PanelsOf(const Sequence *s, const void *kernel, int64_t first, int64_t count);
 Panels rnn_recurrent_panels(const Sequence *s, const void *kernel, int64_t first, int64_t cols);
 Panels rnn_transposed_panels(const Sequence *s, const void *kernel, int64_t first, int64_t rows);
 void rnn_prepare_panels(const Call *c, Room *room, Panels *p, const Sequence *s);
