@@ -86,6 +86,7 @@ return {
     {"Constraint", "What every constraint is: own ones extend it with `project(w)`, the new weight."},
     {"MaxNorm", "Vectors along an axis no longer than max_value."}, {"MinMaxNorm", "Vectors along an axis neither shorter nor longer."},
     {"NonNeg", "Negative weights become 0."}, {"UnitNorm", "Vectors along an axis of length 1."},
+    {"RadialConstraint", "Square kernels the same in all directions from their middle: a value for each ring."},
   },
   callbacks = {
     {"Callback", "What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, "
@@ -107,8 +108,9 @@ return {
     {"softmax", "eˣ / Σeˣ along an axis"}, {"log_softmax", "log of softmax"}, {"get", "the function of a name"},
   },
   functions = {
-    models = {"load_model", "model_from_json", "clone_model", "Model", "Sequential"},
-    utils = {"to_categorical", "set_random_seed", "reset_names", "plot_model", "vocabulary", "Vocabulary", "generate_text"},
+    models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
+    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "vocabulary", "Vocabulary",
+      "generate_text"},
     mixed_precision = {"set_global_policy", "global_policy", "resolve", "Policy"},
     datasets = {"mnist", "fashion_mnist", "cifar10", "cifar100", "imdb", "text"},
   },
@@ -126,5 +128,6 @@ return {
     {"onnx", "`keras.onnx.export(model, path)` and `keras.onnx.import(path)`: see [interop.md](interop.md)."},
   },
   -- What is for the library itself.
-  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true},
+  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true,
+    serialize = true, deserialize = true},
 }
