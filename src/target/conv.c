@@ -290,6 +290,13 @@ static double planned_move(const Target *t, double bytes, double per_vector, boo
 }
 static const double even_channels = 5.0 / 4, odd_channels = 5.0 / 3;
 
+/* Points of the kernel become channels: the planner takes it for dearer than it is charged. */
+static void add_expanded(const Target *t, Plan *p, double bytes) {
+  double ranked = p->cycles + planned_move(t, bytes, even_channels, true) * (double)t->tiles / p->tiles;
+  add_prepare(t, p, bytes, 8);
+  p->cycles = ranked;
+}
+
 /* What the planner expects for padding channels to whole groups of the units: all of the operand moves. */
 static double planned_padding(const Target *t, const Units *u, const Problem *q, const Method *m) {
   double images = (double)q->groups * (double)q->batch * (double)u->element, cycles = 0;
@@ -312,7 +319,7 @@ static void try_method(const Target *t, const Units *u, const Problem *q, Method
   s.growth = choose_growth(&s);
   search(&s);
   if (found.cycles == 0) return;
-  if (expanded_bytes > 0) add_prepare(t, &found, expanded_bytes, 8);
+  if (expanded_bytes > 0) add_expanded(t, &found, expanded_bytes);
   if (is_better(&found, best)) *best = found;
 }
 
@@ -429,8 +436,8 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   Problem all = expand(q, true, true);
   bool single = q->in_channels == 1 && q->out_channels == 1;
-  if (window > 1 && single && q->groups > 1) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u));
-  else if (window > 1) add_prepare(t, &best, expanded_bytes(&all, &u), 8);
+  if (window > 1 && single && q->groups > 1 && u.element == 2) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u));
+  else if (window > 1) add_expanded(t, &best, expanded_bytes(&all, &u));
   if (single) try_single(t, &u, q, &best);
   if (window == 1) return best;
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
@@ -536,7 +543,7 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
       for (int columns = 1; columns >= 0; columns--) try_depthwise_weights(t, &u, s, proportion, rows, columns, read, deltas, &best);
     return best;
   }
-  add_prepare(t, &best, expanded, 8);
+  add_expanded(t, &best, expanded);
   if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
   if (product(s->stride, 2) > 1) return best;
