@@ -116,6 +116,23 @@ end
 ---@field batches integer number of batches; -1 endless, -2 unknown
 ---@field is_tensors boolean
 
+-- The divisor of length that is nearest to the wanted batch size.
+local function nearest_divisor(length, wanted)
+  for distance = 0, math.max(wanted, length) do
+    for _, candidate in ipairs{wanted - distance, wanted + distance} do
+      if candidate >= 1 and length % candidate == 0 then return candidate end
+    end
+  end
+end
+
+local function check_divides(who, length, batch_size)
+  if length % batch_size == 0 then return end
+  local samples = length == 1 and "1 sample" or length .. " samples"
+  local or_fewer = length > batch_size and string.format(", or leave %d out", length % batch_size) or ""
+  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; choose a batch_size that divides %d (%d, say)%s",
+    who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
+end
+
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
 ---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
@@ -143,10 +160,8 @@ function feeding.open(who, o)
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
-    if length % batch_size ~= 0 then
-      blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, "
-        .. "or leave samples out", who, length, batch_size, length), "value")
-    end
+    if length == 0 then blame.error(who .. ": there are no samples", "value") end
+    check_divides(who, length, batch_size)
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))
