@@ -9,6 +9,7 @@ local enums = require "ipulua.enums"
 local help = require "ipulua.help"
 local ipu = require "ipulua"
 local options = require "ipulua.config_options"
+local details = require "details"
 local notes = require "notes"
 local rows = require "rows"
 require "ipulua.log".set_writer(function() end)
@@ -124,34 +125,13 @@ local function sentences(name, text)
   return (table.concat(text, " "):gsub("%*", "\\*"))
 end
 
-local function plain(text) return (text:gsub("userdata", "tensor")) end
-
--- What the arguments are: `shape` list or integer; `dtype` dtype, default "float32".
-local function arguments(about)
-  local list = {}
-  for i, row in ipairs(about.rows or {}) do
-    local default = row[3] ~= nil and ", default `" .. rows.value_text(row[3]) .. "`" or row.optional and ", optional" or ""
-    list[i] = string.format("`%s` %s%s", row[1], help.type_text(row), default)
-  end
-  for i, text in ipairs(about.rows and {} or about.takes or {}) do
-    local name, rest = text:match("^(%S+)%s+(.*)$")
-    list[i] = string.format("`%s` %s", name:gsub("^%.%.%.$", "…"), plain(rest))
-  end
-  return #list > 0 and table.concat(list, "; ") or nil
-end
-
--- What stands below a signature: arguments with their types, shapes, units, errors, sources.
 local function write_details(name, about, indent)
-  local takes = arguments(about)
-  if takes then write("%s- Takes: %s", indent, takes) end
-  for _, line in ipairs(notes.lines(name, about.notes, indent)) do write("%s", line) end
+  for _, line in ipairs(details.lines(name, about, indent)) do write("%s", line) end
 end
-
-local function result(about) return #about.gives > 0 and " → " .. plain(about.gives[1]) or "" end
 
 local function write_function(name, about)
   write("**%s** – %s  ", name, sentences(name, about.text))
-  write("`%s`%s", signature("ipu." .. name, about), result(about))
+  write("`%s`%s", signature("ipu." .. name, about), details.result(about))
   write ""
   write_details(name, about, "")
   if md[#md] ~= "" then write "" end
@@ -168,7 +148,7 @@ local function write_class(name, c, how)
   for _, method in ipairs(found.methods) do
     if method[3] == c then
       local _, about = table.unpack(method)
-      write("- `%s`%s: %s", signature(":" .. method[1], about), result(about), sentences(method[1], about.text))
+      write("- `%s`%s: %s", signature(":" .. method[1], about), details.result(about), sentences(method[1], about.text))
       write_details(name .. ":" .. method[1], about, "  ")
     end
   end
@@ -222,10 +202,11 @@ end
 write "# The functions and classes of ipu"
 write ""
 write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make docs` from the library's own comments and the "
-  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; all may "
-  .. "stand in one table. An argument that is missing, unknown or of another type than *Takes* says is an error of every function, with the "
-  .. "script's line; *Errors* says what else is one. The messages behind its samples are what comes when they run, where `x` is a tensor [2, 3], `v` a "
-  .. "variable [3], `ds` a dataset of four numbers, `f` a traced function, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field.")
+  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; "
+  .. "all may stand in one table. An argument that is missing, unknown or of another type than *Takes* says is an error of every "
+  .. "function, with the script's line; *Errors* says what else is one. The messages behind its samples are what comes when they run, "
+  .. "where `x` is a tensor [2, 3], `v` a variable [3], `ds` a dataset of four numbers, `f` a traced function, `model` a Keras model, "
+  .. "`cfg` an IPUConfig, and `set` assigns a field.")
 write ""
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."

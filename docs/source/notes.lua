@@ -6,7 +6,8 @@ local ipu = require "ipulua"
 
 local notes = {problems = {}} -- samples that don't do what they should
 
-local function problem(format, ...) notes.problems[#notes.problems + 1] = string.format(format, ...) end
+---Notes that a sample was wrong.
+function notes.problem(format, ...) notes.problems[#notes.problems + 1] = string.format(format, ...) end
 
 ---What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four numbers, f a function, m a model.
 local function environment()
@@ -49,7 +50,7 @@ end
 local function with_messages(name, text)
   return (text:gsub("`([^`]+)`", function(code)
     local value, message = notes.run(code)
-    if value ~= nil or not message then problem("%s should raise an error: %s", name, code) end
+    if value ~= nil or not message then notes.problem("%s should raise an error: %s", name, code) end
     return string.format("`%s` (*%s*)", code, (tostring(message):gsub("[*`]", "\\%0")))
   end))
 end
@@ -58,7 +59,7 @@ local function check_shapes(name, text)
   for code, shape in text:gmatch("`([^`]+)` → (%b[])") do
     local value, message = notes.run(code)
     local got = value and "[" .. table.concat(value.shape, ", ") .. "]" or message
-    if got ~= shape then problem("%s: %s gives %s, not %s", name, code, got, shape) end
+    if got ~= shape then notes.problem("%s: %s gives %s, not %s", name, code, got, shape) end
   end
 end
 

@@ -110,7 +110,7 @@ function help.type_text(row)
     words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name or tostring(t)
   end
   if row.choices then return table.concat(row.choices, " | ") end
-  return table.concat(words, " or ")
+  return (table.concat(words, ", "):gsub("^(.*), ", "%1 or "))
 end
 
 -- part: the kind of Keras' parts that stands behind names and objects ("initializer").
