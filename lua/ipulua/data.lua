@@ -76,12 +76,20 @@ local function components(value, who)
 end
 
 ---One element: x, in any structure.
+---Shapes: any → one element of those shapes
+---Errors: no tensor in x, a symbolic one: `data.from_tensors{}`
+---@param x any a tensor, a number, or a table of them
+---@return Dataset
 function data.from_tensors(x)
   local leaves, template = components(x, "from_tensors")
   return Dataset(core.data.from_tensors(leaves), template)
 end
 
 ---Slices along the first axis; all components have as many.
+---Shapes: [n, ...] in each component → n elements [...]
+---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`, `data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
+---@param x any a tensor, a list of numbers, or a table of them
+---@return Dataset
 function data.from_tensor_slices(x)
   local leaves, template = components(x, "from_tensor_slices")
   return Dataset(core.data.from_slices(leaves), template)
@@ -90,6 +98,9 @@ end
 local range_spec <const> = {{"start", "integer"}, {"stop", "integer", optional = true}, {"step", "integer", 1}}
 
 ---int64 scalars.
+---Shapes: []
+---Errors: a step of 0: `data.range(0, 5, 0)`
+---@return Dataset
 function data.range(...)
   local a = args.check("range", range_spec, ...)
   local start, stop = a.start, a.stop
@@ -148,6 +159,9 @@ end
 local generator_spec <const> = {{"f", "callable"}, {"output_types", "any"}, {"output_shapes", "any", optional = true}}
 
 ---f is called at each start and returns an iterator as `for` takes it.
+---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
+---Errors: no output_shapes; when read, an element of another shape or without a component: `data.from_generator(ipairs, "float32")`
+---@return Dataset
 function data.from_generator(...)
   local a = args.check("from_generator", generator_spec, ...)
   if a.output_shapes == nil then
@@ -183,6 +197,10 @@ local function shifted(template, by)
 end
 
 ---Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
+---Shapes: those of the datasets
+---Errors: an argument that is no dataset: `data.zip(1)`
+---@param ... Dataset|table
+---@return Dataset
 function data.zip(...)
   local given = {...}
   if #given == 1 and structure.is_plain(given[1]) then given = given[1] end
@@ -372,6 +390,10 @@ end
 
 ---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
 ---is learnt from the first element, unless output_types and output_shapes say it.
+---Shapes: those that f gives
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say:
+---`ds:map(function(i) return i:item() end)`
+---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
   if a.num_parallel_calls < 0 and a.num_parallel_calls ~= data.AUTOTUNE then
@@ -385,6 +407,9 @@ end
 local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
 
 ---The elements for which predicate gives true (a bool scalar).
+---Shapes: predicate [...] → []; elements as they were
+---Errors: a predicate that can't be traced or gives no bool scalar: `ds:filter(function(i) return ipu.tensor{true, false} end)`
+---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   if a.eager then
@@ -424,6 +449,9 @@ local interleave_spec <const> = {
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset, a cycle_length or block_length below 1: `ds:interleave(function() return ds end, {cycle_length = 0})`
+---@return Dataset
 function Dataset:interleave(...)
   local a = args.check("interleave", interleave_spec, ...)
   local make, types, template = dataset_function("interleave", a.f, self)
@@ -433,6 +461,9 @@ end
 local flat_map_spec <const> = {{"f", "callable"}}
 
 ---Elements of the datasets that f makes, one dataset after another.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
+---@return Dataset
 function Dataset:flat_map(...)
   local a = args.check("flat_map", flat_map_spec, ...)
   local make, types, template = dataset_function("flat_map", a.f, self)
@@ -444,6 +475,9 @@ end
 local batch_spec <const> = {{"batch_size", "integer"}, {"drop_remainder", "boolean", false}}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
+---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
+---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
+---@return Dataset
 function Dataset:batch(...)
   local a = args.check("batch", batch_spec, ...)
   return Dataset(self.handle:batch(a.batch_size, a.drop_remainder), self.template)
@@ -490,6 +524,10 @@ end
 local function is_number_or_tensor(v) return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v) end
 
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
+---Shapes: [a, ...] → [batch_size, longest or padded_shapes, ...]
+---Errors: padded_shapes or padding_values of another structure; an element longer than its shape:
+---`ds:padded_batch(2, {padded_shapes = "all"})`
+---@return Dataset
 function Dataset:padded_batch(...)
   local a = args.check("padded_batch", padded_spec, ...)
   local types, shapes, values = self.handle:types(), nil, nil
@@ -507,6 +545,9 @@ function Dataset:padded_batch(...)
 end
 
 ---The slices of the elements along their first axis, one by one.
+---Shapes: [n, ...] → n elements [...]
+---Errors: scalars: `ds:unbatch()`
+---@return Dataset
 function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
 
 local window_spec <const> = {
@@ -514,6 +555,9 @@ local window_spec <const> = {
 }
 
 ---Elements that are datasets of size neighbours.
+---Shapes: datasets of the shapes that the elements had
+---Errors: a size or stride below 1: `ds:window(0)`
+---@return Dataset
 function Dataset:window(...)
   local a = args.check("window", window_spec, ...)
   return Dataset(self.handle:window(a.size, a.shift, a.stride, a.drop_remainder), self.template)
@@ -524,6 +568,9 @@ local shuffle_spec <const> = {
 }
 
 ---In random order: each time one of the buffer_size elements that come next.
+---Shapes: as they were
+---Errors: a size below 1: `ds:shuffle(0)`
+---@return Dataset
 function Dataset:shuffle(...)
   local a = args.check("shuffle", shuffle_spec, ...)
   return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration), self.template)
@@ -536,17 +583,29 @@ local function counted(self, name, spec, ...)
 end
 
 ---All its elements, count times; without a count for ever.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:repeat_n(0.5)`
+---@return Dataset
 function Dataset:repeat_n(...) return counted(self, "repeat_n", repeat_spec, ...) end
 
 ---The first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:take "one"`
+---@return Dataset
 function Dataset:take(...) return counted(self, "take", count_spec, ...) end
 
 ---What comes after the first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:skip "one"`
+---@return Dataset
 function Dataset:skip(...) return counted(self, "skip", count_spec, ...) end
 
 local shard_spec <const> = {{"num_shards", "integer"}, {"index", "integer"}}
 
 ---Every num_shards-th element, from index (0-based).
+---Shapes: as they were
+---Errors: an index outside of 0 … num_shards - 1: `ds:shard(2, 2)`
+---@return Dataset
 function Dataset:shard(...)
   local a = args.check("shard", shard_spec, ...)
   return Dataset(self.handle:shard(a.num_shards, a.index), self.template)
@@ -555,12 +614,19 @@ end
 local enumerate_spec <const> = {{"start", "integer", 0}}
 
 ---Pairs of an int64 number and the element.
+---Shapes: [...] → [], [...]
+---Errors: a start that is no integer: `ds:enumerate("a")`
+---@return Dataset
 function Dataset:enumerate(...)
   local a = args.check("enumerate", enumerate_spec, ...)
   return Dataset(self.handle:enumerate(a.start), {items = {{1, single}, {2, shifted(self.template, 1)}}})
 end
 
 ---Its elements, then those of another dataset.
+---Shapes: as they were; -1 where the two differ
+---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
+---@param other Dataset
+---@return Dataset
 function Dataset:concatenate(other)
   if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
   return Dataset(self.handle:concatenate(other.handle), self.template)
@@ -569,6 +635,9 @@ end
 local cache_spec <const> = {{"filename", "string", ""}}
 
 ---Keep what the first full pass reads, in memory or in a file.
+---Shapes: as they were
+---Errors: a file that can't be written, when it is read: `ds:cache(1)`
+---@return Dataset
 function Dataset:cache(...)
   local a = args.check("cache", cache_spec, ...)
   return Dataset(self.handle:cache(a.filename), self.template)
@@ -577,17 +646,26 @@ end
 local prefetch_spec <const> = {{"buffer_size", "integer", data.AUTOTUNE}}
 
 ---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---Shapes: as they were
+---Errors: a size below -1: `ds:prefetch(-2)`
+---@return Dataset
 function Dataset:prefetch(...)
   local a = args.check("prefetch", prefetch_spec, ...)
   return Dataset(self.handle:prefetch(a.buffer_size), self.template)
 end
 
 ---Options of other frameworks' pipelines are accepted; order is always deterministic here.
+---Shapes: as they were
+---@return Dataset
 function Dataset:with_options() return self end
 
 local buffer_spec <const> = {{"dataset", Dataset}, {"buffer_size", "integer"}}
 
 ---The first buffer_size elements, kept in memory.
+---Shapes: those of the dataset
+---Errors: a size below 1; its iterator's next() beyond the last element: `data.BufferDataset(ds, 0)`
+---Source: ipu.data.ops.dataset_ops.BufferDataset of the original
+---@return Dataset
 function data.BufferDataset(...)
   local a = args.check("BufferDataset", buffer_spec, ...)
   return Dataset(a.dataset.handle:buffer(a.buffer_size), a.dataset.template)
@@ -644,6 +722,8 @@ end
 local closer_meta <const> = {__close = function(self) self.it:close() end}
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
+---Shapes: those of the elements
+---@return fun(): ...
 function Dataset:iter()
   local step, it = reader(self)
   return step, nil, nil, setmetatable({it = it}, closer_meta)
@@ -680,6 +760,10 @@ local most_ahead <const> = 255 -- elements
 
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
 ---are those that the device has.
+---Shapes: every extent of the elements must be known
+---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and
+---0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
+---Source: ipu_infeed_queue.IPUInfeedQueue of the original
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 
@@ -718,6 +802,7 @@ function IPUInfeedQueue:set_replicas(n)
 end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---Errors: a second call without deleter() between
 ---@return Operation
 function IPUInfeedQueue:initializer()
   if self.initialised then
@@ -729,6 +814,7 @@ function IPUInfeedQueue:initializer()
 end
 
 ---Free it; a new start begins with the dataset's first element.
+---Errors: a program that runs with it
 ---@return Operation
 function IPUInfeedQueue:deleter()
   self.queue:close()
@@ -796,6 +882,8 @@ function HostIterator:next() return check_end(self, self.step()) end
 function HostIterator:close() self.it:close() end
 
 ---Inside a strategy an infeed, elsewhere an iterator on the host.
+---Shapes: those of the elements
+---@return IPUOwnedIterator|HostIterator
 function Dataset:iterator()
   local strategy = require("ipulua.strategy").current()
   if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
