@@ -332,7 +332,8 @@ for _, entry in ipairs(parts.optimizers) do
   for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
   local own_part = wraps and c or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
   write_entry(name, {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)), takes = types_of(own_part),
-    shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)), errors = wrong_text("optimizers", wrong_sample("optimizers", name, c, entry[4])),
+    shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)),
+    errors = wrong_text("optimizers", wrong_sample("optimizers", name, c, entry[4])),
     source = sources[name] or sources["optimizers." .. name]})
 end
 
@@ -370,7 +371,8 @@ for _, entry in ipairs(parts.initializers) do
     errors = string.format("for %s: *%s*", shape_text(entry[4]), message)
   end
   write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c),
-    shapes = "the shape that it is given", errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)), source = sources[name]})
+    shapes = "the shape that it is given",
+    errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)), source = sources[name]})
 end
 
 for _, module in ipairs{"regularizers", "constraints"} do
