@@ -251,7 +251,8 @@ write ""
 for _, entry in ipairs(parts.losses) do
   local name, kind = entry[1], entry[5]
   local c = keras.losses[name]
-  local o = {text = text_of(name, entry[2]), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c), source = sources[name]}
+  local o = {text = text_of(name, entry[2]), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
+    source = sources[name]}
   annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
     local labels = kind == "sparse" and classes or y
@@ -331,8 +332,8 @@ for _, entry in ipairs(parts.optimizers) do
   for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
   local own_part = wraps and c or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
   write_entry(name, {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)), takes = types_of(own_part),
-    shapes = wraps and "gradients and variables alike" or name ~= "Optimizer" and "gradients and variables alike; beside each variable: " .. slots_of(c)
-      or "gradients and variables alike", errors = wrong_text("optimizers", wrong_sample("optimizers", name, c, entry[4])),
+    shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)),
+    errors = wrong_text("optimizers", wrong_sample("optimizers", name, c, entry[4])),
     source = sources[name] or sources["optimizers." .. name]})
 end
 
@@ -369,7 +370,8 @@ for _, entry in ipairs(parts.initializers) do
     local _, message = run("initializer(shape)", {initializer = c(), shape = entry[4]})
     errors = string.format("for %s: *%s*", shape_text(entry[4]), message)
   end
-  write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c), shapes = "the shape that it is given",
+  write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c),
+    shapes = "the shape that it is given",
     errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)), source = sources[name]})
 end
 
@@ -389,7 +391,8 @@ for _, module in ipairs{"regularizers", "constraints"} do
       o.errors = wrong_text(module, wrong_sample(module, name, c))
     else
       annotate_function(module, name, text)
-      o.call, o.takes, o.errors = string.format("%s.%s(…)", module, name), "as " .. text:match("(%w+)%.?$"), "as " .. text:match("(%w+)%.?$") .. "'s"
+      local of = text:match("(%w+)%.?$") .. "'s"
+      o.call, o.takes, o.errors = string.format("%s.%s(…)", module, name), of .. " arguments", "as " .. of
     end
     write_entry(name, o)
   end
@@ -495,7 +498,10 @@ for _, entry in ipairs(parts.top) do
   local about = class.is_class(value) and help.class(value) or type(value) == "function" and help.about(value)
   for _, line in ipairs(about and details.lines(entry[1], about, "  ") or {}) do write("%s", line) end
 end
-for _, name in ipairs{"export", "import"} do write_function("onnx." .. name, keras.onnx[name], table.concat(help.about(keras.onnx[name]).text, " ")) end
+for _, name in ipairs{"export", "import"} do
+  local f = keras.onnx[name]
+  write_function("onnx." .. name, f, table.concat(help.about(f).text, " "))
+end
 
 annotate ""
 annotate("return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,")

@@ -62,6 +62,7 @@ function help.op(name)
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
   if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
+  if row.source then lines[#lines + 1] = "  source: " .. row.source end
   return lines
 end
 

@@ -42,7 +42,8 @@ describe("docs/api.md", function()
         entry = {name = name or class_name .. ":" .. method, text = "", arguments = "()", gives = ""}
         list[#list + 1] = entry
       end
-      local arguments, gives = line:match(method and "^%- `:" .. method .. "(%b())`([^:]*)" or "^`ipu%." .. (name or class_name or "") .. "(%b())`(.*)")
+      local arguments, gives = line:match(method and "^%- `:" .. method .. "(%b())`([^:]*)"
+        or "^`ipu%." .. (name or class_name or "") .. "(%b())`(.*)")
       if arguments and entry.arguments == "()" then entry.arguments, entry.gives = arguments, gives end
       if entry and not line:find("^#") then entry.text = entry.text .. line .. "\n" end
     end

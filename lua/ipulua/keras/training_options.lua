@@ -98,7 +98,7 @@ end
 
 ---Gradient accumulation of training that isn't pipelined.
 ---Errors: fewer than 1 step; when it trains, steps_per_execution that is no multiple: `model:set_gradient_accumulation_options(0)`
----@param ... any {gradient_accumulation_steps_per_replica, gradient_accumulation_reduction_method, offload_weight_update_variables, replicated_optimizer_state_sharding, dtype}
+---@param ... any {gradient_accumulation_steps_per_replica, gradient_accumulation_reduction_method, dtype, …}
 function methods:set_gradient_accumulation_options(...)
   local who <const> = "set_gradient_accumulation_options"
   local given = one_table(who, ...)
@@ -148,7 +148,7 @@ end
 ---Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
 ---Errors: an option that the model sets itself, an unknown one, a schedule that there is not:
 ---`model:set_pipelining_options{inputs = {}}`
----@param ... any {gradient_accumulation_steps_per_replica, pipeline_schedule, device_mapping, recomputation_mode, offload_activations, …}: those of ipu.pipeline
+---@param ... any {gradient_accumulation_steps_per_replica, pipeline_schedule, device_mapping, …} of ipu.pipeline
 function methods:set_pipelining_options(...)
   local who <const> = "set_pipelining_options"
   local given = one_table(who, ...)
