@@ -6,6 +6,8 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local elements = require "ipulua.data.elements"
+local infeed = require "ipulua.data.infeed"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
@@ -71,7 +73,7 @@ end
 local function check_static(dataset, who)
   for _, t in ipairs(dataset.handle:types()) do
     for _, extent in ipairs(t.shape) do
-      if extent < 0 then data.check_feedable(dataset, who) end
+      if extent < 0 then infeed.check_feedable(dataset, who) end
     end
   end
 end
@@ -94,7 +96,7 @@ local function weigh_classes(dataset, class_weight)
     list[i] = class_weight[i - 1]
   end
   local weights = core.tensor(list)
-  if not data.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
+  if not elements.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
     blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs", "value")
   end
   return dataset:map(function(x, y, w)

@@ -7,6 +7,7 @@ local callbacks = require "ipulua.keras.callbacks"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
@@ -89,7 +90,7 @@ end
 -- KerasTensors like the first value of a dataset's elements.
 local function input_specs(dataset)
   local specs = dataset.element_spec
-  if data.is_tuple(dataset.template) then specs = specs[1] end
+  if elements.is_tuple(dataset.template) then specs = specs[1] end
   local function convert(spec)
     if spec.dtype and spec.shape then
       local t = KerasTensor(spec.shape, spec.dtype)
@@ -505,7 +506,7 @@ local predict_rows <const> = {
 
 -- Labels of a dataset play no part in predicting.
 local function only_inputs(x)
-  if not feeding.is_dataset(x) or not data.is_tuple(x.template) or #x.template.items == 1 then return x end
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
   return x:map(function(first) return first end)
 end
 
