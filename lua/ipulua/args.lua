@@ -373,7 +373,8 @@ local function fill_defaults(fname, compiled, values)
         end
         values[row.name] = default
       elseif row.required then
-        blame.error(string.format("%s: '%s' is missing; it must be %s", fname, row.name, row.noun), "type")
+        blame.error(string.format("%s: '%s' is missing%s", fname, row.name, row.noun == nouns.any and "" or "; it must be " .. row.noun),
+          "type")
       end
     end
   end

@@ -732,6 +732,7 @@ end
 -- ---- infeeds ----
 
 ---Raise when a program could not be fed with this dataset.
+---@package
 local function check_feedable(dataset, who)
   local _, source, static, remainder = dataset.handle:describe()
   for i, t in ipairs(dataset.handle:types()) do
@@ -891,6 +892,15 @@ function Dataset:iterator()
 end
 
 for _, c in ipairs {Dataset, IPUOwnedIterator, HostIterator} do class.guard(c) end
+
+---Every public name, for completion and help; names of the library itself are left out.
+---@package
+function data.__names()
+  local names = {"AUTOTUNE", "BufferDataset", "Dataset", "from_generator", "from_tensor_slices", "from_tensors", "range", "zip"}
+  for name in pairs(require "ipulua.data_files") do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
 
 -- Readers of files load when first asked for.
 setmetatable(data, {__index = function(_, name)
