@@ -247,6 +247,7 @@ function Optimizer:apply_gradients(...)
 end
 
 ---The arguments of apply_gradients, for wrappers: {grads_and_vars, variables, global_step}.
+---@package
 function train.read_apply_arguments(self, first, ...)
   if structure.is_plain(first) and first.grads_and_vars then
     return args.check(self.name .. ".apply_gradients", apply_spec, first, ...)
@@ -384,6 +385,7 @@ define("AdagradOptimizer", {
 })
 
 ---Whether value is an optimizer of this kind.
+---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
 -- Checkpoints are of models, and so of Keras.

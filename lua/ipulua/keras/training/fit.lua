@@ -53,6 +53,7 @@ function methods:compile(...)
 end
 
 ---Programs are made anew at the next run.
+---@package
 function methods:discard_programs()
   rawset(self, "_programs", {})
 end
