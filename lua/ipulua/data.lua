@@ -123,7 +123,7 @@ end
 ---@package
 function data.__names()
   local names = {}
-  for _, module in ipairs{data, require "ipulua.data.files"} do
+  for _, module in ipairs{data, (require "ipulua.data.files")} do
     for name in next, module do
       if name:sub(1, 1) ~= "_" and name ~= "IPUInfeedQueue" then names[#names + 1] = name end -- that one is in ipu
     end
