@@ -2256,7 +2256,7 @@ function ipu.estimate(fn, options) end
 ---@return table[]
 function ipu.programs() end
 
----The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
 ---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
 ---@param fn any
 ---@return table[]

@@ -38,7 +38,7 @@ local function nodes(who, what)
   return list
 end
 
----The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
 ---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
 ---@return table[]
 function listing.nodes(...)
