@@ -125,6 +125,15 @@ return {
     {"PipelineSequential", "Another name of SequentialPipelineModel."},
     {"onnx", "`keras.onnx.export(model, path)` and `keras.onnx.import(path)`: see [interop.md](interop.md)."},
   },
+  -- Samples that raise, where a wrong argument says little.
+  wrong = {
+    ["initializers.Constant"] = "Constant(\"one\")({2})", ["initializers.VarianceScaling"] = "VarianceScaling{mode = \"fan\"}",
+    ["optimizers.SGD"] = "SGD{momentum = 2}", ["optimizers.Adam"] = "Adam{beta_1 = 1}", ["optimizers.AdamW"] = "AdamW{beta_2 = 1}",
+    ["optimizers.Adagrad"] = "Adagrad{initial_accumulator_value = -1}", ["optimizers.Ftrl"] = "Ftrl{learning_rate_power = 1}",
+    ["optimizers.RMSprop"] = "RMSprop{rho = 2}", ["metrics.AUC"] = "AUC{curve = \"F1\"}", ["metrics.Precision"] = "Precision{thresholds = 2}",
+    ["schedules.PiecewiseConstantDecay"] = "PiecewiseConstantDecay{{10, 20}, {0.1, 0.05}}",
+    ["metrics.MeanIoU"] = "MeanIoU(0)",
+  },
   -- What is for the library itself.
   internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true},
 }

@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local enum = require "ipulua.enum"
 local ipu = require "ipulua"
 
 local help = {}
@@ -61,6 +62,7 @@ function help.op(name)
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
   if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
+  if row.source then lines[#lines + 1] = "  source: " .. row.source end
   return lines
 end
 
@@ -98,9 +100,23 @@ function help.rows(f)
   return own_rows(written(f), function(name) return name:find("rows$") or name:find("spec$") or name:find("arguments$") end)
 end
 
+---The type of a row in words: "list or integer"; a class by its name, an enumeration by its members.
+---@param row table
+---@return string
+function help.type_text(row)
+  local types = row[2]
+  if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
+  local words = {}
+  for i, t in ipairs(types) do
+    words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name or tostring(t)
+  end
+  if row.choices then return table.concat(row.choices, " | ") end
+  return (table.concat(words, ", "):gsub("^(.*), ", "%1 or "))
+end
+
 -- part: the kind of Keras' parts that stands behind names and objects ("initializer").
 local function row_line(width, row, part)
-  local kind = part or type(row[2]) == "table" and table.concat(row[2], " | ") or tostring(row[2])
+  local kind = part or help.type_text(row)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
   if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
   return line .. (row.optional and "" or ", required")
@@ -119,19 +135,50 @@ end
 
 -- ------------------------------------------------ annotations
 
--- What the comment lines that end just above a line say: sentences, parameters, results.
+---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes: [n, m] → [n]". Words in
+---backquotes are code: in Errors each raises one, in Shapes a shape follows it. The references run them.
+help.notes = {"Shapes", "Units", "Errors", "Source"}
+
+local is_note <const> = {}
+for _, name in ipairs(help.notes) do is_note[name] = true end
+
+---The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by name.
+---@param lines string[] without the dashes
+---@return table
+function help.parts(lines)
+  local found = {text = {}, takes = {}, gives = {}, notes = {}}
+  local note
+  for _, line in ipairs(lines) do
+    local tag, rest = line:match("^@(%w+)%s+(.*)$")
+    local name, begun = line:match("^(%u%l+): (.*)$")
+    if line:find("^@package") then found.internal = true end
+    if is_note[name] then
+      note, found.notes[name] = name, begun
+    elseif note and not line:find("^@") then
+      found.notes[note] = found.notes[note] .. " " .. line
+    else
+      note = nil
+      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and line ~= "" and found.text
+      if list then list[#list + 1] = tag and rest or line end
+    end
+  end
+  return found
+end
+
+-- What the comment lines that end just above a line say.
 local function comment_above(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
-  local found = {text = {}, takes = {}, gives = {}}
-  for i = first, at - 1 do
-    local text = lines[i]:match("^%s*%-%-%-%s?(.*)$")
-    local tag, rest = text:match("^@(%w+)%s+(.*)$")
-    if text:find("^@package") then found.internal = true end
-    local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and text ~= "" and found.text
-    if list then list[#list + 1] = tag and rest or text end
+  local block = {}
+  for i = first, at - 1 do block[#block + 1] = lines[i]:match("^%s*%-%-%-%s?(.*)$") end
+  return help.parts(block)
+end
+
+-- As lines of help.
+local function add_notes(lines, notes)
+  for _, name in ipairs(help.notes) do
+    if notes[name] then lines[#lines + 1] = ("  %s: %s"):format(name:lower(), notes[name]) end
   end
-  return found
 end
 
 local files = {} -- lines of the library's files, by path
@@ -146,8 +193,8 @@ local function lines_of(path)
   return list
 end
 
----What is known of a function: sentences `text`, `takes` and `gives` as annotated, `rows` of arguments, names of `parameters`. Nil
----for one that is not written in Lua.
+---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows` of arguments, names of
+---`parameters`. Nil for one that is not written in Lua.
 ---@param f function
 ---@return table?
 function help.about(f)
@@ -173,6 +220,7 @@ local function function_help(f, text)
     local names = add_rows(lines, found.rows)
     lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
   end
+  add_notes(lines, found.notes)
   return lines
 end
 
@@ -188,16 +236,16 @@ local function class_comment(c)
   end
   for _, path in ipairs(paths) do
     for i, line in ipairs(lines_of(path) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i).text end
+      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i) end
     end
   end
-  return {}
+  return help.parts{}
 end
 
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true}
 
----What is known of a class: sentences `text`, `rows` of its arguments, `methods`: {name, about, class that defines it} of those that
----say what they do.
+---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
+---those that say what they do.
 ---@param c Class
 ---@return table
 function help.class(c)
@@ -214,7 +262,8 @@ function help.class(c)
     k = rawget(k, "super")
   end
   table.sort(methods, function(a, b) return a[1] < b[1] end)
-  return {text = class_comment(c), rows = list or {}, methods = methods}
+  local comment = class_comment(c)
+  return {text = comment.text, notes = comment.notes, rows = list or {}, methods = methods}
 end
 
 local function class_help(c)
@@ -225,6 +274,7 @@ local function class_help(c)
   local methods = {}
   for i, each in ipairs(found.methods) do methods[i] = each[1] end
   if #methods > 0 and not c.argument_rows then lines[#lines + 1] = "  methods: " .. table.concat(methods, " ") end
+  add_notes(lines, found.notes)
   return lines
 end
 

@@ -200,6 +200,9 @@ local function initial_value(initializer, dtype, shape)
 end
 
 ---Makes a variable of the layer; named arguments name, shape, dtype, initializer, regularizer, trainable, constraint.
+---Shapes: shape
+---Errors: an unknown initializer, a dtype that there is not, an extent that is not known:
+---`keras.layers.Layer():add_weight{shape = {2}, initializer = "ones_"}`
 ---@param ... any
 ---@return userdata
 function Layer:add_weight(...)
@@ -345,6 +348,7 @@ function properties.dtype(self) return rawget(self, "policy") and self.policy.va
 function properties.compute_dtype(self) return rawget(self, "policy") and self.policy.compute_dtype or "float32" end
 
 ---The values of the weights.
+---Shapes: those of the weights
 ---@return userdata[] tensors
 function Layer:get_weights()
   local list = {}
@@ -365,6 +369,8 @@ local function shape_text(shape)
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
+---Shapes: those of the weights, in their order
+---Errors: another number of weights, another shape: `model:set_weights{x}`
 ---@param values any[] tensors or nested lists
 function Layer:set_weights(values)
   local weights = self.weights
@@ -389,6 +395,7 @@ function Layer:set_weights(values)
 end
 
 ---The number of elements of all weights.
+---Errors: weights that are not made yet: `keras.layers.Dense(3):count_params()`
 ---@return integer
 function Layer:count_params()
   if not self.built and #self.weights == 0 and not rawget(self, "_shapeless") then
@@ -402,6 +409,8 @@ end
 -- ------------------------------------------------ losses and metrics
 
 ---Adds a loss: a scalar (or a function that gives one), which training adds to the compiled loss.
+---Shapes: []
+---Errors: a loss that is no tensor, number or function: `keras.layers.Layer():add_loss "mse"`
 ---@param loss any
 function Layer:add_loss(loss)
   ensure(self)
@@ -410,6 +419,8 @@ function Layer:add_loss(loss)
 end
 
 ---Shows the mean of a value as a metric of the model.
+---Shapes: value any, averaged
+---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
@@ -651,6 +662,8 @@ function Layer:__call(...)
 end
 
 ---The shape of the output for a shape of the input (a structure of shapes for several); -1: unknown.
+---Shapes: input_shape with the batch, -1 where an extent is not known → the output's
+---Errors: a shape that the layer can't take: `keras.layers.Conv2D(4, 3):compute_output_shape{2, 3}`
 ---@param input_shape any
 ---@return any
 function Layer:compute_output_shape(input_shape)
