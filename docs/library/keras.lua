@@ -1225,6 +1225,9 @@ function Model:get_layer(...) end
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
 function Model:get_pipeline_stage_assignment(...) end
 
+---@package
+function Model:is_pipelined(...) end
+
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
 function Model:load_weights(...) end
 
@@ -1360,10 +1363,10 @@ function models.model_from_json(...) end
 ---The same architecture with new weights.
 function models.clone_model(...) end
 
----See above.
+---Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
 function models.Model(...) end
 
----See above.
+---One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
 function models.Sequential(...) end
 
 ---Class numbers as vectors of 0 and 1.

@@ -44,6 +44,9 @@ local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional =
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
 ---f returns.
+---Shapes: results as outputs says: {{shape, dtype}, …}
+---Errors: outputs of another form; when it runs, what f raises or a result of another shape:
+---`ipu.host_callback(print, {outputs = {1}})`
 ---@return fun(...): ...
 function effects.host_callback(...)
   local a = args.check("host_callback", callback_spec, ...)
@@ -71,6 +74,9 @@ local function after(x, zero)
 end
 
 ---x; writes its value to standard error at each execution.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.print_tensor("x")`
+---Source: internal_ops.print_tensor of the original
 ---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
@@ -112,6 +118,9 @@ end
 
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
+---Shapes: [...] → [...]
+---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
+---Source: internal_ops.fifo of the original
 ---@param ... any x, depth, offload, name
 ---@return userdata
 function effects.fifo(...)
@@ -130,12 +139,18 @@ end
 local remap_spec <const> = {{"x", "any"}, {"name", "string", optional = true}}
 
 ---x, for which the machine may choose another place on the tiles.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.remap("x")`
+---Source: internal_ops.remap of the original
 ---@param ... any x, name
 ---@return userdata
 function effects.remap(...) return core.ops.identity(args.check("remap", remap_spec, ...).x) end
 
 ---The values of a list, all of them there before any is used.
+---Shapes: any, each as it was
+---Errors: an argument that is no list of tensors: `ipu.barrier(1)`
 ---@param list userdata[]
+---@return userdata[]
 function effects.barrier(list)
   if not structure.is_plain(list) then
     blame.error("barrier: 'tensors' must be a list of tensors, got " .. args.describe(list), "type")

@@ -213,6 +213,11 @@ end
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
 ---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
 ---first; the weights made in it have no values, so that their size doesn't matter.
+---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
+---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per
+---second
+---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't
+---fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host}
 ---@return table
 function estimate.estimate(...)

@@ -262,6 +262,10 @@ end
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---Shapes: those of f: extents are fixed for each signature
+---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
+---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
+---Source: tf.function(jit_compile=True) of the original
 ---@param f function
 ---@param options? {name: string}
 ---@return Function

@@ -172,6 +172,11 @@ local function repeat_recorded(a)
 end
 
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
+---Shapes: carried values keep their shapes; n [] if it is a tensor
+---Errors: a negative count, a body that takes or returns other values than are carried: `ipu.loops.repeat_n(-1, function() end)`,
+---`ipu.loops.repeat_n(3, function() end, {0})`
+---Source: loops.repeat of the original
+---@return any the carried values
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
   if tracing.is_active() then return unpack_results(trace_repeat(a)) end
@@ -231,6 +236,11 @@ local function trace_while(a)
 end
 
 ---body while condition(carried…) holds; the condition never sees the infeed element.
+---Shapes: carried values keep their shapes; condition gives a bool scalar []
+---Errors: a body that returns other values than it is given, a condition that gives no bool scalar:
+---`ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
+---Source: loops.while_loop of the original
+---@return any the carried values
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
@@ -272,6 +282,11 @@ local function traced_range(n)
 end
 
 ---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+---Shapes: i is an int32 scalar [] inside a traced function
+---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
+---Source: for _ in tf.range(n) of the original
+---@param n integer|userdata
+---@return fun(): integer|userdata
 function loops.range(n)
   if tracing.is_active() then return traced_range(n) end
   if core.is_tensor(n) or core.is_variable(n) then n = n:item() end
@@ -320,6 +335,9 @@ end
 local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
+---Shapes: pred []; both branches give the same dtypes and shapes
+---Errors: a pred that is no bool scalar, branches whose results differ: `ipu.cond(x, print, print)`
+---@return any what the branch gives
 function loops.cond(...)
   local a = args.check("cond", cond_spec, ...)
   local pred = a.pred

@@ -16,6 +16,8 @@ local types = {}
 -- ------------------------------------------------ options of a stage
 
 ---Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
+---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class PipelineStageOptions
 local PipelineStageOptions = class.new("PipelineStageOptions")
 types.PipelineStageOptions = PipelineStageOptions
@@ -66,6 +68,9 @@ end
 -- ------------------------------------------------ what an optimizer function returns
 
 ---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
+---Shapes: loss is what the last stage gave, or made of it
+---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
+---Source: pipelining_ops.OptimizerFunctionOutput of the original
 ---@class OptimizerFunctionOutput
 ---@field opt table
 ---@field loss userdata

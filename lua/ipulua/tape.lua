@@ -69,6 +69,9 @@ end
 local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
+---Shapes: ys any, summed; each gradient has its x's shape
+---Errors: outside of a traced function and a graph: `ipu.gradients(x, {v})`
+---@return userdata[]
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
   local ys, xs = as_list(a.ys), as_list(a.xs)
@@ -82,6 +85,9 @@ end
 
 ---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
 ---persistent. In a compiled function and outside.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
+---Source: tf.GradientTape of the original
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
 
@@ -120,6 +126,8 @@ local function check_values(who, what, value)
 end
 
 ---Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---Shapes: any
+---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
 ---@param value any a tensor, a variable, or a table of them
 function GradientTape:watch(value)
   if value == nil then blame.error("GradientTape.watch: 'value' is missing: a tensor, a variable or a table of them", "type") end
@@ -148,6 +156,9 @@ local function check_names(a)
 end
 
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---Shapes: target any, summed; each gradient has its source's shape
+---Errors: a second call without persistent, sources that are no tensors: `ipu.GradientTape():gradient(1, 2)`
+---@return any
 function GradientTape:gradient(...)
   local a = args.check("GradientTape.gradient", gradient_spec, ...)
   if self.used and not self.persistent then

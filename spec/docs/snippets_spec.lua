@@ -21,6 +21,16 @@ end
 
 local function has_code(code) return code:match("%S") ~= nil end
 
+-- Whether the texts stand in the output, one behind the other.
+local function check_printed(path, expected, out)
+  local at = 1
+  for _, e in ipairs(expected) do
+    local from, to = out:find(e[2], at, true)
+    assert(from, string.format("%s:%d should print %s; the output is\n%s", path, e[1], e[2], out))
+    at = to + 1
+  end
+end
+
 describe("snippets of", function()
   local files <close> = assert(io.popen("ls README.md docs/*.md 2>/dev/null"))
   for path in files:lines() do
@@ -36,12 +46,15 @@ describe("snippets of", function()
         local out, err = command.read(folder .. "/out"), command.read(folder .. "/err")
         command.remove(folder)
         assert(ok, path .. " failed:\n" .. err)
-        local at = 1
-        for _, e in ipairs(expected) do
-          local from, to = out:find(e[2], at, true)
-          assert(from, string.format("%s:%d should print %s; the output is\n%s", path, e[1], e[2], out))
-          at = to + 1
-        end
+        check_printed(path, expected, out)
+      end)
+
+      it(path .. " at the prompt", function()
+        local folder = command.folder()
+        local r = command.run{command.ipulua, "-i", stdin = code, dir = folder, env = {IPULUA_PROGRESS = "off", XDG_STATE_HOME = folder}}
+        command.remove(folder)
+        assert.is_nil(r.err:match("stdin:%d+:[^\n]*"))
+        check_printed(path, expected, r.out)
       end)
     end
   end

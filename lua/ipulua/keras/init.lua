@@ -21,7 +21,7 @@ local public <const> = {
 }
 
 setmetatable(keras, {
-  __repr = function() return "<module ipulua.keras: " .. table.concat(keras.__names(), " ") .. ">" end,
+  __repr = function() return "<module ipulua.keras; help(keras) lists its names>" end,
   __index = function(t, name)
     local at = public[name]
     if not at then
