@@ -151,7 +151,7 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
 /* A variable has memory of its own, which is its place in streaming memory: what is loaded from there is read where it lies, and
  * what is stored is written there at once, where nobody still needs what was there. */
 static bool is_read_in_place(const Program *p, const Node *n, int from) {
-  return node_is_load(n) && node_shares(n) == 1 && p->buffer[from].kind == BUFFER_ARGUMENT;
+  return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n) && p->buffer[from].kind == BUFFER_ARGUMENT;
 }
 
 /* Replicas write their shares of one variable side by side: none may copy the whole of it. */
