@@ -1237,7 +1237,7 @@ function Model:predict(...) end
 ---The outputs for one batch.
 function Model:predict_on_batch(...) end
 
----The prediction of a batch in a traced function.
+---The prediction of a batch.
 function Model:predict_step(...) end
 
 ---Prints which layer is in which stage.
@@ -1282,7 +1282,7 @@ function Model:summary(...) end
 ---Loss and metrics of one batch.
 function Model:test_on_batch(...) end
 
----One test step in a traced function.
+---One test step: a table of logs.
 function Model:test_step(...) end
 
 ---The architecture as JSON.
@@ -1291,7 +1291,7 @@ function Model:to_json(...) end
 ---One weight update on one batch; loss and metrics of it.
 function Model:train_on_batch(...) end
 
----One training step in a traced function. Models may define their own; it returns a table of logs.
+---One training step. Models may define their own, which is traced; it returns a table of logs.
 function Model:train_step(...) end
 
 ---What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; info holds step_first, step_last, samples, updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.

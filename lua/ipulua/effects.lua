@@ -28,6 +28,18 @@ local function declared_types(outputs)
   return list
 end
 
+-- What a callback returned, numbers and lists as tensors of the dtypes that were declared.
+local function as_declared(types, ...)
+  local results = table.pack(...)
+  for i, t in ipairs(types) do
+    local value = results[i]
+    if type(value) == "number" or type(value) == "boolean" or structure.is_plain(value) then
+      results[i] = core.tensor(value, t.dtype, "host_callback: result " .. i)
+    end
+  end
+  return table.unpack(results, 1, results.n)
+end
+
 local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true}, {"name", "string", optional = true}}
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
@@ -39,11 +51,12 @@ local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional =
 function effects.host_callback(...)
   local a = args.check("host_callback", callback_spec, ...)
   local types = declared_types(a.outputs)
+  local function f(...) return as_declared(types, a.f(...)) end
   return function(...)
     local values = {...}
     for i, v in ipairs(values) do values[i] = core.is_variable(v) and v or core.tensor(v) end
-    if not symbolic(values) then return a.f(...) end
-    return table.unpack(core.host_callback(a.f, values, types))
+    if not symbolic(values) then return f(...) end
+    return table.unpack(core.host_callback(f, values, types))
   end
 end
 

@@ -1,6 +1,7 @@
 -- What lives in streaming memory: the transfers that a program has, the bytes that its report moves, and no other number.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 local pipelines = require "spec.support.pipelines"
 
 local least <const> = "optimizations.minimum_remote_tensor_size"
@@ -418,10 +419,23 @@ describe("tensors shared out among replicas", function()
     assert.are.equal(2 * 4, ipu.estimate(f, {inputs = {ipu.zeros{7}}}).memory.streaming) -- 8 elements of 4 replicas
   end)
 
-  it("stays whole where replicas have gradients of their own", function()
-    pipelines.device(8)
+  it("stays whole where replicas have gradients of their own, with a warning", function()
+    pipelines.device(8, {[least] = 0})
     ipu.random.set_seed(3)
-    local _, weights, f = pipelines.net(30):train{replicated_optimizer_state_sharding = true}
+    local weights, f
+    local warnings = log.capture("warn", function()
+      local _
+      _, weights, f = pipelines.net(30):train{replicated_optimizer_state_sharding = true, replicated_weight_sharding = true}
+    end)
+    table.sort(warnings)
+    assert.are.equal(2, #warnings, table.concat(warnings, "\n"))
+    for i, option in ipairs{"replicated_optimizer_state_sharding", "replicated_weight_sharding"} do
+      assert.truthy(warnings[i]:find("'" .. option .. "' has no effect", 1, true), warnings[i])
+      assert.truthy(warnings[i]:find("CrossReplicaOptimizer", 1, true), warnings[i])
+    end
+    assert.are.same({}, log.capture("warn", function()
+      trained(optimizers.Momentum, {replicated_optimizer_state_sharding = true, replicated_weight_sharding = true})
+    end))
     pipelines.device(8)
     ipu.random.set_seed(3)
     local _, plain = pipelines.net(30):train{}

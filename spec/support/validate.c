@@ -133,7 +133,7 @@ static void run_conv(Case *c) {
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_FORWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_BACKWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_WEIGHTS, &update));
-  c->live = live_of(c, &s, s.in_channels == 1 && s.groups > 1 ? 3 : 2);
+  c->live = live_of(c, &s, 2);
   if (s.groups == 1 && s.in_channels < 8) c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
 }
 

@@ -284,6 +284,16 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
+/* Which of the variables that replicas were to share out they have each for itself. */
+static void note_unshared(Program *p, const Offload *o) {
+  for (int i = 0; i < p->variable_count; i++) {
+    const Variable *v = p->variable[i];
+    if (load_shares(p->graph, p->graph->input[p->argument_count + i]) != 1) continue;
+    p->unshared_state = p->unshared_state || (v->of_optimizer && o->shard_state);
+    p->unshared_weights = p->unshared_weights || (!v->of_optimizer && v->trainable && o->shard_weights);
+  }
+}
+
 /* What was asked of the whole program, and of its pipeline. */
 static Status place_transfers(Error *e, Program *p, const Trace *root) {
   OffloadRequest q = {.offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
@@ -296,6 +306,7 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
   graph_free(p->graph);
   p->graph = g;
   for (int i = 0; i < p->variable_count; i++) p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
+  if (q.replicas > 1) note_unshared(p, &q.offload);
   return OK;
 }
 

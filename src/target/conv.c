@@ -17,11 +17,11 @@ typedef struct Problem {
   int64_t rows, columns;       /* of the output */
   int64_t in_rows, in_columns; /* of the input, without padding */
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
-  double
-      phases; /* outputs per point: backward, each point of a strided field is seen by a part of the kernel */
-  int64_t phase_rows, phase_columns; /* phases of each dimension, or 0 */
-  int64_t gap_rows, gap_columns;     /* between the kernel's points, or 0 */
+  int64_t phase_rows, phase_columns; /* a point of the kernel works on every so manieth output of a dimension: backward over a stride */
+  int64_t gap_rows, gap_columns;       /* between the image's points where it takes the kernel's place, or 0 */
+  int64_t dilation_rows, dilation_columns; /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
+  double moved; /* cycles, on one tile, that the planner expects for bringing operands and result into a method's layout */
   double limit;
 } Problem;
 
@@ -39,22 +39,28 @@ static int64_t product(const int64_t *x, int rank) {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static int64_t input_extent(int64_t outputs, int64_t stride, int64_t taps, int64_t dilation, int64_t phase, int64_t in) {
+  return least((times(outputs - 1, stride) + times(taps - 1, most(dilation, 1))) / most(phase, 1) + 1, most(in, 1));
+}
 /* Points read for a block: the halo, but no more than there is. */
 static double input_points(const Problem *q, const Block *b, int64_t kernel_rows, int64_t kernel_columns) {
-  int64_t rows = least(times(b->rows - 1, q->stride_rows) + kernel_rows, most(q->in_rows, 1));
-  int64_t columns = least(times(b->columns - 1, q->stride_columns) + kernel_columns, most(q->in_columns, 1));
+  int64_t rows = input_extent(b->rows, q->stride_rows, kernel_rows, q->dilation_rows, q->phase_rows, q->in_rows);
+  int64_t columns = input_extent(b->columns, q->stride_columns, kernel_columns, q->dilation_columns, q->phase_columns, q->in_columns);
   return (double)b->batch * (double)rows * (double)columns;
 }
 
 /* A point of the kernel works on the outputs of a block whose input lies in the field; beyond it is padding, which no pass is made
  * for (PL: output ranges by kernel index). Any output meets any input at one point at most. One dimension. */
-static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in) { return least(outputs, idiv(most(in, 1), stride)); }
+static int64_t of_phase(int64_t outputs, int64_t phases) { return idiv(outputs, most(phases, 1)); }
+static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
+  return least(of_phase(outputs, phases), idiv(most(in, 1), stride));
+}
 static int64_t taps_met(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases, int64_t gap) {
-  return least(taps, idiv(times(most(phases, 1), most(times(outputs, stride), in)), most(gap, 1)));
+  return least(taps, idiv(times(most(phases, 1), most(times(of_phase(outputs, phases), stride), in)), most(gap, 1)));
 }
 /* The points of the kernel that a block needs at all. */
 static int64_t taps_needed(int64_t taps, int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
-  return least(taps, times(most(phases, 1), times(outputs - 1, stride) + most(in, 1)));
+  return least(taps, times(most(phases, 1), times(of_phase(outputs, phases) - 1, stride) + most(in, 1)));
 }
 
 /* Where a part begins, in row order, when each row has so many. */
@@ -62,15 +68,19 @@ static double point_of_part(double part, double split, double columns) {
   return floor(part / split) * columns + floor(fmod(part, split) * columns / split);
 }
 
-/* Rows are cut into so many equal parts that each worker gets as many as any other, one after the other (PL's partition). A worker
- * pays a set-up, each of its pieces within a row, and its points. The slowest one counts. */
-static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
-                             double per_piece, double per_point) {
-  int64_t workers = t->workers, a = rows, b = workers;
+static int64_t common_divisor(int64_t a, int64_t b) {
   while (b) {
     int64_t rest = a % b;
     a = b, b = rest;
   }
+  return a;
+}
+
+/* Rows are cut into so many equal parts that each worker gets as many as any other, one after the other (PL's partition). A worker
+ * pays a set-up, each of its pieces within a row, and its points. The slowest one counts. */
+static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
+                             double per_piece, double per_point) {
+  int64_t workers = t->workers, a = common_divisor(rows, workers);
   double split = (double)(workers / most(1, a)), share = (double)(rows / most(1, a)), width = (double)columns, worst = 0;
   for (int64_t w = 0; w < workers; w++) {
     double from = point_of_part((double)w * share, split, width), to = point_of_part((double)(w + 1) * share, split, width);
@@ -82,27 +92,29 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
 }
 
 /* PL n x 1 estimators: a pass for each kernel point, weights loaded each time, plus clearing the sums. */
-static double amp_cycles(const Target *t, const Units *u, const Block *b, double phases, int64_t in_groups,
-                         int64_t out_passes, double kernel_rows, double kernel_columns) {
+static double amp_cycles(const Target *t, const Units *u, const Block *b, double points, int64_t in_groups,
+                         int64_t out_passes, double kernel_rows, double kernel_columns, int64_t height) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
   double worker =
       slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
-  double points = phases * (double)b->batch * (double)b->rows * (double)b->columns;
+  double start = height >= 4 ? 75 : height == 2 ? 61 : 30; /* pointers of each row */
   double clear = w * no * (5 + ceil_div(ceil_div(points * (double)u->units, w), clear_width));
   return 217 + 23 * no + 16 +
-         ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (30 + u->load)) +
+         ni * (14 + no * (14 + kernel_rows * (14 + kernel_columns * (start + u->load)) +
                           kernel_rows * kernel_columns * w * worker)) +
          clear;
 }
 
-/* PL vertical multiply-accumulate: each worker goes over its points once per kernel row, with sums of its own
- * that are cleared before and added up after. */
+/* PL vertical multiply-accumulate: the rows of the kernel under each output are cut into so many equal parts that each worker gets as
+ * many as any other. Each has sums of its own, cleared before and added up after. */
 static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows,
                               double kernel_columns) {
-  double w = (double)t->workers, points = (double)b->rows * (double)b->columns;
-  double share = ceil_div(points * (double)b->batch, w);
-  double worker = 6 + kernel_rows * share * (20 + 2 * (kernel_columns - 1));
+  int64_t outputs = times(times(b->rows, b->columns), b->batch), workers = t->workers;
+  double w = (double)workers, points = (double)b->rows * (double)b->columns, split = (double)(workers / common_divisor(workers, outputs));
+  double parts = ceil_div((double)outputs * split, w), whole = floor(parts / split), left = parts - whole * split;
+  double part = left > 0 ? 20 + 2 * (ceil_div(left * (kernel_columns + split - 1), split) - 1) : 0;
+  double worker = 6 + kernel_rows * (whole * (20 + 2 * (kernel_columns - 1)) + part);
   double clear = 4 + points, sum = 10 + (9 + 2 * (w - 1)) * ceil_div(points, w) / 4;
   return clear + 32 + in * (24 + w * worker) + sum;
 }
@@ -121,6 +133,7 @@ static double window_cycles(const Target *t, const Block *b, double packs, doubl
 typedef struct Method {
   VertexKind kernel;
   int64_t groups, in, out, window;
+  int64_t height; /* kernel rows of one pass, where the channels fill a part of the units */
 } Method;
 
 typedef struct Search {
@@ -145,8 +158,8 @@ static double count_cuts(int64_t extent, int64_t most) {
   return count;
 }
 
-/* b: what a point of the kernel works on. */
-static double kernel_cycles(const Search *s, const Block *b, double share, int64_t in, int64_t out,
+/* b: what a point of the kernel works on; points: the block's outputs. */
+static double kernel_cycles(const Search *s, const Block *b, double points, double share, int64_t in, int64_t out,
                             double rows, double columns) {
   const Problem *q = s->q;
   switch (s->method.kernel) {
@@ -156,13 +169,22 @@ static double kernel_cycles(const Search *s, const Block *b, double share, int64
     case VERTEX_VECTOR_MAC:
       return 100 + share * vertical_cycles(s->t, b, (double)in, rows, columns);
     default:
-      return share * amp_cycles(s->t, s->u, b, fmax(1, q->phases), in, out, rows, columns);
+      return share * amp_cycles(s->t, s->u, b, points, in, out, ceil_div(rows, (double)s->method.height), columns, s->method.height);
   }
 }
 
 typedef struct Cut {
   int64_t group_parts, out_parts, in_parts, kernel_parts;
 } Cut;
+
+/* A window's blocks are padded on the tile: the kernel to whole windows, the field by as much and by what it has no neighbours for. */
+static double padding_cycles(const Search *s, const Block *b, const Plan *p, int64_t taps, int64_t columns) {
+  const Problem *q = s->q;
+  int64_t rows = times(b->rows - 1, q->stride_rows) + taps, wide = times(b->columns - 1, q->stride_columns) + columns;
+  double points = (double)b->batch * (double)rows * (double)wide, share = p->input_bytes / input_points(q, b, taps, columns);
+  double kernel = p->weight_bytes * (double)(columns - least(q->kernel_columns, columns)) / (double)columns;
+  return fmax(0, points * share - p->input_bytes + kernel) / (double)s->t->exchange_bytes_per_cycle;
+}
 
 static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
   const Problem *q = s->q;
@@ -185,28 +207,37 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   double in_width = (double)m->groups * (double)in * (double)m->in,
          out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
-  p.outputs = share * points * fmax(1, q->phases) * out_width;
+  p.outputs = share * points * out_width;
   p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
   p.weight_bytes = share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   if (m->kernel == VERTEX_SLIC)
     p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
-  Block met = {b->batch, outputs_met(b->rows, q->stride_rows, q->in_rows),
-               outputs_met(b->columns, q->stride_columns, q->in_columns)};
+  int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows; /* several rows in one pass: the zeros between them are passed too */
+  Block met = {b->batch, outputs_met(b->rows, q->stride_rows, most(q->phase_rows, 1) * q->in_rows, phase_rows),
+               outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
   double met_rows = (double)taps_met(idiv(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows, q->in_rows, q->phase_rows,
                                      q->gap_rows);
+  
   double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns, q->in_columns, q->phase_columns, q->gap_columns);
-  double least = p.weight_bytes / (double)s->t->exchange_bytes_per_cycle;
+  double least = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    least += share * (double)in * (double)out * met_rows * met_columns *
+    least += share * (double)in * (double)out * ceil_div(met_rows, (double)m->height) * met_columns *
              (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
   const Plan *best = s->best;
   if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
     return;
-  p.compute = kernel_cycles(s, &met, share, in, out, met_rows, met_columns);
+  p.compute = kernel_cycles(s, &met, points, share, in, out, met_rows, met_columns);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
+  double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns / (double)field_parts * in_width * bytes;
+  p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts; /* what neighbours hold, too, isn't here */
   finish_plan(s->t, u, &p);
+  p.cycles += q->moved * (double)s->t->tiles / p.tiles;
+  if (m->kernel == VERTEX_SLIC) {
+    double padding = padding_cycles(s, b, &p, taps, columns);
+    p.exchange_in += padding, p.cycles += padding;
+  }
   if (is_better(&p, s->best)) *s->best = p;
 }
 
@@ -251,11 +282,32 @@ static void search(const Search *s) {
           cut_field(s, &c);
 }
 
+/* Cycles that the planner expects for bytes of all tiles that come or go in another layout, element by element; its rate is lower
+ * where channels don't come in vectors. */
+static double planned_move(const Target *t, double bytes, double per_vector, bool exchanged) {
+  double share = bytes / (double)t->tiles;
+  return share * per_vector / 2 + (exchanged ? share / (double)t->exchange_bytes_per_cycle : 0);
+}
+static const double even_channels = 5.0 / 4, odd_channels = 5.0 / 3;
+
+/* What the planner expects for padding channels to whole groups of the units: all of the operand moves. */
+static double planned_padding(const Target *t, const Units *u, const Problem *q, const Method *m) {
+  double images = (double)q->groups * (double)q->batch * (double)u->element, cycles = 0;
+  double rate = q->in_channels % 4 && q->out_channels % 4 ? odd_channels : even_channels;
+  if (q->in_channels % m->in)
+    cycles += planned_move(t, images * (double)q->in_rows * (double)q->in_columns * (double)(idiv(q->in_channels, m->in) * m->in), rate, true);
+  if (q->out_channels % m->out)
+    cycles += planned_move(t, images * (double)q->rows * (double)q->columns * (double)(idiv(q->out_channels, m->out) * m->out), rate, true);
+  return cycles;
+}
+
 static void try_method(const Target *t, const Units *u, const Problem *q, Method m, double expanded_bytes,
                        Plan *best) {
   Plan found = {0};
+  Problem padded = *q;
+  if (m.kernel == VERTEX_AMP_NX1) padded.moved += planned_padding(t, u, q, &m);
   Search s = {
-      t,     u, q, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups),
+      t,     u, &padded, m, idiv(q->in_channels, m.in), idiv(q->out_channels, m.out), idiv(q->groups, m.groups),
       1, &found};
   s.growth = choose_growth(&s);
   search(&s);
@@ -264,17 +316,19 @@ static void try_method(const Target *t, const Units *u, const Problem *q, Method
   if (is_better(&found, best)) *best = found;
 }
 
-static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u->group, u->units, 1}; }
+static bool has_phases(const Problem *q) { return q->phase_rows > 1 || q->phase_columns > 1; }
+
+static Method amp_method(const Units *u) { return (Method){VERTEX_AMP_NX1, 1, u->group, u->units, 1, 1}; }
 
 /* The kernel's rows, columns or both as input channels. */
 static Problem expand(const Problem *q, bool rows, bool columns) {
   Problem e = *q;
   if (rows)
     e.in_channels = times(e.in_channels, q->kernel_rows), e.in_rows = q->rows,
-    e.kernel_rows = e.stride_rows = 1;
+    e.kernel_rows = e.stride_rows = 1, e.phase_rows = e.dilation_rows = 0;
   if (columns)
     e.in_channels = times(e.in_channels, q->kernel_columns), e.in_columns = q->columns,
-    e.kernel_columns = e.stride_columns = 1;
+    e.kernel_columns = e.stride_columns = 1, e.phase_columns = e.dilation_columns = 0;
   return e;
 }
 
@@ -287,7 +341,7 @@ static double expanded_bytes(const Problem *e, const Units *u) {
  * along the kernel's columns: a taller kernel is laid on its side. */
 static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
   static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
-  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1};
+  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1};
   Problem side = *q;
   bool tall = q->kernel_rows > q->kernel_columns;
   if (tall) {
@@ -316,28 +370,44 @@ static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 
+/* An operand whose single elements come out of vectors of channels: on the tile they are copied one by one (PL ConvModel's regression
+ * over random copies). The planner expects less; planned: bytes that it takes for moved. */
+static void add_scattered(const Target *t, Plan *p, double bytes, double planned) {
+  double share = bytes / (double)t->tiles;
+  p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
+  p->prepare += 587 + 5.1484 * share;
+  p->prepare_steps += 2;
+  p->cycles += planned_move(t, planned, even_channels, true) * (double)t->tiles / p->tiles;
+}
+
 /* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
 static void try_single(const Target *t, const Units *u, const Problem *q, Plan *best) {
   bool half = u->element == 2;
-  Problem combined = *q;
-  combined.in_channels = combined.out_channels = u->group;
-  combined.groups = idiv(q->groups, u->group);
-  if (half && q->groups > 1) try_method(t, u, &combined, amp_method(u), 0, best);
-  if (q->phases > 1) return; /* the other two multiply by the zeros */
-  try_vertical(t, u, q, best);
-  if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, q, (Method){VERTEX_SLIC, 4, 1, 1, 4}, 0, best);
+  double in = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  double out = (double)q->groups * (double)q->batch * (double)q->rows * (double)q->columns * (double)u->element;
+  for (int64_t n = 4; half && q->groups > 1 && n <= u->group; n *= 2) {
+    Problem combined = *q;
+    combined.in_channels = combined.out_channels = n;
+    combined.groups = idiv(q->groups, n);
+    combined.moved = planned_move(t, in + out, even_channels, true);
+    try_method(t, u, &combined, (Method){VERTEX_AMP_NX1, 1, n, u->units, 1, u->group / n}, 0, best);
+  }
+  if (has_phases(q)) return; /* the other two multiply by the zeros */
+  Problem several = *q;
+  several.moved = planned_move(t, out, odd_channels, false);
+  try_vertical(t, u, &several, best);
+  if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
 }
 
 /* The kernel as the field and the image as what goes over it (PL: swapOperands): fewer passes where the image is the smaller one.
  * Points that a strided field left out lie between the image's points then. */
 static void try_swapped(const Target *t, const Units *u, const Problem *q, Plan *best) {
   Problem s = *q;
-  s.rows = times(q->rows, most(q->phase_rows, 1)), s.columns = times(q->columns, most(q->phase_columns, 1));
   s.batch = q->out_channels, s.out_channels = q->batch;
   s.in_rows = q->kernel_rows, s.in_columns = q->kernel_columns;
   s.kernel_rows = q->in_rows, s.kernel_columns = q->in_columns;
   s.gap_rows = q->phase_rows, s.gap_columns = q->phase_columns;
-  s.phases = (double)(s.phase_rows = s.phase_columns = 1);
+  s.phase_rows = s.phase_columns = 0;
   double images = (double)q->batch * (double)q->in_rows * (double)q->in_columns;
   double kernels = (double)q->out_channels * (double)q->kernel_rows * (double)q->kernel_columns;
   Plan found = {0};
@@ -358,8 +428,10 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
                                       (double)points * (double)s.out);
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   Problem all = expand(q, true, true);
-  if (window > 1) add_prepare(t, &best, expanded_bytes(&all, &u), 8);
-  if (q->in_channels == 1 && q->out_channels == 1) try_single(t, &u, q, &best);
+  bool single = q->in_channels == 1 && q->out_channels == 1;
+  if (window > 1 && single && q->groups > 1) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u));
+  else if (window > 1) add_prepare(t, &best, expanded_bytes(&all, &u), 8);
+  if (single) try_single(t, &u, q, &best);
   if (window == 1) return best;
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
   if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
@@ -370,8 +442,8 @@ static Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q
     try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
     try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
   }
-  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && q->phases <= 1)
-    try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4}, 0, &best);
+  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && !has_phases(q))
+    try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4, 1}, 0, &best);
   return best;
 }
 
@@ -391,10 +463,11 @@ static Problem read_shape(const ConvShape *s, bool backward, bool phases, double
   if (rows >= 0)
     q.rows = field[rows], q.in_rows = in[rows], q.kernel_rows = s->kernel[rows],
     q.stride_rows = s->stride[rows];
-  if (backward && phases) { /* each phase of a strided field sees its own points of the kernel */
-    q.rows = idiv(q.rows, q.stride_rows), q.columns = idiv(q.columns, q.stride_columns);
-    q.phase_rows = q.stride_rows, q.phase_columns = q.stride_columns;
-    q.phases = (double)times(q.stride_rows, q.stride_columns);
+  if (backward && phases) { /* each phase of a strided field sees its own points of the kernel; of a single one, a field without gaps */
+    if (q.kernel_rows == 1) q.rows = idiv(q.rows, q.stride_rows);
+    else if (q.stride_rows > 1) q.phase_rows = q.stride_rows;
+    if (q.kernel_columns == 1) q.columns = idiv(q.columns, q.stride_columns);
+    else if (q.stride_columns > 1) q.phase_columns = q.stride_columns;
   }
   q.spread = backward && !phases && (s->stride[last] > 1 || (rows >= 0 && s->stride[rows] > 1));
   if (backward && !phases)
@@ -412,6 +485,38 @@ static void transpose(Cost *c, const Target *t, Dtype d, double elements) {
   if (element_bytes(d) == 2) cost_step(c, t, "rearrange", 0, 0);
 }
 
+/* The weight gradient of single channels: the images are the channels, the points of the kernel the field. Rows or columns of the
+ * points that are summed over may become channels, too, which can be cut over more tiles. */
+static void try_depthwise_weights(const Target *t, const Units *u, const ConvShape *s, double proportion, bool rows, bool columns,
+                                  double read, double deltas, Plan *best) {
+  Problem q = {.groups = s->groups,
+               .batch = 1,
+               .in_channels = s->batch,
+               .out_channels = 1,
+               .rows = s->kernel[0],
+               .columns = s->kernel[1],
+               .stride_rows = 1,
+               .stride_columns = 1,
+               .kernel_rows = s->out[0],
+               .kernel_columns = s->out[1],
+               .in_rows = s->in[0],
+               .in_columns = s->in[1],
+               .dilation_rows = s->stride[0],
+               .dilation_columns = s->stride[1],
+               .limit = plan_limit(t, proportion)};
+  if (rows) read *= (double)s->kernel[0] * (double)s->out[0] / (double)s->in[0];
+  if (columns) read *= (double)s->kernel[1] * (double)s->out[1] / (double)s->in[1];
+  if (rows || columns) q = expand(&q, rows, columns);
+  q.moved = planned_move(t, read + deltas, even_channels, true);
+  Plan found = {0};
+  try_method(t, u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1, 1}, 0, &found);
+  if (found.cycles == 0) return;
+  double ranked = found.cycles;
+  if (rows || columns) add_prepare(t, &found, read, 8);
+  found.cycles = ranked;
+  if (is_better(&found, best)) *best = found;
+}
+
 /* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel.
  */
 static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
@@ -423,25 +528,17 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
   Plan best = plan_matmul(t, d, partials, &outwards, &inwards,
                           bytes * (double)window * (double)s->out_channels, proportion);
   if (window == 1) return best;
-  add_prepare(t, &best, bytes * (double)points * (double)window, 8);
+  double expanded = bytes * (double)points * (double)window;
+  if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1 && s->rank == 2) {
+    double read = bytes * (double)s->batch * (double)product(s->in, 2), deltas = bytes * (double)points;
+    add_scattered(t, &best, expanded, expanded + deltas);
+    for (int rows = 1; rows >= 0; rows--)
+      for (int columns = 1; columns >= 0; columns--) try_depthwise_weights(t, &u, s, proportion, rows, columns, read, deltas, &best);
+    return best;
+  }
+  add_prepare(t, &best, expanded, 8);
   if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
-  if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1) {
-    Problem q = {.groups = s->groups,
-                 .batch = 1,
-                 .in_channels = s->batch,
-                 .out_channels = 1,
-                 .rows = kernel[0],
-                 .columns = kernel[1],
-                 .stride_rows = 1,
-                 .stride_columns = 1,
-                 .kernel_rows = out[0],
-                 .kernel_columns = out[1],
-                 .in_rows = s->in[0],
-                 .in_columns = s->in[1],
-                 .limit = plan_limit(t, proportion)};
-    try_method(t, &u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1}, 0, &best);
-  }
   if (product(s->stride, 2) > 1) return best;
   for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
     Problem q = {.groups = s->groups,
@@ -459,9 +556,9 @@ static Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvSha
     int64_t walked = out[1 - i] + kernel[1 - i] - 1;
     if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
     else q.kernel_columns = out[1], q.in_columns = walked;
-    double expanded =
+    double copied =
         kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
-    try_method(t, &u, &q, amp_method(&u), expanded, &best);
+    try_method(t, &u, &q, amp_method(&u), copied, &best);
   }
   return best;
 }
@@ -485,8 +582,11 @@ static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvSha
   double in = g * read * (double)s->in_channels, out = g * (double)points * (double)s->out_channels;
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
   Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
-  if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) regroup(&c, t, d, in), regroup(&c, t, d, out);
-  else transpose(&c, t, d, in), transpose(&c, t, d, out); /* the points become channels */
+  if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) {
+    if (p.prepare_steps == 0) regroup(&c, t, d, in);
+    regroup(&c, t, d, out);
+    p.joined_bytes += (in + out) * element_bytes(d) / (double)t->tiles;
+  } else transpose(&c, t, d, in), transpose(&c, t, d, out); /* the points become channels */
   if (window == 1)
     p.joined_bytes += g * ((double)points * (double)s->out_channels + read * (double)s->in_channels) *
                       element_bytes(d) / (double)t->tiles;
@@ -542,6 +642,8 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   }
   if (is_depthwise(s) && p.prepare_steps == 0)
     regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
+  if (is_depthwise(s) && p.kernel == VERTEX_AMP_NX1)
+    regroup(&c, t, d, g * (pass == CONV_FORWARD ? (double)points : in_points));
   if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 &&
       p.prepare_steps == 0 && !is_depthwise(s))
     cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */

@@ -7,6 +7,7 @@ local callbacks = require "ipulua.keras.callbacks"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
@@ -19,6 +20,7 @@ local staging = require "ipulua.keras.staging"
 local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
 
 local fit = {methods = {}, properties = {}}
 local methods <const> = fit.methods
@@ -28,7 +30,8 @@ if core.clock then progress.set_clock(core.clock) end
 -- ------------------------------------------------ compile
 
 local compile_rows <const> = {
-  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", "any", optional = true}, {"metrics", "any", optional = true},
+  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
+  {"metrics", {"string", "callable", "table"}, optional = true},
   {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
   {"steps_per_execution", "integer", 1, check = function(n)
     if n < 1 then return "must be positive, got " .. n end
@@ -90,7 +93,7 @@ end
 -- KerasTensors like the first value of a dataset's elements.
 local function input_specs(dataset)
   local specs = dataset.element_spec
-  if data.is_tuple(dataset.template) then specs = specs[1] end
+  if elements.is_tuple(dataset.template) then specs = specs[1] end
   local function convert(spec)
     if spec.dtype and spec.shape then
       local t = KerasTensor(spec.shape, spec.dtype)
@@ -506,7 +509,7 @@ local predict_rows <const> = {
 
 -- Labels of a dataset play no part in predicting.
 local function only_inputs(x)
-  if not feeding.is_dataset(x) or not data.is_tuple(x.template) or #x.template.items == 1 then return x end
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
   return x:map(function(first) return first end)
 end
 
@@ -648,7 +651,20 @@ local function results(self)
   return logs
 end
 
----One training step in a traced function. Models may define their own; it returns a table of logs.
+-- A step called outside of a traced function is one by itself.
+local function at_once(self, name, ...)
+  local f = self._programs[name]
+  if not f then
+    f = ipu.func(function(...)
+      replication.alone()
+      return methods[name](self, ...)
+    end, {name = self.name .. "." .. name})
+    self._programs[name] = f
+  end
+  return f(...)
+end
+
+---One training step. Models may define their own, which is traced; it returns a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:train_step(x, x)`
 ---@param x any
@@ -656,11 +672,15 @@ end
 ---@param sample_weight any?
 ---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "train_step")
+    return at_once(self, "train_step", x, y, sample_weight)
+  end
   steps.train(self, x, y, sample_weight)
   return results(self)
 end
 
----One test step in a traced function.
+---One test step: a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:test_step(x, x)`
 ---@param x any
@@ -668,11 +688,15 @@ end
 ---@param sample_weight any?
 ---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "test_step")
+    return at_once(self, "test_step", x, y, sample_weight)
+  end
   steps.test(self, x, y, sample_weight)
   return results(self)
 end
 
----The prediction of a batch in a traced function.
+---The prediction of a batch.
 ---Shapes: x [batch, ...] → [batch, ...]
 ---Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
 ---@param x any
