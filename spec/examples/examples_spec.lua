@@ -20,6 +20,9 @@ local function numbers(lines, pattern)
   return list
 end
 
+local pwd <close> = assert(io.popen("pwd"))
+local root <const> = pwd:read("l")
+
 local function is_finite(x) return x == x and math.abs(x) < math.huge end
 
 describe("example", function()
@@ -148,6 +151,15 @@ describe("example", function()
       assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
     end)
   end
+
+  it("char_gpt without Shakespeare, from another folder", function()
+    local folder = command.folder()
+    local got = command.run{command.ipulua, "--seed", "1", root .. "/examples/char_gpt.lua", "short", dir = folder,
+      env = {IPULUA_DATA = "", HOME = folder, IPULUA_PROGRESS = "off"}}
+    command.remove(folder)
+    assert.equal(0, got.status, got.err)
+    assert.is_truthy(got.out:find("the pages of this project instead\n.*validation loss %d%.%d+\nA tensor.+"), got.out)
+  end)
 
   it("char_gpt at the prompt", function()
     local folder = command.folder()

@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
+local parts = require "ipulua.keras.parts"
 
 local runner = {}
 
@@ -83,13 +84,11 @@ end
 
 -- ------------------------------------------------ names
 
--- The class or function of a module with a snake_case name.
-local function find(module, name, wants_class)
-  local wanted = names.plain(name)
-  for key, value in pairs(module) do
-    if type(key) == "string" and names.plain(key) == wanted and class.is_class(value) == wants_class then return value end
-  end
-  error("there is no " .. (wants_class and "class" or "function") .. " '" .. name .. "'", 0)
+-- The class of a kind of part with a snake_case name, or another name that Keras knows it by.
+local function find(kind, name)
+  local found = parts.find(kind, name, {prefers_class = true})
+  if not class.is_class(found) then error("there is no class '" .. name .. "'", 0) end
+  return found
 end
 
 -- Decimals that stand for integers are integers here; null is absent.
@@ -163,7 +162,7 @@ end
 local groups = {}
 
 function groups.activation(case)
-  local f = find(ipu.keras.activations, case.name, false)
+  local f = parts.find("activation", case.name)
   local inputs, options = read_all(case.inputs), plain_args(case.args)
   return check(case, function() return {f(inputs[1], next(options) and options or nil)} end, inputs)
 end
@@ -179,12 +178,12 @@ function groups.loss(case)
   local inputs = read_all(case.inputs)
   local constraint, regularizer = case.name:match("^constraint_(.*)"), case.name:match("^regularizer_(.*)")
   if constraint or regularizer then
-    local module = constraint and ipu.keras.constraints or ipu.keras.regularizers
-    local object = find(module, constraint or regularizer:gsub("_", ""), true)(plain_args(case.args))
+    local kind = constraint and "constraint" or "regularizer"
+    local object = find(kind, constraint or regularizer)(plain_args(case.args))
     return check(case, function() return {object(inputs[1])} end, inputs)
   end
   local options, weighted = split_loss_arguments(case)
-  local loss = find(ipu.keras.losses, case.name, true)(options)
+  local loss = find("loss", case.name)(options)
   return check(case, function() return {loss(inputs[1], inputs[2], weighted and inputs[3] or nil)} end, inputs)
 end
 
@@ -192,7 +191,7 @@ groups.op = groups.loss -- constraints are listed there
 
 function groups.metric(case)
   local options = split_loss_arguments(case)
-  local metric = find(ipu.keras.metrics, case.name, true)(options)
+  local metric = find("metric", case.name)(options)
   for i, step in ipairs(case.steps) do
     metric:update_state(table.unpack(read_all(step.inputs)))
     if step.outputs then
@@ -208,11 +207,11 @@ local function make_optimizer(spec)
   options.name = nil
   if type(options.learning_rate) == "table" then
     local schedule = options.learning_rate
-    local name = schedule.schedule
-    schedule.schedule = nil
-    options.learning_rate = find(ipu.keras.optimizers.schedules, name, true)(schedule)
+    local name = schedule.schedule or schedule.name
+    schedule.schedule, schedule.name = nil, nil
+    options.learning_rate = find("schedule", name)(schedule)
   end
-  return find(ipu.keras.optimizers, spec.name, true)(options)
+  return find("optimizer", spec.name)(options)
 end
 
 function groups.optimizer(case)
@@ -232,7 +231,7 @@ function groups.optimizer(case)
 end
 
 function groups.schedule(case)
-  local schedule = find(ipu.keras.optimizers.schedules, case.name, true)(plain_args(case.args))
+  local schedule = find("schedule", case.name)(plain_args(case.args))
   local rates = {}
   for i, step in ipairs(case.inputs[1].data) do
     rates[i] = schedule(ipu.tensor(step, {dtype = "int64"})):item()
@@ -244,7 +243,7 @@ function groups.initializer(case)
   local options = plain_args(case.args)
   local shape = options.shape
   options.shape = nil
-  local values = find(ipu.keras.initializers, case.name, true)(options)(shape)
+  local values = find("initializer", case.name)(options)(shape)
   local mean, std = ipu.reduce_mean(values):item(), ipu.reduce_std(values):item()
   local low, high = ipu.reduce_min(values):item(), ipu.reduce_max(values):item()
   local wanted = case.outputs[1].data
@@ -268,7 +267,7 @@ local merges <const> = {
 
 local not_arguments <const> = {
   training = true, mask = true, initial_state = true, query_mask = true, value_mask = true, causal_mask = true,
-  attention_mask = true, return_attention_scores = true, use_causal_mask = true, fused = true,
+  attention_mask = true, return_attention_scores = true, use_causal_mask = true, fused = true, alias = true,
 }
 
 local function layer_options(case)
@@ -295,6 +294,7 @@ local function layer_call(case, inputs)
     if a.value_mask then masks[2] = table.remove(rest) end
     if a.query_mask then masks[1] = table.remove(rest) end
     if next(masks) then options.mask = {masks[1] or false, masks[2] or false} end
+    options.return_attention_scores, options.use_causal_mask = a.return_attention_scores, a.use_causal_mask
     return {rest}, options
   end
   if merges[name] then return {rest}, options end
@@ -325,17 +325,51 @@ local function as_list(...)
   return out
 end
 
-local function make_layer(name, options)
-  if options.layer then -- a wrapper around another layer
-    local inner = {}
-    local outer = {merge_mode = options.merge_mode}
-    for key, value in pairs(options) do
-      if key ~= "layer" and key ~= "merge_mode" then inner[key] = value end
+-- Arguments that are parts themselves: a name, {class_name =, config =}, or a name beside the part's own arguments.
+local part_kinds <const> = {
+  {"_regularizer$", "regularizer", "l1_l2"}, {"_constraint$", "constraint"}, {"_initializer$", "initializer"},
+}
+
+local function make_parts(options)
+  for key, value in pairs(options) do
+    for _, row in ipairs(part_kinds) do
+      if key:find(row[1]) and type(value) == "table" and not value.class_name then
+        local name = value.name or row[3]
+        value.name = nil
+        options[key] = find(row[2], name)(value)
+      end
     end
-    outer.layer = find(ipu.keras.layers, options.layer, true)(inner)
+  end
+  return options
+end
+
+local make_layer
+
+-- A layer or cell inside another: its name beside its arguments, or a table of them.
+local function make_inner(given, options)
+  if type(given) == "string" then return make_layer(given, options) end
+  local name = given.name or given.class_name or given.class
+  local inner = given.config or given.args or given
+  inner.name, inner.class = nil, nil
+  return make_layer(name, inner)
+end
+
+local own_of_wrappers <const> = {
+  merge_mode = "layer", return_sequences = "cell", return_state = "cell", go_backwards = "cell", stateful = "cell",
+  unroll = "cell", time_major = "cell", zero_output_for_mask = "cell",
+}
+
+function make_layer(name, options)
+  local wraps = options.layer and "layer" or options.cell and "cell"
+  if wraps then
+    local outer, inner = {}, {}
+    for key, value in pairs(options) do
+      if own_of_wrappers[key] == wraps then outer[key] = value elseif key ~= wraps then inner[key] = value end
+    end
+    outer[wraps] = make_inner(options[wraps], inner)
     options = outer
   end
-  return find(ipu.keras.layers, name, true)(options)
+  return find("layer", name)(make_parts(options))
 end
 
 function groups.layer(case)
@@ -344,6 +378,7 @@ function groups.layer(case)
   if inputs[1].dtype == "float16" then options.dtype = "float16" end
   local layer = make_layer(case.name, options)
   if case.args.fused ~= nil then layer.fused = case.args.fused end
+  if case.args.alias then inputs[2] = inputs[1] end
   local given, passed = layer_call(case, inputs)
   local function call()
     local before = table.move(given, 1, #given, 1, {})
@@ -437,10 +472,10 @@ local function gradient_step(case, model, loss, data, step)
   end
   local count = #step.rows
   for m, range in ipairs(step.rows) do
-    local parts = {}
-    for i = 1, #data do parts[i] = rows_of(data[i], range[1], range[2]) end
-    local y = table.remove(parts)
-    local value, grads = one(#parts == 1 and parts[1] or parts, y)
+    local rows = {}
+    for i = 1, #data do rows[i] = rows_of(data[i], range[1], range[2]) end
+    local y = table.remove(rows)
+    local value, grads = one(#rows == 1 and rows[1] or rows, y)
     step_losses[m] = value:item()
     for i = 1, #variables do
       local g = grads[i]
@@ -475,7 +510,7 @@ function groups.model(case)
   local options = plain_args(a.loss)
   local loss_name = options.name
   options.name = nil
-  local loss = find(ipu.keras.losses, loss_name, true)(options)
+  local loss = find("loss", loss_name)(options)
   local optimizer = make_optimizer(a.optimizer)
   local data = read_all(case.inputs)
   for index, step in ipairs(case.steps) do

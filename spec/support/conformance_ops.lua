@@ -6,14 +6,10 @@ local values = require "spec.support.conformance_values"
 
 local runner = {}
 
--- Names here whose function is ipu.<name> with the inputs as arguments.
-local same_name <const> = {
-  "abs", "add", "ceil", "cos", "equal", "erf", "exp", "expm1", "floor", "greater", "greater_equal", "less", "less_equal", "log",
-  "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "not_equal", "reciprocal",
-  "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "squared_difference", "tanh", "where", "gather_nd",
-}
+-- Names whose function, called with the inputs, has another name here. A name that is in no table is that of ipu.<name> or
+-- ipu.nn.<name>, which takes the inputs and, if there are any, the arguments by name.
 local other_name <const> = {
-  subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv",
+  subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv", select = "where",
 }
 local reductions <const> = {
   sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
@@ -22,7 +18,7 @@ local reductions <const> = {
 -- Ops whose only argument besides the tensor is one of the case's: {function, argument}.
 local one_argument <const> = {
   expand_dims = {"expand_dims", "axis"}, broadcast_to = {"broadcast_to", "shape"}, reshape = {"reshape", "newshape"},
-  flip = {"reverse", "axis"}, tile = {"tile", "repeats"},
+  tile = {"tile", "repeats"},
 }
 -- Ops that take {axis = }.
 local with_axis <const> = {
@@ -31,7 +27,6 @@ local with_axis <const> = {
 }
 
 local ops = {}
-for _, name in ipairs(same_name) do ops[name] = function(_, ...) return ipu[name](...) end end
 for name, ours in pairs(other_name) do ops[name] = function(_, ...) return ipu[ours](...) end end
 for name, ours in pairs(reductions) do
   ops[name] = function(a, x) return ipu[ours](x, {axis = a.axis, keepdims = a.keepdims or false}) end
@@ -48,16 +43,29 @@ end
 function ops.power(a, x, y) return ipu.pow(x, y or a.exponent) end
 function ops.clip(a, x) return ipu.clip_by_value(x, a.min, a.max) end
 function ops.cast(a, x) return ipu.cast(x, a.dtype) end
-function ops.arange(a) return ipu.arange(a.start, a.stop, a.step) end
+function ops.arange(a)
+  if not a.stop then return ipu.arange(0, a.start, a.step or 1) end
+  return ipu.arange(a.start or 0, a.stop, a.step or 1)
+end
 function ops.transpose(a, x)
   if a.axes then return ipu.transpose(x, a.axes) end
   return ipu.transpose(x)
 end
-function ops.concatenate(a, ...) return ipu.concat({...}, a.axis) end
+function ops.concatenate(a, ...) return ipu.concat({...}, a.axis or -1) end
+function ops.flip(a, x)
+  local axes = a.axis
+  if not axes then
+    axes = {}
+    for i = 1, #x.shape do axes[i] = i - 1 end
+  end
+  return ipu.reverse(x, axes)
+end
 function ops.stack(a, ...) return ipu.stack({...}, {axis = a.axis}) end
 function ops.split(a, x) return ipu.split(x, a.num_or_size_splits, {axis = a.axis}) end
 function ops.slice(a, x) return ipu.slice(x, a.begin, a.size) end
-function ops.pad(a, x) return ipu.pad(x, a.pad_width, {mode = a.mode:upper(), constant_values = a.constant_values}) end
+function ops.pad(a, x)
+  return ipu.pad(x, a.pad_width, {mode = (a.mode or "constant"):upper(), constant_values = a.constant_values})
+end
 ops["repeat"] = function(a, x) return ipu.repeat_n(x, a.repeats, {axis = a.axis}) end
 function ops.one_hot(a, x) return ipu.one_hot(x, a.num_classes, {axis = a.axis}) end
 function ops.top_k(a, x) return ipu.top_k(x, {k = a.k}) end
@@ -81,36 +89,71 @@ end
 
 local function convolution(name)
   return function(a, x, kernel)
-    local options = {strides = a.strides, padding = a.padding:upper(), dilations = a.dilation_rate, groups = a.groups}
+    local options = {
+      strides = a.strides, padding = (a.padding or "valid"):upper(), dilations = a.dilation_rate, groups = a.groups,
+      output_padding = a.output_padding,
+    }
     return ipu.nn[name](x, kernel, options)
   end
 end
-ops.conv1d, ops.conv2d = convolution("conv1d"), convolution("conv2d")
-ops.depthwise_conv2d, ops.conv2d_transpose = convolution("depthwise_conv2d"), convolution("conv2d_transpose")
+for _, name in ipairs {
+  "conv1d", "conv2d", "conv3d", "depthwise_conv2d", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose",
+} do
+  ops[name] = convolution(name)
+end
 
 local function pooling(name)
   return function(a, x)
-    return ipu.nn[name](x, {ksize = a.pool_size, strides = a.strides or a.pool_size, padding = a.padding:upper()})
+    return ipu.nn[name](x, {
+      ksize = a.pool_size, strides = a.strides or a.pool_size, padding = (a.padding or "valid"):upper(),
+    })
   end
 end
 ops.max_pool, ops.average_pool = pooling("max_pool"), pooling("avg_pool")
 
 function ops.softmax(a, x) return ipu.nn.softmax(x, {axis = a.axis}) end
 function ops.log_softmax(a, x) return ipu.nn.log_softmax(x, {axis = a.axis}) end
-function ops.l2_normalize(a, x) return ipu.nn.l2_normalize(x, {axis = a.axis, epsilon = a.epsilon}) end
-function ops.moments(a, x) return ipu.nn.moments(x, a.axes) end
-function ops.layer_norm(a, x, gamma, beta) return ipu.nn.layer_norm(x, gamma, beta, {axis = a.axis, epsilon = a.epsilon}) end
+function ops.l2_normalize(a, x) return ipu.nn.l2_normalize(x, {axis = a.axis or -1, epsilon = a.epsilon}) end
+function ops.moments(a, x) return ipu.nn.moments(x, {axes = a.axes or a.axis, keepdims = a.keepdims}) end
+
+-- The axes of x in another order, those of `axes` (a number or a list) last; and the order back.
+local function axes_last(x, axes)
+  local rank, last = #x.shape, {}
+  for _, axis in ipairs(type(axes) == "table" and axes or {axes}) do last[axis % rank] = true end
+  local order = {}
+  for axis = 0, rank - 1 do if not last[axis] then order[#order + 1] = axis end end
+  for axis = 0, rank - 1 do if last[axis] then order[#order + 1] = axis end end
+  local back = {}
+  for i, axis in ipairs(order) do back[axis + 1] = i - 1 end
+  return order, back
+end
+
+local function count_axes(axes) return type(axes) == "table" and #axes or 1 end
+
+function ops.layer_norm(a, x, gamma, beta)
+  local axes = a.axis or -1
+  local order, back = axes_last(x, axes)
+  local last = {}
+  for i = 1, count_axes(axes) do last[i] = -i end
+  return ipu.transpose(ipu.nn.layer_norm(ipu.transpose(x, order), gamma, beta,
+    {axis = last, epsilon = a.epsilon or 1e-3}), back)
+end
+
 -- Inputs: x, gamma, beta, mean, variance.
 function ops.batch_norm(a, x, gamma, beta, mean, variance)
-  return (ipu.nn.batch_norm(x, gamma, beta, mean, variance, {epsilon = a.epsilon, training = a.training or false}))
+  local order, back = axes_last(x, a.axis or -1)
+  local options = {epsilon = a.epsilon, training = a.training or false}
+  local y, new_mean, new_variance = ipu.nn.batch_norm(ipu.transpose(x, order), gamma, beta, mean, variance, options)
+  return ipu.transpose(y, back), new_mean, new_variance
 end
+
 function ops.dot_product_attention(a, q, k, v, mask)
-  return ipu.nn.dot_product_attention(q, k, v, {mask = mask, is_causal = a.is_causal})
+  return ipu.nn.dot_product_attention(q, k, v, {mask = mask, is_causal = a.is_causal, scale = a.scale})
 end
 
 local constraints <const> = {
   constraint_max_norm = "MaxNorm", constraint_min_max_norm = "MinMaxNorm", constraint_non_neg = "NonNeg",
-  constraint_unit_norm = "UnitNorm",
+  constraint_unit_norm = "UnitNorm", constraint_radial_constraint = "RadialConstraint",
 }
 for name, class in pairs(constraints) do
   ops[name] = function(a, w) return ipu.keras.constraints[class](a)(w) end
@@ -135,6 +178,24 @@ end
 
 local groups <const> = {op = ops, activation = activations}
 
+-- The function of a case: from the tables above, or the one that has its name.
+local function function_of(case)
+  local group = groups[case.group]
+  if not group then return nil end
+  if group[case.name] then return group[case.name] end
+  local found = case.group == "op" and (ipu[case.name] or ipu.nn[case.name]) or ipu.keras.activations[case.name]
+  if type(found) ~= "function" then return nil end
+  return function(a, ...)
+    local given, options = table.pack(...), {}
+    for key, value in pairs(a) do if key ~= "alias" then options[key] = value end end
+    if next(options) then
+      given.n = given.n + 1
+      given[given.n] = options
+    end
+    return found(table.unpack(given, 1, given.n))
+  end
+end
+
 -- ------------------------------------------------ one case
 
 local function operands(case)
@@ -143,6 +204,9 @@ local function operands(case)
   if case.args.alias then list[2] = list[1] end
   return list
 end
+
+-- Outputs that a case doesn't name, such as the mean beside a normalised tensor, aren't looked at.
+local function first(list, count) return table.move(list, 1, math.min(#list, count), 1, {}) end
 
 local function is_tuple(result) return result.n == 1 and type(result[1]) == "table" end
 
@@ -179,12 +243,12 @@ end
 -- outputs, gradients by input position
 local function compute(case, f, inputs)
   local wanted, count = wanted_gradients(case)
-  if count == 0 then return outputs_of(f, case.args, inputs), {} end
+  if count == 0 then return first(outputs_of(f, case.args, inputs), #case.outputs), {} end
   local tape = ipu.GradientTape()
   local outputs
   do
     local _ <close> = tape
-    outputs = outputs_of(f, case.args, inputs)
+    outputs = first(outputs_of(f, case.args, inputs), #case.outputs)
   end
   local ys, upstream = weighted(case, outputs)
   local xs, at = {}, {}
@@ -219,7 +283,9 @@ end
 local function compute_traced(case, f, inputs)
   local positions, output_count
   local traced = ipu.func(function(...)
-    local outputs, gradients = compute(case, f, {...})
+    local given = {...}
+    if case.args.alias then given[2] = given[1] end
+    local outputs, gradients = compute(case, f, given)
     local all = {table.unpack(outputs)}
     positions, output_count = {}, #outputs
     for i = 1, #inputs do
@@ -240,7 +306,7 @@ end
 ---@return boolean ok
 ---@return string? message what differs
 function runner.run(case)
-  local f = groups[case.group] and groups[case.group][case.name]
+  local f = function_of(case)
   if not f then return false, "unknown name '" .. tostring(case.name) .. "'" end
   local inputs = operands(case)
   local problem = check(case, "eager", compute(case, f, inputs))
@@ -249,6 +315,6 @@ function runner.run(case)
 end
 
 ---Whether a name of a group is known here.
-function runner.knows(case) return groups[case.group] ~= nil and groups[case.group][case.name] ~= nil end
+function runner.knows(case) return function_of(case) ~= nil end
 
 return runner

@@ -223,6 +223,7 @@ static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
 
 const OpDef ops_simple_rnn[] = {
     {.name = "nn.simple_rnn",
+     .source = "Elman, Finding structure in time, 1990",
      .summary =
          "h = activation(x kernel + h recurrent_kernel + bias) over sequences. Returns all outputs and "
          "the last state.",

@@ -13,6 +13,7 @@ local models = {
 local clone_rows <const> = {{"model", require "ipulua.keras.model".Model}, {"custom_objects", "table", optional = true}}
 
 ---The same architecture with new weights.
+---Errors: what is no model, a class that can't be described: `keras.models.clone_model(1)`
 ---@param ... any model
 ---@return Model
 function models.clone_model(...)

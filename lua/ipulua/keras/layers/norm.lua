@@ -134,11 +134,27 @@ function LayerNormalization:build(input_shape)
   add_affine(self, shape)
 end
 
+-- The order of axes that puts those listed last (the op wants neighbours), and the order back.
+local function axes_last(axes, rank)
+  local is_last, order, back = {}, {}, {}
+  for _, axis in ipairs(axes) do is_last[axis] = true end
+  for axis = 0, rank - 1 do if not is_last[axis] then order[#order + 1] = axis end end
+  table.move(axes, 1, #axes, #order + 1, order)
+  for i, axis in ipairs(order) do back[axis + 1] = i - 1 end
+  return order, back
+end
+
 function LayerNormalization:call(x)
   local axes, shape = axes_of(self, #x.shape), {}
   for i, axis in ipairs(axes) do shape[i] = x.shape[axis + 1] end
   local gamma, beta = affine(self, shape, x.dtype)
-  return ipu.nn.layer_norm(x, gamma, beta, {axis = axes, epsilon = self.epsilon})
+  if axes[#axes] - axes[1] == #axes - 1 then
+    return ipu.nn.layer_norm(x, gamma, beta, {axis = axes, epsilon = self.epsilon})
+  end
+  local order, back = axes_last(axes, #x.shape)
+  local last = {}
+  for i = 1, #axes do last[i] = -i end
+  return ipu.transpose(ipu.nn.layer_norm(ipu.transpose(x, order), gamma, beta, {axis = last, epsilon = self.epsilon}), back)
 end
 
 -- ------------------------------------------------ groups of channels

@@ -168,7 +168,7 @@ local function walk(self, x, mask, states, options)
     end
     states = new
   end
-  return outputs, last, states
+  return outputs, outputs[count], states
 end
 
 -- Results of a layer: outputs of all steps or of the last one, then the states.
@@ -246,8 +246,11 @@ local function is_fused(self, options)
     and (self.recurrent_dropout == 0 or not options.training)
 end
 
--- The output of the last step: with a mask it repeats the last unmasked one, which is the state.
-local function last_of(states) return states[1] end
+-- The output of the last step, which is the state; with a mask the state may be an initial one that was never an output, or
+-- the output 0.
+local function last_of(sequence, states, mask)
+  return mask and step_of(sequence, sequence.shape[2] - 1) or states[1]
+end
 
 ---@class LSTM: RNN
 local LSTM = declare("LSTM", ipu_rows)
@@ -263,7 +266,7 @@ function LSTM:run(x, mask, states, options)
   local named = {bias = bias_of(cell), initial_h = states[1], initial_c = states[2], mask = mask,
     zero_output_for_mask = self.zero_output_for_mask}
   local y, h, c = ipu.nn.lstm(x, cell.kernel, cell.recurrent_kernel, named)
-  return self:results(y, last_of{h, c}, {h, c})
+  return self:results(y, last_of(y, {h, c}, mask), {h, c})
 end
 
 ---@class GRU: RNN
@@ -276,7 +279,7 @@ function GRU:run(x, mask, states, options)
   local named = {bias = bias_of(cell), initial_h = states[1], mask = mask, zero_output_for_mask = self.zero_output_for_mask,
     reset_after = self.reset_after}
   local y, h = ipu.nn.gru(x, cell.kernel, cell.recurrent_kernel, named)
-  return self:results(y, last_of{h}, {h})
+  return self:results(y, last_of(y, {h}, mask), {h})
 end
 
 layers.PopnnLSTM = LSTM:extend("PopnnLSTM")
