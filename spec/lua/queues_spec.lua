@@ -266,7 +266,7 @@ end)
 -- Sends Ctrl-C a little after the script has made the file, and ends it if that does not.
 local function interrupting(command, started)
   return ([[bash -c '%s & pid=$!; for i in $(seq 600); do [ -e %s ] && break; sleep 0.05; done; sleep 0.3; kill -INT $pid
-    (sleep 20; kill -KILL $pid) 2>/dev/null & last=$!; wait $pid; status=$?; kill $last; rm -f %s; exit $status']]):format(command, started,
+    (sleep 20; kill -KILL $pid) >/dev/null 2>&1 & last=$!; wait $pid; status=$?; kill $last; rm -f %s; exit $status']]):format(command, started,
     started)
 end
 
