@@ -79,11 +79,13 @@ describe("the prompt", function()
       (typed("ipu.tensor{{1, 2}, {3, 4}}\n_[1] * 2\n_1[2][1]:item()\n_1\n")))
   end)
   it("shows the edges of a large tensor, and a variable with its name", function()
-    assert.equal("tensor([   0,    1,    2, ..., 4997, 4998, 4999],\n       shape=[5000], dtype=int32)\n", (typed("ipu.arange(5000)\n"):gsub("\n\n$", "\n")))
+    assert.equal("tensor([   0,    1,    2, ..., 4997, 4998, 4999],\n       shape=[5000], dtype=int32)\n",
+      (typed("ipu.arange(5000)\n"):gsub("\n\n$", "\n")))
     assert.equal("tensor([[    0,     1,     2, ...,   197,   198,   199],\n"
       .. "        [  200,   201,   202, ...,   397,   398,   399],\n        [  400,   401,   402, ...,   597,   598,   599],\n        ...,\n"
       .. "        [39400, 39401, 39402, ..., 39597, 39598, 39599],\n        [39600, 39601, 39602, ..., 39797, 39798, 39799],\n"
-      .. "        [39800, 39801, 39802, ..., 39997, 39998, 39999]],\n       shape=[200, 200], dtype=int32)\ntensor([], shape=[3, 0], dtype=float32)\n"
+      .. "        [39800, 39801, 39802, ..., 39997, 39998, 39999]],\n       shape=[200, 200], dtype=int32)\n"
+      .. "tensor([], shape=[3, 0], dtype=float32)\n"
       .. "variable([[1., 2.],\n          [3., 4.]], dtype=float32, name='w')\n\n",
       (typed("ipu.reshape(ipu.arange(40000), {200, 200})\nipu.zeros{3, 0}\nipu.Variable({{1, 2}, {3, 4}}, {name = 'w'})\n")))
   end)
