@@ -2690,7 +2690,7 @@ function ipu.estimate(fn, options) end
 ---@return table[]
 function ipu.programs() end
 
----The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
 ---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
 ---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`

@@ -97,6 +97,25 @@ local fifo_spec <const> = {{"x", "any"}, {"depth", "integer", check = function(d
   if depth < 1 then return "must be at least 1, got " .. depth end
 end}, {"offload", "boolean", false}, {"name", "string", "fifo"}}
 
+-- The oldest value of a queue on the tiles, which moves on by one.
+local function shift(kept, x, depth)
+  local ops, all, newest = core.ops, kept:read_value(), core.ops.expand_dims(x, 0)
+  if depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end
+  kept:assign(newest)
+  return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
+end
+
+-- In streaming memory nothing moves but the slot whose turn it is: out with the oldest value, in with the newest.
+local function take_turns(kept, x, depth, name)
+  local ops = core.ops
+  local turn = variables.make(name .. "/turn", "int32", {}, false, function() return core.full({}, 0, "int32") end)
+  local now, all = turn:read_value(), kept:read_value()
+  local oldest = ops.remote_load_slot(all, now)
+  kept:assign(ops.remote_store_slot(x, all, now))
+  turn:assign(ops.mod(ops.add(now, 1), depth))
+  return oldest
+end
+
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
 ---Shapes: [...] → [...]
@@ -110,14 +129,11 @@ function effects.fifo(...)
     blame.error("fifo works inside a compiled function only: it keeps values from one execution to the next", "runtime")
   end
   local x = core.is_variable(a.x) and a.x:read_value() or core.tensor(a.x)
-  local dtype, shape, ops = x.dtype, {a.depth, table.unpack(x.shape)}, core.ops
+  local dtype, shape = x.dtype, {a.depth, table.unpack(x.shape)}
   local kept = variables.make(a.name, dtype, shape, false, function() return core.full(shape, 0, dtype) end)
   if a.offload then offloading.move(kept, "fifo", "offload") end
-  local all = kept:read_value()
-  local newest = ops.expand_dims(x, 0)
-  if a.depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end
-  kept:assign(newest)
-  return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
+  if kept.remote then return take_turns(kept, x, a.depth, a.name) end
+  return shift(kept, x, a.depth)
 end
 
 local remap_spec <const> = {{"x", "any"}, {"name", "string", optional = true}}

@@ -224,13 +224,14 @@ static void walk_transfer(Walk *w, Inside *in, Node *n) {
   r->follows = follows_another(w->price, r);
   int at = w->price->row_count - 1, *slot = slot_of(in, &n->out[0]);
   touch(w, from, at);
+  if (*slot < 0 && !loads && node_moves_slot(n)) *slot = *slot_of(in, value_root(n->in[1]));
   if (*slot < 0) *slot = add_held(w, BYTES_VALUE, n, r->bytes, ipu);
   int there = loads ? from : *slot;
   touch(w, *slot, at);
   if (there < 0 || *slot < 0) return;
   Held *h = &w->price->held[there];
   h->offloaded = true;
-  h->bytes = r->bytes; /* a replica's share */
+  if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
   if (!loads) h->writes = w->times;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* Elements combined at a time. Chunks of parallel loops are whole blocks. */
@@ -512,6 +513,7 @@ const OpDef ops_collective[] = {
      .attrs = {{"inplace", ATTR_BOOL, "false", NULL, "kept because scripts say it"}},
      .traits = VIEW,
      .infer = infer_same,
+     .simplify = simplify_view,
      .eval = eval_copy,
      .grad = grad_same,
      .cost = cost_of_view,
