@@ -1,5 +1,6 @@
 /* One memory plan: buffers whose lives don't meet may share bytes. Larger buffers are placed first, each at the lowest
  * offset that is free through its life; beyond a few thousand buffers, in order of birth, which stays fast. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,18 +146,51 @@ size_t plan_memory(Buffer *buffers, int count, bool remote) {
   return total;
 }
 
-size_t most_live_bytes(Buffer *buffers, int count) {
-  Buffer **born = malloc((size_t)(count + 1) * sizeof *born), **dying = malloc((size_t)(count + 1) * sizeof *dying);
+/* ---- what no plan can do without ---- */
+
+typedef struct Lives {
+  Buffer **born, **dying; /* the same buffers by_birth and by_death */
+  int count;
+} Lives;
+
+enum { ALL_LANES = -1 };
+
+/* Of the buffers of one lane, or of all. */
+static size_t most_at_once(const Lives *l, int lane) {
   size_t live = 0, most = 0;
-  int n = 0;
-  for (int i = 0; i < count && born && dying; i++)
-    if (is_planned(&buffers[i], false)) born[n] = dying[n] = &buffers[i], n++;
-  if (n) qsort(born, (size_t)n, sizeof *born, by_birth), qsort(dying, (size_t)n, sizeof *dying, by_death);
-  for (int i = 0, dead = 0; i < n; i++) {
-    while (dying[dead]->last < born[i]->first) live -= aligned(dying[dead++]->bytes);
-    live += aligned(born[i]->bytes);
+  for (int i = 0, dead = 0; i < l->count; i++) {
+    if (lane != ALL_LANES && l->born[i]->lane != lane) continue;
+    for (; l->dying[dead]->last < l->born[i]->first; dead++)
+      if (lane == ALL_LANES || l->dying[dead]->lane == lane) live -= aligned(l->dying[dead]->bytes);
+    live += aligned(l->born[i]->bytes);
     if (live > most) most = live;
   }
-  free(born), free(dying);
   return most;
+}
+
+/* Lanes run side by side: each needs its most, and what is everybody's all that time comes on top. */
+static size_t most_beside(const Lives *l) {
+  int lanes = 0, begin = INT_MAX, end = -1;
+  size_t bytes = 0;
+  for (int i = 0; i < l->count; i++) {
+    const Buffer *b = l->born[i];
+    if (b->lane < 0) continue;
+    if (b->lane >= lanes) lanes = b->lane + 1;
+    if (b->first < begin) begin = b->first;
+    if (b->last > end) end = b->last;
+  }
+  for (int lane = 0; lane < lanes; lane++) bytes += most_at_once(l, lane);
+  for (int i = 0; i < l->count && lanes; i++)
+    if (l->born[i]->lane < 0 && l->born[i]->first <= begin && l->born[i]->last >= end) bytes += aligned(l->born[i]->bytes);
+  return bytes;
+}
+
+size_t most_live_bytes(Buffer *buffers, int count) {
+  Lives l = {malloc((size_t)(count + 1) * sizeof *l.born), malloc((size_t)(count + 1) * sizeof *l.dying), 0};
+  for (int i = 0; i < count && l.born && l.dying; i++)
+    if (is_planned(&buffers[i], false)) l.born[l.count] = l.dying[l.count] = &buffers[i], l.count++;
+  if (l.count) qsort(l.born, (size_t)l.count, sizeof *l.born, by_birth), qsort(l.dying, (size_t)l.count, sizeof *l.dying, by_death);
+  size_t at_once = most_at_once(&l, ALL_LANES), beside = most_beside(&l);
+  free(l.born), free(l.dying);
+  return at_once > beside ? at_once : beside;
 }
