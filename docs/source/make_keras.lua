@@ -6,8 +6,9 @@ local class = require "ipulua.class"
 local details = require "details"
 local help = require "ipulua.help"
 local ipu = require "ipulua"
-local layer_sections, parts, sources = require "keras_layers", require "keras_parts", require "keras_sources"
+local layer_sections, parts = require "keras_layers", require "keras_parts"
 local notes = require "notes"
+local sources, texts = require "ipulua.keras.sources", require "ipulua.keras.texts"
 local row_text = require "rows"
 local lua_type = row_text.lua_type
 
@@ -105,8 +106,8 @@ local function run(code, names)
   return nil, (tostring(value):gsub("^[^ ]*:%d+: ", ""))
 end
 
-local function text_of(name, given)
-  local text = given or comments[name]
+local function text_of(module, name)
+  local text = texts[module] and texts[module][name] or comments[name]
   if not text then io.stderr:write("no text for ", name, "\n") end
   return text or ""
 end
@@ -182,7 +183,7 @@ end
 local function layer_entry(entry)
   local name = entry[1]
   local c = keras.layers[name]
-  local o = {text = text_of(name, entry[5]), source = sources[name]}
+  local o = {text = text_of("layers", name), source = sources[name]}
   if not class.is_class(c) then
     annotate_function("layers", name, o.text)
     local of = name:gsub("^%l", string.upper)
@@ -201,7 +202,7 @@ local function layer_entry(entry)
     o.shapes = string.format("`layers.%s`: %s → %s", entry[2], shape_text(entry[3]), shape_text(layer:compute_output_shape(entry[3])))
   elseif entry[2] then
     assert(run(entry[2], keras.layers))
-    o.shapes = string.format("`layers.%s`: %s", entry[2], (assert(entry[6], name)))
+    o.shapes = string.format("`layers.%s`: %s", entry[2], (assert(entry[5], name)))
   elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
   local sample, message = wrong_of(entry)
@@ -249,9 +250,9 @@ write("An object `losses.Name` weighs the numbers of the samples and reduces the
   select(2, run("losses.MeanSquaredError()(y, wrong)", {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
 write ""
 for _, entry in ipairs(parts.losses) do
-  local name, kind = entry[1], entry[5]
+  local name, kind = entry[1], entry[2]
   local c = keras.losses[name]
-  local o = {text = text_of(name, entry[2]), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
+  local o = {text = text_of("losses", name), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
     source = sources[name]}
   annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
@@ -293,9 +294,9 @@ end
 for _, entry in ipairs(parts.metrics) do
   local name = entry[1]
   local c = keras.metrics[name]
-  local o = {text = text_of(name, entry[2]), call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c)}
+  local o = {text = text_of("metrics", name), call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c)}
   annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
-  local inputs, result = metric_shape(name, entry[3])
+  local inputs, result = metric_shape(name, entry[2])
   o.shapes = inputs and inputs .. " → " .. result_text(result) or "labels and predictions [batch, …] → a scalar"
   o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
   write_entry(name, o)
@@ -326,14 +327,14 @@ end
 
 for _, entry in ipairs(parts.optimizers) do
   local name = entry[1]
-  local c, text = keras.optimizers[name], text_of(name, entry[2])
+  local c, text = keras.optimizers[name], text_of("optimizers", name)
   annotate_class("optimizers", name, c, text, name ~= "Optimizer" and "keras.optimizers.Optimizer" or nil)
   local wraps = false
   for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
   local own_part = wraps and c or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
   write_entry(name, {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)), takes = types_of(own_part),
     shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)),
-    errors = wrong_text("optimizers", wrong_sample("optimizers", name, c, entry[4])),
+    errors = wrong_text("optimizers", wrong_sample("optimizers", name, c)),
     source = sources[name] or sources["optimizers." .. name]})
 end
 
@@ -343,13 +344,13 @@ write "In `optimizers.schedules`; called with the number of updates made."
 write ""
 for _, entry in ipairs(parts.schedules) do
   local name = entry[1]
-  local c, text = keras.optimizers.schedules[name], text_of(name, entry[2])
+  local c, text = keras.optimizers.schedules[name], text_of("schedules", name)
   annotate_class("schedules", name, c, text, name ~= "LearningRateSchedule" and "keras.schedules.LearningRateSchedule" or nil)
   local more
-  if entry[3] then
-    local schedule, values = run(entry[3], keras.optimizers.schedules), {}
+  if entry[2] then
+    local schedule, values = run(entry[2], keras.optimizers.schedules), {}
     for i, step in ipairs{0, 5, 15} do values[i] = string.format("%.4g", schedule(ipu.tensor(step, {dtype = "int64"})):item()) end
-    more = string.format("`schedules.%s` at 0, 5, 15: %s", entry[3], table.concat(values, ", "))
+    more = string.format("`schedules.%s` at 0, 5, 15: %s", entry[2], table.concat(values, ", "))
   end
   write_entry(name, {text = text, call = string.format("schedules.%s(%s)", name, signature(c)), takes = types_of(c), shapes = "int64 [] → []",
     more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)), source = sources[name]})
@@ -363,12 +364,12 @@ write "Called with a shape: `initializers.HeNormal()({3, 4})` is a tensor [3, 4]
 write ""
 for _, entry in ipairs(parts.initializers) do
   local name = entry[1]
-  local c, text = keras.initializers[name], text_of(name, entry[2])
+  local c, text = keras.initializers[name], text_of("initializers", name)
   annotate_class("initializers", name, c, text, name ~= "Initializer" and "keras.initializers.Initializer" or nil)
   local errors
-  if entry[4] then
-    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[4]})
-    errors = string.format("for %s: *%s*", shape_text(entry[4]), message)
+  if entry[2] then
+    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[2]})
+    errors = string.format("for %s: *%s*", shape_text(entry[2]), message)
   end
   write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c),
     shapes = "the shape that it is given",
@@ -383,7 +384,7 @@ for _, module in ipairs{"regularizers", "constraints"} do
   write ""
   for _, entry in ipairs(parts[module]) do
     local name = entry[1]
-    local c, text = keras[module][name], text_of(name, entry[2])
+    local c, text = keras[module][name], text_of(module, name)
     local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]"}
     if class.is_class(c) then
       annotate_class(module, name, c, text)
@@ -406,10 +407,11 @@ write("In `keras.activations`: functions of a tensor of any shape, with a result
   .. "`layers.Activation(\"reluu\")`: *%s*", select(2, run("Activation(\"reluu\")", keras.layers)))
 write ""
 for _, entry in ipairs(parts.activations) do
-  annotate_function("activations", entry[1], entry[2])
+  local text = text_of("activations", entry[1])
+  annotate_function("activations", entry[1], text)
   local about = help.about(keras.activations[entry[1]])
   local call = about and about.rows and row_text.signature(about.rows) or about and table.concat(about.parameters, ", ") or "x"
-  write("- **%s** – %s; `activations.%s(%s)`", entry[1], entry[2], entry[1], call)
+  write("- **%s** – %s; `activations.%s(%s)`", entry[1], text, entry[1], call)
 end
 write ""
 
@@ -458,9 +460,9 @@ write "## Callbacks"
 write ""
 for _, entry in ipairs(parts.callbacks) do
   local name = entry[1]
-  local c, text = keras.callbacks[name], text_of(name, entry[2])
+  local c, text = keras.callbacks[name], text_of("callbacks", name)
   annotate_class("callbacks", name, c, text, name ~= "Callback" and "keras.callbacks.Callback" or nil)
-  local code, message = entry[4], nil
+  local code, message = entry[2], nil
   if code then message = assert(select(2, run(code, keras.callbacks)), code)
   elseif c.argument_rows then code, message = wrong_sample("callbacks", name, c) end
   write_entry(name, {text = text, call = string.format("callbacks.%s(%s)", name, signature(c)), takes = types_of(c),

@@ -9,6 +9,7 @@ local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local object = require "ipulua.ipu_config"
+local start = require "ipulua.start"
 
 local IPUConfig = object.IPUConfig
 
@@ -41,7 +42,7 @@ end
 ---The run flags by name, from IPULUA_FLAGS unless set_flags has been called.
 ---@return table<string, any>
 function config.flags()
-  if not state.flags then use_flags(flag_table.parse(os.getenv("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
+  if not state.flags then use_flags(flag_table.parse(start.environment("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
   return state.flags
 end
 
@@ -463,7 +464,7 @@ end
 ---The profile and compile options of IPULUA_ENGINE_OPTIONS.
 ---@return table<string, string>
 function config.environment_options()
-  local text = os.getenv("IPULUA_ENGINE_OPTIONS")
+  local text = start.environment("IPULUA_ENGINE_OPTIONS")
   if not text or text == "" then return {} end
   local given, problem = json.parse(text)
   if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end

@@ -6,7 +6,16 @@ local core = require "ipulua.core"
 
 local creation = {}
 
-local tensor_spec <const> = {{"data", "any", whole = true}, {"dtype", "dtype", optional = true}}
+local tensor_spec <const> = {{"data", "any", list = true}, {"dtype", "dtype", optional = true}}
+
+-- What follows the last position of a list are its names, if it has any: no need to walk through long ones.
+local function has_names(t)
+  if #t > 0 and next(t, #t) == nil then return false end
+  for key in next, t do
+    if type(key) == "string" then return true end
+  end
+  return false
+end
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
 ---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...]. `ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
@@ -14,14 +23,10 @@ local tensor_spec <const> = {{"data", "any", whole = true}, {"dtype", "dtype", o
 ---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`,
 ---`ipu.tensor({300}, {dtype = "int8"})`
 ---@return userdata
-function creation.tensor(data, options)
-  if data == nil or type(options) == "string" then return args.check("tensor", tensor_spec, data, options) end
-  local dtype
-  if options ~= nil then
-    local a = args.check("tensor", {{"dtype", "dtype", optional = true}}, options)
-    dtype = a.dtype
-  end
-  return core.tensor(data, dtype)
+function creation.tensor(data, ...)
+  if select("#", ...) == 0 and data ~= nil and not (args.is_plain(data) and has_names(data)) then return core.tensor(data) end
+  local a = args.check("tensor", tensor_spec, data, ...)
+  return core.tensor(a.data, a.dtype)
 end
 
 local constant_spec <const> = {
@@ -50,7 +55,7 @@ local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype
 ---@return userdata
 function creation.zeros(...)
   local a = args.check("zeros", shape_spec, ...)
-  return core.full(a.shape, 0, a.dtype)
+  return core.full(a.shape, 0, a.dtype, "zeros")
 end
 
 ---Ones of a shape.
@@ -59,7 +64,7 @@ end
 ---@return userdata
 function creation.ones(...)
   local a = args.check("ones", shape_spec, ...)
-  return core.full(a.shape, 1, a.dtype)
+  return core.full(a.shape, 1, a.dtype, "ones")
 end
 
 local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}

@@ -119,6 +119,19 @@ function data.BufferDataset(...)
   return Dataset(a.dataset.handle:buffer(a.buffer_size), a.dataset.template)
 end
 
+---Every public name, for completion and help.
+---@package
+function data.__names()
+  local names = {}
+  for _, module in ipairs{data, (require "ipulua.data.files")} do
+    for name in next, module do
+      if name:sub(1, 1) ~= "_" and name ~= "IPUInfeedQueue" then names[#names + 1] = name end -- that one is in ipu
+    end
+  end
+  table.sort(names)
+  return names
+end
+
 -- Readers of files load when first asked for.
 setmetatable(data, {__index = function(_, name)
   if type(name) ~= "string" then return nil end

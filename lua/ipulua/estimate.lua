@@ -66,11 +66,20 @@ end
 
 -- ------------------------------------------------ functions
 
+-- What a function computes with arguments that nobody described can't be priced.
+local function check_count(f, given)
+  local info = debug.getinfo(f, "u")
+  if #given >= info.nparams then return end
+  blame.error(string.format("estimate: the function takes %d value%s, but 'inputs' describes %d: give tensors or shapes, as in "
+    .. "inputs = {{32, 784}}", info.nparams, info.nparams == 1 and "" or "s", #given), "value")
+end
+
 local function of_function(f, a)
   if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
   local entry = f.order[#f.order]
   if a.inputs ~= nil or not entry then
     local given = arguments_of(a.inputs or {})
+    check_count(f.f, given)
     entry = func.func(function()
       local list = {}
       for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i) end
@@ -223,6 +232,7 @@ function estimate.price(a)
   local _ <close> = config.pretend_ipus(a.ipus)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then
+    check_count(what, {})
     local made
     local traced = func.func(function() made = what() return made end, {name = "estimate"}):outline()
     if is_model(made) then return of_model(made, a) end

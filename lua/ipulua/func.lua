@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
+local offloading = require "ipulua.offloading"
 local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -107,6 +108,7 @@ function func.register(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
+  offloading.warn_unshared(entry.name, entry.record.facts)
   notify("compile", entry)
   return entry
 end

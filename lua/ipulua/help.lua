@@ -18,6 +18,14 @@ for name, f in pairs(core.ops) do
   if public then op_names[public] = name end
 end
 
+do -- ops as methods of tensors
+  local tensor = core.tensor(0)
+  for name in pairs(core.ops) do
+    local method = tensor[name:match("[^.]+$")]
+    if type(method) == "function" and not op_names[method] then op_names[method] = name end
+  end
+end
+
 ---Function → names of its options, for completion.
 help.options = {}
 for f, name in pairs(op_names) do
@@ -174,6 +182,8 @@ local function comment_above(lines, at)
   return help.parts(block)
 end
 
+local function add_words(lines, heading, words) lines[#lines + 1] = heading .. " " .. table.concat(words, " ") end
+
 -- As lines of help.
 local function add_notes(lines, notes)
   for _, name in ipairs(help.notes) do
@@ -242,6 +252,45 @@ local function class_comment(c)
   return help.parts{}
 end
 
+-- Where it is said beside the sources what a part of Keras is: "losses", "Huber".
+local function keras_place(x)
+  local keras = package.loaded["ipulua.keras"]
+  if not keras then return nil end
+  for module, list in pairs(require "ipulua.keras.texts") do
+    local owner = module == "schedules" and keras.optimizers.schedules or rawget(keras, module)
+    for name in pairs(type(owner) == "table" and list or {}) do
+      if rawget(owner, name) == x then return module, name end
+    end
+  end
+end
+
+-- The words on a part of Keras, and its source.
+local function keras_words(x)
+  local module, name = keras_place(x)
+  local sources = require "ipulua.keras.sources"
+  if module then return {require "ipulua.keras.texts"[module][name]}, sources[name] or sources[module .. "." .. name] end
+  return {}, class.is_class(x) and sources[x.__name] or nil
+end
+
+-- mean_squared_error is what the class MeanSquaredError computes.
+local function keras_function(f, text)
+  local keras = package.loaded["ipulua.keras"]
+  for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
+    for name, value in next, keras and rawget(keras, module) or {} do
+      if value == f and type(name) == "string" then
+        local title
+        for each in pairs(require "ipulua.keras.texts"[module]) do
+          if each:lower() == name:gsub("_", "") then title = each end
+        end
+        local words = title and require "ipulua.keras.texts"[module][title]
+        local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})" or "(y_true, y_pred)"
+        return words and {(text or "keras." .. module .. "." .. name) .. call, words,
+          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each sample" or nil}
+      end
+    end
+  end
+end
+
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true}
 
 ---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
@@ -263,7 +312,9 @@ function help.class(c)
   end
   table.sort(methods, function(a, b) return a[1] < b[1] end)
   local comment = class_comment(c)
-  return {text = comment.text, notes = comment.notes, rows = list or {}, methods = methods}
+  local words, source = keras_words(c)
+  comment.notes.Source = comment.notes.Source or source
+  return {text = #comment.text > 0 and comment.text or words, notes = comment.notes, rows = list or {}, methods = methods}
 end
 
 local function class_help(c)
@@ -273,7 +324,7 @@ local function class_help(c)
   lines[1] = ("%s{%s}"):format(c.__name, table.concat(names, ", "))
   local methods = {}
   for i, each in ipairs(found.methods) do methods[i] = each[1] end
-  if #methods > 0 and not c.argument_rows then lines[#lines + 1] = "  methods: " .. table.concat(methods, " ") end
+  if #methods > 0 then add_words(lines, "  methods:", methods) end
   add_notes(lines, found.notes)
   return lines
 end
@@ -295,11 +346,51 @@ function help.names(x)
   end
   for _, module in ipairs{"nn", "random", "graph"} do public = public or rawget(ipu, module) == x end
   if not public then return nil end
-  for name in next, x do
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  for name, value in next, x do
+    local about = type(value) == "function" and help.about(value)
+    local internal = about and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
+      and not keras_place(value)
+    if type(name) == "string" and name:find("^%a") and not internal then names[#names + 1] = name end
   end
   table.sort(names)
   return names
+end
+
+-- A module by its names; of ipu itself, ops apart from the rest.
+local function names_help(x, text, names)
+  local lines, ops, others = {}, {}, {}
+  for _, name in ipairs(names) do
+    local list = x == ipu and core.ops[name] and ops or others
+    list[#list + 1] = name
+  end
+  add_words(lines, (text or x == ipu and "ipu" or "module") .. ":", others)
+  if #ops > 0 then add_words(lines, "ops:", ops) end
+  return lines
+end
+
+local function tensor_help(x, text)
+  local symbolic = core.is_symbolic(x)
+  local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor" or "a tensor"
+  local dtype, shape = core.type_of(x)
+  local lines = {("%s: %s, %s[%s]"):format(text or "value", kind, dtype, table.concat(shape, ", "))}
+  local fields = core.is_variable(x) and "fields: name dtype shape trainable" or "fields: dtype shape rank size"
+  lines[2] = "  " .. fields .. (symbolic and "" or "; item() and totable() give its numbers")
+  lines[3] = "  methods: all ops that take it first, as in x:reduce_sum{axis = 0}"
+  return lines
+end
+
+-- The name by which a script reaches a function: "ipu.func".
+local function public_name(f)
+  local function search(prefix, module, depth)
+    for name, value in next, module do
+      if type(name) == "string" and name:find("^%a") then
+        if value == f then return prefix .. name end
+        local inner = type(value) == "table" and not class.is_class(value) and depth > 0 and search(prefix .. name .. ".", value, depth - 1)
+        if inner then return inner end
+      end
+    end
+  end
+  return search("ipu.", ipu, 2)
 end
 
 ---The lines that explain a value; nil when there is nothing to say.
@@ -309,12 +400,32 @@ end
 function help.lines(x, text)
   if op_names[x] then return help.op(op_names[x]) end
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
-  if type(x) == "function" then return function_help(x, text) end
+  if type(x) == "function" then
+    text = text or public_name(x)
+    return function_help(x, text) or keras_function(x, text)
+  end
   if class.is_class(x) then return class_help(x) end
   if class.of(x) then return class_help(class.of(x)) end
+  if core.is_tensor(x) or core.is_variable(x) then return tensor_help(x, text) end
+  if enum.is(x) then return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ") .. "; any letter case will do"} end
   local names = type(x) == "table" and help.names(x)
-  if names then return {(text or "module") .. ": " .. table.concat(names, " ")} end
-  return nil
+  return names and names_help(x, text, names)
+end
+
+-- A line in pieces that the terminal holds, broken between words, the next ones further in by `deeper`.
+local function wrapped(line, columns, deeper)
+  local indent, words = line:match("^( *)(.*)$")
+  local pieces, piece = {}, indent
+  for word in words:gmatch("%S+ *") do
+    local width = utf8.len(piece .. word:gsub(" +$", "")) or #piece + #word
+    if width > columns and piece:find("%S") then
+      pieces[#pieces + 1] = piece:gsub(" +$", "")
+      piece = indent .. deeper
+    end
+    piece = piece .. word
+  end
+  pieces[#pieces + 1] = piece
+  return table.concat(pieces, "\n")
 end
 
 ---Prints them; false when there is nothing to say.
@@ -324,7 +435,11 @@ end
 function help.show(x, text)
   local lines = help.lines(x, text)
   if not lines then return false end
-  print(table.concat(lines, "\n"))
+  local columns = math.min(require "ipulua.terminal".columns(), 120)
+  for i, line in ipairs(lines) do
+    local is_sentence = i > 1 and not line:find("^ ")
+    print(wrapped(line, columns, is_sentence and "" or "    "))
+  end
 end
 
 return help

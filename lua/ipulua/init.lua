@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local modules = require "ipulua.modules"
 
 local ipu = {}
 
@@ -76,7 +77,7 @@ local function find(name)
   if at then
     local module = require("ipulua." .. at[1])
     if at[2] then return module[at[2]] end
-    return module
+    return at[1] ~= "keras" and modules.guard("ipu." .. name, module) or module
   end
   return require("ipulua.enums")[name]
 end
@@ -84,7 +85,7 @@ end
 -- "nn.relu" for relu: an op that stands in a module.
 local function in_module(name)
   for _, module in ipairs{"nn", "random"} do
-    if ipu[module][name] then return module .. "." .. name end
+    if rawget(ipu[module], name) then return module .. "." .. name end
   end
   return nil
 end
@@ -161,5 +162,8 @@ for _, name in ipairs{"sampled_softmax_loss", "nce_loss", "multi_conv"} do
 end
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
+modules.guard("ipu.nn", ipu.nn)
+if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end -- wrong ones are told at once
+modules.guard("ipu.random", ipu.random)
 
 return ipu

@@ -15,20 +15,20 @@ local tracing = require "ipulua.tracing"
 local loops = {}
 
 -- A carried value as a tensor: Lua integers are int32, other numbers float32.
-local function carried_tensor(value)
+local function carried_tensor(value, what)
   if math.type(value) == "integer" then return core.tensor(value, "int32") end
   if type(value) == "number" then return core.tensor(value, "float32") end
   if type(value) == "boolean" then return core.tensor(value, "bool") end
   if core.is_variable(value) then return value:read_value() end
   if core.is_tensor(value) then return value end
-  return core.tensor(value)
+  return core.tensor(value, nil, what)
 end
 
-local function carried_list(inputs)
+local function carried_list(inputs, who)
   if inputs == nil then return {} end
   if not structure.is_plain(inputs) then inputs = {inputs} end
   local list = {}
-  for i, value in ipairs(inputs) do list[i] = carried_tensor(value) end
+  for i, value in ipairs(inputs) do list[i] = carried_tensor(value, string.format("%s: carried value %d", who, i)) end
   return list
 end
 
@@ -86,7 +86,7 @@ local function check_results(who, carried, results)
     local is_operation = operation.is(results[i])
     if results[i] ~= nil and not is_operation then
       if saw_operation then blame.error(who .. ": the body returned a tensor after an operation; tensors come first", "value") end
-      list[#list + 1] = carried_tensor(results[i])
+      list[#list + 1] = carried_tensor(results[i], string.format("%s: value %d that the body returned", who, #list + 1))
     end
     saw_operation = saw_operation or is_operation
   end
@@ -151,7 +151,7 @@ function loops.innermost()
 end
 
 local function trace_repeat(a)
-  local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs)
+  local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs, "repeat_n")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("repeat", a.static or math.tointeger(a.n))
   core.trace_begin(true)
@@ -163,7 +163,7 @@ end
 
 -- A tape that records sees each iteration.
 local function repeat_recorded(a)
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "repeat_n")
   loops.check_parameters(a.body, #carried, "repeat_n body")
   for _ = 1, count_tensor(a.n, "repeat_n"):item() do
     carried = check_results("repeat_n", carried, table.pack(a.body(table.unpack(carried))))
@@ -180,7 +180,7 @@ end
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
   if tracing.is_active() then return unpack_results(trace_repeat(a)) end
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "repeat_n")
   if core.is_deferred(a.n) or graph.any_deferred(carried) then
     return unpack_results(tracing.in_graph(trace_repeat, a))
   end
@@ -206,7 +206,7 @@ local function check_test(test)
 end
 
 local function while_recorded(a)
-  local carried, limit = carried_list(a.inputs), a.maximum_iterations
+  local carried, limit = carried_list(a.inputs, "while_loop"), a.maximum_iterations
   if limit then limit = count_tensor(limit, "while_loop"):item() end
   loops.check_parameters(a.condition, #carried, "while_loop condition")
   loops.check_parameters(a.body, #carried, "while_loop body")
@@ -219,7 +219,7 @@ local function while_recorded(a)
 end
 
 local function trace_while(a)
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "while_loop")
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("while")
@@ -244,12 +244,12 @@ end
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
-  if graph.any_deferred(carried_list(a.inputs)) then return unpack_results(tracing.in_graph(trace_while, a)) end
+  if graph.any_deferred(carried_list(a.inputs, "while_loop")) then return unpack_results(tracing.in_graph(trace_while, a)) end
   if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end
   return at_once(function(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
-  end, table.unpack(carried_list(a.inputs)))
+  end, table.unpack(carried_list(a.inputs, "while_loop")))
 end
 
 -- In a traced function the loop's body runs once, between the iterator's two calls.

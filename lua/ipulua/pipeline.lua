@@ -170,7 +170,7 @@ local function read(...)
   a.count = read_count(a.gradient_accumulation_count)
   if a.repeat_count < 0 then blame.error("pipeline: 'repeat_count' must not be negative, got " .. a.repeat_count, "value") end
   if a.continuous_weight_updates then
-    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) are not supported", "not_implemented")
+    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not implemented", "not_implemented")
   end
   a.reduction = a.training and accumulation.parse_reduction(who, a.reduction_method) or "SUM"
   read_defaults(a, a.places)

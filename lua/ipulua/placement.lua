@@ -48,12 +48,25 @@ local function set(field, value)
   return function() core.set_placement(field, former) end
 end
 
----Enters a device; the function returned leaves it again.
-function placement.enter_device(who, name)
+-- The ordinal of a device's name, -1 for the CPU.
+local function ordinal_of(who, name)
   local ordinal = parse(name)
   if not ordinal then
     blame.error(string.format("%s: '%s' is no device; a device is written /device:IPU:0 or cpu", who, name), "value")
   end
+  return ordinal
+end
+
+---Refuses what is no IPU.
+function placement.check_ipu(who, name)
+  if ordinal_of(who, name) == host then
+    blame.error(string.format("%s: '%s' is not an IPU; use ipu.device for the CPU", who, name), "value")
+  end
+end
+
+---Enters a device; the function returned leaves it again.
+function placement.enter_device(who, name)
+  local ordinal = ordinal_of(who, name)
   local former, undo = state.device, set("device", ordinal)
   state.device = ordinal
   return function()
@@ -79,9 +92,7 @@ end
 ---@return Scope
 function placement.ipu_scope(...)
   local a = args.check("ipu_scope", device_spec, ...)
-  if parse(a.device) == host then
-    blame.error(string.format("ipu_scope: '%s' is not an IPU; use ipu.device for the CPU", a.device), "value")
-  end
+  placement.check_ipu("ipu_scope", a.device)
   return scope.new("ipu_scope(" .. a.device .. ")", placement.enter_device("ipu_scope", a.device))
 end
 

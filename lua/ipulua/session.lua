@@ -57,7 +57,7 @@ local function fed_tensor(target, value)
         "value")
     end
   else
-    value = core.tensor(value, dtype)
+    value = core.tensor(value, dtype, "sess:run: what is fed to a placeholder of " .. type_text(target))
   end
   local _, shape = core.type_of(value)
   if not fits(declared, shape) then

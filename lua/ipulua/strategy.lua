@@ -27,6 +27,7 @@ local strategy_spec <const> = {
 
 function IPUStrategy:init(...)
   local a = args.check("IPUStrategy", strategy_spec, ...)
+  placement.check_ipu("IPUStrategy", a.ipu_device)
   self.ipu_device, self.cpu_device = a.ipu_device, a.cpu_device
   self.enable_dataset_iterators, self.enable_keras_extensions = a.enable_dataset_iterators, a.enable_keras_extensions
   self.num_replicas_in_sync = 1

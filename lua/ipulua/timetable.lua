@@ -212,7 +212,7 @@ end
 -- ------------------------------------------------ of what
 
 local spec <const> = {
-  {"schedule", "any", "Grouped"}, {"device_mapping", "any", optional = true}, {"training", "boolean", true},
+  {"schedule", {"string", "list"}, "Grouped"}, {"device_mapping", "any", optional = true}, {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},
 }
 

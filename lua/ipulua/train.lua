@@ -153,6 +153,12 @@ function Optimizer:compute_gradients(...)
       .. "outside, use ipu.GradientTape and apply_gradients, got " .. args.describe(loss), "value")
   end
   local list = a.var_list or variables_read()
+  for i, v in ipairs(list) do
+    if not core.is_variable(v) then
+      blame.error(string.format("%s.compute_gradients: 'var_list' must hold variables, got %s at position %d", self.name,
+        args.describe(v), i), "type")
+    end
+  end
   local found = tape.gradients(loss, list, {grad_ys = a.grad_loss})
   local given = {}
   for i, v in ipairs(list) do given[i] = {found[i], v} end
@@ -185,13 +191,17 @@ end
 -- Pairs without those that have no gradient; a list of tensors and a list of variables is accepted too.
 local function with_gradient(self, given, list)
   local kept, count = {}, 0
+  if type(given) ~= "table" then
+    blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got " .. args.describe(given), "type")
+  end
   if list then
     local joined = {}
     for i, v in ipairs(list) do joined[i] = {given[i], v} end
     given = joined
   end
   for i = 1, #given do
-    local g, v = given[i][1], given[i][2]
+    local pair = args.is_plain(given[i]) and given[i] or {nil, given[i]}
+    local g, v = pair[1], pair[2]
     if not core.is_variable(v) then
       blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(v), "type")
     end
@@ -237,6 +247,7 @@ function Optimizer:apply_gradients(...)
 end
 
 ---The arguments of apply_gradients, for wrappers: {grads_and_vars, variables, global_step}.
+---@package
 function train.read_apply_arguments(self, first, ...)
   if structure.is_plain(first) and first.grads_and_vars then
     return args.check(self.name .. ".apply_gradients", apply_spec, first, ...)
@@ -374,6 +385,7 @@ define("AdagradOptimizer", {
 })
 
 ---Whether value is an optimizer of this kind.
+---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
 -- Checkpoints are of models, and so of Keras.

@@ -31,7 +31,8 @@ end
 variables.unique_name = unique
 
 local variable_spec <const> = {
-  {"initial_value", "any"}, {"name", "string", "Variable"}, {"trainable", "boolean", true}, {"dtype", "dtype", optional = true},
+  {"initial_value", "any", list_of = "number"}, {"name", "string", "Variable"}, {"trainable", "boolean", true},
+  {"dtype", "dtype", optional = true},
   {"shape", "list", optional = true},
 }
 

@@ -472,10 +472,10 @@ local function gradient_step(case, model, loss, data, step)
   end
   local count = #step.rows
   for m, range in ipairs(step.rows) do
-    local parts = {}
-    for i = 1, #data do parts[i] = rows_of(data[i], range[1], range[2]) end
-    local y = table.remove(parts)
-    local value, grads = one(#parts == 1 and parts[1] or parts, y)
+    local rows = {}
+    for i = 1, #data do rows[i] = rows_of(data[i], range[1], range[2]) end
+    local y = table.remove(rows)
+    local value, grads = one(#rows == 1 and rows[1] or rows, y)
     step_losses[m] = value:item()
     for i = 1, #variables do
       local g = grads[i]

@@ -283,9 +283,9 @@ end
 local function compute_traced(case, f, inputs)
   local positions, output_count
   local traced = ipu.func(function(...)
-    local operands = {...}
-    if case.args.alias then operands[2] = operands[1] end
-    local outputs, gradients = compute(case, f, operands)
+    local given = {...}
+    if case.args.alias then given[2] = given[1] end
+    local outputs, gradients = compute(case, f, given)
     local all = {table.unpack(outputs)}
     positions, output_count = {}, #outputs
     for i = 1, #inputs do

@@ -235,8 +235,24 @@ function steps.is_pipelined(state, step)
 end
 
 function steps.enter_stage(_, step) ipu.keras.PipelineStage(step.value) end
-function steps.set_pipelining_options(state, step) build(state):set_pipelining_options(step.args) end
-function steps.set_gradient_accumulation_options(state, step) build(state):set_gradient_accumulation_options(step.args) end
+
+-- Further arguments by name, which cases list in a table of their own, are beside the others here.
+local function options(given)
+  local all = {}
+  for key, value in pairs(given) do
+    if type(value) == "table" and key:find("kwargs$") then
+      for name, each in pairs(value) do all[name] = each end
+    else
+      all[key] = value
+    end
+  end
+  return all
+end
+
+function steps.set_pipelining_options(state, step) build(state):set_pipelining_options(options(step.args)) end
+function steps.set_gradient_accumulation_options(state, step)
+  build(state):set_gradient_accumulation_options(options(step.args))
+end
 function steps.set_replication_options(state, step) build(state):set_replication_options(step.args) end
 
 -- ------------------------------------------------ running

@@ -11,7 +11,7 @@ local runner = {}
 
 local ops = {}
 
-for _, name in ipairs {"add", "sub", "mul", "div", "neg", "tanh", "square", "sigmoid", "stop_gradient", "transpose"} do
+for _, name in ipairs {"add", "sub", "mul", "div", "neg", "tanh", "square", "sigmoid", "stop_gradient"} do
   ops[name] = function(_, ...) return ipu[name](...) end
 end
 function ops.relu(_, x) return ipu.nn.relu(x) end
@@ -21,6 +21,11 @@ function ops.mulc(a, x) return x * a.c end
 function ops.matmul(a, x, y) return ipu.matmul(x, y, {transpose_b = a.transpose_b or false}) end
 function ops.sum(a, x) return ipu.reduce_sum(x, a.axis and {axis = a.axis}) end
 function ops.mean(a, x) return ipu.reduce_mean(x, a.axis and {axis = a.axis}) end
+function ops.transpose(a, x)
+  local axes = a.perm or a.axes
+  if axes then return ipu.transpose(x, axes) end
+  return ipu.transpose(x)
+end
 function ops.reshape(a, x) return ipu.reshape(x, a.shape) end
 function ops.broadcast(a, x) return ipu.broadcast_to(x, a.shape) end
 function ops.concat(a, ...) return ipu.concat({...}, a.axis or 0) end
@@ -121,6 +126,9 @@ function runner.optimizer(at, a)
   for _, name in ipairs(wrap) do mapped = mapped or name == "MapGradientOptimizer" end
   if o.map and not mapped then opt = wrappers.MapGradientOptimizer(opt, o) end
   for i = #wrap, 1, -1 do opt = wrappers[wrap[i]](opt, o, a.ga or {}) end
+  if a.cross_replica and not table.concat(wrap, " "):find("CrossReplica", 1, true) then
+    opt = wrappers.CrossReplicaOptimizer(opt)
+  end
   return opt
 end
 
@@ -499,7 +507,8 @@ end
 local constructors = {}
 runner.constructors = constructors
 
-for _, name in ipairs {"GradientAccumulationOptimizerV2", "GradientAccumulationOptimizer"} do
+-- Every wrapper of an optimizer, with the arguments by their names.
+for name in pairs(wrappers) do
   constructors[name] = function(a)
     local given = {}
     for key, value in pairs(a) do given[key] = value end

@@ -236,10 +236,26 @@ static void push_table(lua_State *L, int table) {
   lua_settop(L, positions - 1);
 }
 
+/* A module of the library is shown by its name: what it holds is long, and partly loaded on demand. */
+static bool push_module(lua_State *L, int index) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (strncmp(name, "ipulua.", 7) || !lua_rawequal(L, -1, index)) continue;
+    lua_pushfstring(L, "<module %s; help shows its names>", name);
+    lua_replace(L, -4);
+    lua_pop(L, 2);
+    return true;
+  }
+  lua_pop(L, 1);
+  return false;
+}
+
 void show_push(lua_State *L, int index) {
   index = lua_absindex(L, index);
   luaL_checkstack(L, 20, "too much to show");
   if (push_own_text(L, index)) return;
+  if (lua_istable(L, index) && push_module(L, index)) return;
   if (lua_istable(L, index)) push_table(L, index);
   else luaL_tolstring(L, index, NULL);
 }

@@ -208,13 +208,14 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
   r->follows = follows_another(w->price, r);
   int at = w->price->row_count - 1, *slot = walk_slot_of(in, &n->out[0]);
   walk_touch(w, from, at);
+  if (*slot < 0 && !loads && node_moves_slot(n)) *slot = *walk_slot_of(in, value_root(n->in[1]));
   if (*slot < 0) *slot = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
   int there = loads ? from : *slot;
   walk_touch(w, *slot, at);
   if (there < 0 || *slot < 0) return;
   Held *h = &w->price->held[there];
   h->offloaded = true;
-  h->bytes = r->bytes; /* a replica's share */
+  if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
   if (!loads) h->writes = w->times;
 }
 

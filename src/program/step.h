@@ -137,6 +137,7 @@ typedef struct Program {
   Variable **variable;  /* [variable_count], retained */
   bool *writes;         /* [variable_count]: the program changes it */
   bool *shared;         /* [variable_count]: replicas have a share each of one value */
+  bool unshared_state, unshared_weights; /* replicas were to share these out, but don't agree on them */
   Type *result_type;    /* [result_count] */
   Binding *binding;     /* [argument_count + variable_count + result_count] */
   int *link_begin;      /* [binding count + 1]: links sorted by argument */

@@ -243,7 +243,7 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
 }
 
 /* The workers' own instructions must cost less than that share of the units' plan to be taken. */
-static const double vector_share = 0.8;
+static const double vector_share = 0.85;
 
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
  * regrouped. */

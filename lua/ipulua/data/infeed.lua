@@ -15,6 +15,7 @@ local tracing = require "ipulua.tracing"
 local infeed = {}
 
 ---Raise when a program could not be fed with this dataset.
+---@package
 local function check_feedable(dataset, who)
   local _, source, static, remainder = dataset.handle:describe()
   for i, t in ipairs(dataset.handle:types()) do

@@ -118,6 +118,7 @@ end
 ---A field's variable itself, where mixed precision would give its value in the compute dtype.
 ---@param key string
 ---@return userdata?
+---@package
 function Layer:variable(key)
   local automatic = rawget(self, "_automatic")
   return automatic and automatic[key] or rawget(self, key)
@@ -229,6 +230,7 @@ end
 
 ---Variables that are no weights but last from batch to batch: what a resumed training wants back.
 ---@return userdata[]
+---@package
 function Layer:state_variables() return {} end -- luacheck: ignore 212
 
 local function in_fields(self, visit)
@@ -247,6 +249,7 @@ end
 ---Where in the fields a sublayer is: "field" or "field.2".
 ---@param layer Layer
 ---@return string?
+---@package
 function Layer:place_of(layer)
   local seen, found = {}, nil
   local function walk(value, path)
@@ -263,6 +266,7 @@ end
 
 ---Layers that this one holds, in the order of its fields.
 ---@return Layer[]
+---@package
 function Layer:sublayers()
   local list, seen = {}, {}
   in_fields(self, function(value)
@@ -276,6 +280,7 @@ end
 
 ---Own variables, not those of sublayers.
 ---@return userdata[]
+---@package
 function Layer:own_variables()
   local list, seen = {}, {}
   local function add(v)
@@ -548,6 +553,7 @@ local function check_spec(self, inputs)
 end
 
 ---Makes the weights if that hasn't happened; `inputs` tell the shape.
+---@package
 function Layer:ensure_built(inputs)
   ensure(self)
   if self.built then return end
@@ -558,6 +564,7 @@ function Layer:ensure_built(inputs)
 end
 
 ---build(shape), once, outside of whatever is being traced.
+---@package
 function Layer:build_once(input_shape)
   if self.built then return end
   ensure(self)
@@ -575,6 +582,7 @@ function Layer:build_once(input_shape)
 end
 
 ---A variable as call sees it: in the compute dtype.
+---@package
 function Layer:in_compute_dtype(v)
   local dtype = self.compute_dtype
   if v.dtype ~= dtype and v.dtype:find("float") then return v:cast(dtype) end

@@ -17,6 +17,8 @@ local stages = require "ipulua.keras.stages"
 
 local model = {}
 
+---Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of
+---its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
 ---@class Model: Layer
 ---@field layers Layer[]
 ---@field inputs KerasTensor[]
@@ -237,6 +239,7 @@ function Model:ensure_built(inputs)
 end
 
 ---Makes the weights, given KerasTensors like the inputs.
+---@package
 function Model:build_with(inputs)
   if self._graph then return end
   rawset(self, "built", true)

@@ -280,6 +280,7 @@ function methods:reset_pipeline_stage_assignment()
 end
 
 ---@return boolean
+---@package
 function methods:is_pipelined()
   return pipelining.stages(self) ~= nil
 end

@@ -14,6 +14,7 @@ local nest = require "ipulua.keras.nest"
 
 local sequential = {}
 
+---One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
 ---@class Sequential: Model
 local Sequential = Model:extend("Sequential")
 sequential.Sequential = Sequential

@@ -167,7 +167,7 @@ function methods:set_pipelining_options(...)
   end
   copy.pipeline_schedule = schedule
   if given.continuous_weight_updates then
-    blame.error(who .. ": continuous weight updates are not supported", "not_implemented")
+    blame.error(who .. ": continuous weight updates ('continuous_weight_updates') are not implemented", "not_implemented")
   end
   merge(self._options.pipelining, copy)
   self:discard_programs()

@@ -101,6 +101,8 @@ local function dot_text(model, a)
   return table.concat(lines, "\n") .. "\n"
 end
 
+local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = true, gif = true}
+
 ---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
 ---Errors: a model that is not built, an unknown ending or rankdir, a picture without graphviz' dot:
 ---`keras.utils.plot_model{model, to_file = "m.txt"}`
@@ -110,6 +112,9 @@ function utils.plot_model(...)
   local a = args.check("plot_model", plot_rows, ...)
   local text = dot_text(a.model, a)
   local ending = a.to_file:match("%.(%w+)$")
+  if ending and not drawn_as[ending] then
+    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got " .. a.to_file, "value")
+  end
   local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
   core.replace_file(dot_path, text)
   if ending == "dot" then return text end

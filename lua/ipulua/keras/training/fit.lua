@@ -20,6 +20,7 @@ local staging = require "ipulua.keras.staging"
 local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
 
 local fit = {methods = {}, properties = {}}
 local methods <const> = fit.methods
@@ -29,7 +30,8 @@ if core.clock then progress.set_clock(core.clock) end
 -- ------------------------------------------------ compile
 
 local compile_rows <const> = {
-  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", "any", optional = true}, {"metrics", "any", optional = true},
+  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
+  {"metrics", {"string", "callable", "table"}, optional = true},
   {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
   {"steps_per_execution", "integer", 1, check = function(n)
     if n < 1 then return "must be positive, got " .. n end
@@ -51,6 +53,7 @@ function methods:compile(...)
 end
 
 ---Programs are made anew at the next run.
+---@package
 function methods:discard_programs()
   rawset(self, "_programs", {})
 end
@@ -648,7 +651,20 @@ local function results(self)
   return logs
 end
 
----One training step in a traced function. Models may define their own; it returns a table of logs.
+-- A step called outside of a traced function is one by itself.
+local function at_once(self, name, ...)
+  local f = self._programs[name]
+  if not f then
+    f = ipu.func(function(...)
+      replication.alone()
+      return methods[name](self, ...)
+    end, {name = self.name .. "." .. name})
+    self._programs[name] = f
+  end
+  return f(...)
+end
+
+---One training step. Models may define their own, which is traced; it returns a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:train_step(x, x)`
 ---@param x any
@@ -656,11 +672,15 @@ end
 ---@param sample_weight any?
 ---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "train_step")
+    return at_once(self, "train_step", x, y, sample_weight)
+  end
   steps.train(self, x, y, sample_weight)
   return results(self)
 end
 
----One test step in a traced function.
+---One test step: a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:test_step(x, x)`
 ---@param x any
@@ -668,11 +688,15 @@ end
 ---@param sample_weight any?
 ---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "test_step")
+    return at_once(self, "test_step", x, y, sample_weight)
+  end
   steps.test(self, x, y, sample_weight)
   return results(self)
 end
 
----The prediction of a batch in a traced function.
+---The prediction of a batch.
 ---Shapes: x [batch, ...] → [batch, ...]
 ---Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
 ---@param x any

@@ -1,4 +1,4 @@
--- Where what ipu.keras offers comes from, for docs/keras.md: papers, or the names in the original's ipu.keras. By class.
+-- Where what ipu.keras offers comes from, for help() and the reference: papers, or the names in the original's ipu.keras. By class.
 return {
   -- layers
   Dropout = "Srivastava et al. 2014 (JMLR 15)", SpatialDropout1D = "arXiv:1411.4280", SpatialDropout2D = "arXiv:1411.4280",
