@@ -1,5 +1,6 @@
 -- A small GPT (four blocks of causal attention, 0.8 million weights) learns to write like Shakespeare: validation loss 1.580 after
--- 3000 steps, four minutes on two cores. Wants tinyshakespeare.txt under $IPULUA_DATA. `char_gpt.lua short` runs a few steps only.
+-- 3000 steps, four minutes on two cores. tinyshakespeare.txt is looked for under $IPULUA_DATA; without it, the
+-- pages of this project are what is learnt. `char_gpt.lua short` runs a few steps only.
 -- With `ipulua -i examples/char_gpt.lua` the prompt comes next, where sample(text, {length, temperature}) writes and train(epochs) goes
 -- on; Ctrl-C ends the training early.
 local ipu = require "ipulua"
@@ -8,7 +9,8 @@ local short = arg and arg[1] == "short"
 local context, width, heads, blocks = 64, 128, 4, short and 1 or 4
 local batch_size, epochs, steps = short and 4 or 16, short and 1 or 10, short and 10 or 300
 
-local train, validation, vocabulary = keras.datasets.text.load_data()
+local some_text = dofile((arg[0]:gsub("[^/]*$", "some_text.lua"))) -- beside this file
+local train, validation, vocabulary, beginning = some_text()
 
 local function pieces(text)
   return data.from_tensor_slices(text):batch(context + 1, {drop_remainder = true})
@@ -67,5 +69,5 @@ local function fit(count)
 end
 
 fit(epochs)
-sample("ROMEO:", {length = short and 10 or 300})
+sample(beginning, {length = short and 10 or 300})
 _G.model, _G.vocabulary, _G.sample, _G.train = model, vocabulary, sample, fit -- for the prompt

@@ -1397,94 +1397,139 @@ ipu.graph = {}
 ipu.json = {}
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
+---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...]. `ipu.tensor{{1, 2, 3}, {4, 5, 6}}` → [2, 3]
+---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`, `ipu.tensor({300}, {dtype = "int8"})`
 ---@param data any
 ---@param options? {dtype?: string}
+---@return ipulua.Tensor
 function ipu.tensor(data, options) end
 
 ---A tensor; with a shape, filled with one value or reshaped to it.
+---Shapes: as tensor; with a shape that shape. `ipu.constant(7, {shape = {2, 3}})` → [2, 3]
+---Errors: values that don't fill the shape: `ipu.constant({1, 2, 3}, {shape = {2, 2}})`
 ---@param value any
 ---@param options? {dtype?: string, shape?: any[]|integer, name?: string}
+---@return ipulua.Tensor
 function ipu.constant(value, options) end
 
 ---Zeros of a shape.
+---Shapes: shape. `ipu.zeros{2, 3}` → [2, 3]
+---Errors: a negative extent, an unknown dtype: `ipu.zeros{-1}`, `ipu.zeros({2}, {dtype = "float"})`
 ---@param shape any[]|integer
 ---@param options? {dtype?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.zeros(shape, options) end
 
 ---Ones of a shape.
+---Shapes: shape. `ipu.ones{2, 3}` → [2, 3]
+---Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`, `ipu.ones({2}, {dtype = "double"})`
 ---@param shape any[]|integer
 ---@param options? {dtype?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.ones(shape, options) end
 
 ---One value, in a shape.
+---Shapes: shape. `ipu.full({2, 3}, 0.5)` → [2, 3]
+---Errors: a value that the dtype can't hold: `ipu.full({2}, 0.5, {dtype = "int32"})`
 ---@param shape any[]|integer
 ---@param value number|boolean
 ---@param options? {dtype?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.full(shape, value, options) end
 
 ---The identity matrix [n, m].
+---Shapes: [n, m], m being n by default. `ipu.eye(2, 3)` → [2, 3]
+---Errors: a negative extent: `ipu.eye(-1)`
 ---@param n integer
 ---@param options? {m?: integer, dtype?: string}
+---@return ipulua.Tensor
 function ipu.eye(n, options) end
 
 ---start, start + step … below stop; int32 for integers.
+---Shapes: [ceil((stop - start) / step)], never below 0. `ipu.arange(1, 6, 2)` → [3]
+---Errors: a step of 0: `ipu.arange(0, 5, 0)`
 ---@param start number
 ---@param options? {stop?: number, step?: number, dtype?: string}
+---@return ipulua.Tensor
 function ipu.arange(start, options) end
 
 ---num values from start to stop, both included.
+---Shapes: [num]. `ipu.linspace(0, 1, 5)` → [5]
+---Errors: a negative count: `ipu.linspace(0, 1, -5)`
 ---@param start number
 ---@param stop number
 ---@param options? {num?: integer, dtype?: string}
+---@return ipulua.Tensor
 function ipu.linspace(start, stop, options) end
 
 ---Whether x is a tensor, of values or symbolic.
+---Shapes: any
+---@param x any
 ---@return boolean
 function ipu.is_tensor(x) end
 
 ---x; writes its value to standard error at each execution.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.print_tensor("x")`
+---Source: internal_ops.print_tensor of the original
 ---@param input any
 ---@param options? {name?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.print_tensor(input, options) end
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+---Shapes: any; of .npy one tensor
+---Errors: another ending, values that are no tensors, a place that can't be written: `ipu.save("a.txt", {w = x})`, `ipu.save("a.npz", {1, "two"})`
+---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
+---@param path string ends in .safetensors, .npz or .npy
+---@param tensors table<string, ipulua.Tensor>|ipulua.Tensor
 function ipu.save(path, tensors) end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---Shapes: as they were saved
+---Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
 ---@param path string
+---@return table<string, ipulua.Tensor>|ipulua.Tensor
 function ipu.load(path) end
 
 ---Seeds everything random: initial values, shuffling, and what compiled functions draw.
+---Errors: a seed that is no integer: `ipu.random.set_seed(0.5)`
 ---@param seed integer
 function ipu.random.set_seed(seed) end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
+---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
+---Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
 ---@param initial_value any
 ---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any[]}
----@return userdata
+---@return ipulua.Tensor
 function ipu.Variable(initial_value, options) end
 
 ---The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---Shapes: shape, or that of the initializer when it is a value
+---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
+---Source: tf.get_variable of the original
 ---@param name string
 ---@param options? {shape?: any[], dtype?: string, initializer?: any, trainable?: boolean, use_resource?: boolean}
----@return userdata
+---@return ipulua.Tensor
 function ipu.get_variable(name, options) end
 
 ---Variables made by name inside are called "name/…".
+---Errors: a reuse that is not true, false or "auto": `ipu.variable_scope("a", {reuse = "no"})`
+---Source: tf.variable_scope of the original
 ---@param name string
 ---@param options? {reuse?: boolean|string, use_resource?: boolean}
+---@return Scope
 function ipu.variable_scope(name, options) end
 
 ---All variables there are, in the order of making.
----@return userdata[]
+---Shapes: each its own
+---@return ipulua.Tensor[]
 function ipu.global_variables() end
 
 ---Those that training changes.
----@return userdata[]
+---Shapes: each its own
+---@return ipulua.Tensor[]
 function ipu.trainable_variables() end
 
 ---An operation that gives the variables made so far their initial values.
@@ -1492,6 +1537,8 @@ function ipu.trainable_variables() end
 function ipu.global_variables_initializer() end
 
 ---Initialisers run on the host anyway; kept because scripts say it.
+---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
+---Source: utils.move_variable_initialization_to_cpu of the original
 ---@param options? {graph?: any}
 function ipu.move_variable_initialization_to_cpu(options) end
 
@@ -1499,44 +1546,72 @@ function ipu.move_variable_initialization_to_cpu(options) end
 function ipu.reset_default_graph() end
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---Shapes: those of f: extents are fixed for each signature
+---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
+---Source: tf.function(jit_compile=True) of the original
 ---@param f function
 ---@param options? {name?: string}
----@return Function
+---@return ipulua.Function
 function ipu.func(f, options) end
 
 ---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+---Shapes: i is an int32 scalar [] inside a traced function
+---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
+---Source: for _ in tf.range(n) of the original
+---@param n integer|ipulua.Tensor
+---@return fun(): integer|ipulua.Tensor
 function ipu.range(n) end
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
+---Shapes: pred []; both branches give the same dtypes and shapes
+---Errors: a pred that is no bool scalar, branches whose results differ: `ipu.cond(x, print, print)`
 ---@param pred any
 ---@param true_fn function
 ---@param false_fn function
+---@return any what the branch gives
 function ipu.cond(pred, true_fn, false_fn) end
 
 ---body while condition(carried…) holds; the condition never sees the infeed element.
+---Shapes: carried values keep their shapes; condition gives a bool scalar []
+---Errors: a body that returns other values than it is given, a condition that gives no bool scalar: `ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
+---Source: loops.while_loop of the original
 ---@param condition function
 ---@param body function
----@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
+---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|ipulua.Tensor, use_while_v1?: boolean}
+---@return any the carried values
 function ipu.while_loop(condition, body, options) end
 
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
+---Shapes: carried values keep their shapes; n [] if it is a tensor
+---Errors: a negative count, a body that takes or returns other values than are carried: `ipu.loops.repeat_n(-1, function() end)`, `ipu.loops.repeat_n(3, function() end, {0})`
+---Source: loops.repeat of the original
 ---@param n any
 ---@param body function
 ---@param options? {inputs?: any, infeed_queue?: any, use_while_v1?: boolean}
+---@return any the carried values
 function ipu.loops.repeat_n(n, body, options) end
 
 ---body while condition(carried…) holds; the condition never sees the infeed element.
+---Shapes: carried values keep their shapes; condition gives a bool scalar []
+---Errors: a body that returns other values than it is given, a condition that gives no bool scalar: `ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
+---Source: loops.while_loop of the original
 ---@param condition function
 ---@param body function
----@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|userdata, use_while_v1?: boolean}
+---@param options? {inputs?: any, infeed_queue?: any, maximum_iterations?: integer|ipulua.Tensor, use_while_v1?: boolean}
+---@return any the carried values
 function ipu.loops.while_loop(condition, body, options) end
 
 ---The values of a list, all of them there before any is used.
----@param list userdata[]
+---Shapes: any, each as it was
+---Errors: an argument that is no list of tensors: `ipu.barrier(1)`
+---@param list ipulua.Tensor[]
+---@return ipulua.Tensor[]
 function ipu.barrier(list) end
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
 ---f returns.
+---Shapes: results as outputs says: {{shape, dtype}, …}
+---Errors: outputs of another form; when it runs, what f raises or a result of another shape: `ipu.host_callback(print, {outputs = {1}})`
 ---@param f function
 ---@param options? {outputs?: any[], name?: string}
 ---@return fun(...): ...
@@ -1544,20 +1619,29 @@ function ipu.host_callback(f, options) end
 
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
+---Shapes: [...] → [...]
+---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
+---Source: internal_ops.fifo of the original
 ---@param x any
 ---@param depth integer
 ---@param options? {offload?: boolean, name?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.fifo(x, depth, options) end
 
 ---x, for which the machine may choose another place on the tiles.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.remap("x")`
+---Source: internal_ops.remap of the original
 ---@param x any
 ---@param options? {name?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.remap(x, options) end
 
 ---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
 ---operations are found again, and this says that they are meant to.
+---Shapes: those of func
+---Errors: func is no function: `ipu.outlined_function(1)`
+---Source: functional_ops.outlined_function of the original
 ---@param func function
 ---@param options? {unique_sharding?: boolean, keep_input_layouts?: boolean, name?: string}
 ---@return fun(...): ...
@@ -1574,54 +1658,83 @@ function Function:signatures() end
 
 ---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
 ---persistent. In a compiled function and outside.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
+---Source: tf.GradientTape of the original
 ---@class ipulua.GradientTape: ipulua.Scope
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---Shapes: target any, summed; each gradient has its source's shape
+---Errors: a second call without persistent, sources that are no tensors: `ipu.GradientTape():gradient(1, 2)`
 ---@param target any
 ---@param sources any
 ---@param options? {output_gradients?: any, unconnected_gradients?: string}
+---@return any
 function ipu.GradientTape:gradient(target, sources, options) end
 
 ---Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---Shapes: any
+---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
 ---@param value any a tensor, a variable, or a table of them
 function ipu.GradientTape:watch(value) end
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
+---Shapes: ys any, summed; each gradient has its x's shape
+---Errors: outside of a traced function and a graph: `ipu.gradients(x, {v})`
 ---@param ys any
 ---@param xs any
 ---@param options? {grad_ys?: any}
+---@return ipulua.Tensor[]
 function ipu.gradients(ys, xs, options) end
 
 ---A function like f, which returns its value and a function from upstream to input gradients.
+---Shapes: those of f; each gradient has its input's shape
+---Errors: f is no function; when called, results that are not a value and a function: `ipu.custom_gradient(1)`
 ---@param f function
 ---@return fun(...): ...
 function ipu.custom_gradient(f) end
 
 ---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
----@param x userdata
+---Shapes: [...] → [...]
+---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
+---Source: grad_util_ops.capture_upstream_gradients of the original
+---@param x ipulua.Tensor
 ---@param options? {tag?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.capture_upstream_gradients(x, options) end
 
 ---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
 ---had the tag.
+---Source: GradientCaptureContext of the original
 ---@class ipulua.GradientCaptureContext: ipulua.Scope
 ---@overload fun(...): ipulua.GradientCaptureContext
 ipu.GradientCaptureContext = {}
 
 ---A GradientTape whose gradient() fills captured_gradients, too.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
+---Source: GradientCaptureTape of the original
 ---@class ipulua.GradientCaptureTape: ipulua.GradientTape
 ---@overload fun(...): ipulua.GradientCaptureTape
 ipu.GradientCaptureTape = {}
 
 ---As GradientTape's; captured_gradients[tag] is filled beside it.
+---Shapes: as GradientTape's
+---Errors: arguments in one table, sources that are no tensors: `ipu.GradientCaptureTape():gradient(x, 1)`
+---@param target any a tensor, or a list of them
+---@param sources any tensors and variables
+---@param ... any output_gradients, unconnected_gradients
+---@return any
 function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 
 ---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
 ---the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
+---Shapes: those of call; each gradient has its argument's shape
+---Errors: a name that is taken or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
+---Source: custom_ops.precompiled_user_op of the original
 ---@param name string
 ---@param call function
 ---@param options? {gradient?: function}
@@ -1629,11 +1742,15 @@ function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 function ipu.register_op(name, call, options) end
 
 ---The ops of a shared object that was built against ipulua_op.h, by name.
+---Errors: a file that is not there or has no table of ops, one built for another version: `ipu.load_op_library "./nowhere.so"`
+---Source: custom_ops.precompiled_user_op of the original
 ---@param path string
 ---@return table<string, fun(...): ...>
 function ipu.load_op_library(path) end
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
+---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
+---Source: tf.compat.v1.Session of the original
 ---@class ipulua.Session
 ---@overload fun(...): ipulua.Session
 ipu.Session = {}
@@ -1642,124 +1759,207 @@ ipu.Session = {}
 function ipu.Session:close() end
 
 ---The values of what is fetched, in its structure; operations run and have none.
+---Shapes: fetches any; a fed value fits its placeholder, -1 being any extent
+---Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a fetch of another graph: `ipu.Session():run("loss")`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
 ---@return any
 function ipu.Session:run(...) end
 
 ---Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
----@return Job
+---Shapes: as run's
+---Errors: as run's, and fetches that need no program: `ipu.Session():run_async(v)`
+---@param ... any fetches, {feed_dict = {[placeholder] = value}}
+---@return ipulua.Job
 function ipu.Session:run_async(...) end
 
 ---A value that a session is fed; -1 where an extent is not known yet.
+---Shapes: shape, -1 where an extent is not known
+---Errors: an unknown dtype, a shape that is no list of extents: `ipu.placeholder("float", {2})`
 ---@param dtype string
 ---@param shape any[]
 ---@param options? {name?: string}
----@return userdata
+---@return ipulua.Tensor
 function ipu.placeholder(dtype, shape, options) end
 
 ---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
+---Shapes: inputs any; results those of computation
+---Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
+---Source: ipu_compiler.compile of the original
 ---@param computation function
 ---@param options? {inputs?: any}
----@return userdata[]|Operation
+---@return ipulua.Tensor[]|Operation
 function ipu.ipu_compiler.compile(computation, options) end
 
 ---Ops inside go to the device.
+---Errors: a device that is neither the CPU nor an IPU: `ipu.device "gpu"`
+---Source: tf.device of the original
 ---@param device string
+---@return Scope
 function ipu.device(device) end
 
 ---The same, for IPUs.
+---Errors: a device that is no IPU: `ipu.ipu_scope "/cpu:0"`
+---Source: scopes.ipu_scope of the original
 ---@param device string
+---@return Scope
 function ipu.ipu_scope(device) end
 
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
+---Errors: an index below 0 or beyond the largest machine (1023): `ipu.ipu_shard(-1)`
+---Source: scopes.ipu_shard of the original
+---@param index integer|integer[]
+---@return Scope
 function ipu.ipu_shard(index) end
 
 ---Kept because scripts say it: everything that is traced is compiled.
+---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
+---Source: scopes.ipu_jit_scope of the original
 ---@param ipu_scope integer
+---@return Scope
 function ipu.ipu_jit_scope(ipu_scope) end
 
 ---Ops inside run on the host, in the middle of the program.
+---Errors: outside of a compiled function, within another one: `ipu.outside_compilation_scope()`
+---Source: scopes.outside_compilation_scope of the original
 ---@param options? {name?: string}
+---@return Scope
 function ipu.outside_compilation_scope(options) end
 
 ---Names made inside begin with name.
+---Errors: a name that is no string: `ipu.name_scope(1)`
+---Source: tf.name_scope of the original
 ---@param name string
 ---@return Scope
 function ipu.name_scope(name) end
 
 ---Attaches a key to the ops inside.
+---Errors: a value that is no string: `ipu.frontend_attribute("a", 1)`
+---Source: scopes.frontend_attribute of the original
 ---@param attribute_name string
 ---@param attribute_value string
 ---@param options? {restore_to?: string}
+---@return Scope
 function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
 ---What matrix products and convolutions inside add up in.
+---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
+---Source: scopes.partials_type of the original
 ---@param override_type string
+---@return Scope
 function ipu.partials_type(override_type) end
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
+---Source: scopes.stochastic_rounding of the original
 ---@param override boolean
+---@return Scope
 function ipu.stochastic_rounding(override) end
 
 ---One element: x, in any structure.
+---Shapes: any → one element of those shapes
+---Errors: no tensor in x, a symbolic one: `data.from_tensors{}`
+---@param x any a tensor, a number, or a table of them
+---@return ipulua.Dataset
 function ipu.data.from_tensors(x) end
 
 ---Slices along the first axis; all components have as many.
+---Shapes: [n, ...] in each component → n elements [...]
+---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`, `data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
+---@param x any a tensor, a list of numbers, or a table of them
+---@return ipulua.Dataset
 function ipu.data.from_tensor_slices(x) end
 
 ---f is called at each start and returns an iterator as `for` takes it.
+---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
+---Errors: no output_shapes; when read, an element of another shape or without a component: `data.from_generator(ipairs, "float32")`
 ---@param f function
 ---@param output_types any
 ---@param options? {output_shapes?: any}
+---@return ipulua.Dataset
 function ipu.data.from_generator(f, output_types, options) end
 
 ---int64 scalars.
+---Shapes: []
+---Errors: a step of 0: `data.range(0, 5, 0)`
 ---@param start integer
 ---@param options? {stop?: integer, step?: integer}
+---@return ipulua.Dataset
 function ipu.data.range(start, options) end
 
 ---Elements of several datasets side by side; ends with the shortest. A table of datasets gives elements in its structure.
+---Shapes: those of the datasets
+---Errors: an argument that is no dataset: `data.zip(1)`
+---@param ... ipulua.Dataset|table
+---@return ipulua.Dataset
 function ipu.data.zip(...) end
 
 ---The first buffer_size elements, kept in memory.
+---Shapes: those of the dataset
+---Errors: a size below 1; its iterator's next() beyond the last element: `data.BufferDataset(ds, 0)`
+---Source: ipu.data.ops.dataset_ops.BufferDataset of the original
 ---@param dataset any
 ---@param buffer_size integer
+---@return ipulua.Dataset
 function ipu.data.BufferDataset(dataset, buffer_size) end
 
 ---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+---Shapes: [n, ...] → n elements [...]; with labels pairs [...], []
+---Errors: a file that is missing, damaged or no IDX file, files of unequal lengths: `data.from_idx "nowhere.gz"`
+---Source: yann.lecun.com/exdb/mnist describes the format
 ---@param path string
 ---@param options? {labels?: string}
+---@return ipulua.Dataset
 function ipu.data.from_idx(path, options) end
 
 ---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
 ---unless label_mode is "coarse".
+---Shapes: [32, 32, 3], []
+---Errors: a file that is missing or holds no whole records, other classes or label_mode: `data.from_cifar("nowhere.bin")`, `data.from_cifar("a.bin", {classes = 20})`
+---Source: cs.toronto.edu/~kriz/cifar.html describes the format
 ---@param path string|any[]
 ---@param options? {classes?: integer, label_mode?: string}
+---@return ipulua.Dataset
 function ipu.data.from_cifar(path, options) end
 
 ---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
 ---of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+---Shapes: [columns]; with a label pairs [columns], []
+---Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
 ---@param path string
 ---@param options? {columns?: any[], label?: string|integer, header?: boolean, separator?: string, dtype?: string, label_dtype?: string}
+---@return ipulua.Dataset
 function ipu.data.from_csv(path, options) end
 
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
+---Shapes: [n, ...] → n elements [...]
+---Errors: a file that is missing or damaged, arrays of unequal lengths or of objects: `data.from_npy "nowhere.npy"`
 ---@param path string
+---@return ipulua.Dataset
 function ipu.data.from_npy(path) end
 
 ---A .safetensors file: a dict of the rows of its tensors.
+---Shapes: [n, ...] → n elements [...]
+---Errors: a file that is missing or damaged, tensors of unequal lengths: `data.from_safetensors "nowhere.safetensors"`
 ---@param path string
+---@return ipulua.Dataset
 function ipu.data.from_safetensors(path) end
 
 ---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+---Shapes: [bytes of the line]; of characters and bytes []
+---Errors: an unknown unit, a file that is missing: `data.from_text("a.txt", {unit = "word"})`
 ---@param path string
 ---@param options? {unit?: string}
+---@return ipulua.Dataset
 function ipu.data.from_text(path, options) end
 
 ---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
 ---them one size. The second result is the list of class names.
+---Shapes: [height, width, channels], []
+---Errors: a folder without folders of pictures, an image_size that is not two positive integers; when read, a damaged picture: `data.from_image_folder("nowhere")`
 ---@param path string
 ---@param options? {image_size?: any[], channels?: integer}
+---@return ipulua.Dataset
+---@return string[] names of the classes
 function ipu.data.from_image_folder(path, options) end
 
 ---A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
@@ -1768,12 +1968,18 @@ function ipu.data.from_image_folder(path, options) end
 ipu.data.Dataset = {}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
+---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
+---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
 ---@param batch_size integer
 ---@param options? {drop_remainder?: boolean}
+---@return ipulua.Dataset
 function ipu.data.Dataset:batch(batch_size, options) end
 
 ---Keep what the first full pass reads, in memory or in a file.
+---Shapes: as they were
+---Errors: a file that can't be written, when it is read: `ds:cache(1)`
 ---@param options? {filename?: string}
+---@return ipulua.Dataset
 function ipu.data.Dataset:cache(options) end
 
 ---How many elements: -1 endless, -2 unknown.
@@ -1781,81 +1987,136 @@ function ipu.data.Dataset:cache(options) end
 function ipu.data.Dataset:cardinality() end
 
 ---Its elements, then those of another dataset.
+---Shapes: as they were; -1 where the two differ
+---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
+---@param other ipulua.Dataset
+---@return ipulua.Dataset
 function ipu.data.Dataset:concatenate(other) end
 
 ---Pairs of an int64 number and the element.
+---Shapes: [...] → [], [...]
+---Errors: a start that is no integer: `ds:enumerate("a")`
 ---@param options? {start?: integer}
+---@return ipulua.Dataset
 function ipu.data.Dataset:enumerate(options) end
 
 ---The elements for which predicate gives true (a bool scalar).
+---Shapes: predicate [...] → []; elements as they were
+---Errors: a predicate that can't be traced or gives no bool scalar: `ds:filter(function(i) return ipu.tensor{true, false} end)`
 ---@param predicate function
 ---@param options? {eager?: boolean}
+---@return ipulua.Dataset
 function ipu.data.Dataset:filter(predicate, options) end
 
 ---Elements of the datasets that f makes, one dataset after another.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
 ---@param f function
+---@return ipulua.Dataset
 function ipu.data.Dataset:flat_map(f) end
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset, a cycle_length or block_length below 1: `ds:interleave(function() return ds end, {cycle_length = 0})`
 ---@param f function
 ---@param options? {cycle_length?: integer, block_length?: integer, num_parallel_calls?: integer}
+---@return ipulua.Dataset
 function ipu.data.Dataset:interleave(f, options) end
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
+---Shapes: those of the elements
+---@return fun(): ...
 function ipu.data.Dataset:iter() end
 
 ---Inside a strategy an infeed, elsewhere an iterator on the host.
+---Shapes: those of the elements
+---@return IPUOwnedIterator|HostIterator
 function ipu.data.Dataset:iterator() end
 
 ---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
 ---is learnt from the first element, unless output_types and output_shapes say it.
+---Shapes: those that f gives
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
 ---@param f function
 ---@param options? {num_parallel_calls?: integer, eager?: boolean, deterministic?: boolean, output_types?: any, output_shapes?: any}
+---@return ipulua.Dataset
 function ipu.data.Dataset:map(f, options) end
 
 ---Batches of elements padded to one shape; -1: as long as the longest of the batch.
+---Shapes: [a, ...] → [batch_size, longest or padded_shapes, ...]
+---Errors: padded_shapes or padding_values of another structure; an element longer than its shape: `ds:padded_batch(2, {padded_shapes = "all"})`
 ---@param batch_size integer
 ---@param options? {padded_shapes?: any, padding_values?: any, drop_remainder?: boolean}
+---@return ipulua.Dataset
 function ipu.data.Dataset:padded_batch(batch_size, options) end
 
 ---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---Shapes: as they were
+---Errors: a size below -1: `ds:prefetch(-2)`
 ---@param options? {buffer_size?: integer}
+---@return ipulua.Dataset
 function ipu.data.Dataset:prefetch(options) end
 
 ---All its elements, count times; without a count for ever.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:repeat_n(0.5)`
 ---@param options? {count?: integer}
+---@return ipulua.Dataset
 function ipu.data.Dataset:repeat_n(options) end
 
 ---Every num_shards-th element, from index (0-based).
+---Shapes: as they were
+---Errors: an index outside of 0 … num_shards - 1: `ds:shard(2, 2)`
 ---@param num_shards integer
 ---@param index integer
+---@return ipulua.Dataset
 function ipu.data.Dataset:shard(num_shards, index) end
 
 ---In random order: each time one of the buffer_size elements that come next.
+---Shapes: as they were
+---Errors: a size below 1: `ds:shuffle(0)`
 ---@param buffer_size integer
 ---@param options? {seed?: integer, reshuffle_each_iteration?: boolean}
+---@return ipulua.Dataset
 function ipu.data.Dataset:shuffle(buffer_size, options) end
 
 ---What comes after the first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:skip "one"`
 ---@param count integer
+---@return ipulua.Dataset
 function ipu.data.Dataset:skip(count) end
 
 ---The first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:take "one"`
 ---@param count integer
+---@return ipulua.Dataset
 function ipu.data.Dataset:take(count) end
 
 ---The slices of the elements along their first axis, one by one.
+---Shapes: [n, ...] → n elements [...]
+---Errors: scalars: `ds:unbatch()`
+---@return ipulua.Dataset
 function ipu.data.Dataset:unbatch() end
 
 ---Elements that are datasets of size neighbours.
+---Shapes: datasets of the shapes that the elements had
+---Errors: a size or stride below 1: `ds:window(0)`
 ---@param size integer
 ---@param options? {shift?: integer, stride?: integer, drop_remainder?: boolean}
+---@return ipulua.Dataset
 function ipu.data.Dataset:window(size, options) end
 
 ---Options of other frameworks' pipelines are accepted; order is always deterministic here.
+---Shapes: as they were
+---@return ipulua.Dataset
 function ipu.data.Dataset:with_options() end
 
 ---Pull elements from a dataset; the report is JSON text. apply_debug_options is accepted; it changes nothing here.
+---Units: time_elapsed in seconds, total_bytes_processed in bytes, bandwidth in GB/s (1e9 bytes)
+---Errors: no dataset, counts below 1: `ipu.dataset_benchmark.dataset_benchmark(1, 1, 1)`
+---Source: dataset_benchmark.dataset_benchmark of the original
 ---@param dataset any
 ---@param number_of_epochs integer
 ---@param elements_per_epochs integer
@@ -1864,6 +2125,9 @@ function ipu.data.Dataset:with_options() end
 function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, options) end
 
 ---The same for what an infeed queue feeds; not on a queue that a program uses.
+---Units: as dataset_benchmark's
+---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
+---Source: dataset_benchmark.infeed_benchmark of the original
 ---@param infeed_queue any
 ---@param number_of_epochs integer
 ---@param elements_per_epochs integer
@@ -1873,19 +2137,26 @@ function ipu.dataset_benchmark.infeed_benchmark(infeed_queue, number_of_epochs, 
 
 ---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
 ---are those that the device has.
+---Shapes: every extent of the elements must be known
+---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
+---Source: ipu_infeed_queue.IPUInfeedQueue of the original
 ---@class ipulua.IPUInfeedQueue
 ---@overload fun(...): ipulua.IPUInfeedQueue
 ipu.IPUInfeedQueue = {}
 
 ---Free it; a new start begins with the dataset's first element.
+---Errors: a program that runs with it
 ---@return Operation
 function ipu.IPUInfeedQueue:deleter() end
 
 ---Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---Errors: a second call without deleter() between
 ---@return Operation
 function ipu.IPUInfeedQueue:initializer() end
 
 ---Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
+---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
+---Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
 ---@class ipulua.IPUOutfeedQueue
 ---@overload fun(...): ipulua.IPUOutfeedQueue
 ipu.IPUOutfeedQueue = {}
@@ -1895,38 +2166,63 @@ ipu.IPUOutfeedQueue = {}
 function ipu.IPUOutfeedQueue:deleter() end
 
 ---All values since the last call, stacked (mode ALL); the newest (mode LAST).
+---Shapes: mode ALL: [n, ...] of n values [...]; LAST: [...]; with replicas [n, replicas, ...] and [replicas, ...]
+---Errors: a queue that no program has put anything into, inside of a compiled function: `ipu.IPUOutfeedQueue():dequeue()`
 ---@param options? {wait_for_completion?: boolean}
+---@return any
 function ipu.IPUOutfeedQueue:dequeue(options) end
 
 ---Only inside a traced function; once per queue and function.
+---Shapes: any without extents of 0
+---Errors: outside of a compiled function, a second time in one, a value without tensors: `ipu.IPUOutfeedQueue():enqueue(x)`
+---@param value any a tensor, a number, or a table of them
+---@return Operation
 function ipu.IPUOutfeedQueue:enqueue(value, ...) end
 
 ---One value at a time, until the queue is empty; with a job, until that has ended too.
+---Shapes: [...] of each value; with replicas [replicas, ...]
+---Errors: a queue of mode LAST, an argument that is no job: `ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}:iter()`
+---@param job ipulua.Job?
+---@return fun(): any
 function ipu.IPUOutfeedQueue:iter(job) end
 
 ---A queue that empties itself when its block ends.
+---Errors: an unknown mode: `ipu.ScopedIPUOutfeedQueue{outfeed_mode = "SOME"}`
+---Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of the original
 ---@class ipulua.ScopedIPUOutfeedQueue: ipulua.IPUOutfeedQueue
 ---@overload fun(...): ipulua.ScopedIPUOutfeedQueue
 ipu.ScopedIPUOutfeedQueue = {}
 
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
 ---stages of a model.
+---Errors: when it is used, a device of another form or one that is not configured: `ipu.IPUStrategy("/device:GPU:0"):scope()`
+---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class ipulua.IPUStrategy
 ---@overload fun(...): ipulua.IPUStrategy
 ipu.IPUStrategy = {}
 
 ---Inside a compiled function the sum or mean over the replicas, elsewhere the value itself.
+---Shapes: [...] → [...]
+---Errors: a reduction other than SUM and MEAN: `ipu.IPUStrategy():reduce("MAX", x)`
+---@param reduce_op string SUM or MEAN
+---@param value ipulua.Tensor
+---@return ipulua.Tensor
 function ipu.IPUStrategy:reduce(reduce_op, value) end
 
 ---Run a compiled function; {a, b, name = c} are its arguments.
+---Shapes: those of fn
+---Errors: fn is not made by ipu.func, float64 inputs or results: `ipu.IPUStrategy():run(print)`
 ---@param fn any
 ---@param options? {args?: any, kwargs?: table}
+---@return any
 function ipu.IPUStrategy:run(fn, options) end
 
 ---Begin to run a compiled function, and go on at once.
+---Shapes: those of fn
+---Errors: as run's; what fails while it runs, wait() raises: `ipu.IPUStrategy():run_async(print)`
 ---@param fn any
 ---@param options? {args?: any, kwargs?: table}
----@return Job
+---@return ipulua.Job
 function ipu.IPUStrategy:run_async(fn, options) end
 
 ---Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
@@ -1946,6 +2242,8 @@ function Job:cancel() end
 function Job:done() end
 
 ---Waits for the end; gives the function's results, or raises its error.
+---Errors: what the function raised; that it was cancelled
+---@return any
 function Job:wait() end
 
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
@@ -1954,9 +2252,17 @@ function Job:wait() end
 ipu.train.Optimizer = {}
 
 ---Makes one update of one variable; subclasses define it. The result is what was assigned.
+---Shapes: g and v alike
+---Errors: always, unless a subclass defines it: `ipu.train.Optimizer():apply_gradient(x, v)`
+---@param g ipulua.Tensor
+---@param v ipulua.Tensor
+---@return any
 function ipu.train.Optimizer:apply_gradient(g, v) end
 
 ---Updates the variables; in a session's graph the operation that does it.
+---Shapes: each gradient has its variable's shape
+---Errors: no gradient at all, one of another dtype than its variable's: `ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
+---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation
 function ipu.train.Optimizer:apply_gradients(...) end
 
@@ -1964,6 +2270,8 @@ function ipu.train.Optimizer:apply_gradients(...) end
 function ipu.train.Optimizer:begin_update() end
 
 ---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---Shapes: loss any, summed; each gradient has its variable's shape
+---Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@param loss any
 ---@param options? {var_list?: any[], grad_loss?: any}
 ---@return table[]
@@ -1974,216 +2282,321 @@ function ipu.train.Optimizer:compute_gradients(loss, options) end
 function ipu.train.Optimizer:entries() end
 
 ---compute_gradients and apply_gradients in one.
+---Shapes: loss any, summed
+---Errors: as compute_gradients' and apply_gradients': `ipu.train.GradientDescentOptimizer(0.1):minimize(x)`
 ---@param loss any
 ---@param options? {var_list?: any[], global_step?: any, name?: string}
 ---@return Operation
 function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
+---Shapes: [] if it is a tensor
+---Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(error):rate("float32")`
+---@param dtype string
+---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end
 
 ---Sets its variables, those there are and those still to be made.
----@param tensors table<string, userdata> by path
+---Shapes: each tensor has its variable's shape
+---Errors: a tensor of another shape
+---@param tensors table<string, ipulua.Tensor> by path
 function ipu.train.Optimizer:restore(tensors) end
 
 ---A scalar of the optimizer itself.
+---Shapes: []
+---Errors: a dtype that there is not: `ipu.train.GradientDescentOptimizer(0.1):scalar("count", 0, "int")`
+---@param slot string
+---@param value number
+---@param dtype string?
+---@return ipulua.Tensor
 function ipu.train.Optimizer:scalar(slot, value, dtype) end
 
 ---A variable beside v: made with a value at the first call, the same one afterwards.
----@param v userdata
+---Shapes: as v
+---Errors: v is no variable: `ipu.train.GradientDescentOptimizer(0.1):slot("v", "m")`
+---@param v ipulua.Tensor
 ---@param slot string
 ---@param value number? what all elements start from; 0 by default
 ---@param dtype string? v's by default
+---@return ipulua.Tensor
 function ipu.train.Optimizer:slot(v, slot, value, dtype) end
 
 ---v − learning_rate · g.
+---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
+---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class ipulua.GradientDescentOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.GradientDescentOptimizer
 ipu.train.GradientDescentOptimizer = {}
 
 ---A sum of gradients that decays by momentum moves each variable.
+---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
+---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class ipulua.MomentumOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.MomentumOptimizer
 ipu.train.MomentumOptimizer = {}
 
 ---Kingma & Ba 2014: first and second moment of each gradient.
+---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
+---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class ipulua.AdamOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
 
 ---Gradients by the root of their mean square, which starts at 1.
+---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
+---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class ipulua.RMSPropOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.RMSPropOptimizer
 ipu.train.RMSPropOptimizer = {}
 
 ---Gradients by the root of the sum of their squares.
+---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
+---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class ipulua.AdagradOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdagradOptimizer
 ipu.train.AdagradOptimizer = {}
 
 ---The counter of updates, made at the first call; it lives on the CPU.
----@return userdata
+---Shapes: int64 []
+---Source: tf.train.get_or_create_global_step of the original
+---@return ipulua.Tensor
 function ipu.train.get_or_create_global_step() end
 
 ---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
 ---iterator, or a value that JSON can hold. Fields may be set later.
+---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
+---Source: tf.train.Checkpoint of the original
 ---@class ipulua.Checkpoint
 ---@overload fun(...): ipulua.Checkpoint
 ipu.train.Checkpoint = {}
 
 ---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param dir string
 ---@return string path
 function ipu.train.Checkpoint:restore(dir) end
 
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
+---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param dir string
 ---@param options? {max_to_keep?: integer, best?: boolean}
 ---@return string path
 function ipu.train.Checkpoint:save(dir, options) end
 
 ---The path of the newest checkpoint in a folder, nil when there is none.
+---Errors: dir is no string: `ipu.train.latest_checkpoint(1)`
+---Source: tf.train.latest_checkpoint of the original
 ---@param dir string
 ---@return string?
 function ipu.train.latest_checkpoint(dir) end
 
 ---Hands on the mean of each gradient over the replicas.
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
+---Source: optimizers.CrossReplicaOptimizer of the original
 ---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.CrossReplicaOptimizer
 ipu.optimizers.CrossReplicaOptimizer = {}
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
+---Source: optimizers.ShardedOptimizer of the original
 ---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.ShardedOptimizer
 ipu.optimizers.ShardedOptimizer = {}
 
 ---Hands on f(gradient, variable) in place of each gradient.
+---Shapes: f gives a gradient of the shape that it is given
+---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
+---Source: optimizers.MapGradientOptimizer of the original
 ---@class ipulua.MapGradientOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.MapGradientOptimizer
 ipu.optimizers.MapGradientOptimizer = {}
 
 ---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+---Shapes: each gradient has its variable's shape
+---Errors: as the wrapped optimizer's: `ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(0.1), print):apply_gradients{}`
+---@param ... any as ipulua.Optimizer's
+---@return Operation
 function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple: `ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.GradientAccumulationOptimizerV2
 ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class ipulua.GradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizerV2
 ---@overload fun(...): ipulua.GradientAccumulationOptimizer
 ipu.optimizers.GradientAccumulationOptimizer = {}
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizerV2: ipulua.GradientAccumulationOptimizerV2
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizerV2
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
 ---@overload fun(...): ipulua.CrossReplicaGradientAccumulationOptimizer
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
 ---optimizer_function returns. All data leaves by the outfeed.
+---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
+---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, options that need an optimizer_function without one: `ipu.pipeline{{print}, 4}`
+---Source: pipelining_ops.pipeline of the original
 ---@param computational_stages any
 ---@param options? {gradient_accumulation_count?: any, gradient_accumulation_dtype?: string|function, gradient_accumulation_for_captured_grads?: boolean, repeat_count?: integer, batch_serialization_iterations?: integer, inputs?: any, infeed_queue?: any, outfeed_queue?: any, optimizer_function?: function, device_mapping?: any, pipeline_schedule?: any, recomputation_mode?: any, forward_propagation_stages_poplar_options?: any, backward_propagation_stages_poplar_options?: any, weight_update_poplar_options?: any, offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, offload_activations?: boolean, offload_gradient_accumulation_buffers?: boolean, replicated_weight_sharding?: boolean, offload_weights?: boolean, continuous_weight_updates?: boolean, outfeed_loss?: boolean, accumulate_outfeed?: boolean, accumulate_outfeed_dtype?: string|function, outfeed_mask?: any[], reduction_method?: any, name?: string}
 ---@return Operation
 function ipu.pipeline(computational_stages, options) end
 
 ---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
+---Shapes: loss is what the last stage gave, or made of it
+---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
+---Source: pipelining_ops.OptimizerFunctionOutput of the original
 ---@class ipulua.OptimizerFunctionOutput
 ---@overload fun(...): ipulua.OptimizerFunctionOutput
 ipu.OptimizerFunctionOutput = {}
 
 ---Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
+---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class ipulua.PipelineStageOptions
 ---@overload fun(...): ipulua.PipelineStageOptions
 ipu.PipelineStageOptions = {}
 
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
+---Shapes: any, as they were
+---Errors: values that are no tensors: `ipu.recomputation_checkpoint("x")`
+---Source: pipelining_ops.recomputation_checkpoint of the original
 ---@param tensors any
 ---@param options? {name?: string}
+---@return any
 function ipu.recomputation_checkpoint(tensors, options) end
 
 ---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
----@return userdata
+---Shapes: int32 []
+---Errors: outside of a pipeline's stages: `ipu.get_current_iteration_counter()`
+---Source: internal_ops.get_current_iteration_counter of the original
+---@return ipulua.Tensor
 function ipu.get_current_iteration_counter() end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,
 ---count =}.
+---Units: time steps; a step lasts as long as its longest stage
+---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have: `ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
+---@param ... any a model, a function, or {schedule, device_mapping, training, count}
 ---@return Timetable
 function ipu.timetable(...) end
 
 ---The combination of all elements, on every shard.
----@return userdata[]
+---Shapes: n tensors [...] → n tensors [...]
+---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination: `ipu.within_replica.all_reduce({x}, "ADD")`, `ipu.within_replica.all_reduce({x, x}, "HALF")`
+---Source: within_replica_ops.all_reduce of the original
+---@param input_shards ipulua.Tensor[] one of each shard
+---@param op string? ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL or MEAN
+---@return ipulua.Tensor[]
 function ipu.within_replica.all_reduce(input_shards, op) end
 
 ---Shard i gets the i-th share of the combination, padded with zeros.
----@return userdata[]
+---Shapes: n tensors [m] → n tensors [ceil(m / n)]
+---Errors: as all_reduce's; tensors of another rank than 1: `ipu.within_replica.reduce_scatter({x, x}, "ADD")`
+---Source: within_replica_ops.reduce_scatter of the original
+---@param input_shards ipulua.Tensor[] one of each shard
+---@param op string? as all_reduce's
+---@return ipulua.Tensor[]
 function ipu.within_replica.reduce_scatter(input_shards, op) end
 
 ---All elements joined along an axis, on every shard.
+---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
+---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
+---Source: within_replica_ops.all_gather of the original
 ---@param input_shards any[]
 ---@param options? {axis?: integer}
----@return userdata[]
+---@return ipulua.Tensor[]
 function ipu.within_replica.all_gather(input_shards, options) end
 
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---Shapes: [rows, width]
+---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
+---Source: embedding_ops.create_host_embedding of the original
 ---@param name string
 ---@param shape any[]|integer
 ---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
----@return HostEmbedding
+---@return ipulua.HostEmbedding
 function ipu.create_host_embedding(name, shape, options) end
 
 ---Rows that were looked up move by minus learning_rate times their gradients.
+---Shapes: a learning_rate that is a tensor is []
+---Errors: a learning_rate that is no number, variable or tensor: `ipu.HostEmbeddingOptimizerSpec "0.1"`
+---Source: embedding_ops.HostEmbeddingOptimizerSpec of the original
 ---@class ipulua.HostEmbeddingOptimizerSpec
 ---@overload fun(...): ipulua.HostEmbeddingOptimizerSpec
 ipu.HostEmbeddingOptimizerSpec = {}
 
 ---The same with the sum of accumulation_factor updates at a time.
+---Shapes: a learning_rate that is a tensor is []
+---Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1: `ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
+---Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of the original
 ---@class ipulua.HostEmbeddingSGDGAOptimizerSpec: ipulua.HostEmbeddingOptimizerSpec
 ---@overload fun(...): ipulua.HostEmbeddingSGDGAOptimizerSpec
 ipu.HostEmbeddingSGDGAOptimizerSpec = {}
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---Shapes: value [rows, width]
+---Source: embedding_ops.HostEmbedding of the original
 ---@class ipulua.HostEmbedding
 ---@overload fun(...): ipulua.HostEmbedding
 local HostEmbedding = {}
 
 ---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
+---Shapes: indices [...] → [..., width]
+---Errors: indices that are no integers; with clip_indices = false one outside of the table: `ipu.create_host_embedding("table", {4, 2}):lookup{0.5}`
 ---@param indices any
 ---@param options? {clip_indices?: boolean}
----@return userdata
+---@return ipulua.Tensor
 function HostEmbedding:lookup(indices, options) end
 
 ---A scope within which a session's runs look rows up; the table is there with or without it.
+---@return Scope
 function HostEmbedding:register() end
 
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
+---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
+---Source: config.IPUConfig of the original
 ---@class ipulua.IPUConfig
 ---@overload fun(...): ipulua.IPUConfig
 ipu.IPUConfig = {}
 
 ---The same as ipu.configure_ipu_system(self, ...).
+---Errors: as ipu.configure_ipu_system's: `set(cfg, "auto_select_ipus", 3):configure_ipu_system()`
 ---@param ... any device, {reset_configuration = true}
 function ipu.IPUConfig:configure_ipu_system(...) end
 
 ---An independent copy.
----@return IPUConfig
+---@return ipulua.IPUConfig
 function ipu.IPUConfig:copy() end
 
 ---Takes over the options of a table as to_dict makes it. A missing name warns and keeps the present value.
+---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function ipu.IPUConfig:from_dict(dict) end
 
 ---Takes over options from JSON.
+---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function ipu.IPUConfig:from_json(text) end
 
 ---What is known about an option or a category.
+---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
 ---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; check_type(v), warn_if_deprecated()
 function ipu.IPUConfig:get_attribute_metadata(name) end
@@ -2198,46 +2611,63 @@ function ipu.IPUConfig:to_json() end
 
 ---Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
 ---as it is.
+---Errors: a number of IPUs that the machine can't give (powers of two; 16 unless the command says --ipus), options that exclude each other, another active configuration with reset_configuration = false: `ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
+---Source: config.configure_ipu_system of the original
 ---@param config any
 ---@param options? {device?: string, reset_configuration?: boolean}
 function ipu.configure_ipu_system(config, options) end
 
 ---Goes back to no configuration: devices are given up and compiled programs forgotten.
+---Source: config.reset_ipu_configuration of the original
 function ipu.reset_ipu_configuration() end
 
 ---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---Errors: nothing is configured
+---Source: config.get_ipu_config of the original
 ---@return table[]
 function ipu.get_ipu_config() end
 
 ---How many IPUs a device has.
+---Errors: a device that there is not: `ipu.get_num_of_ipus_in_device "/device:IPU:99"`
+---Source: utils.get_num_of_ipus_in_device of the original
 ---@param ipu_device string|integer
 ---@param options? {device?: string}
 ---@return integer
 function ipu.get_num_of_ipus_in_device(ipu_device, options) end
 
 ---Whether the limits of the IPU Model apply.
+---Source: utils.running_on_ipu_model of the original
 ---@return boolean
 function ipu.running_on_ipu_model() end
 
 ---Whether data of a category is made up instead of crossing between host and device.
+---Errors: an unknown category: `ipu.use_synthetic_data_for "weights"`
+---Source: utils.use_synthetic_data_for of the original
 ---@param category string infeed, outfeed, seed, hostembedding or parameters
 ---@return boolean
 function ipu.use_synthetic_data_for(category) end
 
 ---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
+---Errors: an unknown flag, a value that it can't have, devices that there are already: `ipu.set_flags(1)`
 ---@param text string
 function ipu.set_flags(text) end
 
 ---Bounds all that computes, dataset workers included.
+---Units: threads; 0: as many as the CPU has cores
+---Errors: a negative number, a program that runs: `ipu.set_num_threads(-1)`
 ---@param n integer
 function ipu.set_num_threads(n) end
 
 ---Starts what programs draw on a device again: the same seed gives the same sequence.
+---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
+---Source: utils.reset_ipu_seed of the original
 ---@param seed integer
 ---@param options? {device?: string, cpu_device?: string, experimental_identical_replicas?: boolean}
 function ipu.reset_ipu_seed(seed, options) end
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---Errors: an unknown order, a count that is no power of two: `ipu.selection_order("SPIRAL", 4)`
+---Source: config.SelectionOrder of the original
 ---@param order string
 ---@param count integer
 ---@param options? {default_pipeline?: boolean}
@@ -2247,32 +2677,42 @@ function ipu.selection_order(order, count, options) end
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
 ---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
 ---first; the weights made in it have no values, so that their size doesn't matter.
+---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
+---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
+---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
 ---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string}
 ---@return table
 function ipu.estimate(fn, options) end
 
 ---What was compiled since configuring, in that order.
+---Units: executions, and time_steps of a pipeline, are counts
 ---@return table[]
 function ipu.programs() end
 
----The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
 ---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
+---Shapes: shape of each node as a list
+---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
 ---@param fn any
 ---@return table[]
 function ipu.graph.nodes(fn) end
 
 ---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@param fn any
 ---@param options? {format?: string, program?: boolean}
 ---@return string
 function ipu.graph.print(fn, options) end
 
 ---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---Units: timestamp in seconds since 1970, duration in seconds
+---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]
 function ipu.ipu_event_trace() end
 
 ---A folder of its own for the reports of one piece of work.
+---Source: ReportHelper of the original's tests and tutorials
 ---@class ipulua.ReportHelper
 ---@overload fun(...): ipulua.ReportHelper
 ipu.ReportHelper = {}
@@ -2281,6 +2721,7 @@ ipu.ReportHelper = {}
 function ipu.ReportHelper:clear_reports() end
 
 ---The only report; an error when there are none or several.
+---Errors: no report, or several
 ---@return string
 function ipu.ReportHelper:find_report() end
 
@@ -2289,6 +2730,7 @@ function ipu.ReportHelper:find_report() end
 function ipu.ReportHelper:find_reports() end
 
 ---Programs compiled under the configuration write their reports into the helper's folder.
+---Errors: config is no IPUConfig: `ipu.ReportHelper():set_autoreport_options(1)`
 ---@param config any
 ---@param options? {output_graph_profile?: boolean, output_execution_profile?: boolean, max_execution_reports?: integer}
 function ipu.ReportHelper:set_autoreport_options(config, options) end
@@ -2304,12 +2746,14 @@ function ipu.disable_check_numerics() end
 function ipu.last_error() end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
+---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
 ---@param value any
 ---@param options {indent: integer?}? spaces for each level; without, one line
 ---@return string
 function ipu.json.encode(value, options) end
 
 ---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
+---Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
 ---@param text string
 ---@return any
 function ipu.json.decode(text) end

@@ -1235,6 +1235,9 @@ function Model:get_layer(...) end
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
 function Model:get_pipeline_stage_assignment(...) end
 
+---@package
+function Model:is_pipelined(...) end
+
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
 function Model:load_weights(...) end
 
@@ -1244,7 +1247,7 @@ function Model:predict(...) end
 ---The outputs for one batch.
 function Model:predict_on_batch(...) end
 
----The prediction of a batch in a traced function.
+---The prediction of a batch.
 function Model:predict_step(...) end
 
 ---Prints which layer is in which stage.
@@ -1289,7 +1292,7 @@ function Model:summary(...) end
 ---Loss and metrics of one batch.
 function Model:test_on_batch(...) end
 
----One test step in a traced function.
+---One test step: a table of logs.
 function Model:test_step(...) end
 
 ---The architecture as JSON.
@@ -1298,7 +1301,7 @@ function Model:to_json(...) end
 ---One weight update on one batch; loss and metrics of it.
 function Model:train_on_batch(...) end
 
----One training step in a traced function. Models may define their own; it returns a table of logs.
+---One training step. Models may define their own, which is traced; it returns a table of logs.
 function Model:train_step(...) end
 
 ---What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; info holds step_first, step_last, samples, updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.
@@ -1376,10 +1379,10 @@ function models.save_model(...) end
 ---The same architecture with new weights.
 function models.clone_model(...) end
 
----See above.
+---Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
 function models.Model(...) end
 
----See above.
+---One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
 function models.Sequential(...) end
 
 ---Class numbers as vectors of 0 and 1.

@@ -9,7 +9,10 @@ local enums = require "ipulua.enums"
 local help = require "ipulua.help"
 local ipu = require "ipulua"
 local options = require "ipulua.config_options"
+local details = require "details"
+local notes = require "notes"
 local rows = require "rows"
+require "ipulua.log".set_writer(function() end)
 
 local folder = arg and arg[1]
 
@@ -79,9 +82,16 @@ local function annotate_rows(list)
   return table.concat(names, ", ")
 end
 
-local function annotate_function(name, about, separator)
+local function annotate_text(about)
   annotate("")
   for _, text in ipairs(about.text) do annotate("---" .. text) end
+  for _, kind in ipairs(help.notes) do
+    if about.notes[kind] then annotate("---" .. kind .. ": " .. about.notes[kind]) end
+  end
+end
+
+local function annotate_function(name, about, separator)
+  annotate_text(about)
   local parameters
   if about.rows then parameters = annotate_rows(about.rows)
   else
@@ -93,8 +103,7 @@ local function annotate_function(name, about, separator)
 end
 
 local function annotate_class(name, c, found, declared)
-  annotate("")
-  for _, text in ipairs(found.text) do annotate("---" .. text) end
+  annotate_text(found)
   annotate("---@class ipulua.%s%s", c.__name, c.super and ": ipulua." .. c.super.__name or "")
   annotate("---@overload fun(...): ipulua.%s", c.__name)
   annotate("%s = {}", declared or name)
@@ -116,10 +125,16 @@ local function sentences(name, text)
   return (table.concat(text, " "):gsub("%*", "\\*"))
 end
 
+local function write_details(name, about, indent)
+  for _, line in ipairs(details.lines(name, about, indent)) do write("%s", line) end
+end
+
 local function write_function(name, about)
   write("**%s** – %s  ", name, sentences(name, about.text))
-  write("`%s`%s", signature("ipu." .. name, about), #about.gives > 0 and " → " .. about.gives[1]:gsub("userdata", "tensor") or "")
+  write("`%s`%s", signature("ipu." .. name, about), details.result(about))
   write ""
+  write_details(name, about, "")
+  if md[#md] ~= "" then write "" end
   annotate_function("ipu." .. name, about)
 end
 
@@ -129,10 +144,12 @@ local function write_class(name, c, how)
   write("`%s`%s", how or string.format("ipu.%s(%s)", name, rows.signature(found.rows)),
     c.super and c.super.__name ~= "Scope" and "; extends " .. c.super.__name or "")
   write ""
+  write_details(name, found, "")
   for _, method in ipairs(found.methods) do
     if method[3] == c then
       local _, about = table.unpack(method)
-      write("- `%s`: %s", signature(":" .. method[1], about), sentences(method[1], about.text))
+      write("- `%s`%s: %s", signature(":" .. method[1], about), details.result(about), sentences(method[1], about.text))
+      write_details(name .. ":" .. method[1], about, "  ")
     end
   end
   if md[#md] ~= "" then write "" end
@@ -185,8 +202,11 @@ end
 write "# The functions and classes of ipu"
 write ""
 write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is written by `make docs` from the library's own comments and the "
-  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; all may "
-  .. "stand in one table.")
+  .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; "
+  .. "all may stand in one table. An argument that is missing, unknown or of another type than *Takes* says is an error of every "
+  .. "function, with the script's line; *Errors* says what else is one. The messages behind its samples are what comes when they run, "
+  .. "where `x` is a tensor [2, 3], `v` a variable [3], `ds` a dataset of four numbers, `f` a traced function, `model` a Keras model, "
+  .. "`cfg` an IPUConfig, and `set` assigns a field.")
 write ""
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."
@@ -225,9 +245,22 @@ write_options()
 annotate ""
 annotate "return ipu"
 
+-- Classes are ipulua.Name in annotations, tensors ipulua.Tensor.
+local declared = {userdata = "ipulua.Tensor"}
+for _, line in ipairs(meta) do
+  local name = line:match("^%-%-%-@class ipulua%.(%w+)")
+  if name then declared[name] = "ipulua." .. name end
+end
+for i, line in ipairs(meta) do
+  local tag, kind = line:match("^(%-%-%-@return )(.*)$")
+  if not tag then tag, kind = line:match("^(%-%-%-@param %S+ )(.*)$") end
+  if tag then meta[i] = tag .. kind:gsub("%f[%w.]%a%w+", declared) end
+end
+
 local function save(path, list)
   local file <close> = assert(io.open(path, "w"))
   assert(file:write((table.concat(list, "\n"):gsub("\n+$", "")), "\n"))
 end
+notes.check()
 save(folder and folder .. "/api.md" or "docs/api.md", md)
 save(folder and folder .. "/ipulua.lua" or "docs/library/ipulua.lua", meta)

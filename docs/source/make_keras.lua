@@ -3,8 +3,12 @@
 
 package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.class"
+local details = require "details"
+local help = require "ipulua.help"
 local ipu = require "ipulua"
 local layer_sections, parts = require "keras_layers", require "keras_parts"
+local notes = require "notes"
+local sources, texts = require "ipulua.keras.sources", require "ipulua.keras.texts"
 local row_text = require "rows"
 local lua_type = row_text.lua_type
 
@@ -29,11 +33,8 @@ local function scan(path)
   for line in io.lines(path) do
     if line:find("^%-%-%-") then block[#block + 1] = line:sub(4)
     else
-      local text, named = {}, {owner(line)}
-      for _, each in ipairs(block) do
-        if not each:find("^@") then text[#text + 1] = each end
-        named[#named + 1] = each:match("^@class ([%w_]+)")
-      end
+      local text, named = help.parts(block).text, {owner(line)}
+      for _, each in ipairs(block) do named[#named + 1] = each:match("^@class ([%w_]+)") end
       for _, each in ipairs(#text > 0 and named or {}) do comments[each] = comments[each] or table.concat(text, " ") end
       block = {}
     end
@@ -105,11 +106,44 @@ local function run(code, names)
   return nil, (tostring(value):gsub("^[^ ]*:%d+: ", ""))
 end
 
-local function text_of(name, given)
-  local text = given or comments[name]
+local function text_of(module, name)
+  local text = texts[module] and texts[module][name] or comments[name]
   if not text then io.stderr:write("no text for ", name, "\n") end
   return text or ""
 end
+
+-- The first sample that raises: a given one, an argument of a wrong type, one that there is not.
+local function wrong_sample(module, name, c, given)
+  local names = module == "schedules" and keras.optimizers.schedules or keras[module]
+  local samples = {given or parts.wrong[module .. "." .. name]}
+  for _, row in ipairs(c and c.argument_rows or {}) do
+    local of = type(row[2]) == "string" and row[2] or ""
+    local wrong = (of == "number" or of == "integer" or of == "boolean") and '"much"' or of == "string" and "3" or nil
+    if wrong then samples[#samples + 1] = string.format("%s{%s = %s}", name, row[1], wrong) end
+  end
+  samples[#samples + 1] = name .. "{colour = 1}"
+  for i, code in ipairs(samples) do
+    local _, message = run(code, names)
+    if not message and i == 1 and parts.wrong[module .. "." .. name] then notes.problem("should raise an error: %s", code) end
+    if message then return code, message end
+  end
+  error("nothing is wrong with " .. name)
+end
+
+-- An entry: o.text, o.call (its signature), and what is said of it as a list: o.takes, o.shapes, o.more, o.errors (text), o.source.
+local function write_entry(name, o)
+  write("**%s** – %s%s", name, o.text, o.call and "  " or "")
+  if o.call then write("`%s`", o.call) end
+  write ""
+  for _, kind in ipairs{"takes", "shapes", "more", "errors", "source"} do
+    if o[kind] then write("- %s%s", kind == "more" and "" or kind:gsub("^%l", string.upper) .. ": ", o[kind]) end
+  end
+  write ""
+end
+
+local function wrong_text(module, code, message) return string.format("`%s.%s` (*%s*)", module, code, message) end
+
+local function types_of(c) return details.arguments({rows = c.argument_rows}, c.argument_kinds) end
 
 -- ------------------------------------------------ families
 
@@ -149,26 +183,32 @@ end
 local function layer_entry(entry)
   local name = entry[1]
   local c = keras.layers[name]
-  local text = text_of(name, entry[5])
-  write("**%s** – %s", name, text)
+  local o = {text = text_of("layers", name), source = sources[name]}
   if not class.is_class(c) then
-    annotate_function("layers", name, text)
+    annotate_function("layers", name, o.text)
+    local of = name:gsub("^%l", string.upper)
+    o.call = string.format("layers.%s(%s)", name, name == "Input" and row_text.signature(help.about(c).rows) or "inputs, {…}")
+    if name == "Input" then o.takes = details.arguments(help.about(c))
+    else o.takes, o.shapes, o.errors = "`inputs` list of tensors; then " .. of .. "'s arguments", "as " .. of .. "'s", "as " .. of .. "'s" end
   else
-    annotate_class("layers", name, c, text, name ~= "Layer" and "keras.layers.Layer" or nil)
-    write("`layers.%s(%s)`  ", name, signature(name == "Layer" and c or own(c, Layer)))
+    annotate_class("layers", name, c, o.text, name ~= "Layer" and "keras.layers.Layer" or nil)
+    local own_part = name == "Layer" and c or own(c, Layer)
+    o.call = string.format("layers.%s(%s)", name, signature(own_part))
+    o.takes = details.arguments({rows = own_part.argument_rows}, c.argument_kinds)
   end
   keras.utils.reset_names()
   if entry[2] and entry[3] then
     local layer = assert(run(entry[2], keras.layers))
-    write("Shapes: `layers.%s`: %s → %s  ", entry[2], shape_text(entry[3]), shape_text(layer:compute_output_shape(entry[3])))
+    o.shapes = string.format("`layers.%s`: %s → %s", entry[2], shape_text(entry[3]), shape_text(layer:compute_output_shape(entry[3])))
   elseif entry[2] then
     assert(run(entry[2], keras.layers))
-    write("Shapes: `layers.%s`: %s  ", entry[2], (assert(entry[6], name)))
-  end
+    o.shapes = string.format("`layers.%s`: %s", entry[2], (assert(entry[5], name)))
+  elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
   local sample, message = wrong_of(entry)
-  if sample then write("Error: %s: *%s*", sample, message) end
-  write ""
+  if sample then o.errors = string.format("%s (*%s*)", sample, message)
+  elseif class.is_class(c) then o.errors = wrong_text("layers", wrong_sample("layers", name, c)) end
+  write_entry(name, o)
 end
 
 write "## Layers"
@@ -210,17 +250,24 @@ write("An object `losses.Name` weighs the numbers of the samples and reduces the
   select(2, run("losses.MeanSquaredError()(y, wrong)", {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
 write ""
 for _, entry in ipairs(parts.losses) do
-  local name, kind = entry[1], entry[5]
-  local c, text = keras.losses[name], text_of(name, entry[2])
-  annotate_class("losses", name, c, text, name ~= "Loss" and "keras.losses.Loss" or nil)
-  write("**%s** – %s  ", name, text)
-  write("`losses.%s(%s)`  ", name, signature(c))
+  local name, kind = entry[1], entry[2]
+  local c = keras.losses[name]
+  local o = {text = text_of("losses", name), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
+    source = sources[name]}
+  annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
     local labels = kind == "sparse" and classes or y
-    write("Shapes: labels %s, predictions %s → %s; with reduction \"none\" %s", shape_text(labels.shape), shape_text(p.shape),
+    o.shapes = string.format("labels %s, predictions %s → %s; with reduction \"none\" %s", shape_text(labels.shape), shape_text(p.shape),
       result_text(c()(labels, p)), result_text(c{reduction = "none"}(labels, p)))
+    local wrong = ipu.ones{2, 4}
+    local _, message = run(name .. "()(y, wrong)", {[name] = c, y = kind == "sparse" and ipu.ones({3}, {dtype = "int32"}) or y, wrong = wrong})
+    o.errors = string.format("labels %s with predictions [2, 4]: *%s*", kind == "sparse" and "[3]" or "[2, 3]", (assert(message, name)))
+  else
+    o.shapes = kind == "ctc" and "labels [batch, labels], predictions [time, batch, classes] → a scalar"
+      or "labels and predictions [batch, …] → [batch], reduced to a scalar"
+    o.errors = wrong_text("losses", wrong_sample("losses", name, c))
   end
-  write ""
+  write_entry(name, o)
 end
 
 write("As functions: %s.", functions_of("losses"))
@@ -246,13 +293,13 @@ end
 
 for _, entry in ipairs(parts.metrics) do
   local name = entry[1]
-  local c, text = keras.metrics[name], text_of(name, entry[2])
-  annotate_class("metrics", name, c, text, name ~= "Metric" and "keras.metrics.Metric" or nil)
-  write("**%s** – %s  ", name, text)
-  write("`metrics.%s(%s)`  ", name, signature(c))
-  local inputs, result = metric_shape(name, entry[3])
-  if inputs then write("Shapes: %s → %s", inputs, result_text(result)) end
-  write ""
+  local c = keras.metrics[name]
+  local o = {text = text_of("metrics", name), call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c)}
+  annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
+  local inputs, result = metric_shape(name, entry[2])
+  o.shapes = inputs and inputs .. " → " .. result_text(result) or "labels and predictions [batch, …] → a scalar"
+  o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
+  write_entry(name, o)
 end
 
 write("As functions: %s.", functions_of("metrics"))
@@ -280,15 +327,15 @@ end
 
 for _, entry in ipairs(parts.optimizers) do
   local name = entry[1]
-  local c, text = keras.optimizers[name], text_of(name, entry[2])
+  local c, text = keras.optimizers[name], text_of("optimizers", name)
   annotate_class("optimizers", name, c, text, name ~= "Optimizer" and "keras.optimizers.Optimizer" or nil)
   local wraps = false
   for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
-  write("**%s** – %s  ", name, text)
-  write("`optimizers.%s(%s)`  ", name, signature(wraps and c or own(c, {argument_rows = {table.unpack(
-    keras.optimizers.Optimizer.argument_rows, 2)}})))
-  if not wraps and name ~= "Optimizer" then write("Beside each weight: %s", slots_of(c)) end
-  write ""
+  local own_part = wraps and c or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
+  write_entry(name, {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)), takes = types_of(own_part),
+    shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)),
+    errors = wrong_text("optimizers", wrong_sample("optimizers", name, c)),
+    source = sources[name] or sources["optimizers." .. name]})
 end
 
 write "### Learning-rate schedules"
@@ -297,16 +344,16 @@ write "In `optimizers.schedules`; called with the number of updates made."
 write ""
 for _, entry in ipairs(parts.schedules) do
   local name = entry[1]
-  local c, text = keras.optimizers.schedules[name], text_of(name, entry[2])
+  local c, text = keras.optimizers.schedules[name], text_of("schedules", name)
   annotate_class("schedules", name, c, text, name ~= "LearningRateSchedule" and "keras.schedules.LearningRateSchedule" or nil)
-  write("**%s** – %s  ", name, text)
-  write("`schedules.%s(%s)`  ", name, signature(c))
-  if entry[3] then
-    local schedule, values = run(entry[3], keras.optimizers.schedules), {}
+  local more
+  if entry[2] then
+    local schedule, values = run(entry[2], keras.optimizers.schedules), {}
     for i, step in ipairs{0, 5, 15} do values[i] = string.format("%.4g", schedule(ipu.tensor(step, {dtype = "int64"})):item()) end
-    write("`schedules.%s` at 0, 5, 15: %s", entry[3], table.concat(values, ", "))
+    more = string.format("`schedules.%s` at 0, 5, 15: %s", entry[2], table.concat(values, ", "))
   end
-  write ""
+  write_entry(name, {text = text, call = string.format("schedules.%s(%s)", name, signature(c)), takes = types_of(c), shapes = "int64 [] → []",
+    more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)), source = sources[name]})
 end
 
 -- ------------------------------------------------ initializers, regularizers, constraints
@@ -317,14 +364,16 @@ write "Called with a shape: `initializers.HeNormal()({3, 4})` is a tensor [3, 4]
 write ""
 for _, entry in ipairs(parts.initializers) do
   local name = entry[1]
-  local c, text = keras.initializers[name], text_of(name, entry[2])
+  local c, text = keras.initializers[name], text_of("initializers", name)
   annotate_class("initializers", name, c, text, name ~= "Initializer" and "keras.initializers.Initializer" or nil)
-  write("**%s** – %s `initializers.%s(%s)`", name, text, name, signature(c))
-  if entry[4] then
-    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[4]})
-    write("Error: for %s: *%s*", shape_text(entry[4]), message)
+  local errors
+  if entry[2] then
+    local _, message = run("initializer(shape)", {initializer = c(), shape = entry[2]})
+    errors = string.format("for %s: *%s*", shape_text(entry[2]), message)
   end
-  write ""
+  write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c),
+    shapes = "the shape that it is given",
+    errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)), source = sources[name]})
 end
 
 for _, module in ipairs{"regularizers", "constraints"} do
@@ -335,15 +384,18 @@ for _, module in ipairs{"regularizers", "constraints"} do
   write ""
   for _, entry in ipairs(parts[module]) do
     local name = entry[1]
-    local c, text = keras[module][name], text_of(name, entry[2])
+    local c, text = keras[module][name], text_of(module, name)
+    local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]"}
     if class.is_class(c) then
       annotate_class(module, name, c, text)
-      write("**%s** – %s `%s.%s(%s)`", name, text, module, name, signature(c))
+      o.call, o.takes = string.format("%s.%s(%s)", module, name, signature(c)), types_of(c)
+      o.errors = wrong_text(module, wrong_sample(module, name, c))
     else
       annotate_function(module, name, text)
-      write("**%s** – %s", name, text)
+      local of = text:match("(%w+)%.?$") .. "'s"
+      o.call, o.takes, o.errors = string.format("%s.%s(…)", module, name), of .. " arguments", "as " .. of
     end
-    write ""
+    write_entry(name, o)
   end
 end
 
@@ -355,8 +407,11 @@ write("In `keras.activations`: functions of a tensor of any shape, with a result
   .. "`layers.Activation(\"reluu\")`: *%s*", select(2, run("Activation(\"reluu\")", keras.layers)))
 write ""
 for _, entry in ipairs(parts.activations) do
-  annotate_function("activations", entry[1], entry[2])
-  write("- **%s** – %s", entry[1], entry[2])
+  local text = text_of("activations", entry[1])
+  annotate_function("activations", entry[1], text)
+  local about = help.about(keras.activations[entry[1]])
+  local call = about and about.rows and row_text.signature(about.rows) or about and table.concat(about.parameters, ", ") or "x"
+  write("- **%s** – %s; `activations.%s(%s)`", entry[1], text, entry[1], call)
 end
 write ""
 
@@ -364,6 +419,14 @@ write ""
 
 write "## Models"
 write ""
+-- A function or method as an item of a list.
+local function write_function(name, f, text)
+  local about = assert(help.about(f), name)
+  local call = about.rows and row_text.signature(about.rows) or table.concat(about.parameters, ", ", name:find(":", 1, true) and 2 or 1)
+  write("- `%s(%s)`%s – %s", name, (call:gsub("%.%.%.", "…")), details.result(about), text)
+  for _, line in ipairs(details.lines(name, about, "  ")) do write("%s", line) end
+end
+
 local function methods_of(owner)
   local list = {}
   for key in pairs(comments) do
@@ -381,7 +444,7 @@ for _, name in ipairs{"Model", "Sequential"} do
 end
 for _, method in ipairs(methods_of("Model")) do
   if not parts.internal[method] then
-    write("- `model:%s` – %s", method, comments["Model:" .. method])
+    write_function("model:" .. method, keras.Model[method], comments["Model:" .. method])
     annotate_method("Model", method, comments["Model:" .. method])
   end
 end
@@ -397,12 +460,13 @@ write "## Callbacks"
 write ""
 for _, entry in ipairs(parts.callbacks) do
   local name = entry[1]
-  local c, text = keras.callbacks[name], text_of(name, entry[2])
+  local c, text = keras.callbacks[name], text_of("callbacks", name)
   annotate_class("callbacks", name, c, text, name ~= "Callback" and "keras.callbacks.Callback" or nil)
-  write("**%s** – %s  ", name, text)
-  if c.argument_rows then write("`callbacks.%s(%s)`  ", name, signature(c)) end
-  if entry[4] then write("Error: `callbacks.%s`: *%s*", entry[4], select(2, run(entry[4], keras.callbacks))) end
-  write ""
+  local code, message = entry[2], nil
+  if code then message = assert(select(2, run(code, keras.callbacks)), code)
+  elseif c.argument_rows then code, message = wrong_sample("callbacks", name, c) end
+  write_entry(name, {text = text, call = string.format("callbacks.%s(%s)", name, signature(c)), takes = types_of(c),
+    errors = code and wrong_text("callbacks", code, message)})
 end
 
 -- ------------------------------------------------ functions
@@ -420,7 +484,10 @@ for _, module in ipairs{"models", "utils", "mixed_precision", "datasets"} do
     end
     assert(text, name)
     annotate_function(module, name, text)
-    write("- `%s.%s%s` – %s", module, name, module == "datasets" and ".load_data" or "", text)
+    local f = keras[module][name]
+    if module == "datasets" then f = f.load_data end
+    local shown = module .. "." .. name .. (module == "datasets" and ".load_data" or "")
+    if class.is_class(f) then write("- `%s` – %s", shown, text) else write_function(shown, f, text) end
   end
   write ""
 end
@@ -467,7 +534,16 @@ write ""
 
 write "## Pipelines and others"
 write ""
-for _, entry in ipairs(parts.top) do write("- **%s** – %s", entry[1], entry[2]) end
+for _, entry in ipairs(parts.top) do
+  local value = keras[entry[1]]
+  write("- **%s** – %s", entry[1], entry[2])
+  local about = class.is_class(value) and help.class(value) or type(value) == "function" and help.about(value)
+  for _, line in ipairs(about and details.lines(entry[1], about, "  ") or {}) do write("%s", line) end
+end
+for _, name in ipairs{"export", "import"} do
+  local f = keras.onnx[name]
+  write_function("onnx." .. name, f, table.concat(help.about(f).text, " "))
+end
 
 annotate ""
 annotate("return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,")
@@ -480,5 +556,6 @@ local function output(path, lines)
   core.make_folder(path:match("^(.*)/"))
   core.replace_file(path, table.concat(lines, "\n") .. "\n")
 end
+notes.check()
 output("docs/keras.md", md)
 output("docs/library/keras.lua", meta)

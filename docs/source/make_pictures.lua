@@ -14,7 +14,7 @@ local typed <const> = {
   'h = m:fit{x = ipu.cast(x, "float32") / 255, y = y, batch_size = 50, epochs = 2}',
   'm:summary()',
   'm:predict_on_batch(ipu.cast(x:slice({0, 0, 0}, {3, 28, 28}), "float32") / 255):argmax{axis = 1}',
-  '?ipu.one_hot',
+  '?ipu.matmul',
   'ipu.timetable{schedule = "Interleaved", device_mapping = {0, 1, 2}, count = 6}',
 }
 
@@ -203,7 +203,7 @@ local function draw_report(path)
   os.remove(scratch)
   run(ipulua .. " --estimate --profile " .. scratch .. " docs/source/four_stages.lua >/dev/null 2>&1")
   run("cp $(ls -d " .. scratch .. "/*/ | head -1)index.html " .. scratch .. "/page.html")
-  run("chromium --headless=new --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=5000 --window-size=1200,1560 "
+  run("chromium --headless=new --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=5000 --window-size=1200,1636 "
     .. "--screenshot=" .. path .. " file://" .. scratch .. "/page.html >/dev/null 2>&1")
   run("rm -rf " .. scratch)
 end

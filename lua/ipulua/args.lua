@@ -11,7 +11,8 @@
 -- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each
 -- call; `optional = true` nil is fine; `choices = {…}` the values allowed; `check = function(value)` returns
 -- nil or words that complete "'name' …". On the first row only: `list = true` where the list part of a single
--- table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself.
+-- table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself,
+-- `list_of = "number"` where the list part is the argument if it holds several numbers or lists (the value of a variable).
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
 -- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
@@ -157,7 +158,7 @@ local function compile_row(row)
   local types = row[2]
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local compiled = {
-    name = row[1], default = row[3], check = row.check, list = row.list, whole = row.whole,
+    name = row[1], default = row[3], check = row.check, list = row.list, whole = row.whole, list_of = row.list_of,
     required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
   }
   local tests, words = {}, {}
@@ -300,10 +301,15 @@ local function names_known(compiled, t)
   return true
 end
 
+-- {1, 2, name = "w"}: the second element can't be the second argument.
+local function is_whole_list(first, t)
+  return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
+end
+
 -- f{...}: the list part is the positional arguments (or the first one, when that is a list).
 local function from_constructor(fname, compiled, values, t)
   local first = compiled.rows[1]
-  if first and first.list then
+  if first and (first.list or is_whole_list(first, t)) then
     local n = #t
     if n > 0 or (values[first.name] == nil and t[first.name] == nil and (first.required and next(t) == nil)) then
       put(fname, first, values, table.move(t, 1, n, 1, {}))
@@ -345,7 +351,7 @@ end
 -- A single plain table is a constructor, unless its only sensible reading is as the first argument.
 local function is_constructor(compiled, t)
   local first = compiled.rows[1]
-  if not first or first.list then return true end
+  if not first or first.list or is_whole_list(first, t) or (first.list_of and type(t[2]) == "string") then return true end
   if first.whole then return false end
   if not first.takes_tables then return true end
   if next(t) == nil then return not first.required end
@@ -373,7 +379,8 @@ local function fill_defaults(fname, compiled, values)
         end
         values[row.name] = default
       elseif row.required then
-        blame.error(string.format("%s: '%s' is missing; it must be %s", fname, row.name, row.noun), "type")
+        local words = row.noun == nouns.any and "" or "; it must be " .. row.noun
+        blame.error(string.format("%s: '%s' is missing%s", fname, row.name, words), "type")
       end
     end
   end

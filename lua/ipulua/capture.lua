@@ -28,6 +28,7 @@ end
 
 ---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
 ---had the tag.
+---Source: GradientCaptureContext of the original
 ---@class GradientCaptureContext: Scope
 ---@field captured_gradients table<string, any>
 local GradientCaptureContext = scope.Scope:extend("GradientCaptureContext")
@@ -39,6 +40,9 @@ function GradientCaptureContext:init()
 end
 
 ---A GradientTape whose gradient() fills captured_gradients, too.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
+---Source: GradientCaptureTape of the original
 ---@class GradientCaptureTape: GradientTape
 ---@field captured_gradients table<string, any>
 local GradientCaptureTape = tape.GradientTape:extend("GradientCaptureTape")
@@ -59,6 +63,9 @@ end
 local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
 
 ---x itself; the gradient that arrives at it is recorded under the tag in the innermost context or tape.
+---Shapes: [...] → [...]
+---Errors: x is no tensor: `ipu.capture_upstream_gradients(1)`
+---Source: grad_util_ops.capture_upstream_gradients of the original
 ---@param ... any x, tag
 ---@return userdata
 function capture.capture_upstream_gradients(...)
@@ -102,6 +109,12 @@ function capture.gradients(context, ys, xs)
 end
 
 ---As GradientTape's; captured_gradients[tag] is filled beside it.
+---Shapes: as GradientTape's
+---Errors: arguments in one table, sources that are no tensors: `ipu.GradientCaptureTape():gradient(x, 1)`
+---@param target any a tensor, or a list of them
+---@param sources any tensors and variables
+---@param ... any output_gradients, unconnected_gradients
+---@return any
 function GradientCaptureTape:gradient(target, sources, ...)
   if args.is_plain(target) and not is_value(target) and sources == nil then
     blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")

@@ -82,6 +82,12 @@ local function combined(list, op)
 end
 
 ---The combination of all elements, on every shard.
+---Shapes: n tensors [...] → n tensors [...]
+---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination: `ipu.within_replica.all_reduce({x}, "ADD")`,
+---`ipu.within_replica.all_reduce({x, x}, "HALF")`
+---Source: within_replica_ops.all_reduce of the original
+---@param input_shards userdata[] one of each shard
+---@param op string? ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL or MEAN
 ---@return userdata[]
 function within.all_reduce(input_shards, op)
   local who = "within_replica.all_reduce"
@@ -95,6 +101,11 @@ function within.all_reduce(input_shards, op)
 end
 
 ---Shard i gets the i-th share of the combination, padded with zeros.
+---Shapes: n tensors [m] → n tensors [ceil(m / n)]
+---Errors: as all_reduce's; tensors of another rank than 1: `ipu.within_replica.reduce_scatter({x, x}, "ADD")`
+---Source: within_replica_ops.reduce_scatter of the original
+---@param input_shards userdata[] one of each shard
+---@param op string? as all_reduce's
 ---@return userdata[]
 function within.reduce_scatter(input_shards, op)
   local who = "within_replica.reduce_scatter"
@@ -121,6 +132,9 @@ end
 local gather_spec <const> = {{"input_shards", "list"}, {"axis", "integer", 0}}
 
 ---All elements joined along an axis, on every shard.
+---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
+---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
+---Source: within_replica_ops.all_gather of the original
 ---@return userdata[]
 function within.all_gather(input_shards, ...)
   check_list("within_replica.all_gather", input_shards)

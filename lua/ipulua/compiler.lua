@@ -80,6 +80,9 @@ end
 local compile_spec <const> = {{"computation", "callable"}, {"inputs", "any", optional = true}}
 
 ---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
+---Shapes: inputs any; results those of computation
+---Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
+---Source: ipu_compiler.compile of the original
 ---@return userdata[]|Operation
 function compiler.compile(...)
   local a = args.check("ipu_compiler.compile", compile_spec, ...)

@@ -9,6 +9,7 @@ local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local object = require "ipulua.ipu_config"
+local start = require "ipulua.start"
 
 local IPUConfig = object.IPUConfig
 
@@ -41,11 +42,12 @@ end
 ---The run flags by name, from IPULUA_FLAGS unless set_flags has been called.
 ---@return table<string, any>
 function config.flags()
-  if not state.flags then use_flags(flag_table.parse(os.getenv("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
+  if not state.flags then use_flags(flag_table.parse(start.environment("IPULUA_FLAGS") or "", "IPULUA_FLAGS")) end
   return state.flags
 end
 
 ---Sets the run flags, in the form of IPULUA_FLAGS and in its place; only while nothing is configured.
+---Errors: an unknown flag, a value that it can't have, devices that there are already: `ipu.set_flags(1)`
 ---@param text string
 function config.set_flags(text)
   if type(text) ~= "string" then blame.error("set_flags takes a text, got " .. args.describe(text), "type") end
@@ -63,6 +65,7 @@ function config.set_help_handler(handler)
 end
 
 ---Whether the limits of the IPU Model apply.
+---Source: utils.running_on_ipu_model of the original
 ---@return boolean
 function config.running_on_ipu_model()
   return config.flags().use_ipu_model
@@ -74,6 +77,8 @@ end
 function config.flag(name) return config.flags()[name] end
 
 ---Whether data of a category is made up instead of crossing between host and device.
+---Errors: an unknown category: `ipu.use_synthetic_data_for "weights"`
+---Source: utils.use_synthetic_data_for of the original
 ---@param category string infeed, outfeed, seed, hostembedding or parameters
 ---@return boolean
 function config.use_synthetic_data_for(category)
@@ -274,6 +279,7 @@ local function forget()
 end
 
 ---Goes back to no configuration: devices are given up and compiled programs forgotten.
+---Source: config.reset_ipu_configuration of the original
 function config.reset_ipu_configuration()
   if not state.devices then return end
   call_all(state.on_reset)
@@ -304,6 +310,10 @@ local apply_arguments <const> = {
 
 ---Applies a configuration. A different one that is active is reset first, with a warning; an identical one is left
 ---as it is.
+---Errors: a number of IPUs that the machine can't give (powers of two; 16 unless the command says --ipus), options that exclude
+---each other, another active configuration with reset_configuration = false:
+---`ipu.configure_ipu_system(set(cfg, "auto_select_ipus", 3))`
+---Source: config.configure_ipu_system of the original
 ---@param ... any config, device, {reset_configuration = true}
 function config.configure_ipu_system(...)
   local a = args.check("configure_ipu_system", apply_arguments, ...)
@@ -326,6 +336,7 @@ function config.configure_ipu_system(...)
 end
 
 ---The same as ipu.configure_ipu_system(self, ...).
+---Errors: as ipu.configure_ipu_system's: `set(cfg, "auto_select_ipus", 3):configure_ipu_system()`
 ---@param ... any device, {reset_configuration = true}
 function IPUConfig:configure_ipu_system(...)
   config.configure_ipu_system(self, ...)
@@ -349,6 +360,8 @@ function config.is_configured()
 end
 
 ---The configured devices: {device = "/device:IPU:0", ipus = 4, id = 24, members = {4, 5, 6, 7}}, one each.
+---Errors: nothing is configured
+---Source: config.get_ipu_config of the original
 ---@return table[]
 function config.get_ipu_config()
   if not state.devices then
@@ -407,6 +420,8 @@ function config.only_compiles() return config.is_configured() and config.get("de
 local device_arguments <const> = {{"ipu_device", {"string", "integer"}}, {"device", "string", "cpu"}}
 
 ---How many IPUs a device has.
+---Errors: a device that there is not: `ipu.get_num_of_ipus_in_device "/device:IPU:99"`
+---Source: utils.get_num_of_ipus_in_device of the original
 ---@param ... any the device's name, such as "/device:IPU:0"
 ---@return integer
 function config.get_num_of_ipus_in_device(...)
@@ -437,6 +452,8 @@ end
 local order_arguments <const> = {{"order", "string"}, {"count", "integer"}, {"default_pipeline", "boolean", false}}
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
+---Errors: an unknown order, a count that is no power of two: `ipu.selection_order("SPIRAL", 4)`
+---Source: config.SelectionOrder of the original
 ---@param ... any order, count, {default_pipeline = whether AUTO means a pipeline with the default device mapping}
 ---@return integer[]
 function config.selection_order(...)
@@ -447,7 +464,7 @@ end
 ---The profile and compile options of IPULUA_ENGINE_OPTIONS.
 ---@return table<string, string>
 function config.environment_options()
-  local text = os.getenv("IPULUA_ENGINE_OPTIONS")
+  local text = start.environment("IPULUA_ENGINE_OPTIONS")
   if not text or text == "" then return {} end
   local given, problem = json.parse(text)
   if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end

@@ -6,17 +6,27 @@ local core = require "ipulua.core"
 
 local creation = {}
 
-local tensor_spec <const> = {{"data", "any", whole = true}, {"dtype", "dtype", optional = true}}
+local tensor_spec <const> = {{"data", "any", list = true}, {"dtype", "dtype", optional = true}}
+
+-- What follows the last position of a list are its names, if it has any: no need to walk through long ones.
+local function has_names(t)
+  if #t > 0 and next(t, #t) == nil then return false end
+  for key in next, t do
+    if type(key) == "string" then return true end
+  end
+  return false
+end
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
-function creation.tensor(data, options)
-  if data == nil or type(options) == "string" then return args.check("tensor", tensor_spec, data, options) end
-  local dtype
-  if options ~= nil then
-    local a = args.check("tensor", {{"dtype", "dtype", optional = true}}, options)
-    dtype = a.dtype
-  end
-  return core.tensor(data, dtype)
+---Shapes: numbers []; nested lists [outer, …, inner]; a list of n tensors [...] → [n, ...]. `ipu.tensor{{1, 2, 3}, {4, 5, 6}}` →
+---[2, 3]
+---Errors: lists of unequal lengths, values that the dtype can't hold: `ipu.tensor{{1, 2}, {3}}`,
+---`ipu.tensor({300}, {dtype = "int8"})`
+---@return userdata
+function creation.tensor(data, ...)
+  if select("#", ...) == 0 and data ~= nil and not (args.is_plain(data) and has_names(data)) then return core.tensor(data) end
+  local a = args.check("tensor", tensor_spec, data, ...)
+  return core.tensor(a.data, a.dtype)
 end
 
 local constant_spec <const> = {
@@ -25,6 +35,9 @@ local constant_spec <const> = {
 }
 
 ---A tensor; with a shape, filled with one value or reshaped to it.
+---Shapes: as tensor; with a shape that shape. `ipu.constant(7, {shape = {2, 3}})` → [2, 3]
+---Errors: values that don't fill the shape: `ipu.constant({1, 2, 3}, {shape = {2, 2}})`
+---@return userdata
 function creation.constant(value, ...)
   local a = args.check("constant", constant_spec, value, ...)
   if not a.shape then return core.tensor(a.value, a.dtype) end
@@ -37,22 +50,28 @@ end
 local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
 
 ---Zeros of a shape.
+---Shapes: shape. `ipu.zeros{2, 3}` → [2, 3]
+---Errors: a negative extent, an unknown dtype: `ipu.zeros{-1}`, `ipu.zeros({2}, {dtype = "float"})`
 ---@return userdata
 function creation.zeros(...)
   local a = args.check("zeros", shape_spec, ...)
-  return core.full(a.shape, 0, a.dtype)
+  return core.full(a.shape, 0, a.dtype, "zeros")
 end
 
 ---Ones of a shape.
+---Shapes: shape. `ipu.ones{2, 3}` → [2, 3]
+---Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`, `ipu.ones({2}, {dtype = "double"})`
 ---@return userdata
 function creation.ones(...)
   local a = args.check("ones", shape_spec, ...)
-  return core.full(a.shape, 1, a.dtype)
+  return core.full(a.shape, 1, a.dtype, "ones")
 end
 
 local full_spec <const> = {{"shape", {"list", "integer"}}, {"value", {"number", "boolean"}}, {"dtype", "dtype", "float32"}}
 
 ---One value, in a shape.
+---Shapes: shape. `ipu.full({2, 3}, 0.5)` → [2, 3]
+---Errors: a value that the dtype can't hold: `ipu.full({2}, 0.5, {dtype = "int32"})`
 ---@return userdata
 function creation.full(...)
   local a = args.check("full", full_spec, ...)
@@ -62,10 +81,13 @@ end
 local eye_spec <const> = {{"n", "integer"}, {"m", "integer", optional = true}, {"dtype", "dtype", "float32"}}
 
 ---The identity matrix [n, m].
+---Shapes: [n, m], m being n by default. `ipu.eye(2, 3)` → [2, 3]
+---Errors: a negative extent: `ipu.eye(-1)`
+---@return userdata
 function creation.eye(...)
   local a = args.check("eye", eye_spec, ...)
   local rows, cols = a.n, a.m or a.n
-  if rows < 0 or cols < 0 then blame.error("eye: extents must not be negative", "value") end
+  if rows < 0 or cols < 0 then blame.error(string.format("eye: extents must not be negative, got [%d, %d]", rows, cols), "value") end
   if rows * 1.0 * cols > 1e12 then blame.error(string.format("eye: %g elements are too many", rows * 1.0 * cols), "value") end
   local row, col = creation.arange(rows), creation.arange(cols)
   return core.ops.cast(core.ops.equal(core.ops.reshape(row, {rows, 1}), col), a.dtype)
@@ -86,6 +108,9 @@ local function range(who, start, step, divisor, n, dtype)
 end
 
 ---start, start + step … below stop; int32 for integers.
+---Shapes: [ceil((stop - start) / step)], never below 0. `ipu.arange(1, 6, 2)` → [3]
+---Errors: a step of 0: `ipu.arange(0, 5, 0)`
+---@return userdata
 function creation.arange(...)
   local a = args.check("arange", arange_spec, ...)
   local start, stop, step = a.start, a.stop, a.step
@@ -102,6 +127,9 @@ end
 local linspace_spec <const> = {{"start", "number"}, {"stop", "number"}, {"num", "integer", 50}, {"dtype", "dtype", "float32"}}
 
 ---num values from start to stop, both included.
+---Shapes: [num]. `ipu.linspace(0, 1, 5)` → [5]
+---Errors: a negative count: `ipu.linspace(0, 1, -5)`
+---@return userdata
 function creation.linspace(...)
   local a = args.check("linspace", linspace_spec, ...)
   if a.num < 0 then blame.error("linspace: 'num' must not be negative, got " .. a.num, "value") end
@@ -109,8 +137,10 @@ function creation.linspace(...)
   return range("linspace", a.start, a.stop - a.start, a.num - 1, a.num, a.dtype)
 end
 
----@return boolean
 ---Whether x is a tensor, of values or symbolic.
+---Shapes: any
+---@param x any
+---@return boolean
 function creation.is_tensor(x) return core.is_tensor(x) end
 
 return creation

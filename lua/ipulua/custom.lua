@@ -135,6 +135,8 @@ end
 local custom_spec <const> = {{"f", "callable"}}
 
 ---A function like f, which returns its value and a function from upstream to input gradients.
+---Shapes: those of f; each gradient has its input's shape
+---Errors: f is no function; when called, results that are not a value and a function: `ipu.custom_gradient(1)`
 ---@return fun(...): ...
 function custom.custom_gradient(...)
   local f = args.check("custom_gradient", custom_spec, ...).f
@@ -179,6 +181,9 @@ end
 ---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
 ---the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
+---Shapes: those of call; each gradient has its argument's shape
+---Errors: a name that is taken or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
+---Source: custom_ops.precompiled_user_op of the original
 ---@return fun(...): ...
 function custom.register_op(...)
   local a = args.check("register_op", op_spec, ...)
@@ -194,6 +199,8 @@ end
 local libraries = {} -- opened ones by path
 
 ---The ops of a shared object that was built against ipulua_op.h, by name.
+---Errors: a file that is not there or has no table of ops, one built for another version: `ipu.load_op_library "./nowhere.so"`
+---Source: custom_ops.precompiled_user_op of the original
 ---@param path string
 ---@return table<string, fun(...): ...>
 function custom.load_op_library(path)
@@ -211,6 +218,9 @@ local outlined_spec <const> = {
 
 ---A function like f. The compiler keeps the code of equal operations once anyway; so where it is called several times, its
 ---operations are found again, and this says that they are meant to.
+---Shapes: those of func
+---Errors: func is no function: `ipu.outlined_function(1)`
+---Source: functional_ops.outlined_function of the original
 ---@param ... any func, unique_sharding, keep_input_layouts, name
 ---@return fun(...): ...
 function custom.outlined_function(...)

@@ -28,19 +28,35 @@ local function declared_types(outputs)
   return list
 end
 
+-- What a callback returned, numbers and lists as tensors of the dtypes that were declared.
+local function as_declared(types, ...)
+  local results = table.pack(...)
+  for i, t in ipairs(types) do
+    local value = results[i]
+    if type(value) == "number" or type(value) == "boolean" or structure.is_plain(value) then
+      results[i] = core.tensor(value, t.dtype, "host_callback: result " .. i)
+    end
+  end
+  return table.unpack(results, 1, results.n)
+end
+
 local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true}, {"name", "string", optional = true}}
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what
 ---f returns.
+---Shapes: results as outputs says: {{shape, dtype}, …}
+---Errors: outputs of another form; when it runs, what f raises or a result of another shape:
+---`ipu.host_callback(print, {outputs = {1}})`
 ---@return fun(...): ...
 function effects.host_callback(...)
   local a = args.check("host_callback", callback_spec, ...)
   local types = declared_types(a.outputs)
+  local function f(...) return as_declared(types, a.f(...)) end
   return function(...)
     local values = {...}
     for i, v in ipairs(values) do values[i] = core.is_variable(v) and v or core.tensor(v) end
-    if not symbolic(values) then return a.f(...) end
-    return table.unpack(core.host_callback(a.f, values, types))
+    if not symbolic(values) then return f(...) end
+    return table.unpack(core.host_callback(f, values, types))
   end
 end
 
@@ -58,6 +74,9 @@ local function after(x, zero)
 end
 
 ---x; writes its value to standard error at each execution.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.print_tensor("x")`
+---Source: internal_ops.print_tensor of the original
 ---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
@@ -78,8 +97,30 @@ local fifo_spec <const> = {{"x", "any"}, {"depth", "integer", check = function(d
   if depth < 1 then return "must be at least 1, got " .. depth end
 end}, {"offload", "boolean", false}, {"name", "string", "fifo"}}
 
+-- The oldest value of a queue on the tiles, which moves on by one.
+local function shift(kept, x, depth)
+  local ops, all, newest = core.ops, kept:read_value(), core.ops.expand_dims(x, 0)
+  if depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end
+  kept:assign(newest)
+  return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
+end
+
+-- In streaming memory nothing moves but the slot whose turn it is: out with the oldest value, in with the newest.
+local function take_turns(kept, x, depth, name)
+  local ops = core.ops
+  local turn = variables.make(name .. "/turn", "int32", {}, false, function() return core.full({}, 0, "int32") end)
+  local now, all = turn:read_value(), kept:read_value()
+  local oldest = ops.remote_load_slot(all, now)
+  kept:assign(ops.remote_store_slot(x, all, now))
+  turn:assign(ops.mod(ops.add(now, 1), depth))
+  return oldest
+end
+
 ---What this was given `depth` executions ago; zeros in the first ones. Only in a program: each place where it is called has values
 ---of its own.
+---Shapes: [...] → [...]
+---Errors: outside of a compiled function, a depth below 1: `ipu.fifo(x, 2)`
+---Source: internal_ops.fifo of the original
 ---@param ... any x, depth, offload, name
 ---@return userdata
 function effects.fifo(...)
@@ -88,25 +129,28 @@ function effects.fifo(...)
     blame.error("fifo works inside a compiled function only: it keeps values from one execution to the next", "runtime")
   end
   local x = core.is_variable(a.x) and a.x:read_value() or core.tensor(a.x)
-  local dtype, shape, ops = x.dtype, {a.depth, table.unpack(x.shape)}, core.ops
+  local dtype, shape = x.dtype, {a.depth, table.unpack(x.shape)}
   local kept = variables.make(a.name, dtype, shape, false, function() return core.full(shape, 0, dtype) end)
   if a.offload then offloading.move(kept, "fifo", "offload") end
-  local all = kept:read_value()
-  local newest = ops.expand_dims(x, 0)
-  if a.depth > 1 then newest = ops.concat({ops.strided_slice(all, {1}, {false}), newest}, 0) end
-  kept:assign(newest)
-  return ops.reshape(ops.strided_slice(all, {0}, {1}), x.shape)
+  if kept.remote then return take_turns(kept, x, a.depth, a.name) end
+  return shift(kept, x, a.depth)
 end
 
 local remap_spec <const> = {{"x", "any"}, {"name", "string", optional = true}}
 
 ---x, for which the machine may choose another place on the tiles.
+---Shapes: [...] → [...]
+---Errors: a value that is no tensor: `ipu.remap("x")`
+---Source: internal_ops.remap of the original
 ---@param ... any x, name
 ---@return userdata
 function effects.remap(...) return core.ops.identity(args.check("remap", remap_spec, ...).x) end
 
 ---The values of a list, all of them there before any is used.
+---Shapes: any, each as it was
+---Errors: an argument that is no list of tensors: `ipu.barrier(1)`
 ---@param list userdata[]
+---@return userdata[]
 function effects.barrier(list)
   if not structure.is_plain(list) then
     blame.error("barrier: 'tensors' must be a list of tensors, got " .. args.describe(list), "type")

@@ -59,7 +59,8 @@ end
 function enum.refusal(self, value)
   local d = details[self]
   local shown = type(value) == "string" and "'" .. value:sub(1, 60) .. "'" or tostring(value)
-  return string.format("%s is not a %s; choose one of %s", shown, d.name, table.concat(d.members, ", "))
+  local article = d.name:find("^[AEIOU]") and "an" or "a"
+  return string.format("%s is not %s %s; choose one of %s", shown, article, d.name, table.concat(d.members, ", "))
 end
 
 ---@param value any

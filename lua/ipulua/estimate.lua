@@ -66,11 +66,20 @@ end
 
 -- ------------------------------------------------ functions
 
+-- What a function computes with arguments that nobody described can't be priced.
+local function check_count(f, given)
+  local info = debug.getinfo(f, "u")
+  if #given >= info.nparams then return end
+  blame.error(string.format("estimate: the function takes %d value%s, but 'inputs' describes %d: give tensors or shapes, as in "
+    .. "inputs = {{32, 784}}", info.nparams, info.nparams == 1 and "" or "s", #given), "value")
+end
+
 local function of_function(f, a)
   if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
   local entry = f.order[#f.order]
   if a.inputs ~= nil or not entry then
     local given = arguments_of(a.inputs or {})
+    check_count(f.f, given)
     entry = func.func(function()
       local list = {}
       for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i) end
@@ -204,6 +213,11 @@ end
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
 ---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
 ---first; the weights made in it have no values, so that their size doesn't matter.
+---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
+---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per
+---second
+---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't
+---fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host}
 ---@return table
 function estimate.estimate(...)
@@ -218,6 +232,7 @@ function estimate.price(a)
   local _ <close> = config.pretend_ipus(a.ipus)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then
+    check_count(what, {})
     local made
     local traced = func.func(function() made = what() return made end, {name = "estimate"}):outline()
     if is_model(made) then return of_model(made, a) end

@@ -8,6 +8,7 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
+local offloading = require "ipulua.offloading"
 local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -107,6 +108,7 @@ function func.register(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
+  offloading.warn_unshared(entry.name, entry.record.facts)
   notify("compile", entry)
   return entry
 end
@@ -260,6 +262,10 @@ end
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
+---Shapes: those of f: extents are fixed for each signature
+---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
+---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
+---Source: tf.function(jit_compile=True) of the original
 ---@param f function
 ---@param options? {name: string}
 ---@return Function

@@ -19,6 +19,8 @@ local placeholder_spec <const> = {
 }
 
 ---A value that a session is fed; -1 where an extent is not known yet.
+---Shapes: shape, -1 where an extent is not known
+---Errors: an unknown dtype, a shape that is no list of extents: `ipu.placeholder("float", {2})`
 ---@return userdata
 function graph.placeholder(...)
   local a = args.check("placeholder", placeholder_spec, ...)

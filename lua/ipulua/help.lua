@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local enum = require "ipulua.enum"
 local ipu = require "ipulua"
 
 local help = {}
@@ -15,6 +16,14 @@ for name, f in pairs(core.ops) do
   local place = module == "" and ipu or rawget(ipu, module)
   local public = place and rawget(place, leaf) -- of some, a Lua function around the row
   if public then op_names[public] = name end
+end
+
+do -- ops as methods of tensors
+  local tensor = core.tensor(0)
+  for name in pairs(core.ops) do
+    local method = tensor[name:match("[^.]+$")]
+    if type(method) == "function" and not op_names[method] then op_names[method] = name end
+  end
 end
 
 ---Function → names of its options, for completion.
@@ -61,6 +70,7 @@ function help.op(name)
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
   if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
+  if row.source then lines[#lines + 1] = "  source: " .. row.source end
   return lines
 end
 
@@ -98,9 +108,23 @@ function help.rows(f)
   return own_rows(written(f), function(name) return name:find("rows$") or name:find("spec$") or name:find("arguments$") end)
 end
 
+---The type of a row in words: "list or integer"; a class by its name, an enumeration by its members.
+---@param row table
+---@return string
+function help.type_text(row)
+  local types = row[2]
+  if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
+  local words = {}
+  for i, t in ipairs(types) do
+    words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name or tostring(t)
+  end
+  if row.choices then return table.concat(row.choices, " | ") end
+  return (table.concat(words, ", "):gsub("^(.*), ", "%1 or "))
+end
+
 -- part: the kind of Keras' parts that stands behind names and objects ("initializer").
 local function row_line(width, row, part)
-  local kind = part or type(row[2]) == "table" and table.concat(row[2], " | ") or tostring(row[2])
+  local kind = part or help.type_text(row)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
   if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
   return line .. (row.optional and "" or ", required")
@@ -119,19 +143,52 @@ end
 
 -- ------------------------------------------------ annotations
 
--- What the comment lines that end just above a line say: sentences, parameters, results.
+---What may follow the sentences of a comment, a paragraph each that begins with the word: "Shapes: [n, m] → [n]". Words in
+---backquotes are code: in Errors each raises one, in Shapes a shape follows it. The references run them.
+help.notes = {"Shapes", "Units", "Errors", "Source"}
+
+local is_note <const> = {}
+for _, name in ipairs(help.notes) do is_note[name] = true end
+
+---The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by name.
+---@param lines string[] without the dashes
+---@return table
+function help.parts(lines)
+  local found = {text = {}, takes = {}, gives = {}, notes = {}}
+  local note
+  for _, line in ipairs(lines) do
+    local tag, rest = line:match("^@(%w+)%s+(.*)$")
+    local name, begun = line:match("^(%u%l+): (.*)$")
+    if line:find("^@package") then found.internal = true end
+    if is_note[name] then
+      note, found.notes[name] = name, begun
+    elseif note and not line:find("^@") then
+      found.notes[note] = found.notes[note] .. " " .. line
+    else
+      note = nil
+      local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and line ~= "" and found.text
+      if list then list[#list + 1] = tag and rest or line end
+    end
+  end
+  return found
+end
+
+-- What the comment lines that end just above a line say.
 local function comment_above(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
-  local found = {text = {}, takes = {}, gives = {}}
-  for i = first, at - 1 do
-    local text = lines[i]:match("^%s*%-%-%-%s?(.*)$")
-    local tag, rest = text:match("^@(%w+)%s+(.*)$")
-    if text:find("^@package") then found.internal = true end
-    local list = tag == "param" and found.takes or tag == "return" and found.gives or not tag and text ~= "" and found.text
-    if list then list[#list + 1] = tag and rest or text end
+  local block = {}
+  for i = first, at - 1 do block[#block + 1] = lines[i]:match("^%s*%-%-%-%s?(.*)$") end
+  return help.parts(block)
+end
+
+local function add_words(lines, heading, words) lines[#lines + 1] = heading .. " " .. table.concat(words, " ") end
+
+-- As lines of help.
+local function add_notes(lines, notes)
+  for _, name in ipairs(help.notes) do
+    if notes[name] then lines[#lines + 1] = ("  %s: %s"):format(name:lower(), notes[name]) end
   end
-  return found
 end
 
 local files = {} -- lines of the library's files, by path
@@ -146,8 +203,8 @@ local function lines_of(path)
   return list
 end
 
----What is known of a function: sentences `text`, `takes` and `gives` as annotated, `rows` of arguments, names of `parameters`. Nil
----for one that is not written in Lua.
+---What is known of a function: sentences `text`, `takes` and `gives` as annotated, `notes`, `rows` of arguments, names of
+---`parameters`. Nil for one that is not written in Lua.
 ---@param f function
 ---@return table?
 function help.about(f)
@@ -173,6 +230,7 @@ local function function_help(f, text)
     local names = add_rows(lines, found.rows)
     lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))
   end
+  add_notes(lines, found.notes)
   return lines
 end
 
@@ -188,16 +246,55 @@ local function class_comment(c)
   end
   for _, path in ipairs(paths) do
     for i, line in ipairs(lines_of(path) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i).text end
+      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i) end
     end
   end
-  return {}
+  return help.parts{}
+end
+
+-- Where it is said beside the sources what a part of Keras is: "losses", "Huber".
+local function keras_place(x)
+  local keras = package.loaded["ipulua.keras"]
+  if not keras then return nil end
+  for module, list in pairs(require "ipulua.keras.texts") do
+    local owner = module == "schedules" and keras.optimizers.schedules or rawget(keras, module)
+    for name in pairs(type(owner) == "table" and list or {}) do
+      if rawget(owner, name) == x then return module, name end
+    end
+  end
+end
+
+-- The words on a part of Keras, and its source.
+local function keras_words(x)
+  local module, name = keras_place(x)
+  local sources = require "ipulua.keras.sources"
+  if module then return {require "ipulua.keras.texts"[module][name]}, sources[name] or sources[module .. "." .. name] end
+  return {}, class.is_class(x) and sources[x.__name] or nil
+end
+
+-- mean_squared_error is what the class MeanSquaredError computes.
+local function keras_function(f, text)
+  local keras = package.loaded["ipulua.keras"]
+  for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
+    for name, value in next, keras and rawget(keras, module) or {} do
+      if value == f and type(name) == "string" then
+        local title
+        for each in pairs(require "ipulua.keras.texts"[module]) do
+          if each:lower() == name:gsub("_", "") then title = each end
+        end
+        local words = title and require "ipulua.keras.texts"[module][title]
+        local call = module == "activations" and "(x)" or module == "layers" and "(inputs, {…})" or "(y_true, y_pred)"
+        return words and {(text or "keras." .. module .. "." .. name) .. call, words,
+          call == "(y_true, y_pred)" and "  shapes: [batch, …], [batch, …] → one number for each sample" or nil}
+      end
+    end
+  end
 end
 
 local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true}
 
----What is known of a class: sentences `text`, `rows` of its arguments, `methods`: {name, about, class that defines it} of those that
----say what they do.
+---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
+---those that say what they do.
 ---@param c Class
 ---@return table
 function help.class(c)
@@ -214,7 +311,10 @@ function help.class(c)
     k = rawget(k, "super")
   end
   table.sort(methods, function(a, b) return a[1] < b[1] end)
-  return {text = class_comment(c), rows = list or {}, methods = methods}
+  local comment = class_comment(c)
+  local words, source = keras_words(c)
+  comment.notes.Source = comment.notes.Source or source
+  return {text = #comment.text > 0 and comment.text or words, notes = comment.notes, rows = list or {}, methods = methods}
 end
 
 local function class_help(c)
@@ -224,7 +324,8 @@ local function class_help(c)
   lines[1] = ("%s{%s}"):format(c.__name, table.concat(names, ", "))
   local methods = {}
   for i, each in ipairs(found.methods) do methods[i] = each[1] end
-  if #methods > 0 and not c.argument_rows then lines[#lines + 1] = "  methods: " .. table.concat(methods, " ") end
+  if #methods > 0 then add_words(lines, "  methods:", methods) end
+  add_notes(lines, found.notes)
   return lines
 end
 
@@ -245,11 +346,51 @@ function help.names(x)
   end
   for _, module in ipairs{"nn", "random", "graph"} do public = public or rawget(ipu, module) == x end
   if not public then return nil end
-  for name in next, x do
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  for name, value in next, x do
+    local about = type(value) == "function" and help.about(value)
+    local internal = about and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
+      and not keras_place(value)
+    if type(name) == "string" and name:find("^%a") and not internal then names[#names + 1] = name end
   end
   table.sort(names)
   return names
+end
+
+-- A module by its names; of ipu itself, ops apart from the rest.
+local function names_help(x, text, names)
+  local lines, ops, others = {}, {}, {}
+  for _, name in ipairs(names) do
+    local list = x == ipu and core.ops[name] and ops or others
+    list[#list + 1] = name
+  end
+  add_words(lines, (text or x == ipu and "ipu" or "module") .. ":", others)
+  if #ops > 0 then add_words(lines, "ops:", ops) end
+  return lines
+end
+
+local function tensor_help(x, text)
+  local symbolic = core.is_symbolic(x)
+  local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor" or "a tensor"
+  local dtype, shape = core.type_of(x)
+  local lines = {("%s: %s, %s[%s]"):format(text or "value", kind, dtype, table.concat(shape, ", "))}
+  local fields = core.is_variable(x) and "fields: name dtype shape trainable" or "fields: dtype shape rank size"
+  lines[2] = "  " .. fields .. (symbolic and "" or "; item() and totable() give its numbers")
+  lines[3] = "  methods: all ops that take it first, as in x:reduce_sum{axis = 0}"
+  return lines
+end
+
+-- The name by which a script reaches a function: "ipu.func".
+local function public_name(f)
+  local function search(prefix, module, depth)
+    for name, value in next, module do
+      if type(name) == "string" and name:find("^%a") then
+        if value == f then return prefix .. name end
+        local inner = type(value) == "table" and not class.is_class(value) and depth > 0 and search(prefix .. name .. ".", value, depth - 1)
+        if inner then return inner end
+      end
+    end
+  end
+  return search("ipu.", ipu, 2)
 end
 
 ---The lines that explain a value; nil when there is nothing to say.
@@ -259,12 +400,65 @@ end
 function help.lines(x, text)
   if op_names[x] then return help.op(op_names[x]) end
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
-  if type(x) == "function" then return function_help(x, text) end
+  if type(x) == "function" then
+    text = text or public_name(x)
+    return function_help(x, text) or keras_function(x, text)
+  end
   if class.is_class(x) then return class_help(x) end
   if class.of(x) then return class_help(class.of(x)) end
+  if core.is_tensor(x) or core.is_variable(x) then return tensor_help(x, text) end
+  if enum.is(x) then return {(text or enum.name(x)) .. ": one of " .. table.concat(enum.members(x), ", ") .. "; any letter case will do"} end
   local names = type(x) == "table" and help.names(x)
-  if names then return {(text or "module") .. ": " .. table.concat(names, " ")} end
-  return nil
+  return names and names_help(x, text, names)
+end
+
+-- Whether a method is for scripts: one of the library says what it does, one of the script's own need not.
+local function is_public(f)
+  local about = help.about(f)
+  return not about or not about.internal and (#about.text > 0 or not debug.getinfo(written(f), "S").source:find("ipulua[^/]*/[^/]*%.lua$"))
+end
+
+local function add_class_members(names, c, methods)
+  local k = c
+  while k do
+    for name, f in next, k do
+      if type(name) == "string" and name:find("^%l") and not hidden[name] and type(f) == "function" and is_public(f) then
+        names[#names + 1] = name
+      end
+    end
+    for name in next, not methods and rawget(k, "properties") or {} do names[#names + 1] = name end
+    k = rawget(k, "super")
+  end
+end
+
+---Fields and methods of an object of the library, for completion; nil for anything else. Runs none of the script's code.
+---@param value any
+---@param methods boolean only those
+---@return string[]?
+function help.members(value, methods)
+  if core.is_variable(value) then return methods and {} or {"dtype", "initialized", "name", "nbytes", "rank", "shape", "size", "trainable"} end
+  if core.is_tensor(value) then return methods and {} or {"dtype", "rank", "shape", "size"} end
+  local c, names = class.of(value), {}
+  if c then add_class_members(names, c, methods) end
+  local config = package.loaded["ipulua.ipu_config"]
+  for _, name in ipairs(config and not methods and config.names(value) or {}) do names[#names + 1] = name end
+  return #names > 0 and names or nil
+end
+
+-- A line in pieces that the terminal holds, broken between words, the next ones further in by `deeper`.
+local function wrapped(line, columns, deeper)
+  local indent, words = line:match("^( *)(.*)$")
+  local pieces, piece = {}, indent
+  for word in words:gmatch("%S+ *") do
+    local width = utf8.len(piece .. word:gsub(" +$", "")) or #piece + #word
+    if width > columns and piece:find("%S") then
+      pieces[#pieces + 1] = piece:gsub(" +$", "")
+      piece = indent .. deeper
+    end
+    piece = piece .. word
+  end
+  pieces[#pieces + 1] = piece
+  return table.concat(pieces, "\n")
 end
 
 ---Prints them; false when there is nothing to say.
@@ -274,7 +468,11 @@ end
 function help.show(x, text)
   local lines = help.lines(x, text)
   if not lines then return false end
-  print(table.concat(lines, "\n"))
+  local columns = math.min(require "ipulua.terminal".columns(), 120)
+  for i, line in ipairs(lines) do
+    local is_sentence = i > 1 and not line:find("^ ")
+    print(wrapped(line, columns, is_sentence and "" or "    "))
+  end
 end
 
 return help

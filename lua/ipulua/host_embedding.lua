@@ -30,6 +30,9 @@ local sgd_rows <const> = {rate_row}
 local accumulating_rows <const> = {rate_row, {"accumulation_factor", "integer", check = positive}}
 
 ---Rows that were looked up move by minus learning_rate times their gradients.
+---Shapes: a learning_rate that is a tensor is []
+---Errors: a learning_rate that is no number, variable or tensor: `ipu.HostEmbeddingOptimizerSpec "0.1"`
+---Source: embedding_ops.HostEmbeddingOptimizerSpec of the original
 ---@class HostEmbeddingOptimizerSpec
 local Spec = class.new("HostEmbeddingOptimizerSpec")
 Spec.argument_rows = sgd_rows
@@ -39,6 +42,9 @@ host_embedding.HostEmbeddingOptimizerSpec = Spec
 function Spec:init(...) self.learning_rate = args.check("HostEmbeddingOptimizerSpec", sgd_rows, ...).learning_rate end
 
 ---The same with the sum of accumulation_factor updates at a time.
+---Shapes: a learning_rate that is a tensor is []
+---Errors: as HostEmbeddingOptimizerSpec's; an accumulation_factor below 1: `ipu.HostEmbeddingSGDGAOptimizerSpec(0.1, 0)`
+---Source: embedding_ops.HostEmbeddingSGDGAOptimizerSpec of the original
 ---@class HostEmbeddingSGDGAOptimizerSpec: HostEmbeddingOptimizerSpec
 local AccumulatingSpec = class.new("HostEmbeddingSGDGAOptimizerSpec", Spec)
 AccumulatingSpec.argument_rows = accumulating_rows
@@ -52,6 +58,8 @@ end
 -- ------------------------------------------------ the table
 
 ---A table on the host: lookup(indices), register(session), and its present content as `value`.
+---Shapes: value [rows, width]
+---Source: embedding_ops.HostEmbedding of the original
 ---@class HostEmbedding
 ---@field value userdata
 local HostEmbedding = class.new("HostEmbedding")
@@ -89,6 +97,9 @@ end
 local lookup_rows <const> = {{"indices", "any"}, {"clip_indices", "boolean", true}}
 
 ---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
+---Shapes: indices [...] → [..., width]
+---Errors: indices that are no integers; with clip_indices = false one outside of the table:
+---`ipu.create_host_embedding("table", {4, 2}):lookup{0.5}`
 ---@param ... any indices (int32), clip_indices = true
 ---@return userdata
 function HostEmbedding:lookup(...)
@@ -119,9 +130,13 @@ function HostEmbedding:lookup(...)
 end
 
 ---A scope within which a session's runs look rows up; the table is there with or without it.
+---@return Scope
 function HostEmbedding:register() return scope.new("register(" .. self.name .. ")", function() end) end
 
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
+---Shapes: [rows, width]
+---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
+---Source: embedding_ops.create_host_embedding of the original
 ---@param ... any name, shape, dtype, partition_strategy, optimizer_spec, initializer
 ---@return HostEmbedding
 function host_embedding.create_host_embedding(...)

@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local modules = require "ipulua.modules"
 
 local ipu = {}
 
@@ -76,7 +77,7 @@ local function find(name)
   if at then
     local module = require("ipulua." .. at[1])
     if at[2] then return module[at[2]] end
-    return module
+    return at[1] ~= "keras" and modules.guard("ipu." .. name, module) or module
   end
   return require("ipulua.enums")[name]
 end
@@ -84,7 +85,7 @@ end
 -- "nn.relu" for relu: an op that stands in a module.
 local function in_module(name)
   for _, module in ipairs{"nn", "random"} do
-    if ipu[module][name] then return module .. "." .. name end
+    if rawget(ipu[module], name) then return module .. "." .. name end
   end
   return nil
 end
@@ -124,12 +125,20 @@ function ipu.__add(name, module, field) public[name] = {module, field} end
 local threads_spec <const> = {{"n", "integer"}}
 
 ---Bounds all that computes, dataset workers included.
+---Units: threads; 0: as many as the CPU has cores
+---Errors: a negative number, a program that runs: `ipu.set_num_threads(-1)`
 ---@param ... any n: 0 means the CPU's cores
 function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 
 local load_spec <const> = {{"path", "string"}}
 
 ---Tensors by name into .safetensors or .npz, one into .npy; the file is replaced as a whole.
+---Shapes: any; of .npy one tensor
+---Errors: another ending, values that are no tensors, a place that can't be written: `ipu.save("a.txt", {w = x})`,
+---`ipu.save("a.npz", {1, "two"})`
+---Source: the formats: safetensors (Hugging Face), NumPy's .npy and .npz
+---@param path string ends in .safetensors, .npz or .npy
+---@param tensors table<string, userdata>|userdata
 function ipu.save(path, tensors)
   local describe = require("ipulua.args").describe
   if type(path) ~= "string" then blame.error("save: 'path' must be a string, got " .. describe(path), "type") end
@@ -140,6 +149,9 @@ function ipu.save(path, tensors)
 end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.
+---Shapes: as they were saved
+---Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
+---@return table<string, userdata>|userdata
 function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
@@ -150,5 +162,8 @@ for _, name in ipairs{"sampled_softmax_loss", "nce_loss", "multi_conv"} do
 end
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
+modules.guard("ipu.nn", ipu.nn)
+if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end -- wrong ones are told at once
+modules.guard("ipu.random", ipu.random)
 
 return ipu

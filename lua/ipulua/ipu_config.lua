@@ -13,6 +13,8 @@ local options = require "ipulua.config_options"
 
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
+---Errors: an unknown option, a value of another type: `set(cfg, "auto_select", 2)`, `set(cfg, "auto_select_ipus", "two")`
+---Source: config.IPUConfig of the original
 ---@class IPUConfig: Class
 ---@field auto_select_ipus integer|integer[]
 ---@field select_ipus integer|integer[]
@@ -331,6 +333,7 @@ function IPUConfig:init(...)
 end
 
 ---What is known about an option or a category.
+---Errors: an unknown option: `cfg:get_attribute_metadata "ipus"`
 ---@param name string such as "ipu_model.version"
 ---@return table metadata name, type, types, default, deprecated, deprecated_msg, doc; check_type(v), warn_if_deprecated()
 function IPUConfig:get_attribute_metadata(name)
@@ -346,6 +349,7 @@ function IPUConfig:to_dict()
 end
 
 ---Takes over the options of a table as to_dict makes it. A missing name warns and keeps the present value.
+---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function IPUConfig:from_dict(dict)
   if type(dict) ~= "table" then
@@ -378,6 +382,7 @@ function IPUConfig:to_json()
 end
 
 ---Takes over options from JSON.
+---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function IPUConfig:from_json(text)
   local dict, problem = json.parse(text)
@@ -408,6 +413,21 @@ end
 -- ------------------------------------------------ for the library
 
 local object = {IPUConfig = IPUConfig, lua_text = lua_text}
+
+---The options and categories that a configuration or a category holds itself; nil of anything else.
+---@param self any
+---@return string[]?
+function object.names(self)
+  local data = hidden[self]
+  if not data then return nil end
+  local names, seen = {}, {}
+  for _, full in ipairs(full_names) do
+    local name = full:sub(1, #data.prefix) == data.prefix and full:sub(#data.prefix + 1):match("^%.?([%w_]+)")
+    if name and not seen[name] then names[#names + 1] = name end
+    seen[name or ""] = true
+  end
+  return names
+end
 
 local function check_bounds(row, value)
   local fields = row[5]

@@ -18,6 +18,8 @@ end
 function Job:done() return self.handle:done() end
 
 ---Waits for the end; gives the function's results, or raises its error.
+---Errors: what the function raised; that it was cancelled
+---@return any
 function Job:wait()
   if not self.results then self.results = table.pack(self.finish(self.handle:wait())) end
   return table.unpack(self.results, 1, self.results.n)

@@ -111,6 +111,7 @@ function write(value, out, indent, depth)
 end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
+---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
 ---@param value any
 ---@param options {indent: integer?}? spaces for each level; without, one line
 ---@return string
@@ -275,6 +276,7 @@ function json.parse(text)
 end
 
 ---The value of a JSON text; `null` is `json.null`. Raises when the text is not JSON.
+---Errors: a text that is not JSON, with the byte's position: `ipu.json.decode "{1}"`
 ---@param text string
 ---@return any
 function json.decode(text)

@@ -38,8 +38,10 @@ local function nodes(who, what)
   return list
 end
 
----The nodes in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
+---The nodes that are computed, in the order of tracing: {op, name, shape, dtype, device, shard, stage, backward, line, attributes, operands, id,
 ---depth}; what loops and branches hold follows, one deeper. shard, stage and attributes are nil where there is none.
+---Shapes: shape of each node as a list
+---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
 ---@return table[]
 function listing.nodes(...)
   return nodes("graph.nodes", args.check("graph.nodes", nodes_spec, ...).fn)
@@ -88,6 +90,7 @@ function formats.dot(list)
 end
 
 ---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@return string
 function listing.print(...)
   local a = args.check("graph.print", print_spec, ...)

@@ -15,20 +15,20 @@ local tracing = require "ipulua.tracing"
 local loops = {}
 
 -- A carried value as a tensor: Lua integers are int32, other numbers float32.
-local function carried_tensor(value)
+local function carried_tensor(value, what)
   if math.type(value) == "integer" then return core.tensor(value, "int32") end
   if type(value) == "number" then return core.tensor(value, "float32") end
   if type(value) == "boolean" then return core.tensor(value, "bool") end
   if core.is_variable(value) then return value:read_value() end
   if core.is_tensor(value) then return value end
-  return core.tensor(value)
+  return core.tensor(value, nil, what)
 end
 
-local function carried_list(inputs)
+local function carried_list(inputs, who)
   if inputs == nil then return {} end
   if not structure.is_plain(inputs) then inputs = {inputs} end
   local list = {}
-  for i, value in ipairs(inputs) do list[i] = carried_tensor(value) end
+  for i, value in ipairs(inputs) do list[i] = carried_tensor(value, string.format("%s: carried value %d", who, i)) end
   return list
 end
 
@@ -86,7 +86,7 @@ local function check_results(who, carried, results)
     local is_operation = operation.is(results[i])
     if results[i] ~= nil and not is_operation then
       if saw_operation then blame.error(who .. ": the body returned a tensor after an operation; tensors come first", "value") end
-      list[#list + 1] = carried_tensor(results[i])
+      list[#list + 1] = carried_tensor(results[i], string.format("%s: value %d that the body returned", who, #list + 1))
     end
     saw_operation = saw_operation or is_operation
   end
@@ -151,7 +151,7 @@ function loops.innermost()
 end
 
 local function trace_repeat(a)
-  local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs)
+  local count, carried = count_tensor(a.n, "repeat_n"), carried_list(a.inputs, "repeat_n")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("repeat", a.static or math.tointeger(a.n))
   core.trace_begin(true)
@@ -163,7 +163,7 @@ end
 
 -- A tape that records sees each iteration.
 local function repeat_recorded(a)
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "repeat_n")
   loops.check_parameters(a.body, #carried, "repeat_n body")
   for _ = 1, count_tensor(a.n, "repeat_n"):item() do
     carried = check_results("repeat_n", carried, table.pack(a.body(table.unpack(carried))))
@@ -172,10 +172,15 @@ local function repeat_recorded(a)
 end
 
 ---body(carried…, infeed element…) → new carried values, n times; n is a number or an int32 tensor.
+---Shapes: carried values keep their shapes; n [] if it is a tensor
+---Errors: a negative count, a body that takes or returns other values than are carried: `ipu.loops.repeat_n(-1, function() end)`,
+---`ipu.loops.repeat_n(3, function() end, {0})`
+---Source: loops.repeat of the original
+---@return any the carried values
 function loops.repeat_n(...)
   local a = args.check("repeat_n", repeat_spec, ...)
   if tracing.is_active() then return unpack_results(trace_repeat(a)) end
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "repeat_n")
   if core.is_deferred(a.n) or graph.any_deferred(carried) then
     return unpack_results(tracing.in_graph(trace_repeat, a))
   end
@@ -201,7 +206,7 @@ local function check_test(test)
 end
 
 local function while_recorded(a)
-  local carried, limit = carried_list(a.inputs), a.maximum_iterations
+  local carried, limit = carried_list(a.inputs, "while_loop"), a.maximum_iterations
   if limit then limit = count_tensor(limit, "while_loop"):item() end
   loops.check_parameters(a.condition, #carried, "while_loop condition")
   loops.check_parameters(a.body, #carried, "while_loop body")
@@ -214,7 +219,7 @@ local function while_recorded(a)
 end
 
 local function trace_while(a)
-  local carried = carried_list(a.inputs)
+  local carried = carried_list(a.inputs, "while_loop")
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("while")
@@ -231,15 +236,20 @@ local function trace_while(a)
 end
 
 ---body while condition(carried…) holds; the condition never sees the infeed element.
+---Shapes: carried values keep their shapes; condition gives a bool scalar []
+---Errors: a body that returns other values than it is given, a condition that gives no bool scalar:
+---`ipu.while_loop(function(i) return i end, function(i) return i end, {ipu.tensor(0)})`
+---Source: loops.while_loop of the original
+---@return any the carried values
 function loops.while_loop(...)
   local a = args.check("while_loop", while_spec, ...)
   if tracing.is_active() then return unpack_results(trace_while(a)) end
-  if graph.any_deferred(carried_list(a.inputs)) then return unpack_results(tracing.in_graph(trace_while, a)) end
+  if graph.any_deferred(carried_list(a.inputs, "while_loop")) then return unpack_results(tracing.in_graph(trace_while, a)) end
   if core.tape_records() and not a.infeed_queue then return unpack_results(while_recorded(a)) end
   return at_once(function(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...}, infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
-  end, table.unpack(carried_list(a.inputs)))
+  end, table.unpack(carried_list(a.inputs, "while_loop")))
 end
 
 -- In a traced function the loop's body runs once, between the iterator's two calls.
@@ -272,6 +282,11 @@ local function traced_range(n)
 end
 
 ---`for i in ipu.range(n) do … end`: on the device inside a traced function, an ordinary loop outside.
+---Shapes: i is an int32 scalar [] inside a traced function
+---Errors: a count that is no integer; leaving a loop on the device by break: `ipu.range(1.5)`
+---Source: for _ in tf.range(n) of the original
+---@param n integer|userdata
+---@return fun(): integer|userdata
 function loops.range(n)
   if tracing.is_active() then return traced_range(n) end
   if core.is_tensor(n) or core.is_variable(n) then n = n:item() end
@@ -320,6 +335,9 @@ end
 local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
+---Shapes: pred []; both branches give the same dtypes and shapes
+---Errors: a pred that is no bool scalar, branches whose results differ: `ipu.cond(x, print, print)`
+---@return any what the branch gives
 function loops.cond(...)
   local a = args.check("cond", cond_spec, ...)
   local pred = a.pred

@@ -28,6 +28,8 @@ function names.set_layers(path) core.set_name_prefix(prefix .. path) end
 local spec <const> = {{"name", "string"}}
 
 ---Names made inside begin with name.
+---Errors: a name that is no string: `ipu.name_scope(1)`
+---Source: tf.name_scope of the original
 ---@return Scope
 function names.name_scope(...)
   local a = args.check("name_scope", spec, ...)

@@ -43,6 +43,7 @@ function nearest.find(name, candidates)
   local best, best_distance
   for _, candidate in ipairs(candidates) do
     local d = nearest.distance(wanted, candidate:lower(), limit)
+    if d > limit and #name >= 4 and candidate:sub(1, #name):lower() == wanted then d = limit end -- a beginning of it
     if d <= limit and d < #candidate and
       (not best or d < best_distance or (d == best_distance and candidate < best)) then
       best, best_distance = candidate, d

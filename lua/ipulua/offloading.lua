@@ -79,4 +79,16 @@ function offloading.check_updates(who, a)
   end
 end
 
+---Tells where replicas were to share out what each has a value of its own of.
+---@param name string the program's
+---@param facts table of Program:describe
+function offloading.warn_unshared(name, facts)
+  for fact, option in pairs{unshared_state = "replicated_optimizer_state_sharding", unshared_weights = "replicated_weight_sharding"} do
+    if facts[fact] then
+      log.warn("%s: '%s' has no effect: what an update reads is not the same on all replicas, so each keeps all of it; let them sum "
+        .. "their gradients, as ipu.optimizers.CrossReplicaOptimizer(opt) does", name, option)
+    end
+  end
+end
+
 return offloading

@@ -57,6 +57,8 @@ end
 -- ------------------------------------------------ replicas and shards
 
 ---Hands on the mean of each gradient over the replicas.
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
+---Source: optimizers.CrossReplicaOptimizer of the original
 ---@class CrossReplicaOptimizer: IpuOptimizer
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
 
@@ -73,6 +75,8 @@ function CrossReplicaOptimizer:apply_gradients(...)
 end
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
+---Source: optimizers.ShardedOptimizer of the original
 ---@class ShardedOptimizer: IpuOptimizer
 local ShardedOptimizer = define("ShardedOptimizer")
 
@@ -85,6 +89,10 @@ end
 -- ------------------------------------------------ a function over the gradients
 
 ---Hands on f(gradient, variable) in place of each gradient.
+---Shapes: f gives a gradient of the shape that it is given
+---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
+---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
+---Source: optimizers.MapGradientOptimizer of the original
 ---@class MapGradientOptimizer: IpuOptimizer
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
@@ -107,6 +115,11 @@ function MapGradientOptimizer:compute_gradients(...)
 end
 
 ---What was accumulated in another dtype than the variable's goes through the function once more: it may cast.
+---Shapes: each gradient has its variable's shape
+---Errors: as the wrapped optimizer's:
+---`ipu.optimizers.MapGradientOptimizer(ipu.train.GradientDescentOptimizer(0.1), print):apply_gradients{}`
+---@param ... any as Optimizer's
+---@return Operation
 function MapGradientOptimizer:apply_gradients(...)
   local given, step = read_pairs(self, ...)
   local fitting = {}
@@ -127,6 +140,9 @@ local accumulation_spec <const> = {
 }
 
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple:
+---`ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
 ---@class GradientAccumulationOptimizerV2: IpuOptimizer
 local GradientAccumulationOptimizerV2 = define("GradientAccumulationOptimizerV2")
 GradientAccumulationOptimizerV2.argument_rows = accumulation_spec
@@ -198,6 +214,8 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
 end
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
 ---@class CrossReplicaGradientAccumulationOptimizerV2: GradientAccumulationOptimizerV2
 local CrossReplicaV2 = define("CrossReplicaGradientAccumulationOptimizerV2", GradientAccumulationOptimizerV2)
 
@@ -212,6 +230,8 @@ local first_spec <const> = {
 }
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
+---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer", GradientAccumulationOptimizerV2)
 GradientAccumulationOptimizer.argument_rows = first_spec
@@ -235,6 +255,8 @@ function GradientAccumulationOptimizer:init(...)
 end
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
+---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class CrossReplicaGradientAccumulationOptimizer: GradientAccumulationOptimizer
 local CrossReplicaV1 = define("CrossReplicaGradientAccumulationOptimizer", GradientAccumulationOptimizer)
 

@@ -170,7 +170,7 @@ local function read(...)
   a.count = read_count(a.gradient_accumulation_count)
   if a.repeat_count < 0 then blame.error("pipeline: 'repeat_count' must not be negative, got " .. a.repeat_count, "value") end
   if a.continuous_weight_updates then
-    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) are not supported", "not_implemented")
+    blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not implemented", "not_implemented")
   end
   a.reduction = a.training and accumulation.parse_reduction(who, a.reduction_method) or "SUM"
   read_defaults(a, a.places)
@@ -403,6 +403,10 @@ end
 
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
 ---optimizer_function returns. All data leaves by the outfeed.
+---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
+---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping
+---names, options that need an optimizer_function without one: `ipu.pipeline{{print}, 4}`
+---Source: pipelining_ops.pipeline of the original
 ---@return Operation
 function pipeline.pipeline(...)
   local a = read(...)
@@ -417,6 +421,10 @@ pipeline.get_current_iteration_counter = loop.iteration
 local checkpoint_spec <const> = {{"tensors", "any", whole = true}, {"name", "string", optional = true}}
 
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
+---Shapes: any, as they were
+---Errors: values that are no tensors: `ipu.recomputation_checkpoint("x")`
+---Source: pipelining_ops.recomputation_checkpoint of the original
+---@return any
 function pipeline.recomputation_checkpoint(...)
   local a = args.check("recomputation_checkpoint", checkpoint_spec, ...)
   local leaves, template = structure.flatten(a.tensors)

@@ -15,6 +15,9 @@ local loop = {}
 local iterations = {} -- of the pipelines that are being traced, innermost last
 
 ---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
+---Shapes: int32 []
+---Errors: outside of a pipeline's stages: `ipu.get_current_iteration_counter()`
+---Source: internal_ops.get_current_iteration_counter of the original
 ---@return userdata
 function loop.iteration()
   local innermost = iterations[#iterations]

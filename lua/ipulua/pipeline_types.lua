@@ -6,6 +6,7 @@ local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local placement = require "ipulua.placement"
+local nearest = require "ipulua.nearest"
 local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
 local train = require "ipulua.train"
@@ -15,6 +16,8 @@ local types = {}
 -- ------------------------------------------------ options of a stage
 
 ---Options of a stage's convolutions, matrix products and slices; they go before those of the configuration.
+---Errors: options that are no table of texts: `ipu.PipelineStageOptions{matmul_options = 1}`
+---Source: pipelining_ops.PipelineStageOptions of the original
 ---@class PipelineStageOptions
 local PipelineStageOptions = class.new("PipelineStageOptions")
 types.PipelineStageOptions = PipelineStageOptions
@@ -31,13 +34,24 @@ local option_names <const> = {"convolution_options", "matmul_options", "slice_op
 local stage_spec = {}
 for i, name in ipairs(option_names) do stage_spec[i] = {name, "any", optional = true} end
 
+-- ": 'partialsType' is integer (3); did you mean …?" of the first member that is no string.
+local function described_member(t)
+  if not structure.is_plain(t) then return "" end
+  for _, key in ipairs(structure.sorted_keys(t)) do
+    if type(key) ~= "string" or type(t[key]) ~= "string" then
+      return string.format(" with '%s', %s%s", key, args.describe(t[key]), nearest.hint(key, option_names))
+    end
+  end
+  return ""
+end
+
 function PipelineStageOptions:init(...)
   local a = args.check("PipelineStageOptions", stage_spec, ...)
   for _, name in ipairs(option_names) do
     local t = a[name]
     if t ~= nil and not (structure.is_plain(t) and all_strings(t)) then
-      blame.error(string.format("PipelineStageOptions: '%s' must be a table of strings by name, got %s", name, args.describe(t)),
-        "type")
+      blame.error(string.format("PipelineStageOptions: '%s' must be a table of strings by name, got %s%s", name, args.describe(t),
+        described_member(t)), "type")
     end
     self[name] = t or {}
   end
@@ -54,6 +68,9 @@ end
 -- ------------------------------------------------ what an optimizer function returns
 
 ---What the optimizer function of a pipeline returns: the optimizer and the loss; how gradients are computed; what is captured.
+---Shapes: loss is what the last stage gave, or made of it
+---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
+---Source: pipelining_ops.OptimizerFunctionOutput of the original
 ---@class OptimizerFunctionOutput
 ---@field opt table
 ---@field loss userdata

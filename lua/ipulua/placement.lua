@@ -48,12 +48,25 @@ local function set(field, value)
   return function() core.set_placement(field, former) end
 end
 
----Enters a device; the function returned leaves it again.
-function placement.enter_device(who, name)
+-- The ordinal of a device's name, -1 for the CPU.
+local function ordinal_of(who, name)
   local ordinal = parse(name)
   if not ordinal then
     blame.error(string.format("%s: '%s' is no device; a device is written /device:IPU:0 or cpu", who, name), "value")
   end
+  return ordinal
+end
+
+---Refuses what is no IPU.
+function placement.check_ipu(who, name)
+  if ordinal_of(who, name) == host then
+    blame.error(string.format("%s: '%s' is not an IPU; use ipu.device for the CPU", who, name), "value")
+  end
+end
+
+---Enters a device; the function returned leaves it again.
+function placement.enter_device(who, name)
+  local ordinal = ordinal_of(who, name)
   local former, undo = state.device, set("device", ordinal)
   state.device = ordinal
   return function()
@@ -65,17 +78,21 @@ end
 local device_spec <const> = {{"device", "string"}}
 
 ---Ops inside go to the device.
+---Errors: a device that is neither the CPU nor an IPU: `ipu.device "gpu"`
+---Source: tf.device of the original
+---@return Scope
 function placement.device_scope(...)
   local a = args.check("device", device_spec, ...)
   return scope.new("device(" .. a.device .. ")", placement.enter_device("device", a.device))
 end
 
 ---The same, for IPUs.
+---Errors: a device that is no IPU: `ipu.ipu_scope "/cpu:0"`
+---Source: scopes.ipu_scope of the original
+---@return Scope
 function placement.ipu_scope(...)
   local a = args.check("ipu_scope", device_spec, ...)
-  if parse(a.device) == host then
-    blame.error(string.format("ipu_scope: '%s' is not an IPU; use ipu.device for the CPU", a.device), "value")
-  end
+  placement.check_ipu("ipu_scope", a.device)
   return scope.new("ipu_scope(" .. a.device .. ")", placement.enter_device("ipu_scope", a.device))
 end
 
@@ -96,6 +113,10 @@ local function shard_used() end
 function placement.on_shard(f) shard_used = f end
 
 ---Ops inside belong to that IPU of a replica; of a list, one for each output, nodes take the first.
+---Errors: an index below 0 or beyond the largest machine (1023): `ipu.ipu_shard(-1)`
+---Source: scopes.ipu_shard of the original
+---@param index integer|integer[]
+---@return Scope
 function placement.ipu_shard(index)
   local list = type(index) == "table" and index or {index}
   for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
@@ -110,6 +131,9 @@ end
 local jit_spec <const> = {{"ipu_scope", "integer"}}
 
 ---Kept because scripts say it: everything that is traced is compiled.
+---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
+---Source: scopes.ipu_jit_scope of the original
+---@return Scope
 function placement.ipu_jit_scope(...)
   local a = args.check("ipu_jit_scope", jit_spec, ...)
   return scope.new("ipu_jit_scope(" .. a.ipu_scope .. ")", function() end)
@@ -118,6 +142,9 @@ end
 local outside_spec <const> = {{"name", "string", "outside"}}
 
 ---Ops inside run on the host, in the middle of the program.
+---Errors: outside of a compiled function, within another one: `ipu.outside_compilation_scope()`
+---Source: scopes.outside_compilation_scope of the original
+---@return Scope
 function placement.outside_compilation_scope(...)
   args.check("outside_compilation_scope", outside_spec, ...)
   if not tracing.is_active() then
@@ -156,6 +183,9 @@ end
 local rounding_spec <const> = {{"override", "boolean"}}
 
 ---float16 results of ops inside are rounded up or down by chance (true), or to the nearest (false).
+---Errors: an override that is no boolean: `ipu.stochastic_rounding(1)`
+---Source: scopes.stochastic_rounding of the original
+---@return Scope
 function placement.stochastic_rounding(...)
   local a = args.check("stochastic_rounding", rounding_spec, ...)
   return scope.new("stochastic_rounding(" .. tostring(a.override) .. ")", set("stochastic_rounding", a.override and 1 or 0))
@@ -168,6 +198,9 @@ function placement.is_half(word) return word == "half" or word == "float16" end
 local partials_spec <const> = {{"override_type", "dtype"}}
 
 ---What matrix products and convolutions inside add up in.
+---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
+---Source: scopes.partials_type of the original
+---@return Scope
 function placement.partials_type(...)
   local a = args.check("partials_type", partials_spec, ...)
   if a.override_type ~= "float16" and a.override_type ~= "float32" then
@@ -183,6 +216,9 @@ local attribute_spec <const> = {
 }
 
 ---Attaches a key to the ops inside.
+---Errors: a value that is no string: `ipu.frontend_attribute("a", 1)`
+---Source: scopes.frontend_attribute of the original
+---@return Scope
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)
   local former = attributes[a.attribute_name]

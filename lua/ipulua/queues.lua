@@ -14,6 +14,8 @@ local tracing = require "ipulua.tracing"
 local queues = {}
 
 ---Takes values out of programs, also while they run. Mode ALL keeps every value since the last dequeue, LAST the newest.
+---Errors: an unknown mode, a buffer_depth below 1: `ipu.IPUOutfeedQueue{outfeed_mode = "SOME"}`
+---Source: ipu_outfeed_queue.IPUOutfeedQueue of the original
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
@@ -62,6 +64,10 @@ local function check_tensors(template)
 end
 
 ---Only inside a traced function; once per queue and function.
+---Shapes: any without extents of 0
+---Errors: outside of a compiled function, a second time in one, a value without tensors: `ipu.IPUOutfeedQueue():enqueue(x)`
+---@param value any a tensor, a number, or a table of them
+---@return Operation
 function IPUOutfeedQueue:enqueue(value, ...)
   if not tracing.is_active() then
     blame.error("IPUOutfeedQueue.enqueue works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
@@ -107,6 +113,9 @@ end
 local dequeue_spec <const> = {{"wait_for_completion", "boolean", false}}
 
 ---All values since the last call, stacked (mode ALL); the newest (mode LAST).
+---Shapes: mode ALL: [n, ...] of n values [...]; LAST: [...]; with replicas [n, replicas, ...] and [replicas, ...]
+---Errors: a queue that no program has put anything into, inside of a compiled function: `ipu.IPUOutfeedQueue():dequeue()`
+---@return any
 function IPUOutfeedQueue:dequeue(...)
   local a = args.check("IPUOutfeedQueue.dequeue", dequeue_spec, ...)
   if tracing.is_active() then
@@ -124,6 +133,10 @@ local function unstack(tensors)
 end
 
 ---One value at a time, until the queue is empty; with a job, until that has ended too.
+---Shapes: [...] of each value; with replicas [replicas, ...]
+---Errors: a queue of mode LAST, an argument that is no job: `ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}:iter()`
+---@param job Job?
+---@return fun(): any
 function IPUOutfeedQueue:iter(job)
   if self.outfeed_mode ~= "ALL" then
     blame.error("IPUOutfeedQueue.iter: only a queue of mode ALL can be iterated", "runtime")
@@ -150,6 +163,8 @@ function IPUOutfeedQueue:deleter()
 end
 
 ---A queue that empties itself when its block ends.
+---Errors: an unknown mode: `ipu.ScopedIPUOutfeedQueue{outfeed_mode = "SOME"}`
+---Source: ipu_outfeed_queue.ScopedIPUOutfeedQueue of the original
 ---@class ScopedIPUOutfeedQueue: IPUOutfeedQueue
 local ScopedIPUOutfeedQueue = IPUOutfeedQueue:extend("ScopedIPUOutfeedQueue")
 

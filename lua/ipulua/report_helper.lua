@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local IPUConfig = require "ipulua.config".IPUConfig
 
 ---A folder of its own for the reports of one piece of work.
+---Source: ReportHelper of the original's tests and tutorials
 ---@class ReportHelper
 local ReportHelper = class.new("ReportHelper")
 
@@ -28,6 +29,7 @@ local rows <const> = {
 }
 
 ---Programs compiled under the configuration write their reports into the helper's folder.
+---Errors: config is no IPUConfig: `ipu.ReportHelper():set_autoreport_options(1)`
 ---@param ... any config, {output_graph_profile, output_execution_profile, max_execution_reports}
 function ReportHelper:set_autoreport_options(...)
   local a = args.check("set_autoreport_options", rows, ...)
@@ -54,6 +56,7 @@ function ReportHelper:find_reports()
 end
 
 ---The only report; an error when there are none or several.
+---Errors: no report, or several
 ---@return string
 function ReportHelper:find_report()
   local list = self:find_reports()

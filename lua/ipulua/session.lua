@@ -12,6 +12,8 @@ local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
 ---Computes values of the graph that placeholders and ops outside of functions make; to be closed: `local sess <close> = ipu.Session()`.
+---Errors: arguments that it doesn't have: `ipu.Session{graphs = 1}`
+---Source: tf.compat.v1.Session of the original
 ---@class Session
 local Session = class.new("Session")
 
@@ -55,7 +57,7 @@ local function fed_tensor(target, value)
         "value")
     end
   else
-    value = core.tensor(value, dtype)
+    value = core.tensor(value, dtype, "sess:run: what is fed to a placeholder of " .. type_text(target))
   end
   local _, shape = core.type_of(value)
   if not fits(declared, shape) then
@@ -165,6 +167,9 @@ local function prepare(self, who, ...)
 end
 
 ---The values of what is fetched, in its structure; operations run and have none.
+---Shapes: fetches any; a fed value fits its placeholder, -1 being any extent
+---Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a fetch of another graph:
+---`ipu.Session():run("loss")`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
 ---@return any
 function Session:run(...)
@@ -173,6 +178,9 @@ function Session:run(...)
 end
 
 ---Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---Shapes: as run's
+---Errors: as run's, and fetches that need no program: `ipu.Session():run_async(v)`
+---@param ... any fetches, {feed_dict = {[placeholder] = value}}
 ---@return Job
 function Session:run_async(...)
   local entry, arguments, finish = prepare(self, "sess:run_async", ...)

@@ -14,6 +14,8 @@ local strategy = {}
 
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
 ---stages of a model.
+---Errors: when it is used, a device of another form or one that is not configured: `ipu.IPUStrategy("/device:GPU:0"):scope()`
+---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class IPUStrategy
 local IPUStrategy = class.new("IPUStrategy")
 
@@ -25,6 +27,7 @@ local strategy_spec <const> = {
 
 function IPUStrategy:init(...)
   local a = args.check("IPUStrategy", strategy_spec, ...)
+  placement.check_ipu("IPUStrategy", a.ipu_device)
   self.ipu_device, self.cpu_device = a.ipu_device, a.cpu_device
   self.enable_dataset_iterators, self.enable_keras_extensions = a.enable_dataset_iterators, a.enable_keras_extensions
   self.num_replicas_in_sync = 1
@@ -79,6 +82,8 @@ local function spread(given)
 end
 
 ---Begin to run a compiled function, and go on at once.
+---Shapes: those of fn
+---Errors: as run's; what fails while it runs, wait() raises: `ipu.IPUStrategy():run_async(print)`
 ---@return Job
 function IPUStrategy:run_async(...)
   local a = args.check("IPUStrategy.run_async", run_spec, ...)
@@ -98,6 +103,11 @@ end
 local reductions <const> = {SUM = "cross_replica_sum", MEAN = "cross_replica_mean"}
 
 ---Inside a compiled function the sum or mean over the replicas, elsewhere the value itself.
+---Shapes: [...] → [...]
+---Errors: a reduction other than SUM and MEAN: `ipu.IPUStrategy():reduce("MAX", x)`
+---@param reduce_op string SUM or MEAN
+---@param value userdata
+---@return userdata
 function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
   local name = type(reduce_op) == "string" and reductions[reduce_op:upper()]
   if not name then
@@ -108,6 +118,9 @@ function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
 end
 
 ---Run a compiled function; {a, b, name = c} are its arguments.
+---Shapes: those of fn
+---Errors: fn is not made by ipu.func, float64 inputs or results: `ipu.IPUStrategy():run(print)`
+---@return any
 function IPUStrategy:run(...)
   local a = args.check("IPUStrategy.run", run_spec, ...)
   func.check_traced(a.fn, "strategy:run")

@@ -76,6 +76,7 @@ function system.disable_check_numerics() check_numerics(false) end
 local seed_spec <const> = {{"seed", "integer"}}
 
 ---Seeds everything random: initial values, shuffling, and what compiled functions draw.
+---Errors: a seed that is no integer: `ipu.random.set_seed(0.5)`
 function system.set_seed(...)
   core.set_seed(args.check("set_seed", seed_spec, ...).seed)
 end
@@ -86,6 +87,8 @@ local device_seed_spec <const> = {
 }
 
 ---Starts what programs draw on a device again: the same seed gives the same sequence.
+---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
+---Source: utils.reset_ipu_seed of the original
 function system.reset_ipu_seed(...)
   local a = args.check("reset_ipu_seed", device_seed_spec, ...)
   devices.ordinal(a.device)
@@ -115,6 +118,7 @@ local function described(record)
 end
 
 ---What was compiled since configuring, in that order.
+---Units: executions, and time_steps of a pipeline, are counts
 ---@return table[]
 function system.programs()
   local list = {}
@@ -201,6 +205,8 @@ func.listen(function(event, entry)
 end)
 
 ---What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---Units: timestamp in seconds since 1970, duration in seconds
+---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]
 function system.ipu_event_trace()
   local list = table.move(events, first, last, 1, {})

@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
+local nearest = require "ipulua.nearest"
 local scope = require "ipulua.scope"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
@@ -68,6 +69,9 @@ end
 local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
+---Shapes: ys any, summed; each gradient has its x's shape
+---Errors: outside of a traced function and a graph: `ipu.gradients(x, {v})`
+---@return userdata[]
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
   local ys, xs = as_list(a.ys), as_list(a.xs)
@@ -81,6 +85,9 @@ end
 
 ---Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
 ---persistent. In a compiled function and outside.
+---Shapes: gradients have the shapes of what they are of
+---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
+---Source: tf.GradientTape of the original
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
 
@@ -109,9 +116,22 @@ function GradientTape:stop()
   if self.eager then core.tape_pause() end
 end
 
+local function check_values(who, what, value)
+  for _, v in ipairs(structure.is_plain(value) and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
+    if not core.is_tensor(v) and not core.is_variable(v) then
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or a table of them, got %s", who, what,
+        args.describe(v)), "type")
+    end
+  end
+end
+
 ---Everything recorded can be differentiated; only variables need watching, if watch_accessed_variables is false.
+---Shapes: any
+---Errors: a value that is no tensor: `ipu.GradientTape():watch("x")`
 ---@param value any a tensor, a variable, or a table of them
 function GradientTape:watch(value)
+  if value == nil then blame.error("GradientTape.watch: 'value' is missing: a tensor, a variable or a table of them", "type") end
+  check_values("GradientTape.watch", "value", value)
   for _, leaf in ipairs((structure.flatten(value))) do self.watched[leaf] = true end
   return self
 end
@@ -125,23 +145,29 @@ local gradient_spec <const> = {
   {"unconnected_gradients", "string", "none", choices = {"none", "zero"}},
 }
 
-local function check_values(what, value)
-  for _, v in ipairs(structure.is_plain(value) and structure.flatten(value, function(v) return not structure.is_plain(v) end) or {value}) do
-    if not core.is_tensor(v) and not core.is_variable(v) then
-      blame.error(string.format("GradientTape.gradient: '%s' must be a tensor, a variable or a table of them, got %s", what,
-        args.describe(v)), "type")
-    end
-  end
+-- A misspelt option would be read as the gradients of outputs.
+local function check_names(a)
+  local given = a.output_gradients
+  if not structure.is_plain(given) or #given > 0 or (structure.is_plain(a.target) and #a.target == 0) then return end
+  local key = next(given)
+  if key == nil then return end
+  blame.error(string.format("GradientTape.gradient has no argument '%s'%s", tostring(key),
+    nearest.hint(key, {"output_gradients", "unconnected_gradients"})), "type")
 end
 
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where there is no path.
+---Shapes: target any, summed; each gradient has its source's shape
+---Errors: a second call without persistent, sources that are no tensors: `ipu.GradientTape():gradient(1, 2)`
+---@return any
 function GradientTape:gradient(...)
   local a = args.check("GradientTape.gradient", gradient_spec, ...)
   if self.used and not self.persistent then
     blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = true}", "runtime")
   end
-  check_values("target", a.target)
-  check_values("sources", a.sources)
+  check_values("GradientTape.gradient", "target", a.target)
+  check_values("GradientTape.gradient", "sources", a.sources)
+  check_names(a)
+  if a.output_gradients ~= nil then check_values("GradientTape.gradient", "output_gradients", a.output_gradients) end
   self.used = true
   local ys = as_list(a.target)
   local leaves, template = structure.flatten(a.sources)

@@ -212,7 +212,7 @@ end
 -- ------------------------------------------------ of what
 
 local spec <const> = {
-  {"schedule", "any", "Grouped"}, {"device_mapping", "any", optional = true}, {"training", "boolean", true},
+  {"schedule", {"string", "list"}, "Grouped"}, {"device_mapping", "any", optional = true}, {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},
 }
 
@@ -258,6 +258,10 @@ end
 
 ---The timetable of a pipelined model, of a function that runs a pipeline, or of a schedule: {schedule =, device_mapping =, training =,
 ---count =}.
+---Units: time steps; a step lasts as long as its longest stage
+---Errors: a model without stages, an unknown schedule, a mapping that the schedule can't have:
+---`ipu.timetable{schedule = "Round", device_mapping = {0, 1}}`
+---@param ... any a model, a function, or {schedule, device_mapping, training, count}
 ---@return Timetable
 function timetable.timetable(...)
   local first = ...

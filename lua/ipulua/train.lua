@@ -21,6 +21,8 @@ local global_step
 graph.on_reset(function() global_step = nil end)
 
 ---The counter of updates, made at the first call; it lives on the CPU.
+---Shapes: int64 []
+---Source: tf.train.get_or_create_global_step of the original
 ---@return userdata
 function train.get_or_create_global_step()
   if not global_step then
@@ -65,6 +67,8 @@ end
 function Optimizer:entries() return self.made end
 
 ---Sets its variables, those there are and those still to be made.
+---Shapes: each tensor has its variable's shape
+---Errors: a tensor of another shape
 ---@param tensors table<string, userdata> by path
 function Optimizer:restore(tensors)
   self.restored = tensors
@@ -74,10 +78,13 @@ function Optimizer:restore(tensors)
 end
 
 ---A variable beside v: made with a value at the first call, the same one afterwards.
+---Shapes: as v
+---Errors: v is no variable: `ipu.train.GradientDescentOptimizer(0.1):slot("v", "m")`
 ---@param v userdata
 ---@param slot string
 ---@param value number? what all elements start from; 0 by default
 ---@param dtype string? v's by default
+---@return userdata
 function Optimizer:slot(v, slot, value, dtype)
   local of = self.slots[slot] or {}
   self.slots[slot] = of
@@ -91,6 +98,12 @@ function Optimizer:slot(v, slot, value, dtype)
 end
 
 ---A scalar of the optimizer itself.
+---Shapes: []
+---Errors: a dtype that there is not: `ipu.train.GradientDescentOptimizer(0.1):scalar("count", 0, "int")`
+---@param slot string
+---@param value number
+---@param dtype string?
+---@return userdata
 function Optimizer:scalar(slot, value, dtype)
   local of = self.slots[slot]
   if not of then
@@ -103,6 +116,10 @@ function Optimizer:scalar(slot, value, dtype)
 end
 
 ---The learning rate as a number, or a tensor of a dtype.
+---Shapes: [] if it is a tensor
+---Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(error):rate("float32")`
+---@param dtype string
+---@return number|userdata
 function Optimizer:rate(dtype)
   local rate = self.learning_rate
   if type(rate) == "function" then rate = rate() end
@@ -125,6 +142,8 @@ local compute_spec <const> = {
 }
 
 ---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
+---Shapes: loss any, summed; each gradient has its variable's shape
+---Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@return table[]
 function Optimizer:compute_gradients(...)
   local a = args.check(self.name .. ".compute_gradients", compute_spec, ...)
@@ -134,6 +153,12 @@ function Optimizer:compute_gradients(...)
       .. "outside, use ipu.GradientTape and apply_gradients, got " .. args.describe(loss), "value")
   end
   local list = a.var_list or variables_read()
+  for i, v in ipairs(list) do
+    if not core.is_variable(v) then
+      blame.error(string.format("%s.compute_gradients: 'var_list' must hold variables, got %s at position %d", self.name,
+        args.describe(v), i), "type")
+    end
+  end
   local found = tape.gradients(loss, list, {grad_ys = a.grad_loss})
   local given = {}
   for i, v in ipairs(list) do given[i] = {found[i], v} end
@@ -141,6 +166,11 @@ function Optimizer:compute_gradients(...)
 end
 
 ---Makes one update of one variable; subclasses define it. The result is what was assigned.
+---Shapes: g and v alike
+---Errors: always, unless a subclass defines it: `ipu.train.Optimizer():apply_gradient(x, v)`
+---@param g userdata
+---@param v userdata
+---@return any
 function Optimizer:apply_gradient(g, v) -- luacheck: ignore 212
   blame.error(self.name .. " defines neither apply_gradient nor apply_gradients, for the variable '" .. v.name .. "'",
     "not_implemented")
@@ -161,13 +191,17 @@ end
 -- Pairs without those that have no gradient; a list of tensors and a list of variables is accepted too.
 local function with_gradient(self, given, list)
   local kept, count = {}, 0
+  if type(given) ~= "table" then
+    blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got " .. args.describe(given), "type")
+  end
   if list then
     local joined = {}
     for i, v in ipairs(list) do joined[i] = {given[i], v} end
     given = joined
   end
   for i = 1, #given do
-    local g, v = given[i][1], given[i][2]
+    local pair = args.is_plain(given[i]) and given[i] or {nil, given[i]}
+    local g, v = pair[1], pair[2]
     if not core.is_variable(v) then
       blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(v), "type")
     end
@@ -198,6 +232,10 @@ local apply_spec <const> = {
 }
 
 ---Updates the variables; in a session's graph the operation that does it.
+---Shapes: each gradient has its variable's shape
+---Errors: no gradient at all, one of another dtype than its variable's:
+---`ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
+---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation
 function Optimizer:apply_gradients(...)
   local a = train.read_apply_arguments(self, ...)
@@ -209,6 +247,7 @@ function Optimizer:apply_gradients(...)
 end
 
 ---The arguments of apply_gradients, for wrappers: {grads_and_vars, variables, global_step}.
+---@package
 function train.read_apply_arguments(self, first, ...)
   if structure.is_plain(first) and first.grads_and_vars then
     return args.check(self.name .. ".apply_gradients", apply_spec, first, ...)
@@ -229,6 +268,8 @@ local minimize_spec <const> = {
 }
 
 ---compute_gradients and apply_gradients in one.
+---Shapes: loss any, summed
+---Errors: as compute_gradients' and apply_gradients': `ipu.train.GradientDescentOptimizer(0.1):minimize(x)`
 ---@return Operation
 function Optimizer:minimize(...)
   local a = args.check(self.name .. ".minimize", minimize_spec, ...)
@@ -253,12 +294,16 @@ local rate_row <const> = {"learning_rate", "any", check = is_rate}
 local name_row <const> = {"name", "string", optional = true}
 
 ---v − learning_rate · g.
+---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
+---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class GradientDescentOptimizer: Optimizer
 define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false}, name_row}, nil, {
   apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
 })
 
 ---A sum of gradients that decays by momentum moves each variable.
+---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
+---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class MomentumOptimizer: Optimizer
 define("MomentumOptimizer", {
   rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false}, name_row,
@@ -272,6 +317,8 @@ define("MomentumOptimizer", {
 })
 
 ---Kingma & Ba 2014: first and second moment of each gradient.
+---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
+---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
@@ -299,6 +346,8 @@ define("AdamOptimizer", {
 })
 
 ---Gradients by the root of their mean square, which starts at 1.
+---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
+---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class RMSPropOptimizer: Optimizer
 define("RMSPropOptimizer", {
   rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
@@ -323,6 +372,8 @@ end, {
 })
 
 ---Gradients by the root of the sum of their squares.
+---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
+---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class AdagradOptimizer: Optimizer
 define("AdagradOptimizer", {
   rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false}, name_row,
@@ -334,6 +385,7 @@ define("AdagradOptimizer", {
 })
 
 ---Whether value is an optimizer of this kind.
+---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
 -- Checkpoints are of models, and so of Keras.

@@ -31,11 +31,14 @@ end
 variables.unique_name = unique
 
 local variable_spec <const> = {
-  {"initial_value", "any"}, {"name", "string", "Variable"}, {"trainable", "boolean", true}, {"dtype", "dtype", optional = true},
+  {"initial_value", "any", list_of = "number"}, {"name", "string", "Variable"}, {"trainable", "boolean", true},
+  {"dtype", "dtype", optional = true},
   {"shape", "list", optional = true},
 }
 
 ---A variable with its value at once; initial_value may be a function that makes it.
+---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
+---Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
 ---@return userdata
 function variables.Variable(...)
   local a = args.check("Variable", variable_spec, ...)
@@ -92,10 +95,12 @@ local function list(test)
 end
 
 ---All variables there are, in the order of making.
+---Shapes: each its own
 ---@return userdata[]
 function variables.global_variables() return list(function() return true end) end
 
 ---Those that training changes.
+---Shapes: each its own
 ---@return userdata[]
 function variables.trainable_variables() return list(function(v) return v.trainable end) end
 
@@ -160,6 +165,8 @@ end
 local move_spec <const> = {{"graph", "any", optional = true}}
 
 ---Initialisers run on the host anyway; kept because scripts say it.
+---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
+---Source: utils.move_variable_initialization_to_cpu of the original
 function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
 
 -- Scopes: {prefix, reuse, use_resource}; the innermost is last.
@@ -172,6 +179,9 @@ local scope_spec <const> = {
 }
 
 ---Variables made by name inside are called "name/…".
+---Errors: a reuse that is not true, false or "auto": `ipu.variable_scope("a", {reuse = "no"})`
+---Source: tf.variable_scope of the original
+---@return Scope
 function variables.variable_scope(...)
   local a = args.check("variable_scope", scope_spec, ...)
   local outer = scopes[#scopes] or {prefix = ""}
@@ -243,6 +253,9 @@ local function given_shape(name, a)
 end
 
 ---The variable of that name in the scopes that are open: made now, or with reuse the one made before.
+---Shapes: shape, or that of the initializer when it is a value
+---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
+---Source: tf.get_variable of the original
 ---@return userdata
 function variables.get_variable(...)
   local a = args.check("get_variable", variable_by_name_spec, ...)

@@ -152,6 +152,7 @@ describe("the command line", function()
       {{"--threads=0"}, "needs an integer of at least 1, got '0'"}, {{"--threads="}, "at least 1, got ''"},
       {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"}, {{"--seed=-1"}, "at least 0, got '-1'"},
       {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs a name"},
+      {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file, got 'gc7'"},
       {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"}, {{"--thread=1"}, "unrecognized"},
     }
     for _, case in ipairs(cases) do
@@ -163,6 +164,18 @@ describe("the command line", function()
         assert.truthy(got.err:find("usage: lua [options] [script [args]]", 1, true))
       end)
     end
+  end)
+
+  it("row 33: tells a wrong flag of IPULUA_FLAGS when the library loads, and lists all for --help", function()
+    local words = {"-e", "local ipu = require 'ipulua' print(ipu.ones{1})", env = {IPULUA_FLAGS = "--use_ipu_modle"}}
+    local got = run(words)
+    assert.equal(1, got.status)
+    assert.equal("", got.out)
+    assert.truthy(got.err:find("IPULUA_FLAGS: unknown flag '--use_ipu_modle'; did you mean '--use_ipu_model'?", 1, true), got.err)
+    local help = run{"-e", "require 'ipulua' print 'no'", env = {IPULUA_FLAGS = "--help"}}
+    assert.equal(0, help.status)
+    assert.truthy(help.out:find("--use_ipu_model (bool, default false)", 1, true))
+    assert.falsy(help.out:find("\nno\n", 1, true))
   end)
 
   describe("long options", function()
@@ -178,9 +191,9 @@ describe("the command line", function()
     end
 
     it("reach the library through the registry", function()
-      assert.equal("threads=2:integer seed=7:integer profile=out dir:string estimate=true:boolean target=mk2:string "
+      assert.equal("threads=2:integer seed=7:integer profile=out dir:string estimate=true:boolean target=GC2:string "
         .. "ipus=16:integer noenv=nil:nil ",
-        options {"--threads", "2", "--seed=7", "--profile", "out dir", "--estimate", "--target=mk2", "--ipus", "16"})
+        options {"--threads", "2", "--seed=7", "--profile", "out dir", "--estimate", "--target=GC2", "--ipus", "16"})
     end)
     it("are absent unless given", function()
       assert.equal("noenv=true:boolean ", (options({"-E"}):gsub("%w+=nil:nil ", "")))

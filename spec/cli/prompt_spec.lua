@@ -66,6 +66,28 @@ describe("the prompt", function()
     assert.equal("7\n", (typed("x =\n7\nx\n")))
   end)
 
+  it("keeps what lines declare by local", function()
+    assert.equal("3\n120\nnil\n6\n2\n", (typed("local a, b <const> = 1, 2\na + b\n"
+      .. "local function f(n) return n == 0 and 1 or n * f(n - 1) end\nf(5)\n"
+      .. "local c\nc\nlocal t = {\n1,\n6}\nt[2]\nlocal x = 1; local y = 2 return x + 1, y == nil\n"):gsub("\tfalse\n", "\n")))
+    local out, err = typed("do local inside = 1 end\ninside\nlocal 3\nlocally = 4\nlocally\nlocal v <consts> = 3\n")
+    assert.equal("nil\n4\n", out)
+    assert.equal("stdin:1: <name> expected near '3'\nstdin:1: unknown attribute 'consts'\n", err)
+  end)
+
+  it("closes what is <close> at the end of its line, and says so", function()
+    local out, err = typed("local s <close> = setmetatable({}, {__close = function() print('closed') end})\nprint(s)\n")
+    assert.equal("closed\nnil\n", out)
+    assert.matches("^what is <close> ends with its line here", err)
+  end)
+
+  it("takes a long block at once", function()
+    local lines = {}
+    for i = 1, 2000 do lines[i] = ("v%d = %d -- %s"):format(i, i, ("x"):rep(60)) end
+    assert.equal("2000\n", (typed(table.concat(lines, "\n") .. "\nv2000\n")))
+    assert.equal("100000\n", (typed("#'" .. ("é"):rep(50000) .. "'\n")))
+  end)
+
   it("shows errors short, with their line", function()
     local out, err = typed("local x\nx.y = 1\nfor i = 1, 2 do\n  error('line two')\nend\nx = = 2\nerror({})\nprint('on')\n")
     assert.equal("on\n", out)
@@ -76,7 +98,7 @@ describe("the prompt", function()
   it("shows the traceback of the last error when asked", function()
     local _, err = typed("??\nfunction f() error('deep') end\nf()\n??\n")
     assert.equal("no error so far\nstdin:1: deep\nstdin:1: deep\nstack traceback:\n\t[C]: in function 'error'\n"
-      .. "\tstdin:1: in function 'f'\n\t(...tail calls...)\n\t[C]: in ?\n", err)
+      .. "\tstdin:1: in function 'f'\n\tstdin:1: in main chunk\n\t[C]: in ?\n", err)
   end)
 
   it("ends with what an unfinished chunk lacks when the input ends", function()
@@ -94,7 +116,7 @@ describe("the prompt", function()
     command.write(folder .. "/ipulua.lua", "print('loading ipu') return {version = 'v'}")
     command.write(folder .. "/ipulua/keras.lua", "print('loading keras') return {layers = {}}")
     local env = {LUA_PATH = folder .. "/?.lua;;"}
-    assert.equal("start\nloading ipu\nv\nv\nloading keras\n{layers = {}}\n",
+    assert.equal("start\nloading ipu\nv\nv\nloading keras\n<module ipulua.keras; help shows its names>\n",
       (typed("print('start')\nipu.version\nipu.version\nkeras\n", {env = env})))
     assert.equal("mine\n", (typed("ipu = 'mine'\nipu\n", {env = env})))
     command.remove(folder)

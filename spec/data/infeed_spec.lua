@@ -63,7 +63,8 @@ describe("IPUInfeedQueue", function()
   for _, case in ipairs{
     {"an unknown batch", function() return floats(5):batch(2) end, "drop_remainder = true", "value"},
     {"int64", function() return data.range(5) end, "component 0 of the dataset is int64.*cast it in map", "failed_precondition"},
-    {"float64", function() return data.from_tensors(ipu.tensor({1}, {dtype = "float64"})) end, "float64", "failed_precondition"},
+    {"float64", function() return data.from_tensors(ipu.tensor({1}, {dtype = "float64"})) end,
+      "component 0 of the dataset is float64.*cast it in map", "failed_precondition"},
     {"an empty component", function() return data.from_tensors(ipu.zeros{0, 2}) end, "zero%-sized", "invalid_argument"},
     {"no dataset", function() return {} end, "must be a dataset", "type"},
   } do
@@ -73,7 +74,7 @@ describe("IPUInfeedQueue", function()
     end)
   end
 
-  it("row 92: checks its depth and its life", function()
+  it("rows 92, 93: checks its depth and its life", function()
     raises(function() ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 256}) end, "at most 255, got 256")
     assert.equal(3, ipu.IPUInfeedQueue(floats(3), {prefetch_depth = 0}).prefetch_depth)
     local infeed = ipu.IPUInfeedQueue(floats(3))

@@ -32,6 +32,63 @@ describe("docs/api.md", function()
     end
   end)
 
+  -- The entries of functions, classes and methods: {name, arguments, what it gives, all its lines}.
+  local function entries()
+    local list, class_name, entry = {}, nil, nil
+    for line in page:sub(1, (page:find("\n## Enumerations", 1, true))):gmatch("[^\n]+") do
+      local name, method = line:match("^%*%*([%w_.]+)%*%* – "), line:match("^%- `:([%w_]+)%(")
+      if name or method then
+        class_name = name or class_name
+        entry = {name = name or class_name .. ":" .. method, text = "", arguments = "()", gives = ""}
+        list[#list + 1] = entry
+      end
+      local arguments, gives = line:match(method and "^%- `:" .. method .. "(%b())`([^:]*)"
+        or "^`ipu%." .. (name or class_name or "") .. "(%b())`(.*)")
+      if arguments and entry.arguments == "()" then entry.arguments, entry.gives = arguments, gives end
+      if entry and not line:find("^#") then entry.text = entry.text .. line .. "\n" end
+    end
+    return list
+  end
+
+  it("says of each entry what it takes, of which types, and what is an error", function()
+    local count = 0
+    for _, e in ipairs(entries()) do
+      if e.arguments ~= "()" then
+        count = count + 1
+        local takes = e.text:match("\n *%- Takes: ([^\n]*)")
+        assert.is_truthy(takes, e.name .. " does not say what it takes")
+        assert.is_truthy(takes:find("^`[^`]+` %S"), e.name)
+        assert.is_truthy(e.text:find("\n *%- Errors: %w") or e.gives:find("boolean", 1, true), e.name .. " does not say what is an error")
+      end
+    end
+    assert.is_true(count > 140, count)
+  end)
+
+  it("says the shapes where tensors go in or come out", function()
+    local count = 0
+    for _, e in ipairs(entries()) do
+      local takes = e.text:match("Takes: ([^\n]*)") or ""
+      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true) then
+        count = count + 1
+        assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " does not say shapes")
+      end
+    end
+    assert.is_true(count > 50)
+  end)
+
+  it("says the units of what is measured", function()
+    local count = 0
+    for _, e in ipairs(entries()) do
+      for _, word in ipairs{"seconds", "cycles", "duration", "bandwidth", "time steps", "timestamp"} do
+        if e.text:find(word, 1, true) then
+          count = count + 1
+          assert.is_truthy(e.text:find("\n *%- Units: %w"), e.name .. " speaks of " .. word .. " without units")
+        end
+      end
+    end
+    assert.is_true(count > 3)
+  end)
+
   it("lists every option of IPUConfig with its default", function()
     local cfg = ipu.IPUConfig()
     local count = 0

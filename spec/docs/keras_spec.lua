@@ -17,6 +17,41 @@ describe("docs/keras.md", function()
     assert.is_true(library == annotated, "run make docs")
   end)
 
+  -- Entries: **Name** with what stands below it, and functions and methods in lists.
+  local function entries()
+    local list, entry, section = {}, nil, nil
+    for line in page:gmatch("[^\n]+") do
+      section = line:match("^## (.*)") or section
+      local name, method, arguments = line:match("^%*%*(%w+)%*%* – "), line:match("^%- `([%w_.:]+)(%b())`")
+      if name or method then
+        entry = {name = name or method, section = section, text = "", arguments = arguments}
+        list[#list + 1] = entry
+      end
+      if line:find("^`[%w_.]+%b()`$") then entry.arguments = line:match("%b()") end
+      if line:find("^#") or line:find("^%- %*%*") then entry = nil end
+      if entry then entry.text = entry.text .. line .. "\n" end
+    end
+    return list
+  end
+
+  it("says the types of arguments, shapes, and an error of each", function()
+    local tensors <const> = {Layers = true, Losses = true, Metrics = true, Optimizers = true, Initializers = true, Regularizers = true,
+      Constraints = true, ["Data sets"] = true}
+    local counts = {arguments = 0, shapes = 0}
+    for _, e in ipairs(entries()) do
+      if e.arguments and e.arguments ~= "()" then
+        counts.arguments = counts.arguments + 1
+        assert.is_truthy(e.text:find("\n *%- Takes: %S"), e.name .. " does not say what it takes")
+        assert.is_truthy(e.text:find("\n *%- Errors: %S") or e.section == "Callbacks" and e.name == "LambdaCallback", e.name .. " says no error")
+      end
+      if tensors[e.section] or e.text:find("→ tensor", 1, true) then
+        counts.shapes = counts.shapes + 1
+        assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " says no shapes")
+      end
+    end
+    assert.is_true(counts.arguments > 220 and counts.shapes > 200, counts.arguments .. " " .. counts.shapes)
+  end)
+
   it("holds what is public, with annotations", function()
     assert.is_function(load(library))
     local function check(module, list, name_in_library)

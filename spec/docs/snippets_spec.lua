@@ -21,6 +21,16 @@ end
 
 local function has_code(code) return code:match("%S") ~= nil end
 
+-- Whether the texts stand in the output, one behind the other.
+local function check_printed(path, expected, out)
+  local at = 1
+  for _, e in ipairs(expected) do
+    local from, to = out:find(e[2], at, true)
+    assert(from, string.format("%s:%d should print %s; the output is\n%s", path, e[1], e[2], out))
+    at = to + 1
+  end
+end
+
 describe("snippets of", function()
   local files <close> = assert(io.popen("ls README.md docs/*.md 2>/dev/null"))
   for path in files:lines() do
@@ -36,13 +46,53 @@ describe("snippets of", function()
         local out, err = command.read(folder .. "/out"), command.read(folder .. "/err")
         command.remove(folder)
         assert(ok, path .. " failed:\n" .. err)
-        local at = 1
-        for _, e in ipairs(expected) do
-          local from, to = out:find(e[2], at, true)
-          assert(from, string.format("%s:%d should print %s; the output is\n%s", path, e[1], e[2], out))
-          at = to + 1
-        end
+        check_printed(path, expected, out)
+      end)
+
+      it(path .. " at the prompt", function()
+        local folder = command.folder()
+        local r = command.run{command.ipulua, "-i", stdin = code, dir = folder, env = {IPULUA_PROGRESS = "off", XDG_STATE_HOME = folder}}
+        command.remove(folder)
+        assert.is_nil(r.err:match("stdin:%d+:[^\n]*"))
+        check_printed(path, expected, r.out)
       end)
     end
   end
+end)
+
+-- Blocks without a language hold what was printed.
+describe("what is shown of", function()
+  it("a timetable in README is what print gives", function()
+    local page = command.read("README.md")
+    local folder = command.folder()
+    command.write(folder .. "/a.lua", (snippets("README.md")))
+    local r = command.run{command.ipulua, folder .. "/a.lua", env = {IPULUA_PROGRESS = "off", IPULUA_LOG = "error"}}
+    command.remove(folder)
+    local shown = page:match("\n```\n(Grouped, .-)```\n")
+    assert.is_truthy(shown and r.out:find(shown, 1, true), r.out)
+  end)
+
+  it("a session in docs/command.md comes when it is typed", function()
+    local session = command.read("docs/command.md"):match("\n```\n(> a = .-)```\n")
+    local typed, printed = {}, {}
+    for line in session:gmatch("[^\n]+") do
+      if line:find("^> ") then typed[#typed + 1] = line:sub(3) else printed[#printed + 1] = line end
+    end
+    local r = command.run{command.ipulua, "-i", "-e", "_PROMPT = ''", stdin = table.concat(typed, "\n") .. "\n"}
+    assert.is_truthy(r.out:find(table.concat(printed, "\n") .. "\n", 1, true), r.out)
+  end)
+
+  -- Prices change a little whenever the model of the machine learns something.
+  it("a search for a cut in docs/pipelines.md is near what the example prints", function()
+    local shown = command.read("docs/pipelines.md"):match("\n```\nResNet%-50 on 4 IPUs[^\n]*\n\n(.-)```\n")
+    local r = command.run{command.ipulua, "examples/where_to_cut.lua", env = {LC_ALL = "C.UTF-8"}}
+    local count = 0
+    for words, rate, kilobytes in shown:gmatch("([^\n]-%d+x%d+) +(%d+) +%d+ %% +(%d+) ") do
+      local got_rate, got_kilobytes = r.out:match(words:gsub("^ *%d* *", ""):gsub("%p", "%%%0") .. " +(%d+) +%d+ %% +(%d+) ")
+      count = count + 1
+      assert.is_truthy(got_rate, words .. " is not in\n" .. r.out)
+      assert.is_true(math.abs(got_rate / rate - 1) < 0.05 and math.abs(got_kilobytes / kilobytes - 1) < 0.05, words .. " " .. got_rate)
+    end
+    assert.equal(4, count)
+  end)
 end)

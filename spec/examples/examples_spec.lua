@@ -1,10 +1,10 @@
--- Every example runs, shortened by an argument, and what it prints is right.
+-- Every example runs, shortened by an argument, what it prints is right, and its programs waste no memory (spec/support/plans.lua).
 
 local command = require "spec.support.command"
 
 local function run(name, argument, environment)
-  local line = string.format("%s IPULUA_LOG=error '%s' --seed 1 examples/%s.lua %s 2>&1", environment or "", command.ipulua, name,
-    argument or "")
+  local line = string.format("%s IPULUA_LOG=error '%s' -l spec.support.plans --seed 1 examples/%s.lua %s 2>&1", environment or "",
+    command.ipulua, name, argument or "")
   local pipe <close> = assert(io.popen(line))
   local lines = {}
   for text in pipe:lines() do lines[#lines + 1] = text end
@@ -19,6 +19,9 @@ local function numbers(lines, pattern)
   for _, line in ipairs(lines) do list[#list + 1] = tonumber(line:match(pattern)) end
   return list
 end
+
+local pwd <close> = assert(io.popen("pwd"))
+local root <const> = pwd:read("l")
 
 local function is_finite(x) return x == x and math.abs(x) < math.huge end
 
@@ -148,6 +151,15 @@ describe("example", function()
       assert.is_truthy(table.concat(lines, "\n"):find("\nROMEO:.+"))
     end)
   end
+
+  it("char_gpt without Shakespeare, from another folder", function()
+    local folder = command.folder()
+    local got = command.run{command.ipulua, "--seed", "1", root .. "/examples/char_gpt.lua", "short", dir = folder,
+      env = {IPULUA_DATA = "", HOME = folder, IPULUA_PROGRESS = "off"}}
+    command.remove(folder)
+    assert.equal(0, got.status, got.err)
+    assert.is_truthy(got.out:find("the pages of this project instead\n.*validation loss %d%.%d+\nA tensor.+"), got.out)
+  end)
 
   it("char_gpt at the prompt", function()
     local folder = command.folder()

@@ -104,6 +104,16 @@ describe("a Sequential model's stages", function()
     end)
   end
 
+  for words, stages in pairs{
+    ["'layer2' has stage 2 after 0"] = {0, 2}, ["must start at 0, got 1"] = {1, 1}, ["stages must start at 0"] = {1, 0},
+  } do
+    it("row 187: refuse " .. table.concat(stages, ", "), function()
+      local model = stack(2)
+      assert.matches(words, message_of(model.set_pipeline_stage_assignment, model, stages))
+      assert.is_false(model:is_pipelined())
+    end)
+  end
+
   it("are forgotten when a layer is added", function()
     local model = stack(2)
     model:set_pipeline_stage_assignment{0, 1}

@@ -37,6 +37,8 @@ describe("keras.utils", function()
     end
     os.remove(path)
     assert.matches("'model' must be", message_of(keras.utils.plot_model, 3))
+    assert.matches("must end in .dot, .png", message_of(keras.utils.plot_model, model, {to_file = "model.txt"}))
+    assert.is_nil(io.open("model.dot"))
   end)
 
   it("plot_model writes the graph of layers", function()

@@ -369,7 +369,8 @@ describe("devices", function()
     assert.equal(2, config.get_num_of_ipus_in_device("/device:IPU:0"))
   end)
 
-  it("row 20: hands out copies", function()
+  it("row 20: is known of once it is configured; copies are handed out", function()
+    refuses("runtime", "no IPU system is configured; call configure_ipu_system first", config.get_ipu_config)
     cfg:configure_ipu_system()
     config.get_ipu_config()[1].members[1] = 99
     assert.same({0}, config.get_ipu_config()[1].members)

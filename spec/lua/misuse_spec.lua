@@ -29,7 +29,7 @@ local cases <const> = {
   {"adding a string", function() return t + "x" end, "'b' must be a number, a list or a tensor, got string"},
   {"a product of the wrong shapes", function() t:matmul(ipu.ones{3, 3}) end, "inner extents 2 and 3 differ"},
   {"a misspelt argument", function() ipu.reduce_sum(t, {axes = 1}) end, "did you mean 'axis'"},
-  {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis 5 is out of range"},
+  {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis: 5 is out of range"},
   {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
   {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
   {"saving no tensors", function() ipu.save("x.npz", 3) end, "must be a table of tensors by name, got integer"},

@@ -146,6 +146,44 @@ describe("make deb", function()
     for _, path in ipairs{"share/man/man1/ipulua.1.gz", "share/bash-completion/completions/ipulua", "share/ipulua/library/ipulua.lua",
       "share/doc/ipulua/copyright", "share/doc/ipulua/changelog.gz"} do command.read(folder .. "/usr/" .. path) end
     command.remove(folder)
+  end);
+
+  -- The packages of the check above, installed by dpkg where there is nothing but what they say they depend on.
+  local may_change_root = has_tools and command.run{"sh", "-c", "test $(id -u) = 0 && command -v dpkg && chroot / true"}.status == 0;
+  (may_change_root and it or pending)("makes packages that install into a clean system, work there, and leave nothing behind", function()
+    local folder = command.folder()
+    local clean, debs = folder .. "/root", {}
+    for path in run{"sh", "-c", "ls build/deb/*.deb"}:gmatch("[^\n]+") do
+      if not path:find("dbgsym", 1, true) then debs[#debs + 1] = path end
+    end
+    local present = run{"sh", "spec/support/clean_root.sh", clean, table.unpack(debs)}
+    local is_present = {}
+    for name in present:gmatch("%S+") do is_present[name] = true end
+    assert.is_true(is_present.libc6 and is_present["liblua5.4-0"])
+    for _, foreign in ipairs{"gcc", "make", "lua5.4", "lua-busted", "python3", "luajit"} do assert.is_nil(is_present[foreign]) end
+    local function inside(...) return run{"chroot", clean, ...} end
+    local script = [[
+      local ipu = require "ipulua"
+      local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {2}}}
+      m:compile{optimizer = "sgd", loss = "mse"}
+      local x = ipu.ones{8, 2}
+      local function loss() return m:evaluate(x, x:slice({0, 0}, {8, 1}), {verbose = 0, batch_size = 8}) end
+      local before = loss()
+      m:fit{x = x, y = x:slice({0, 0}, {8, 1}), batch_size = 4, epochs = 5, verbose = 0}
+      print(loss() < before)
+      m:save("/tmp/m.safetensors")
+      print(ipu.keras.models.load_model("/tmp/m.safetensors"):count_params())
+      m:summary()]]
+    assert.matches("^true\n3\nModel:", inside("ipulua", "-e", script))
+    assert.truthy(inside("ipulua", "info"):find("PNG JPEG", 1, true))
+    assert.equal("7\n", run{"chroot", clean, "ipulua", "-", stdin = "print(3 + 4)"})
+    local lib = run{"sh", "-c", "dirname " .. clean .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
+    run{"gcc", "examples/c/online.c", "-I" .. clean .. "/usr/include", "-L" .. lib, "-lipulua", "-lm", "-o", clean .. "/tmp/online"}
+    assert.truthy(inside("/tmp/online"):find("error"))
+    assert.equal("", run{"dpkg", "--root=" .. clean, "--verify", "ipulua", "libipulua0", "libipulua-dev"})
+    run{"dpkg", "--root=" .. clean, "--log=/dev/null", "--purge", "libipulua-dev", "libipulua0", "ipulua"}
+    assert.equal("", run{"find", clean .. "/usr", clean .. "/var/lib/dpkg/info", "-name", "*ipulua*"})
+    command.remove(folder)
   end)
 end)
 

@@ -316,7 +316,8 @@ describe("a pipelined Keras model", function()
 
   it("refuses continuous updates, own steps, and stages that leave a gap", function()
     local model = makers.sequential(true)
-    pipelines.fails("not_implemented", function() model:set_pipelining_options{continuous_weight_updates = true} end, "continuous")
+    pipelines.fails("not_implemented", function() model:set_pipelining_options{continuous_weight_updates = true} end, "continuous",
+      "not implemented")
     local Own = keras.Sequential:extend("Own")
     function Own:train_step() return {} end -- luacheck: ignore 212
     local own = compiled(Own{dense(8, 1), dense(3, 2)})

@@ -1,6 +1,7 @@
 -- What lives in streaming memory: the transfers that a program has, the bytes that its report moves, and no other number.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 local pipelines = require "spec.support.pipelines"
 
 local least <const> = "optimizations.minimum_remote_tensor_size"
@@ -295,6 +296,19 @@ describe("offloading", function()
       end)
       assert.are.equal(123, (select(2, looped())):item()) -- 0, 0, 0, 1, 2, 3
     end
+    -- One slot of 64 floats goes each way; of small tensors the whole queue stays on the tiles.
+    local f = ipu.func(function(x) return ipu.fifo(x, 5, {offload = true}), x + 1 end)
+    f(ipu.ones{64})
+    assert.are.same({1, 1}, {steps(f, "load"), steps(f, "store")})
+    assert.truthy(program_of(f):text():find("load%s[^\n]*float32%[64%]"), program_of(f):text())
+    local price = ipu.estimate(f, {inputs = {ipu.zeros{64}}})
+    assert.are.equal(5 * 64 * 4, price.memory.streaming)
+    local small = ipu.func(function(x) return ipu.fifo(x, 2, {offload = true}) end)
+    small(ipu.ones{2})
+    assert.are.same({0, 0}, {steps(small, "load"), steps(small, "store")})
+    -- A queue that is twice as deep moves no more.
+    local deep = ipu.func(function(x) return ipu.fifo(x, 1000, {offload = true}), x + 1 end)
+    assert.are.equal(price.cycles.total, ipu.estimate(deep, {inputs = {ipu.zeros{64}}}).cycles.total)
     assert.are.equal(3, ipu.func(ipu.remap)(ipu.tensor{3})[1]:item())
     pipelines.fails("runtime", function() ipu.fifo(ipu.zeros{2}, 1) end, "compiled function")
     pipelines.fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.zeros{2}) end, "at least 1", "0")
@@ -418,10 +432,23 @@ describe("tensors shared out among replicas", function()
     assert.are.equal(2 * 4, ipu.estimate(f, {inputs = {ipu.zeros{7}}}).memory.streaming) -- 8 elements of 4 replicas
   end)
 
-  it("stays whole where replicas have gradients of their own", function()
-    pipelines.device(8)
+  it("stays whole where replicas have gradients of their own, with a warning", function()
+    pipelines.device(8, {[least] = 0})
     ipu.random.set_seed(3)
-    local _, weights, f = pipelines.net(30):train{replicated_optimizer_state_sharding = true}
+    local weights, f
+    local warnings = log.capture("warn", function()
+      local _
+      _, weights, f = pipelines.net(30):train{replicated_optimizer_state_sharding = true, replicated_weight_sharding = true}
+    end)
+    table.sort(warnings)
+    assert.are.equal(2, #warnings, table.concat(warnings, "\n"))
+    for i, option in ipairs{"replicated_optimizer_state_sharding", "replicated_weight_sharding"} do
+      assert.truthy(warnings[i]:find("'" .. option .. "' has no effect", 1, true), warnings[i])
+      assert.truthy(warnings[i]:find("CrossReplicaOptimizer", 1, true), warnings[i])
+    end
+    assert.are.same({}, log.capture("warn", function()
+      trained(optimizers.Momentum, {replicated_optimizer_state_sharding = true, replicated_weight_sharding = true})
+    end))
     pipelines.device(8)
     ipu.random.set_seed(3)
     local _, plain = pipelines.net(30):train{}

@@ -1,4 +1,5 @@
-/* Random graphs of mixed ops, with variables, loops, branches and gradients: the compiled program against the naive evaluator, bit
+/* Random graphs of mixed ops, with variables, loops, branches and gradients, with duplicates and detours that the compiler may leave
+ * out: the compiled program against the naive evaluator, bit
  * for bit, on one thread and on two. Arguments: how many graphs, the first seed. A failure names its seed. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "interpret.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
+#include "transform/clone.h"
 #include "transform/verify.h"
 
 enum { POOL = 64, MOST_INPUTS = 6, MOST_VARIABLES = 3, MOST_RESULTS = 8, GRAPHS = 4000, MOST_ELEMENTS = 33 * 33 * 33 };
@@ -183,6 +185,84 @@ static void add_row(Build *b) {
   keep(b, op3(b->graph, throw(b->dice, 2) ? "tape_set" : "tape_add", v, op1(b->graph, "tanh", row), index));
 }
 
+/* ---- what the compiler may leave out, and what looks like it ---- */
+
+/* The same once more. */
+static void add_duplicate(Build *b) {
+  Value *v = pick(b);
+  const Node *n = v->node;
+  if (node_is_input(n) || (n->op->traits & CONTROL)) return;
+  if (node_is_constant(n)) {
+    keep(b, graph_constant(b->graph, n->attr[0].tensor));
+    return;
+  }
+  Node *again = clone_node(b->graph, n, n->in);
+  if (again) keep(b, &again->out[v->index]);
+}
+
+static Value *random_number(Build *b, const Value *like) {
+  static const double numbers[] = {0.0, -0.0, 1, -1};
+  Value *v = graph_number(b->graph, like->type.dtype, ANY_OF(b, numbers));
+  int kind = throw(b->dice, 4);
+  if (kind == 0) return ops_broadcast(b->graph, v, &like->type);
+  if (kind == 1) return op1(b->graph, throw(b->dice, 2) ? "ones_like" : "zeros_like", (Value *)(uintptr_t)like);
+  return v;
+}
+
+static void add_neutral(Build *b) {
+  static const char *const names[] = {"add", "sub", "mul"};
+  Value *v = pick(b), *number = random_number(b, v);
+  bool turned = throw(b->dice, 3) == 0;
+  if (!throw(b->dice, 5)) keep(b, ops_div(b->graph, v, graph_number(b->graph, v->type.dtype, throw(b->dice, 2) ? 1 : -1)));
+  else keep(b, op2(b->graph, ANY_OF(b, names), turned ? number : v, turned ? v : number));
+  keep(b, number);
+}
+
+static Value *cut_whole(Build *b, Value *v) {
+  static const int64_t nothing[2 * MAX_RANK];
+  Attr whole[MAX_ATTRS] = {attr_ints(nothing, v->type.rank), attr_ints(v->type.shape, v->type.rank)};
+  Attr frame[MAX_ATTRS] = {attr_ints(nothing, 2 * v->type.rank)};
+  return throw(b->dice, 2) ? op_with(b->graph, "slice", &v, 1, whole) : op_with(b->graph, "pad", &v, 1, frame);
+}
+
+static Value *reshaped_away(Build *b, Value *v) {
+  Type flat = {.dtype = v->type.dtype, .rank = 1, .shape = {type_count(&v->type)}};
+  Attr front[MAX_ATTRS] = {attr_int(0)};
+  return throw(b->dice, 2) ? ops_reshape(b->graph, v, &flat) : op_with(b->graph, "expand_dims", &v, 1, front);
+}
+
+static void add_detour(Build *b) {
+  Value *v = pick(b), *away = NULL;
+  if (v->type.rank > 3) return;
+  switch (throw(b->dice, 4)) {
+    case 0: keep(b, cut_whole(b, v)); return;
+    case 1: keep(b, op1(b->graph, "stop_gradient", v)); return;
+    case 2: keep(b, ops_cast(b->graph, ops_cast(b->graph, v, throw(b->dice, 2) ? F64 : F32), v->type.dtype)); return;
+    default: away = reshaped_away(b, v);
+  }
+  if (!away) return;
+  keep(b, away);
+  keep(b, ops_reshape(b->graph, throw(b->dice, 2) ? away : reshaped_away(b, away), &v->type));
+}
+
+static void add_transposes(Build *b) {
+  int count = b->count;
+  add_transpose(b);
+  if (b->count == count) return;
+  Value *v = b->value[count];
+  int64_t perm[MAX_RANK], back[MAX_RANK];
+  if (strcmp(v->node->op->name, "transpose")) return;
+  for (int i = 0; i < v->type.rank; i++) perm[i] = v->node->attr[0].ints.v[i], back[perm[i]] = i;
+  keep(b, ops_transpose(b->graph, v, throw(b->dice, 2) ? back : perm));
+}
+
+static void add_constants(Build *b) {
+  Type t = {.dtype = throw(b->dice, 3) ? F32 : F64, .rank = throw(b->dice, 3), .shape = {ANY_OF(b, extents), ANY_OF(b, extents)}};
+  Value *a = constant(b, &t, 1), *c = partner(b, a);
+  keep(b, op1(b->graph, ANY_OF(b, unary), op2(b->graph, ANY_OF(b, binary), a, c)));
+  keep(b, op1(b->graph, "reduce_sum", a));
+}
+
 /* ---- regions ---- */
 
 static void add_something(Build *b);
@@ -253,7 +333,8 @@ static void add_cond(Build *b) {
 }
 
 static void (*const plain[])(Build *) = {add_unary,   add_unary,   add_binary, add_binary,    add_binary, add_select, add_matmul, add_reduction,
-                                         add_softmax, add_reshape, add_slice,  add_transpose, add_concat, add_cumsum, add_cast,   add_row};
+                                         add_softmax, add_reshape, add_slice,  add_transpose, add_concat, add_cumsum, add_cast,   add_row,
+                                         add_duplicate, add_duplicate, add_duplicate, add_neutral, add_neutral, add_detour, add_transposes, add_constants};
 static void (*const control[])(Build *) = {add_repeat, add_while, add_cond};
 
 static void add_something(Build *b) {
@@ -280,7 +361,9 @@ static Type random_type(Dice *d) {
 
 static Tensor *random_tensor(Error *e, Dice *d, const Type *t) {
   Tensor *x = tensor_new(e, t);
-  for (int64_t i = 0; x && i < type_count(t); i++) dtype_set(t->dtype, x->data, i, (throw(d, 4001) - 2000) / 1000.0);
+  static const double odd[] = {0.0, -0.0, 1e-42, -1e-310};
+  for (int64_t i = 0; x && i < type_count(t); i++)
+    dtype_set(t->dtype, x->data, i, throw(d, 16) ? (throw(d, 4001) - 2000) / 1000.0 : odd[throw(d, 4)]);
   return x;
 }
 

@@ -28,6 +28,56 @@ local function dtypes(op, row)
   return list, refusal
 end
 
+-- ---- what is refused besides a dtype ----
+
+local function copy(t) return table.move(t, 1, #t, 1, {}) end
+
+-- The sample's call with one thing wrong in it: an operand of another shape, an attribute out of its range, a text for a tensor.
+local function wrong_calls(row)
+  local calls = {}
+  local operands, attributes = samples.first_case(row.sample)
+  local function call(changed, with)
+    local given = {}
+    for i, operand in ipairs(changed) do given[i] = operand.shape and samples.value(operand) or operand end
+    if row.variadic then given = {given} end
+    if next(with) then given[#given + 1] = with end
+    calls[#calls + 1] = given
+  end
+  for i = 2, #operands do
+    for k = #operands[i].shape, 1, -1 do
+      local shape, changed = copy(operands[i].shape), copy(operands)
+      shape[k] = shape[k] + 1
+      changed[i] = {letter = operands[i].letter == "M" and "F" or operands[i].letter, below = operands[i].below, shape = shape}
+      call(changed, attributes or {})
+    end
+  end
+  local wrong <const> = {integer = 99, list = {99, 99}, string = "OTHER", dtype = "float", number = "much"}
+  for _, a in ipairs(row.attributes) do
+    local with = {[a.name] = wrong[a.type]}
+    for name, value in pairs(attributes or {}) do
+      if name ~= a.name then with[name] = value end
+    end
+    if wrong[a.type] then call(operands, with) end
+  end
+  if #operands > 0 then
+    local changed = copy(operands)
+    changed[1] = {letter = operands[1].letter == "M" and "F" or operands[1].letter, below = operands[1].below, shape = {}}
+    call(changed, attributes or {})
+    changed[1] = "text"
+    call(changed, attributes or {})
+  end
+  return calls
+end
+
+-- The first message of a wrong call that is not the one given.
+local function refusal_of(op, row, other)
+  for _, given in ipairs(row.sample and wrong_calls(row) or {}) do
+    local ok, message = pcall(op, table.unpack(given))
+    message = not ok and tostring(message):gsub("^[^:]+:%d+: ", "") or nil
+    if message and message ~= other and message:find("^" .. row.name:gsub("%p", "%%%0") .. "%A") then return message end
+  end
+end
+
 -- ---- text ----
 
 local function signature(row)
@@ -66,6 +116,8 @@ local function entry(row, lines)
   if list then add("- dtypes: %s", table.concat(list, ", ")) end
   add("- Gradient: %s", gradient(row))
   if refusal then add("- Error: `%s`", refusal) end
+  local other = refusal_of(core.ops[row.name], row, refusal)
+  if other then add("- Error: `%s`", other) end
   if row.source then add("- Source: %s", row.source) end
   lines[#lines + 1] = ""
 end
@@ -76,7 +128,7 @@ local opening <const> = [[
 Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a function and, where its first argument is a tensor, a
 method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors; named arguments are in the last table. In shapes a name is
 an extent and `...` any number of them. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the
-line of the script; *Error* shows the one for a dtype that it doesn't take.
+line of the script; *Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong.
 ]]
 
 ---@return string

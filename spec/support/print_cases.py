@@ -3,7 +3,7 @@
 
 A case is a line "dtype extents data", data being little-endian hex or "range" (0, 1, 2 ...), then the lines of
 str(array), each after "|", then those of repr(array), each after ">", in the words of ipulua: "tensor" for
-"array", the dtype always named, empty shapes in square brackets.
+"array", the dtype always named, shapes in square brackets, where the array is empty or not shown whole.
 """
 import sys
 
@@ -22,7 +22,8 @@ def prompt_form(a):
         body = "[], shape=" + str(list(a.shape))
     text = "tensor(" + body + ","
     last = len(text) - (text.rfind("\n") + 1)
-    dtype = f"dtype={a.dtype.name})"
+    shape = f"shape={list(a.shape)}, " if a.size > 1000 else ""
+    dtype = f"{shape}dtype={a.dtype.name})"
     return text + (" " if last + len(dtype) + 1 <= 75 else "\n" + " " * 7) + dtype
 
 

@@ -133,7 +133,7 @@ static void run_conv(Case *c) {
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_FORWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_BACKWARD, &c->options));
   add(c, cost_conv(&c->target, c->dtype, c->partials, &s, CONV_WEIGHTS, &update));
-  c->live = live_of(c, &s, s.in_channels == 1 && s.groups > 1 ? 3 : 2);
+  c->live = live_of(c, &s, 2);
   if (s.groups == 1 && s.in_channels < 8) c->live += (double)s.batch * points(s.in, s.rank) * 16 * size_of(c);
 }
 
@@ -252,11 +252,14 @@ static void run_ctc(Case *c) {
   c->live = (double)(batch * time * integer(c, "classes") * 2) * size_of(c) + (double)(batch * labels * 4);
 }
 
-static bool predict(json_t *row, const Target *chip, Prediction *out) {
+static bool predict(json_t *row, const char *name, Prediction *out) {
+  const Target *chip = target_find(name);
   const char *family = json_string_value(json_object_get(row, "family"));
   Case c = {.params = json_object_get(row, "params"), .target = *chip, .cost = cost_free()};
   json_t *run = json_object_get(row, "run");
   c.target.code = json_is_true(json_object_get(run, "code_compiled"));
+  json_t *tiles = json_object_get(json_object_get(run, "tiles"), name);
+  if (json_is_integer(tiles)) c.target.tiles = json_integer_value(tiles);
   c.dtype = find_dtype(text(&c, "dtype"));
   c.partials = find_dtype(text(&c, "partials"));
   c.options.available_memory_proportion = number(&c, "available_memory_proportion");
@@ -324,7 +327,7 @@ static void take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
   for (int k = 0; k < 2; k++) {
     Prediction p;
     json_t *published = json_object_get(row, chips[k]);
-    if (!predict(row, target_find(chips[k]), &p)) continue;
+    if (!predict(row, chips[k], &p)) continue;
     json_t *figures = json_object();
     for (int q = 0; q < QUANTITIES; q++) {
       json_object_set_new(figures, quantity_names[q], json_real(round(p.value[q])));

@@ -5,9 +5,10 @@
 #include <stdatomic.h>
 
 #include "base/interrupt.h"
+#include "lua/callback.h"
 
 /* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
-static _Atomic(lua_State *) running;
+static _Atomic(lua_State *) running, running_callback;
 
 /* Pushes "script:12", the innermost line of Lua code that is not the library's own; the innermost of all while that is not loaded. */
 static void push_line(lua_State *L) {
@@ -42,8 +43,13 @@ static void stop(lua_State *L, lua_Debug *event) {
 /* lua_sethook is the one function of Lua that may be called here. */
 static void on_interrupt(int number) {
   if (interrupt_raise() > 1) signal(number, SIG_DFL); /* the next one ends the process */
-  lua_State *L = atomic_load(&running);
-  if (L) lua_sethook(L, stop, LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
+  static const int always = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+  lua_State *L = atomic_load(&running), *callback = callback_running();
+  if (L) lua_sethook(L, stop, always, 1);
+  if (L && callback) {
+    atomic_store(&running_callback, callback);
+    lua_sethook(callback, stop, always, 1);
+  }
 }
 
 static const char *describe(lua_State *L) {
@@ -84,7 +90,9 @@ int call_with(lua_State *L, lua_CFunction handler, int arguments, int results) {
   int status = lua_pcall(L, arguments, results, base);
   sigaction(SIGINT, &before, NULL);
   atomic_store(&running, NULL);
+  lua_State *callback = atomic_exchange(&running_callback, NULL);
   if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0); /* a late Ctrl-C must not stop what follows */
+  if (callback && lua_gethook(callback) == stop) lua_sethook(callback, NULL, 0, 0);
   interrupt_reset();
   lua_remove(L, base);
   return status;

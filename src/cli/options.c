@@ -6,15 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/target.h"
+
 /* What a long option takes. */
-typedef enum Kind { FLAG, COUNT, NATURAL, TEXT, HELP, VERSION } Kind;
+typedef enum Kind { FLAG, COUNT, NATURAL, TEXT, CHIP, HELP, VERSION } Kind;
 
 static const struct LongOption {
   const char *name;
   Kind kind;
 } long_options[] = {
     {"threads", COUNT}, {"seed", NATURAL}, {"profile", TEXT}, {"estimate", FLAG},
-    {"target", TEXT},   {"ipus", COUNT},   {"help", HELP},    {"version", VERSION},
+    {"target", CHIP},   {"ipus", COUNT},   {"help", HELP},    {"version", VERSION},
 };
 typedef struct LongOption LongOption;
 
@@ -30,7 +32,7 @@ static const LongOption *find_option(const char *argument) {
   return NULL;
 }
 
-static bool takes_value(Kind kind) { return kind == COUNT || kind == NATURAL || kind == TEXT; }
+static bool takes_value(Kind kind) { return kind == COUNT || kind == NATURAL || kind == TEXT || kind == CHIP; }
 
 static bool is_long(const char *argument) { return argument[0] == '-' && argument[1] == '-' && argument[2]; }
 
@@ -57,9 +59,15 @@ static bool read_integer(const char *text, long long minimum, long long maximum,
          strspn(text, "0123456789") == strlen(text);
 }
 
+static bool is_chip(const char *value) {
+  size_t n = strlen(value);
+  return target_find(value) || (n > 5 && !strcmp(value + n - 5, ".json"));
+}
+
 static bool read_option(const LongOption *option, const char *value, long long *number) {
   if (option->kind == COUNT) return read_integer(value, 1, COUNT_LIMIT, number);
   if (option->kind == NATURAL) return read_integer(value, 0, LLONG_MAX, number);
+  if (option->kind == CHIP) return is_chip(value);
   return *value != '\0';
 }
 
@@ -81,6 +89,7 @@ static void check_long(CommandLine *line, int index) {
     } else if (!read_option(option, value, &number)) {
       const char *wanted = option->kind == COUNT     ? "an integer of at least 1"
                            : option->kind == NATURAL ? "an integer of at least 0"
+                           : option->kind == CHIP    ? "one of gc2, gc200, bow, c600, or a .json file"
                                                      : "a name";
       snprintf(line->problem, size, "'--%s' needs %s, got '%.60s'", option->name, wanted, value);
     }
@@ -138,7 +147,7 @@ static void store_option(lua_State *L, const CommandLine *line, int index) {
   long long number = 0;
   if (option->kind == HELP || option->kind == VERSION) return;
   if (option->kind == FLAG) lua_pushboolean(L, true);
-  else if (option->kind == TEXT) lua_pushstring(L, value);
+  else if (option->kind == TEXT || option->kind == CHIP) lua_pushstring(L, value);
   else if (read_option(option, value, &number)) lua_pushinteger(L, (lua_Integer)number);
   lua_setfield(L, -2, option->name);
 }

@@ -7,7 +7,7 @@
  *   seed      integer >= 0      --seed N       the global seed
  *   profile   string            --profile DIR  write a profile of every program there
  *   estimate  true              --estimate     price everything, execute nothing
- *   target    string            --target NAME  the chip; the library knows the names
+ *   target    string            --target NAME  the chip: one that target.h knows, or a .json file
  *   ipus      integer >= 1      --ipus N       how many IPUs the machine has
  *   noenv     true              -E             ignore environment variables, IPULUA_* included
  */

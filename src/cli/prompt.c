@@ -10,6 +10,7 @@
 #include "cli/call.h"
 #include "cli/complete.h"
 #include "cli/edit.h"
+#include "cli/locals.h"
 #include "cli/show.h"
 
 static const char greeting[] =
@@ -22,6 +23,7 @@ static const char general_help[] =
     "  ??             the traceback of the last error\n"
     "  _ _1 _2        the last three results, newest first\n"
     "  Tab            completes globals, fields, methods, options and file names\n"
+    "  local x = 1    stays for the next lines, so that scripts can be typed and pasted\n"
     "  Up, Ctrl-R     earlier lines\n"
     "  Ctrl-C         stops what runs; Ctrl-D on an empty line leaves\n"
     "The globals ipu and keras are loaded when first used.\n";
@@ -193,15 +195,16 @@ static void evaluate(lua_State *L) {
 
 /* ---- reading ---- */
 
-/* Loads the chunk at index as an expression ("return ..."), else as statements. LUA_OK: pushes the function.
+/* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. What is to be closed keeps an
+ * expression's call from being a tail call, so that its error finds the line.
  * An error: pushes its message. *incomplete: more lines could make it right. */
 static int load_chunk(lua_State *L, int index, bool *incomplete) {
-  static const char end[] = "<eof>";
+  static const char end[] = "<eof>", expression[] = "local _prompt <close> = nil return ";
   size_t length;
   const char *text = lua_tolstring(L, index, &length);
   *incomplete = false;
   for (int attempt = 0;; attempt++) {
-    lua_pushstring(L, attempt == 0 ? "return " : "");
+    lua_pushstring(L, attempt == 0 ? expression : "");
     lua_pushlstring(L, text, length);
     lua_concat(L, 2);
     size_t n, ending = sizeof end - 1;
@@ -258,7 +261,11 @@ static void explain(lua_State *L, const char *text) {
     call(L, 0, 0);
     return;
   }
-  lua_pushfstring(L, "return %s", text);
+  /* object:method is a name, too */
+  const char *colon = strrchr(text, ':');
+  bool method = colon && (isalpha((unsigned char)colon[1]) || colon[1] == '_') && !strpbrk(colon, "({\"'[");
+  if (method) lua_pushfstring(L, "return %s.%s", lua_pushlstring(L, text, (size_t)(colon - text)), colon + 1), lua_remove(L, -2);
+  else lua_pushfstring(L, "return %s", text);
   int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
   if (status == LUA_OK) status = call_with(L, message_alone, 0, 1);
   if (status != LUA_OK) {
@@ -279,6 +286,21 @@ static Reading append_line(lua_State *L, Editor *e) {
   return reading;
 }
 
+/* The function on top, of the chunk at index, is replaced by one whose leading locals stay for the next lines. */
+static void keep_locals(lua_State *L, int index) {
+  static const char hint[] = "what is <close> ends with its line here; put all that is meant between do and end\n";
+  bool incomplete;
+  Locals locals = locals_push(L, index);
+  if (locals == LOCALS_CLOSE) fputs(hint, stderr);
+  if (locals != LOCALS_KEPT) return;
+  if (load_chunk(L, lua_gettop(L), &incomplete) == LUA_OK) {
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  } else {
+    lua_pop(L, 2);
+  }
+}
+
 /* Runs the chunk whose first line is on top of the stack; reads more lines while it is incomplete. When the
  * input ends in its middle, what it lacks is reported. */
 static Reading run_chunk(lua_State *L, Editor *e) {
@@ -297,8 +319,12 @@ static Reading run_chunk(lua_State *L, Editor *e) {
     status = load_chunk(L, text, &incomplete);
   }
   if (!is_blank(lua_tostring(L, text))) editor_remember(e, lua_tostring(L, text));
-  if (status == LUA_OK) evaluate(L);
-  else print_error(L);
+  if (status == LUA_OK) {
+    keep_locals(L, text);
+    evaluate(L);
+  } else {
+    print_error(L);
+  }
   return reading;
 }
 

@@ -228,6 +228,12 @@ static const OpDef constant_op = {.name = "constant",
 bool node_is_input(const Node *n) { return n->op == &input_op; }
 bool node_is_constant(const Node *n) { return n->op == &constant_op; }
 
+bool node_same_place(const Node *a, const Node *b) {
+  const Placement *p = &a->place, *q = &b->place;
+  return p->device == q->device && p->shard == q->shard && p->stage == q->stage && p->backward == q->backward &&
+         p->stochastic_rounding == q->stochastic_rounding && p->half_partials == q->half_partials;
+}
+
 static Node *leaf(Graph *g, const OpDef *op, const Type *type) {
   if (g->error.status != OK) return NULL;
   Node *n = new_node(g, op, NULL, 0);
@@ -251,6 +257,18 @@ Value *graph_input(Graph *g, const Type *type, const char *name) {
 void graph_make_input(Graph *g, Node *n) {
   n->op = &input_op;
   add_input(g, &n->out[0]);
+}
+
+void graph_make_constant(Graph *g, Node *n, Tensor *t) {
+  Attr *attr = arena_alloc(g->arena, sizeof *attr);
+  if (!attr || !hold_tensor(g, t)) {
+    out_of_memory(g);
+    return;
+  }
+  *attr = (Attr){.kind = ATTR_TENSOR, .tensor = t};
+  n->op = &constant_op;
+  n->in_count = 0;
+  n->attr = attr;
 }
 
 Value *graph_constant(Graph *g, Tensor *t) {

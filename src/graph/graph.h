@@ -70,6 +70,8 @@ Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
 /* The constant node n becomes g's last input. */
 void graph_make_input(Graph *g, Node *n);
+/* n, whatever it was, is from now on the constant t, of its output's type and dense; retains t. */
+void graph_make_constant(Graph *g, Node *n, Tensor *t);
 /* A rank-0 constant (or filled one) of that dtype. */
 Value *graph_number(Graph *g, Dtype d, double value);
 void graph_output(Graph *g, Value *v);
@@ -98,6 +100,7 @@ int op_input_count(const OpDef *op, int *required);
 bool node_outputs(Arena *a, Node *n, int count);
 bool node_is_input(const Node *n);
 bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
+bool node_same_place(const Node *a, const Node *b);
 
 /* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled by the caller. */
 Status node_infer(Error *e, Node *n);

@@ -122,6 +122,9 @@ struct OpDef {
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* Elementwise: which kernel, with which parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);
+  /* A value that output 0 equals, bit for bit whatever the operands hold, or NULL. It may also read what an operand was made of
+   * instead of that operand, and make n another op, where that is equal and stands in n's place. NULL: nothing is known. */
+  Value *(*simplify)(Node *n);
   /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i] NULL for no gradient. */
   void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
   /* A fused op's outputs again, built of ops that all have gradients: autodiff differentiates these where there is no grad, and

@@ -65,55 +65,108 @@ INLINE void store_f32(float *p, f32v v) { *(f32v_any *)p = v; }
 INLINE f64v load_f64(const double *p) { return *(const f64v_any *)p; }
 INLINE void store_f64(double *p, f64v v) { *(f64v_any *)p = v; }
 
-/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched. */
+/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched. A count that the compiler
+ * knows to be whole is an ordinary load or store. On AVX2 no lane may pass through memory on its way: eight stores of a
+ * lane and a load of them all wait for each other. */
 #if defined(__AVX512F__)
-INLINE f32v load_some_f32(const float *p, int64_t n) {
-  return (f32v)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+INLINE __mmask16 first_f32(int64_t n) { return (__mmask16)((1u << n) - 1); }
+INLINE __mmask8 first_f64(int64_t n) { return (__mmask8)((1u << n) - 1); }
+INLINE f32v load_first_f32(const float *p, int64_t n) { return (f32v)_mm512_maskz_loadu_ps(first_f32(n), p); }
+INLINE void store_first_f32(float *p, int64_t n, f32v v) { _mm512_mask_storeu_ps(p, first_f32(n), (__m512)v); }
+INLINE f64v load_first_f64(const double *p, int64_t n) { return (f64v)_mm512_maskz_loadu_pd(first_f64(n), p); }
+INLINE void store_first_f64(double *p, int64_t n, f64v v) { _mm512_mask_storeu_pd(p, first_f64(n), (__m512d)v); }
+#elif defined(__AVX2__)
+INLINE i32v first_f32(int64_t n) { return (i32v){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n; }
+INLINE i64v first_f64(int64_t n) { return (i64v){0, 1, 2, 3} < n; }
+INLINE f32v load_first_f32(const float *p, int64_t n) { return (f32v)_mm256_maskload_ps(p, (__m256i)first_f32(n)); }
+INLINE f64v load_first_f64(const double *p, int64_t n) { return (f64v)_mm256_maskload_pd(p, (__m256i)first_f64(n)); }
+/* Not the masked store, which takes many times as long as one whole on some processors. */
+INLINE void store_first_f32(float *p, int64_t n, f32v v) {
+  __m128 part = _mm256_castps256_ps128((__m256)v);
+  if (n & 8) {
+    _mm256_storeu_ps(p, (__m256)v);
+    return;
+  }
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    part = _mm256_extractf128_ps((__m256)v, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi((__m64 *)(void *)p, part);
+    part = _mm_movehl_ps(part, part);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, part);
 }
-INLINE void store_some_f32(float *p, int64_t n, f32v v) {
-  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
-}
-INLINE f64v load_some_f64(const double *p, int64_t n) {
-  return (f64v)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
-}
-INLINE void store_some_f64(double *p, int64_t n, f64v v) {
-  _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
+INLINE void store_first_f64(double *p, int64_t n, f64v v) {
+  __m128d part = _mm256_castpd256_pd128((__m256d)v);
+  if (n & 4) {
+    _mm256_storeu_pd(p, (__m256d)v);
+    return;
+  }
+  if (n & 2) {
+    _mm_storeu_pd(p, part);
+    part = _mm256_extractf128_pd((__m256d)v, 1);
+    p += 2;
+  }
+  if (n & 1) _mm_store_sd(p, part);
 }
 #else
-INLINE f32v load_some_f32(const float *p, int64_t n) {
-  float lanes[F32_LANES] = {0};
-  for (int64_t l = 0; l < n; l++) lanes[l] = p[l];
-  return load_f32(lanes);
+INLINE i32v first_f32(int64_t n) { return (i32v){0, 1, 2, 3} < (int32_t)n; }
+INLINE f32v load_first_f32(const float *p, int64_t n) {
+  f32v v = {0};
+  for (int64_t l = 0; l < n; l++) v[l] = p[l];
+  return v;
 }
-INLINE void store_some_f32(float *p, int64_t n, f32v v) {
+INLINE void store_first_f32(float *p, int64_t n, f32v v) {
   for (int64_t l = 0; l < n; l++) p[l] = v[l];
 }
-INLINE f64v load_some_f64(const double *p, int64_t n) {
-  double lanes[F64_LANES] = {0};
-  for (int64_t l = 0; l < n; l++) lanes[l] = p[l];
-  return load_f64(lanes);
+INLINE f64v load_first_f64(const double *p, int64_t n) {
+  f64v v = {0};
+  for (int64_t l = 0; l < n; l++) v[l] = p[l];
+  return v;
 }
-INLINE void store_some_f64(double *p, int64_t n, f64v v) {
+INLINE void store_first_f64(double *p, int64_t n, f64v v) {
   for (int64_t l = 0; l < n; l++) p[l] = v[l];
 }
 #endif
 
+#define IS_WHOLE(n, lanes) (__builtin_constant_p(n) && (n) == (lanes))
+INLINE f32v load_some_f32(const float *p, int64_t n) {
+  return IS_WHOLE(n, F32_LANES) ? load_f32(p) : load_first_f32(p, n);
+}
+INLINE f64v load_some_f64(const double *p, int64_t n) {
+  return IS_WHOLE(n, F64_LANES) ? load_f64(p) : load_first_f64(p, n);
+}
+INLINE void store_some_f32(float *p, int64_t n, f32v v) {
+  if (IS_WHOLE(n, F32_LANES))
+    store_f32(p, v);
+  else
+    store_first_f32(p, n, v);
+}
+INLINE void store_some_f64(double *p, int64_t n, f64v v) {
+  if (IS_WHOLE(n, F64_LANES))
+    store_f64(p, v);
+  else
+    store_first_f64(p, n, v);
+}
+
 /* The first n lanes from memory, the others from v. */
 INLINE f32v load_some_over_f32(const float *p, int64_t n, f32v v) {
 #if defined(__AVX512F__)
-  return (f32v)_mm512_mask_loadu_ps((__m512)v, (__mmask16)((1u << n) - 1), p);
+  return (f32v)_mm512_mask_loadu_ps((__m512)v, first_f32(n), p);
 #else
-  for (int64_t l = 0; l < n; l++) v[l] = p[l];
-  return v;
+  i32v first = first_f32(n);
+  return (f32v)(((i32v)load_some_f32(p, n) & first) | ((i32v)v & ~first));
 #endif
 }
 /* The first n lanes of v, zero in the others. */
 INLINE f32v keep_some_f32(f32v v, int64_t n) {
 #if defined(__AVX512F__)
-  return (f32v)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)v);
+  return (f32v)_mm512_maskz_mov_ps(first_f32(n), (__m512)v);
 #else
-  for (int64_t l = n; l < F32_LANES; l++) v[l] = 0;
-  return v;
+  return (f32v)((i32v)v & first_f32(n));
 #endif
 }
 

@@ -95,6 +95,16 @@ int bind_raise(lua_State *L, const Error *e) {
   return luaL_error(L, "%s", e->message); /* not reached */
 }
 
+const char *bind_describe(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  int type = lua_type(L, index);
+  luaL_checkstack(L, 4, NULL);
+  if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN) return luaL_typename(L, index);
+  lua_pushfstring(L, "%s (%s)", lua_isinteger(L, index) ? "integer" : luaL_typename(L, index), luaL_tolstring(L, index, NULL));
+  lua_remove(L, -2);
+  return lua_tostring(L, -1);
+}
+
 void bind_tell_collector(lua_State *L, size_t bytes) {
   size_t kilobytes = bytes >> 10;
   if (kilobytes) lua_gc(L, LUA_GCSTEP, kilobytes > 1 << 20 ? 1 << 20 : (int)kilobytes);

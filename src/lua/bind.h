@@ -58,6 +58,8 @@ State *bind_state(lua_State *L);
 const char *bind_where(lua_State *L);
 int bind_raise(lua_State *L, const Error *e); /* never returns */
 int bind_fail(lua_State *L, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The value at index as messages show it: its type, of short things the value too. Pushes what it points into. */
+const char *bind_describe(lua_State *L, int index);
 /* The collector sees userdata of a few bytes; let it work as much as what C holds for them is worth. */
 void bind_tell_collector(lua_State *L, size_t bytes);
 static inline void bind_check(lua_State *L, const Error *e) {

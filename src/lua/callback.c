@@ -1,7 +1,13 @@
 #include "lua/callback.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* For a signal handler, which gets no context: the thread of Lua that a callback runs on. */
+static _Atomic(lua_State *) running;
+
+lua_State *callback_running(void) { return atomic_load(&running); }
 
 Callback *callback_new(lua_State *L, int index) {
   luaL_checktype(L, index, LUA_TFUNCTION);
@@ -48,7 +54,9 @@ Status callback_call(Callback *c, int arguments, int results, Error *e) {
   /* what is being traced is no business of a callback */
   TraceRef *trace = c->state->trace;
   c->state->trace = NULL;
+  lua_State *outer = atomic_exchange(&running, L);
   int status = lua_pcall(L, arguments, results, 0);
+  atomic_store(&running, outer);
   c->state->trace = trace;
   return status == LUA_OK ? OK : callback_error(L, e);
 }

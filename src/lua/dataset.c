@@ -1,4 +1,4 @@
-/* Datasets for Lua. Elements are flat lists here; how they nest is kept by lua/ipulua/data.lua. */
+/* Datasets for Lua. Elements are flat lists here; how they nest is kept by lua/ipulua/data. */
 #include "lua/dataset.h"
 
 #include <stdlib.h>

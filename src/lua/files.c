@@ -57,12 +57,23 @@ static const char **sorted_names(lua_State *L, int index, int *count) {
   return names;
 }
 
+/* Replaces a table of tensors by name, of which a .npy holds one, by that one. A list is a tensor itself. */
+static void only_tensor(lua_State *L, int index) {
+  if (lua_rawlen(L, index)) return;
+  int count;
+  const char **names = sorted_names(L, index, &count);
+  if (count != 1) bind_fail(L, ERR_VALUE, "save: a .npy holds one tensor, got %d; save them as .npz or .safetensors", count);
+  lua_getfield(L, index, names[0]);
+  lua_replace(L, index);
+}
+
 /* (path, {name = tensor} | tensor, {key = text} | nil) */
 static int save(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   Error e = {0};
   lua_settop(L, 3);
   if (ends_with(path, ".npy")) {
+    if (lua_istable(L, 2)) only_tensor(L, 2);
     Tensor *t = bind_concrete(L, 2, "save");
     npy_write(&e, path, t);
     bind_check(L, &e);

@@ -32,7 +32,10 @@ static int placeholder(lua_State *L) {
   type.rank = bind_check_shape(L, 2, "shape", type.shape);
   const char *name = luaL_checkstring(L, 3);
   for (int i = 0; i < type.rank; i++)
-    if (type.shape[i] < -1) bind_fail(L, ERR_VALUE, "placeholder '%s': an extent must be -1 (unknown) or at least 0", name);
+    if (type.shape[i] < -1) {
+      long long extent = (long long)type.shape[i];
+      bind_fail(L, ERR_VALUE, "placeholder '%s': an extent must be -1 (unknown) or at least 0, got %lld", name, extent);
+    }
   TraceRef *ref = bind_graph(L);
   bind_mark_line(L, ref->trace->graph);
   Value *v = trace_placeholder(ref->trace, &type, name);

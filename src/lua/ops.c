@@ -150,7 +150,7 @@ static int64_t read_integer(lua_State *L, int index, const OpDef *op, const Attr
   int64_t i = lua_tointegerx(L, index, &isint);
   if (!isint || lua_type(L, index) != LUA_TNUMBER)
     bind_fail(L, ERR_TYPE, "%s: '%s' must be %s, got %s", op->name, def->name,
-              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer", luaL_typename(L, index));
+              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer", bind_describe(L, index));
   return i;
 }
 
@@ -174,7 +174,7 @@ static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *de
 
 static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   const char *given = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
-  if (!given) bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name, luaL_typename(L, index));
+  if (!given) bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name, bind_describe(L, index));
   if (!def->choices) return attr_string(given);
   for (const char *c = def->choices; *c;) {
     size_t n = strcspn(c, " ");
@@ -194,11 +194,11 @@ static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *d
     case ATTR_INT: return attr_int(read_integer(L, index, op, def));
     case ATTR_FLOAT:
       if (lua_type(L, index) != LUA_TNUMBER)
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name, luaL_typename(L, index));
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name, bind_describe(L, index));
       return attr_float(lua_tonumber(L, index));
     case ATTR_BOOL:
       if (!lua_isboolean(L, index))
-        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name, luaL_typename(L, index));
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name, bind_describe(L, index));
       return attr_bool(lua_toboolean(L, index));
     case ATTR_STRING: return read_choice(L, index, op, def);
     case ATTR_DTYPE: {
@@ -328,8 +328,10 @@ static void convert_operands(lua_State *L, Arguments *a) {
     if (is_tensor_like(L, a->operand[i])) continue;
     Dtype d = is_index(name) ? I32 : selects && i == 0 ? BOOL : beside;
     luaL_checkstack(L, 40, NULL);
-    lua_pushfstring(L, "%s: '%s'", op->name, name);
-    bind_literal(L, a->operand[i], d, lua_tostring(L, -1));
+    const char *what = lua_pushfstring(L, "%s: '%s'", op->name, name);
+    if (lua_isboolean(L, a->operand[i]) && d != BOOL && d != DTYPE_COUNT)
+      bind_fail(L, ERR_TYPE, "%s must be a number or a tensor beside %s, got %s", what, dtype_name(d), bind_describe(L, a->operand[i]));
+    bind_literal(L, a->operand[i], d, what);
     a->operand[i] = lua_gettop(L);
   }
 }

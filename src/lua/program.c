@@ -156,6 +156,8 @@ static int describe(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)p->remote_bytes), lua_setfield(L, -2, "remote_bytes");
   lua_pushinteger(L, (lua_Integer)most_live_bytes(p->buffer, p->buffer_count)), lua_setfield(L, -2, "live_bytes");
   lua_pushinteger(L, p->graph->node_count), lua_setfield(L, -2, "nodes");
+  lua_pushboolean(L, p->unshared_state), lua_setfield(L, -2, "unshared_state");
+  lua_pushboolean(L, p->unshared_weights), lua_setfield(L, -2, "unshared_weights");
   lua_newtable(L);
   for (int i = 0; i < p->variable_count; i++) {
     lua_pushstring(L, p->variable[i]->name);

@@ -106,6 +106,17 @@ static bool is_scalar(lua_State *L, int index) {
   return t == LUA_TNUMBER || t == LUA_TBOOLEAN;
 }
 
+/* What follows the last position of a list are its names: lists need not be walked through for them. */
+static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer n) {
+  if (n) lua_pushinteger(L, n);
+  else lua_pushnil(L);
+  while (lua_next(L, index)) {
+    if (lua_type(L, -2) == LUA_TSTRING)
+      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is none", l->what, lua_tostring(L, -2));
+    lua_pop(L, 1);
+  }
+}
+
 /* The shape is that of the first elements; others are compared with it when they are filled in. */
 static void measure(lua_State *L, int index, Literal *l, int depth) {
   Type inner;
@@ -119,9 +130,10 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
     for (int i = 0; i < inner.rank; i++) l->type.shape[l->type.rank++] = inner.shape[i];
     return;
   }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, luaL_typename(L, index));
+  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, bind_describe(L, index));
   if (depth == MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
   l->type.shape[l->type.rank++] = luaL_len(L, index);
+  refuse_names(L, index, l, l->type.shape[l->type.rank - 1]);
   if (lua_rawgeti(L, index, 1) != LUA_TNIL) measure(L, lua_gettop(L), l, depth + 1);
   else if (l->type.shape[l->type.rank - 1] > 0) bind_fail(L, ERR_TYPE, "%s has a hole", l->what);
   lua_pop(L, 1);
@@ -172,7 +184,7 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
     lua_pop(L, 1);
     return at + type_count(&inner);
   }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, luaL_typename(L, index));
+  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, bind_describe(L, index));
   lua_Integer n = luaL_len(L, index);
   if (rest == 0 || n != l->type.shape[depth]) bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
   luaL_checkstack(L, 4, "nested too deep");
@@ -397,17 +409,18 @@ static int concatenation(lua_State *L) {
 
 /* ---- constructors ---- */
 
-static int tensor_of(lua_State *L) { /* (data, dtype) */
-  bind_literal(L, 1, bind_opt_dtype(L, 2, DTYPE_COUNT), "tensor");
+static int tensor_of(lua_State *L) { /* (data, dtype, what | nil) */
+  bind_literal(L, 1, bind_opt_dtype(L, 2, DTYPE_COUNT), luaL_optstring(L, 3, "tensor"));
   return 1;
 }
 
-static int full(lua_State *L) { /* (shape, value, dtype) */
+static int full(lua_State *L) { /* (shape, value, dtype, who) */
+  const char *who = luaL_optstring(L, 4, "full");
   Type type = {.dtype = bind_opt_dtype(L, 3, F32)};
   type.rank = bind_check_shape(L, 1, "shape", type.shape);
   Error e = {0};
   LuaTensor *u = bind_new_tensor(L);
-  if (type_check(&e, "full", &type) != OK) bind_raise(L, &e);
+  if (type_check(&e, who, &type) != OK) bind_raise(L, &e);
   u->tensor = tensor_new(&e, &type);
   bind_check(L, &e);
   Literal l = {.what = "full", .type = type};

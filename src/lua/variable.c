@@ -159,9 +159,14 @@ static int assign_with(lua_State *L, const char *op) {
   lua_settop(L, 2);
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
-  if (!is_tensor || (bind_test_variable(L, 2) && !s->trace)) bind_literal(L, 2, v->type.dtype, v->name);
-  else lua_pushvalue(L, 2);
+  if (!is_tensor || (bind_test_variable(L, 2) && !s->trace)) {
+    lua_pushfstring(L, "assign%s%s: the value of variable '%s'", op ? "_" : "", op ? op : "", v->name);
+    bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
+  } else {
+    lua_pushvalue(L, 2);
+  }
   lua_replace(L, 2);
+  lua_settop(L, 2);
   bind_type_at(L, 2, &type);
   if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) {
     char want[TYPE_TEXT], got[TYPE_TEXT];

@@ -1,5 +1,6 @@
 /* Elementwise ops of two and three operands. Shapes broadcast; a gradient is summed back to its operand's
  * shape. */
+#include "ops/same.h"
 #include "ops/support.h"
 
 static Value *number(Graph *g, const Value *x, double v) { return ops_number(g, x, v); }
@@ -179,6 +180,7 @@ const OpDef ops_binary[] = {
    .inputs = {"a", "b"},                                           \
    .traits = ELEMENTWISE | (also) | IN_PLACE(0) | IN_PLACE(1),     \
    .infer = infer_##takes,                                         \
+   .simplify = simplify_binary,                                    \
    .strip = strip_##id,                                            \
    .grad = grad_##id,                                              \
    .cost = cost_of_elementwise,                                    \

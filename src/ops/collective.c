@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* Elements combined at a time. Chunks of parallel loops are whole blocks. */
@@ -424,6 +425,7 @@ static Status eval_alone(const Call *c) { return c->node->op->meet(&c, 1); }
 
 const OpDef ops_collective[] = {
     {.name = "cross_replica_sum",
+     .source = "cross_replica_ops.cross_replica_sum of the original",
      .summary = "The sum over the replicas, or over the replicas of each group.",
      .shapes = "[...]",
      .inputs = {"x"},
@@ -436,6 +438,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
     {.name = "cross_replica_mean",
+     .source = "cross_replica_ops.cross_replica_mean of the original",
      .summary = "The mean over the replicas, or over the replicas of each group; shares are made before they are added.",
      .shapes = "[...]",
      .inputs = {"x"},
@@ -448,6 +451,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},
     {.name = "all_gather",
+     .source = "all_to_all_op.all_gather of the original",
      .summary = "The values of all replicas, stacked along a new first axis.",
      .shapes = "[...] → [replicas, ...]",
      .inputs = {"x"},
@@ -460,6 +464,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[]"},
     {.name = "reduce_scatter",
+     .source = "reduce_scatter_op.reduce_scatter of the original",
      .summary = "Each replica's share of what all replicas' elements give combined, padded with zeros.",
      .shapes = "[n] → [ceil(n / replicas)]",
      .inputs = {"x"},
@@ -477,6 +482,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[5] | F[4] {op = 'MEAN'} | F[3] {op = 'SQUARE_ADD'} | F[3] {op = 'LOCAL'}"},
     {.name = "all_to_all",
+     .source = "all_to_all_op.all_to_all of the original",
      .summary = "Replica i gets block i of every replica's split, joined in the order of replicas.",
      .shapes = "[..., split, ..., concat, ...] → [..., split / replicas, ..., concat * replicas, ...]",
      .inputs = {"x"},
@@ -491,6 +497,7 @@ const OpDef ops_collective[] = {
      .cost = cost_of_copy,
      .sample = "F[2,3] {split_dimension = 0, concat_dimension = 1} | F[4] {split_dimension = 0, concat_dimension = -1}"},
     {.name = "replication_index",
+     .source = "replication_ops.get_replication_index of the original",
      .summary = "This replica's number, from 0.",
      .shapes = "→ []",
      .traits = PER_REPLICA | NO_GRADIENT,
@@ -499,12 +506,14 @@ const OpDef ops_collective[] = {
      .cost = cost_of_fill,
      .sample = "{}"},
     {.name = "assume_equal_across_replicas",
+     .source = "cross_replica_ops.assume_equal_across_replicas of the original",
      .summary = "The value itself, promised to be equal on all replicas.",
      .shapes = "[...]",
      .inputs = {"x"},
      .attrs = {{"inplace", ATTR_BOOL, "false", NULL, "kept because scripts say it"}},
      .traits = VIEW,
      .infer = infer_same,
+     .simplify = simplify_view,
      .eval = eval_copy,
      .grad = grad_same,
      .cost = cost_of_view,

@@ -1,6 +1,7 @@
 /* Tensors joined along an axis, an old one or a new one, and cut apart. */
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* ---- concat, split ---- */
@@ -182,6 +183,7 @@ const OpDef ops_concat[] = {
      .attrs = {{"axis", ATTR_INT, NULL, NULL, "the axis that grows"}},
      .traits = VARIADIC,
      .infer = infer_concat,
+     .simplify = simplify_whole,
      .cost = cost_of_copy,
      .eval = eval_concat,
      .grad = grad_concat,

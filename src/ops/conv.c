@@ -145,6 +145,7 @@ const OpDef ops_conv[] = {
      .sample =
          "F[1,3,4,4,2] F[2,2,3,2,3] {padding = 'SAME'} | F[2,4,3,3,1] F[2,2,2,1,2] {strides = {2, 1, 1}}"},
     {.name = "nn.depthwise_conv2d",
+     .source = "Chollet, Xception, 2016",
      .summary = "Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.",
      .shapes = "[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]",
      .inputs = {"x", "kernel"},

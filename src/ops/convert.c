@@ -1,4 +1,5 @@
 /* Between dtypes. Float to integer truncates towards zero and saturates; anything to bool is x ≠ 0. */
+#include "ops/same.h"
 #include "ops/support.h"
 
 static Status infer(Error *e, Node *n) {
@@ -27,6 +28,7 @@ const OpDef ops_convert[] = {
      .attrs = {{"dtype", ATTR_DTYPE, NULL, NULL, "of the result"}},
      .traits = ELEMENTWISE,
      .infer = infer,
+     .simplify = simplify_cast,
      .strip = strip,
      .grad = grad,
      .cost = cost_of_cast,

@@ -91,6 +91,7 @@ static void grad_dropout(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 const OpDef ops_dropout[] = {
     {.name = "nn.dropout",
+     .source = "Srivastava et al., Dropout, 2014",
      .summary = "Each element is 0 with probability rate, else x / (1 - rate).",
      .shapes = "any",
      .inputs = {"x", "counter"},

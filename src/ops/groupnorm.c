@@ -349,6 +349,7 @@ const OpDef ops_groupnorm[] = {
      .sample = "F[2,3,4] F[4] F[4] | F[2,3,3,6] F[6] {groups = 3, strided_channel_grouping = false} | "
                "F[2,4,3] {channels_axis = 1} | F[3,4] F[4] F[4]"},
     {.name = "nn.instance_norm",
+     .source = "Ulyanov, Vedaldi, Lempitsky, Instance normalization, 2016",
      .summary = "Normalises each channel of each sample over space; then gamma and beta.",
      .shapes = "[n, …, c], [c], [c] → [n, …, c]",
      .inputs = {"x", "gamma?", "beta?"},

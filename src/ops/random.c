@@ -40,6 +40,11 @@ static Status infer_float_shape(Error *e, Node *n) {
   return s == OK ? want_float(e, &n->out[0].type) : s;
 }
 
+static Status infer_normal(Error *e, Node *n) {
+  if (!(n->attr[SECOND].f >= 0)) return fail(e, ERR_VALUE, "stddev must not be negative, got %g", n->attr[SECOND].f);
+  return infer_float_shape(e, n);
+}
+
 static Status infer_uniform(Error *e, Node *n) {
   Status s = infer_shape(e, n, (Dtype)n->attr[DTYPE].i);
   if (s == OK && n->out[0].type.dtype == BOOL)
@@ -249,7 +254,7 @@ const OpDef ops_random[] = {
      .inputs = {"counter"},
      NORMAL_ATTRS,
      .traits = RANDOM | NO_GRADIENT,
-     .infer = infer_float_shape,
+     .infer = infer_normal,
      .cost = cost_of_random,
      .eval = eval_normal,
      .scratch = scratch_wide,
@@ -277,7 +282,7 @@ const OpDef ops_random[] = {
      .inputs = {"counter"},
      NORMAL_ATTRS,
      .traits = RANDOM | NO_GRADIENT,
-     .infer = infer_float_shape,
+     .infer = infer_normal,
      .cost = cost_of_random,
      .eval = eval_truncated,
      .scratch = scratch_wide,

@@ -1,15 +1,16 @@
 /* Moves between streaming memory and tiles. On this computer both are memory, so a transfer is a copy. A tensor that R replicas
- * share out is a list cut into R equal shares, the last one padded with zeros. */
+ * share out is a list cut into R equal shares, the last one padded with zeros. Of a tensor that is a row of slots one can be moved
+ * by itself. */
 #include "ops/remote.h"
 
 #include <string.h>
 
 #include "ops/support.h"
 
-enum { ROW_LOAD, ROW_STORE, ROW_SHARE };
+enum { ROW_LOAD, ROW_STORE, ROW_SHARE, ROW_LOAD_SLOT, ROW_STORE_SLOT };
 enum { ATTR_SHARES };
 
-int node_shares(const Node *n) { return (int)n->attr[ATTR_SHARES].i; }
+int node_shares(const Node *n) { return node_moves_slot(n) ? 1 : (int)n->attr[ATTR_SHARES].i; }
 
 static int64_t share_length(const Type *whole, int shares) { return (type_count(whole) + shares - 1) / shares; }
 
@@ -57,6 +58,53 @@ static Status eval_store(const Call *c) {
   return OK;
 }
 
+/* ---- slots ---- */
+
+static Status check_slots(Error *e, const Type *slots, const Type *index) {
+  if (slots->rank < 1 || slots->shape[0] < 1) return fail(e, ERR_INVALID_ARGUMENT, "there are no slots");
+  if (index->dtype != I32 || type_count(index) != 1) return fail(e, ERR_TYPE, "the slot's number must be an int32 scalar");
+  return OK;
+}
+
+static Type slot_type(const Type *slots) { return type_make(slots->dtype, slots->rank - 1, slots->shape + 1); }
+
+static Status infer_load_slot(Error *e, Node *n) {
+  n->out[0].type = slot_type(&n->in[0]->type);
+  return check_slots(e, &n->in[0]->type, &n->in[1]->type);
+}
+
+static Status infer_store_slot(Error *e, Node *n) {
+  Type slot = slot_type(&n->in[1]->type);
+  n->out[0].type = n->in[1]->type;
+  Status s = check_slots(e, &n->in[1]->type, &n->in[2]->type);
+  if (s == OK && !type_equal(&n->in[0]->type, &slot)) return fail(e, ERR_INVALID_ARGUMENT, "x does not fit a slot");
+  return s;
+}
+
+/* Where in the row its slot begins; false: there is none of that number. */
+static bool find_slot(const Call *c, const Type *slots, const Type *slot, const void *index, size_t *at) {
+  int32_t i = *(const int32_t *)index;
+  *at = (size_t)i * type_bytes(slot);
+  if (i >= 0 && i < slots->shape[0]) return true;
+  fail(c->error, ERR_OUT_OF_RANGE, "slot %d of %lld", (int)i, (long long)slots->shape[0]);
+  return false;
+}
+
+static Status eval_load_slot(const Call *c) {
+  size_t at;
+  if (!find_slot(c, c->in_type[0], c->out_type[0], c->in[1], &at)) return c->error->status;
+  copy_bytes(c, c->out[0], (const char *)c->in[0] + at, type_bytes(c->out_type[0]));
+  return OK;
+}
+
+static Status eval_store_slot(const Call *c) {
+  size_t at;
+  if (!find_slot(c, c->in_type[1], c->in_type[0], c->in[2], &at)) return c->error->status;
+  copy_bytes(c, c->out[0], c->in[1], type_bytes(c->out_type[0])); /* nothing where it is written over */
+  copy_bytes(c, (char *)c->out[0] + at, c->in[0], type_bytes(c->in_type[0]));
+  return OK;
+}
+
 #define SHARES .attrs = {{"shares", ATTR_INT, "1", NULL, "replicas that share the tensor out; 1: each has all of it"}}
 
 const OpDef ops_remote[] = {
@@ -90,6 +138,24 @@ const OpDef ops_remote[] = {
                    .eval = eval_share,
                    .cost = cost_of_copy,
                    .sample = "F[2,3] | F[5] {shares = 2}"},
+    [ROW_LOAD_SLOT] = {.name = "remote_load_slot",
+                       .summary = "One slot of a tensor of streaming memory brought to the tiles.",
+                       .shapes = "[slots, ...], [] → [...]",
+                       .inputs = {"x", "index"},
+                       .traits = INTERNAL | NO_GRADIENT,
+                       .infer = infer_load_slot,
+                       .eval = eval_load_slot,
+                       .cost = cost_of_copy,
+                       .sample = "F[3,2] I3"},
+    [ROW_STORE_SLOT] = {.name = "remote_store_slot",
+                        .summary = "A value put into one slot of a tensor of streaming memory.",
+                        .shapes = "[...], [slots, ...], [] → [slots, ...]",
+                        .inputs = {"x", "whole", "index"},
+                        .traits = INTERNAL | NO_GRADIENT | IN_PLACE(1),
+                        .infer = infer_store_slot,
+                        .eval = eval_store_slot,
+                        .cost = cost_of_copy,
+                        .sample = "F[2] F[3,2] I3"},
     {0}};
 
 static Value *apply(Graph *g, int row, Value *x, Value *whole, int shares) {
@@ -101,5 +167,6 @@ static Value *apply(Graph *g, int row, Value *x, Value *whole, int shares) {
 Value *remote_load(Graph *g, Value *x, int shares) { return apply(g, ROW_LOAD, x, NULL, shares); }
 Value *remote_store(Graph *g, Value *x, Value *whole, int shares) { return apply(g, ROW_STORE, x, whole, shares); }
 Value *replica_share(Graph *g, Value *x, int shares) { return apply(g, ROW_SHARE, x, NULL, shares); }
-bool node_is_load(const Node *n) { return n->op == &ops_remote[ROW_LOAD]; }
-bool node_is_store(const Node *n) { return n->op == &ops_remote[ROW_STORE]; }
+bool node_moves_slot(const Node *n) { return n->op == &ops_remote[ROW_LOAD_SLOT] || n->op == &ops_remote[ROW_STORE_SLOT]; }
+bool node_is_load(const Node *n) { return n->op == &ops_remote[ROW_LOAD] || n->op == &ops_remote[ROW_LOAD_SLOT]; }
+bool node_is_store(const Node *n) { return n->op == &ops_remote[ROW_STORE] || n->op == &ops_remote[ROW_STORE_SLOT]; }

@@ -13,6 +13,8 @@ extern const OpDef ops_remote[];
 bool node_is_load(const Node *n);
 bool node_is_store(const Node *n);
 static inline bool node_is_transfer(const Node *n) { return node_is_load(n) || node_is_store(n); }
+/* A transfer of one slot of a tensor; the rest of it stays where it is. */
+bool node_moves_slot(const Node *n);
 /* How many shares the node's value was cut into; 1: none. */
 int node_shares(const Node *n);
 #endif

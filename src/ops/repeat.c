@@ -1,6 +1,7 @@
 /* Elements repeated along axes, and turned round. */
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* ---- broadcast_to ---- */
@@ -214,6 +215,7 @@ const OpDef ops_repeat[] = {
      .inputs = {"x"},
      .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},
      .infer = infer_broadcast_to,
+     .simplify = simplify_broadcast,
      .cost = cost_of_copy,
      .eval = eval_broadcast_to,
      .grad = grad_broadcast_to,
@@ -225,6 +227,7 @@ const OpDef ops_repeat[] = {
      .inputs = {"x"},
      .attrs = {{"multiples", ATTR_INTS, NULL, NULL, "copies along each axis"}},
      .infer = infer_tile,
+     .simplify = simplify_whole,
      .cost = cost_of_copy,
      .eval = eval_tile,
      .grad = grad_tile,

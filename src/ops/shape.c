@@ -1,6 +1,7 @@
 /* The same elements under another shape, or in another order of axes. */
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* ---- reshape, expand_dims, squeeze ---- */
@@ -118,6 +119,7 @@ const OpDef ops_shape[] = {
      .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},
      .traits = VIEW,
      .infer = infer_reshape,
+     .simplify = simplify_reshape,
      .cost = cost_of_view,
      .eval = eval_copy,
      .grad = grad_reshape,
@@ -130,6 +132,7 @@ const OpDef ops_shape[] = {
      .attrs = {{"axis", ATTR_INT, NULL, NULL, "where the new axis stands in the result"}},
      .traits = VIEW,
      .infer = infer_expand,
+     .simplify = simplify_view,
      .cost = cost_of_view,
      .eval = eval_copy,
      .grad = grad_reshape,
@@ -141,6 +144,7 @@ const OpDef ops_shape[] = {
      .attrs = {{"axis", ATTR_INTS, "nil", NULL, "axes to drop; all of 1 when absent"}},
      .traits = VIEW,
      .infer = infer_squeeze,
+     .simplify = simplify_view,
      .cost = cost_of_view,
      .eval = eval_copy,
      .grad = grad_reshape,
@@ -151,6 +155,7 @@ const OpDef ops_shape[] = {
      .inputs = {"x"},
      .attrs = {{"perm", ATTR_INTS, "nil", NULL, "the axis of x that each axis of the result is"}},
      .infer = infer_transpose,
+     .simplify = simplify_transpose,
      .cost = cost_of_transpose,
      .eval = eval_transpose,
      .grad = grad_transpose,

@@ -1,6 +1,7 @@
 /* Parts of a tensor, and the frames around one. */
 #include <string.h>
 
+#include "ops/same.h"
 #include "ops/support.h"
 
 /* ---- slice ---- */
@@ -346,6 +347,7 @@ const OpDef ops_slice[] = {
      .attrs = {{"begin", ATTR_INTS, NULL, NULL, "first index of each axis"},
                {"size", ATTR_INTS, NULL, NULL, "elements of each axis; -1: the rest"}},
      .infer = infer_slice,
+     .simplify = simplify_whole,
      .cost = cost_of_copy,
      .eval = eval_slice,
      .grad = grad_slice,
@@ -387,6 +389,7 @@ const OpDef ops_slice[] = {
      .inputs = {"x"},
      .attrs = {PAD_ATTRS},
      .infer = infer_pad,
+     .simplify = simplify_whole,
      .cost = cost_of_copy,
      .eval = eval_pad,
      .grad = grad_pad,

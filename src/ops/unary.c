@@ -1,4 +1,5 @@
 /* Elementwise ops of one operand: a line each. */
+#include "ops/same.h"
 #include "ops/support.h"
 
 static Value *constant(Graph *g, const Value *x, double v) { return ops_number(g, x, v); }
@@ -180,6 +181,7 @@ const OpDef ops_unary[] = {
              .inputs = {"x"},
              .traits = VIEW,
              .infer = infer_same,
+             .simplify = simplify_view,
              .cost = cost_of_view,
              .eval = eval_copy,
              .grad = grad_identity,
@@ -200,6 +202,7 @@ const OpDef ops_unary[] = {
      .inputs = {"x"},
      .traits = VIEW | NO_GRADIENT,
      .infer = infer_same,
+     .simplify = simplify_view,
      .cost = cost_of_view,
      .eval = eval_copy,
      .sample = "F[2,3]"},

@@ -33,7 +33,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   return true;
 }
 
-static bool is_whole_load(const Node *n) { return node_is_load(n) && node_shares(n) == 1; }
+static bool is_whole_load(const Node *n) { return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n); }
 
 /* Is everybody done with the old value when made is written over it? What is loaded from it may be read where it lies. */
 static bool is_replaceable(const Region *r, const Value *old, const Value *made) {
@@ -88,7 +88,7 @@ bool region_read_last_by(const Region *r, const Value *v, const Node *last) {
 
 /* What is stored in a variable is made there, where that can be. */
 static void follow_stored(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
-  if (!node_is_store(made->node) || node_shares(made->node) > 1 || l->p->buffer[target].kind != BUFFER_ARGUMENT) return;
+  if (!node_is_store(made->node) || node_shares(made->node) > 1 || node_moves_slot(made->node) || l->p->buffer[target].kind != BUFFER_ARGUMENT) return;
   Value *v = value_root(made->node->in[0]);
   int *slot = region_slot(r, v);
   if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;

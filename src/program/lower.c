@@ -9,6 +9,7 @@
 #include "program/lower.h"
 #include "program/offload.h"
 #include "program/replicas.h"
+#include "transform/simplify.h"
 #include "transform/verify.h"
 
 /* ---- buffers and links ---- */
@@ -150,7 +151,7 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
 /* A variable has memory of its own, which is its place in streaming memory: what is loaded from there is read where it lies, and
  * what is stored is written there at once, where nobody still needs what was there. */
 static bool is_read_in_place(const Program *p, const Node *n, int from) {
-  return node_is_load(n) && node_shares(n) == 1 && p->buffer[from].kind == BUFFER_ARGUMENT;
+  return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n) && p->buffer[from].kind == BUFFER_ARGUMENT;
 }
 
 /* Replicas write their shares of one variable side by side: none may copy the whole of it. */
@@ -262,7 +263,7 @@ static Status lower_program(Lower *l) {
   for (int i = 0; i < p->result_count; i++) targets[i] = bind_buffer(l, lead + i, type_bytes(&g->output[i]->type));
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) targets[at++] = inputs[p->argument_count + i];
-  Status s = VERIFYING ? graph_verify(l->error, g, "tracing") : OK;
+  Status s = VERIFYING ? graph_verify(l->error, g, "compiling") : OK;
   if (s == OK) s = lower_region(l, g, inputs, targets, &p->main);
   if (s == OK) s = lower_place(l);
   return s == OK && VERIFYING ? program_verify(l->error, p) : s;
@@ -284,6 +285,16 @@ static Program *new_program(Error *e, const char *name, const Kernels *kernels, 
   return p;
 }
 
+/* Which of the variables that replicas were to share out they have each for itself. */
+static void note_unshared(Program *p, const Offload *o) {
+  for (int i = 0; i < p->variable_count; i++) {
+    const Variable *v = p->variable[i];
+    if (load_shares(p->graph, p->graph->input[p->argument_count + i]) != 1) continue;
+    p->unshared_state = p->unshared_state || (v->of_optimizer && o->shard_state);
+    p->unshared_weights = p->unshared_weights || (!v->of_optimizer && v->trainable && o->shard_weights);
+  }
+}
+
 /* What was asked of the whole program, and of its pipeline. */
 static Status place_transfers(Error *e, Program *p, const Trace *root) {
   OffloadRequest q = {.offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
@@ -296,7 +307,14 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
   graph_free(p->graph);
   p->graph = g;
   for (int i = 0; i < p->variable_count; i++) p->shared[i] = load_shares(g, g->input[p->argument_count + i]) > 1;
+  if (q.replicas > 1) note_unshared(p, &q.offload);
   return OK;
+}
+
+static Status simplify(Error *e, Program *p) {
+  Status s = VERIFYING ? graph_verify(e, p->graph, "tracing") : OK;
+  if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
+  return s == OK && VERIFYING ? graph_verify(e, p->graph, "simplifying") : s;
 }
 
 /* threads 0: an outline. */
@@ -314,6 +332,7 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
+  if (s == OK) s = simplify(e, p);
   if (s == OK) s = place_transfers(e, p, root);
   if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);

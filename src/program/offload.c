@@ -259,7 +259,7 @@ static Value *copy_node(Part *t, const Node *n) {
     Value **in = arena_alloc(t->arena, (size_t)(n->in_count + 1) * sizeof *in);
     bool raw = node_is_load(n); /* a transfer that was placed before */
     for (int k = 0; in && k < n->in_count; k++) {
-      in[k] = raw ? t->made[index_of(t, n->in[k])] : bring(t, n->in[k], pass_of(t, n), n);
+      in[k] = raw && k == 0 ? t->made[index_of(t, n->in[k])] : bring(t, n->in[k], pass_of(t, n), n);
       if (!in[k]) return NULL;
     }
     made = in ? clone_node(t->to, n, in) : NULL;

@@ -48,7 +48,7 @@ static bool is_sum(const Node *n) {
 /* ---- what can be shared ---- */
 
 static bool agrees(const Part *t, const Node *n) {
-  if (node_is_constant(n) || is_sum(n) || node_is_load(n)) return true;
+  if (node_is_constant(n) || is_sum(n) || (node_is_load(n) && !node_moves_slot(n))) return true;
   if (node_is_input(n)) return t->weight[index_of(t, n->out)];
   if (!is_plain(n) && !is_light(n)) return false;
   for (int k = 0; k < n->in_count; k++)

@@ -84,11 +84,13 @@ static double reduce_vertex(const Target *t, double outputs, double depth, doubl
   return w * (20 + (2 * (depth - 1) + store) * share) + 33;
 }
 
+/* Partial sums come together in stages: the depth of each but the last. */
+static double stage_depth(double depth) { return fmax(2, round(pow(depth, 1.0 / reduce_stages(depth)))); }
+
 double reduce_partials(const Target *t, double outputs, double depth, double partial_bytes, bool half_out,
                        double *exchange, double *steps) {
   int stages = reduce_stages(depth);
-  double cycles = 0, left = depth, rate = (double)t->exchange_bytes_per_cycle;
-  double each = fmax(2, round(pow(depth, 1.0 / stages)));
+  double cycles = 0, left = depth, rate = (double)t->exchange_bytes_per_cycle, each = stage_depth(depth);
   *exchange = 0;
   *steps = 2 * stages;
   for (int s = 0; s < stages; s++) {
@@ -109,6 +111,17 @@ void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
   p->cycles += share / (double)t->exchange_bytes_per_cycle + compute + (compute > 0 ? 2 : 1) * step_cycles(t);
 }
 
+/* What PopLibs' planner takes the exchange of a plan for. It is not what the plan is charged: what lies on the tile anyway counts as
+ * present, and sums count as sent at every stage, even where there is nothing to add. */
+static double planned_exchange(const Target *t, const Units *u, const Plan *p, double pair) {
+  double outputs = p->outputs, left = (double)p->in_split, each = stage_depth(left), sums = 0;
+  for (int s = 0; s < reduce_stages((double)p->in_split); s++)
+    sums += outputs, outputs = ceil_div(outputs, fmin(each, left)), left = ceil_div(left, each);
+  double inputs = (p->input_bytes - p->own_bytes) / pair;
+  double weights = p->weight_bytes * (1 - 1 / (double)p->row_split);
+  return (inputs + weights + sums * (p->written_narrow ? 2 : (double)u->sum)) / (double)t->exchange_bytes_per_cycle;
+}
+
 void finish_plan(const Target *t, const Units *u, Plan *p) {
   double rate = (double)t->exchange_bytes_per_cycle;
   double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1;
@@ -118,7 +131,7 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
                                 &p->reduce_exchange, &p->reduce_steps);
   else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
   p->serial = 1;
-  p->cycles = p->exchange_in + p->compute + p->reduce + p->reduce_exchange + p->convert;
+  p->cycles = planned_exchange(t, u, p, pair) + p->compute + p->reduce + p->convert;
 }
 
 /* Plans within so much of each other count as equal: less memory decides. */
@@ -142,6 +155,7 @@ int64_t next_split(int64_t extent, int64_t parts) {
 typedef struct Problem {
   int64_t groups, m, k, n, grain; /* grain: output channels that stay together */
   double limit;
+  bool spread; /* rows lie evenly on the tiles that read them */
 } Problem;
 
 static void consider(const Target *t, const Units *u, const Problem *q, int64_t gs, int64_t ns, int64_t ks,
@@ -163,9 +177,10 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   p.input_bytes = share * r * in_width * (double)u->element;
   p.weight_bytes = share * in_width * out_width * (double)u->element;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
+  p.own_bytes = q->spread ? p.input_bytes / (double)ns : 0;
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
   /* Most cuts are far from the best: what they send and multiply at least tells. */
-  double least = p.weight_bytes / (double)t->exchange_bytes_per_cycle;
+  double least = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
   if (u->kernel == VERTEX_AMP_1X1)
     least += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
   if (best->cycles > 0 && (p.fits ? best->fits && least > best->cycles : best->fits || block_bytes(&p) >= block_bytes(best)))
@@ -222,13 +237,13 @@ static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
 
 static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, int64_t grain,
                        double proportion) {
-  Problem q = {s->groups, s->rows, s->in, s->out, grain, plan_limit(t, proportion)};
+  Problem q = {s->groups, s->rows, s->in, s->out, grain, plan_limit(t, proportion), s->regrouped};
   Plan p = search(t, u, &q);
   return p.fits ? p : search_serial(t, u, &q);
 }
 
 /* The workers' own instructions must cost less than that share of the units' plan to be taken. */
-static const double vector_share = 0.8;
+static const double vector_share = 0.85;
 
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
  * regrouped. */

@@ -42,6 +42,7 @@ typedef struct Plan {
   int64_t group_share;                             /* products of one tile, one after the other */
   double input_bytes, weight_bytes, partial_bytes; /* blocks of one tile, padded to what the units take */
   double outputs;                                  /* of one tile's block */
+  double own_bytes;                                /* of the input block: what the planner takes for present on the tile */
   double joined_bytes;                             /* of one tile: the result while serial parts are joined */
   bool written_narrow;                             /* nothing was summed between calls: no cast follows */
   bool dots;                                       /* rows by columns, one sum at a time: partial sums need no interleaved memory */
@@ -49,7 +50,7 @@ typedef struct Plan {
   double prepare_exchange, prepare, prepare_steps; /* rearranging operands or result for this plan */
   double exchange_in, compute;                     /* cycles of one serial part */
   double reduce_exchange, reduce, reduce_steps, convert, update;
-  double cycles; /* everything, steps included */
+  double cycles; /* what the planner compares: not what the plan is charged */
   bool fits;
 } Plan;
 

@@ -55,8 +55,11 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth, vertex(t, mine, scale * depth));
   c.flops = total;
-  if (stages) c.uneven_bytes = 210 + mine * sum_bytes * depth;
-  cost_memory(&c, MEMORY_PARTIALS, s.outputs * sum_bytes * (cut ? w + 1 : 1));
+  /* What is collected takes the place of the local sums; with it come the vertices of another stage. */
+  double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1), collected = mine * sum_bytes * (depth + 1);
+  if (stages) c.uneven_bytes = 150 + fmax(0, collected - sums);
+  if (stages == 2 && t->reduce_apart) c.separate_bytes = mine * sum_bytes;
+  cost_memory(&c, MEMORY_PARTIALS, sums);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;
 }

@@ -130,7 +130,8 @@ static Status read_members(Error *e, json_t *root, Target *t) {
   if (!json_is_object(root)) return fail(e, ERR_VALUE, "target: expected a JSON object");
   json_t *base = json_object_get(root, "base");
   const Target *from = base ? target_find(json_string_value(base)) : target_find("GC200");
-  if (!from) return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600");
+  if (!from)
+    return fail(e, ERR_VALUE, "target: base must be one of GC2, GC200, Bow, C600, got '%s'", base && json_is_string(base) ? json_string_value(base) : "?");
   *t = *from;
   const char *key;
   json_t *value;

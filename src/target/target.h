@@ -36,6 +36,7 @@
   X(weight_bytes_per_cycle, "B/cycle", 1, 1024, 8, 8, 8, 8, "PL, PL16: loading AMP weights") \
   X(exchange_bytes_per_cycle, "B/cycle", 1, 1024, 4, 4, 4, 4, "PL, STACK: what one tile receives") \
   X(exchange_pair, "0/1", 0, 1, 1, 1, 1, 1, "PL: two neighbour tiles take the same data at twice the rate") \
+  X(reduce_apart, "0/1", 0, 1, 1, 0, 0, 0, "PL-bench: sums between two stages of a reduction lie in a memory element of their own") \
   X(sync_cycles, "cycles", 0, 1000000, 130, 130, 130, 130, "fit: sync inside one IPU") \
   X(exchange_start_cycles, "cycles", 0, 1000000, 60, 60, 60, 60, "fit: pipeline delays of RE1") \
   X(launch_cycles, "cycles", 0, 1000000, 60, 60, 60, 60, "fit: starting a compute set") \

@@ -270,7 +270,7 @@ char *tensor_text(Error *e, const Tensor *t) {
 char *tensor_repr(Error *e, const Tensor *t) {
   static const char open[] = "tensor(";
   Writer w = {.t = t, .commas = true, .indent = sizeof open - 1, .width = WIDTH - 1}; /* a comma follows */
-  char word[TYPE_TEXT];
+  char word[TYPE_TEXT], shape[TYPE_TEXT] = "";
   text_add(&w.text, open);
   if (type_count(&t->type) > 0) write_all(&w);
   else if (t->type.rank == 1) text_add(&w.text, "[]");
@@ -279,10 +279,12 @@ char *tensor_repr(Error *e, const Tensor *t) {
   size_t column = w.text.used;
   const char *line = w.text.failed ? NULL : strrchr(w.text.data, '\n');
   if (line) column -= (size_t)(line + 1 - w.text.data);
-  snprintf(word, sizeof word, "dtype=%s)", dtype_name(t->type.dtype));
-  bool fits = column + 1 + strlen(word) <= WIDTH;
+  const char *dtype = dtype_name(t->type.dtype);
+  if (w.summarise) shape_text(&t->type, shape); /* which can't be counted then */
+  bool fits = column + strlen(" dtype=)") + strlen(dtype) + (*shape ? strlen("shape=, ") + strlen(shape) : 0) <= WIDTH;
   text_add(&w.text, fits ? " " : "\n");
   if (!fits) text_fill(&w.text, ' ', (size_t)w.indent);
-  text_add(&w.text, word);
+  if (*shape) text_print(&w.text, "shape=%s, ", shape);
+  text_print(&w.text, "dtype=%s)", dtype);
   return finish(e, &w.text);
 }

@@ -94,7 +94,7 @@ void type_strides(const Type *t, int64_t stride[MAX_RANK]) {
 Status axis_check(Error *e, const char *what, int64_t axis, int rank, int *out) {
   if (axis >= -rank && axis < rank) return *out = (int)(axis < 0 ? axis + rank : axis), OK;
   if (rank == 0)
-    return fail(e, ERR_VALUE, "%s: axis %lld of a tensor without dimensions", what, (long long)axis);
-  return fail(e, ERR_VALUE, "%s: axis %lld is out of range; a tensor of rank %d has axes %d to %d", what,
+    return fail(e, ERR_VALUE, "%s: %lld is no axis of a tensor without dimensions", what, (long long)axis);
+  return fail(e, ERR_VALUE, "%s: %lld is out of range; a tensor of rank %d has axes %d to %d", what,
               (long long)axis, rank, -rank, rank - 1);
 }

@@ -41,7 +41,7 @@ local x_row <const> = tensor_row("x")
 for _, name in ipairs {
   "abs", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow", "maximum", "minimum", "equal",
   "not_equal", "greater", "greater_equal", "less", "less_equal", "reshape", "tile", "cast", "stop_gradient", "zeros_like",
-  "ones_like", "zeros", "ones", "eye", "arange", "constant", "gradients", "one_hot",
+  "ones_like", "zeros", "ones", "eye", "arange", "constant", "one_hot",
 } do
   backend[name] = ipu[name]
 end
@@ -141,6 +141,15 @@ end)
 define("batch_dot", {x_row, tensor_row "y", optional_row("axes", {"integer", "integers"})}, function(x, y, axes)
   if axes == nil then axes = #y.shape == 2 and {#x.shape - 1, 1} or {#x.shape - 1, #y.shape - 2} end
   return require "ipulua.keras.layers".Dot{axes = axes} {x, y}
+end)
+
+-- The gradients of a loss by variables or tensors, inside a traced function.
+define("gradients", {tensor_row "loss", {"variables", {"list", "any"}}}, function(loss, variables)
+  for _, v in ipairs(args.is_plain(variables) and variables or {variables}) do
+    local problem = a_tensor(v)
+    if problem then blame.error("gradients: each of 'variables' " .. problem, "type") end
+  end
+  return ipu.gradients(loss, variables)
 end)
 
 define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias end)

@@ -17,6 +17,8 @@ local checkpoint = {}
 
 ---What is saved together: `model`, `optimizer`, or under any other name a model, layer, optimizer, variable, infeed queue or
 ---iterator, or a value that JSON can hold. Fields may be set later.
+---Errors: a name that it can't save: `ipu.train.Checkpoint{thing = print}`
+---Source: tf.train.Checkpoint of the original
 ---@class Checkpoint: Class
 ---@field save_counter integer checkpoints written or restored
 ---@overload fun(objects: table): Checkpoint
@@ -171,6 +173,7 @@ local save_rows <const> = {
 }
 
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
+---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param ... any dir, max_to_keep, best
 ---@return string path
 function Checkpoint:save(...)
@@ -194,6 +197,8 @@ end
 local restore_rows <const> = {{"dir", "string"}}
 
 ---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names:
+---`ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param ... any dir
 ---@return string path
 function Checkpoint:restore(...)
@@ -213,6 +218,8 @@ function Checkpoint:restore(...)
 end
 
 ---The path of the newest checkpoint in a folder, nil when there is none.
+---Errors: dir is no string: `ipu.train.latest_checkpoint(1)`
+---Source: tf.train.latest_checkpoint of the original
 ---@param dir string
 ---@return string?
 function checkpoint.latest_checkpoint(dir)

@@ -113,6 +113,9 @@ local said_so = false
 
 ---Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits: x_train, y_train,
 ---x_test, y_test. Without files, digits are drawn.
+---Shapes: uint8 [60000, 28, 28], [60000], [10000, 28, 28], [10000]
+---Errors: damaged files (missing ones are drawn), a path that is no string: `keras.datasets.mnist.load_data(1)`
+---Source: yann.lecun.com/exdb/mnist
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.mnist.load_data(...)
@@ -131,6 +134,9 @@ end
 datasets.fashion_mnist = {}
 
 ---Images of clothes in MNIST's format.
+---Shapes: as mnist's
+---Errors: files that are missing (nothing is downloaded) or damaged: `keras.datasets.fashion_mnist.load_data "nowhere"`
+---Source: arXiv:1708.07747
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.fashion_mnist.load_data(...)
@@ -167,6 +173,9 @@ end
 datasets.cifar10 = {}
 
 ---Colour images (uint8 [50000, 32, 32, 3] and [10000, 32, 32, 3]) of ten classes, labels uint8 [n, 1].
+---Shapes: uint8 [50000, 32, 32, 3], [50000, 1], [10000, 32, 32, 3], [10000, 1]
+---Errors: files that are missing (nothing is downloaded) or damaged: `keras.datasets.cifar10.load_data "nowhere"`
+---Source: cs.toronto.edu/~kriz/cifar.html
 ---@param ... any path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar10.load_data(...)
@@ -184,6 +193,9 @@ local cifar100_rows <const> = {
 }
 
 ---As cifar10, of 100 classes (label_mode "fine") or 20 ("coarse").
+---Shapes: as cifar10's
+---Errors: as cifar10's; an unknown label_mode: `keras.datasets.cifar100.load_data "rough"`
+---Source: cs.toronto.edu/~kriz/cifar.html
 ---@param ... any label_mode, path
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.cifar100.load_data(...)
@@ -218,6 +230,8 @@ local text_rows <const> = {
 }
 
 ---A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.
+---Shapes: int32 [characters] twice
+---Errors: a file that is missing or not UTF-8, a validation_split outside of [0, 1): `keras.datasets.text.load_data "nowhere"`
 ---@param ... any path (of the file or its folder), name, validation_split
 ---@return userdata train, userdata validation, Vocabulary vocabulary
 function datasets.text.load_data(...)
@@ -301,6 +315,9 @@ end
 
 ---Film reviews as numbers of words (int32 [n, maxlen], filled up with 0 in front) and labels (0 bad, 1 good), from the
 ---folders of the Large Movie Review Dataset: train/pos, train/neg, test/pos, test/neg with a text file each.
+---Shapes: int32 [25000, maxlen], int32 [25000], twice
+---Errors: files that are missing (nothing is downloaded), a maxlen below 1: `keras.datasets.imdb.load_data "nowhere"`
+---Source: Maas et al. 2011 (ACL)
 ---@param ... any path, num_words, skip_top, maxlen, start_char, oov_char, index_from
 ---@return userdata x_train, userdata y_train, userdata x_test, userdata y_test
 function datasets.imdb.load_data(...)

@@ -1,6 +1,7 @@
 -- ipulua.keras: layers, models and what trains them. Modules load when they are first asked for.
 
 local blame = require "ipulua.blame"
+local modules = require "ipulua.modules"
 local nearest = require "ipulua.nearest"
 
 local keras = {}
@@ -20,7 +21,7 @@ local public <const> = {
 }
 
 setmetatable(keras, {
-  __repr = function() return "<module ipulua.keras: " .. table.concat(keras.__names(), " ") .. ">" end,
+  __repr = function() return "<module ipulua.keras; help(keras) lists its names>" end,
   __index = function(t, name)
     local at = public[name]
     if not at then
@@ -29,7 +30,7 @@ setmetatable(keras, {
       blame.error(string.format("keras has no '%s'%s", tostring(name), nearest.hint(name, list)), "value")
     end
     local module = require("ipulua.keras." .. at[1])
-    local value = at[2] and module[at[2]] or module
+    local value = at[2] and module[at[2]] or modules.guard("keras." .. name, module)
     rawset(t, name, value)
     return value
   end,

@@ -15,6 +15,7 @@ local rows <const> = {
 }
 
 ---A KerasTensor of a shape without the batch, -1 for unknown extents.
+---Errors: no shape: `keras.Input()`
 ---@param ... any shape, batch_size, name, dtype, batch_shape
 ---@return KerasTensor
 function input.Input(...)

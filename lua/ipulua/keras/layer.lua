@@ -118,6 +118,7 @@ end
 ---A field's variable itself, where mixed precision would give its value in the compute dtype.
 ---@param key string
 ---@return userdata?
+---@package
 function Layer:variable(key)
   local automatic = rawget(self, "_automatic")
   return automatic and automatic[key] or rawget(self, key)
@@ -200,6 +201,9 @@ local function initial_value(initializer, dtype, shape)
 end
 
 ---Makes a variable of the layer; named arguments name, shape, dtype, initializer, regularizer, trainable, constraint.
+---Shapes: shape
+---Errors: an unknown initializer, a dtype that there is not, an extent that is not known:
+---`keras.layers.Layer():add_weight{shape = {2}, initializer = "ones_"}`
 ---@param ... any
 ---@return userdata
 function Layer:add_weight(...)
@@ -226,6 +230,7 @@ end
 
 ---Variables that are no weights but last from batch to batch: what a resumed training wants back.
 ---@return userdata[]
+---@package
 function Layer:state_variables() return {} end -- luacheck: ignore 212
 
 local function in_fields(self, visit)
@@ -244,6 +249,7 @@ end
 ---Where in the fields a sublayer is: "field" or "field.2".
 ---@param layer Layer
 ---@return string?
+---@package
 function Layer:place_of(layer)
   local seen, found = {}, nil
   local function walk(value, path)
@@ -260,6 +266,7 @@ end
 
 ---Layers that this one holds, in the order of its fields.
 ---@return Layer[]
+---@package
 function Layer:sublayers()
   local list, seen = {}, {}
   in_fields(self, function(value)
@@ -273,6 +280,7 @@ end
 
 ---Own variables, not those of sublayers.
 ---@return userdata[]
+---@package
 function Layer:own_variables()
   local list, seen = {}, {}
   local function add(v)
@@ -345,6 +353,7 @@ function properties.dtype(self) return rawget(self, "policy") and self.policy.va
 function properties.compute_dtype(self) return rawget(self, "policy") and self.policy.compute_dtype or "float32" end
 
 ---The values of the weights.
+---Shapes: those of the weights
 ---@return userdata[] tensors
 function Layer:get_weights()
   local list = {}
@@ -365,6 +374,8 @@ local function shape_text(shape)
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
+---Shapes: those of the weights, in their order
+---Errors: another number of weights, another shape: `model:set_weights{x}`
 ---@param values any[] tensors or nested lists
 function Layer:set_weights(values)
   local weights = self.weights
@@ -389,6 +400,7 @@ function Layer:set_weights(values)
 end
 
 ---The number of elements of all weights.
+---Errors: weights that are not made yet: `keras.layers.Dense(3):count_params()`
 ---@return integer
 function Layer:count_params()
   if not self.built and #self.weights == 0 and not rawget(self, "_shapeless") then
@@ -402,6 +414,8 @@ end
 -- ------------------------------------------------ losses and metrics
 
 ---Adds a loss: a scalar (or a function that gives one), which training adds to the compiled loss.
+---Shapes: []
+---Errors: a loss that is no tensor, number or function: `keras.layers.Layer():add_loss "mse"`
 ---@param loss any
 function Layer:add_loss(loss)
   ensure(self)
@@ -410,6 +424,8 @@ function Layer:add_loss(loss)
 end
 
 ---Shows the mean of a value as a metric of the model.
+---Shapes: value any, averaged
+---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
@@ -537,6 +553,7 @@ local function check_spec(self, inputs)
 end
 
 ---Makes the weights if that hasn't happened; `inputs` tell the shape.
+---@package
 function Layer:ensure_built(inputs)
   ensure(self)
   if self.built then return end
@@ -547,6 +564,7 @@ function Layer:ensure_built(inputs)
 end
 
 ---build(shape), once, outside of whatever is being traced.
+---@package
 function Layer:build_once(input_shape)
   if self.built then return end
   ensure(self)
@@ -564,6 +582,7 @@ function Layer:build_once(input_shape)
 end
 
 ---A variable as call sees it: in the compute dtype.
+---@package
 function Layer:in_compute_dtype(v)
   local dtype = self.compute_dtype
   if v.dtype ~= dtype and v.dtype:find("float") then return v:cast(dtype) end
@@ -651,6 +670,8 @@ function Layer:__call(...)
 end
 
 ---The shape of the output for a shape of the input (a structure of shapes for several); -1: unknown.
+---Shapes: input_shape with the batch, -1 where an extent is not known → the output's
+---Errors: a shape that the layer can't take: `keras.layers.Conv2D(4, 3):compute_output_shape{2, 3}`
 ---@param input_shape any
 ---@return any
 function Layer:compute_output_shape(input_shape)

@@ -46,12 +46,14 @@ function mixed_precision.global_policy()
 end
 
 ---Sets it: "float32", "float16", "mixed_float16", …
+---Errors: an unknown policy: `keras.mixed_precision.set_global_policy "float8"`
 ---@param policy string|Policy
 function mixed_precision.set_global_policy(policy)
   global = class.is_a(policy, Policy) and policy or Policy(policy)
 end
 
 ---The policy that a layer's dtype argument means.
+---Errors: an unknown policy: `keras.mixed_precision.resolve "float8"`
 ---@param dtype any
 ---@return Policy
 function mixed_precision.resolve(dtype)

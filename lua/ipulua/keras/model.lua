@@ -17,6 +17,8 @@ local stages = require "ipulua.keras.stages"
 
 local model = {}
 
+---Tensors that layers were called with, from inputs to outputs: `keras.Model{inputs = x, outputs = y}`; or a subclass with a call of
+---its own: `keras.Model:extend("Name")`, `call(x, {training =})`.
 ---@class Model: Layer
 ---@field layers Layer[]
 ---@field inputs KerasTensor[]
@@ -112,6 +114,7 @@ function properties.weights(self)
 end
 
 ---The layer of a name, or the one at a position (from 0; negative from the end).
+---Errors: a name or position that no layer has: `model:get_layer "conv"`
 ---@param name string|integer|nil
 ---@param options {name: string?, index: integer?}?
 ---@return Layer
@@ -213,6 +216,8 @@ end
 -- The mask of a functional model's result is that of the layer that made it: nothing is recorded anew.
 
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
+---Shapes: input_shape with the batch, [batch, ...]; of several inputs a list of those
+---Errors: a shape that a layer can't take, an extent that must be known and is not: `keras.Sequential{keras.layers.Conv2D(4, 3)}:build{4, 7}`
 ---@param input_shape any
 function Model:build(input_shape)
   if self._graph or context.depth > 0 or context.inferring then return end
@@ -234,6 +239,7 @@ function Model:ensure_built(inputs)
 end
 
 ---Makes the weights, given KerasTensors like the inputs.
+---@package
 function Model:build_with(inputs)
   if self._graph then return end
   rawset(self, "built", true)
@@ -248,12 +254,17 @@ end
 -- ------------------------------------------------ weights in files
 
 ---Writes the weights to a .safetensors or .npz file.
+---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written:
+---`model:save_weights "w.txt"`
 ---@param ... any path
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
+---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
+---Errors: a file that is missing or damaged, weights of other shapes or names: `model:load_weights "nowhere.safetensors"`
 ---@param ... any path, by_name, skip_mismatch
 function Model:load_weights(...) return require "ipulua.keras.saving".load_weights(self, ...) end
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
+---Errors: another ending than .safetensors, a class that can't be described, a place that can't be written: `model:save "model.h5"`
 ---@param ... any path, include_optimizer, overwrite
 function Model:save(...) return require "ipulua.keras.saving".save(self, ...) end
 ---The architecture as JSON.
@@ -278,6 +289,8 @@ end
 -- ------------------------------------------------ looking
 
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
+---Errors: an unknown option: `model:summary{widths = 3}`
 ---@param ... any
 function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
 

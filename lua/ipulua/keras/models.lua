@@ -14,6 +14,7 @@ local models = {
 local clone_rows <const> = {{"model", require "ipulua.keras.model".Model}, {"custom_objects", "table", optional = true}}
 
 ---The same architecture with new weights.
+---Errors: what is no model, a class that can't be described: `keras.models.clone_model(1)`
 ---@param ... any model
 ---@return Model
 function models.clone_model(...)
@@ -23,6 +24,7 @@ function models.clone_model(...)
 end
 
 ---The model that a config describes, as model:get_config() gave it, with new weights.
+---Errors: what is no config, a class that isn't known: `keras.models.model_from_config(1)`
 ---@param config table
 ---@param custom_objects table?
 ---@return Model
@@ -38,6 +40,7 @@ end
 local save_rows <const> = {{"model", require "ipulua.keras.model".Model}, {"path", "string"}}
 
 ---Writes a model to a file, as model:save(path) does.
+---Errors: what is no model, a path that model:save refuses: `keras.models.save_model(1, "m.safetensors")`
 function models.save_model(...)
   local a = args.check("save_model", save_rows, ...)
   a.model:save(a.path)

@@ -148,6 +148,7 @@ local function make_assignments(self, stages)
 end
 
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
+---Errors: a model that is not built: `keras.Model:extend("M")():get_pipeline_stage_assignment()`
 ---@return table[]
 function methods:get_pipeline_stage_assignment()
   return make_assignments(self, pipelining.stages(self))
@@ -252,6 +253,8 @@ end
 
 ---Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the assignments of
 ---get_pipeline_stage_assignment() with their pipeline_stage set.
+---Errors: another number of stages than of layers, stages that go back or leave one out:
+---`model:set_pipeline_stage_assignment{0, 1}`
 ---@param list any[]
 function methods:set_pipeline_stage_assignment(list)
   if type(list) ~= "table" then
@@ -277,6 +280,7 @@ function methods:reset_pipeline_stage_assignment()
 end
 
 ---@return boolean
+---@package
 function methods:is_pipelined()
   return pipelining.stages(self) ~= nil
 end
@@ -352,6 +356,8 @@ local function summary_row(entry)
 end
 
 ---Prints which layer is in which stage.
+---Units: line_length in characters
+---Errors: a line_length that is no integer: `model:print_pipeline_stage_assignment_summary "wide"`
 ---@param ... any line_length, print_fn
 function methods:print_pipeline_stage_assignment_summary(...)
   local a = args.check("print_pipeline_stage_assignment_summary", summary_rows, ...)

@@ -299,6 +299,7 @@ function saving.to_json(model)
 end
 
 ---The model that to_json described, with new weights.
+---Errors: a text that is not JSON or describes no model, an unknown class: `keras.models.model_from_json "{}"`
 ---@param text string
 ---@param options {custom_objects: table?}?
 ---@return Model
@@ -423,6 +424,8 @@ local load_model_rows <const> = {
 }
 
 ---The model of a file that model:save() wrote, with its weights, options, and (compile) its training state.
+---Errors: a file that is missing, damaged or not of model:save, a class that custom_objects doesn't name:
+---`keras.models.load_model "nowhere.safetensors"`
 ---@param ... any path, custom_objects, compile
 ---@return Model
 function saving.load_model(...)

@@ -14,6 +14,7 @@ local nest = require "ipulua.keras.nest"
 
 local sequential = {}
 
+---One layer after another: `keras.Sequential{layer, layer, …}`; add(layer) and pop() change the list.
 ---@class Sequential: Model
 local Sequential = Model:extend("Sequential")
 sequential.Sequential = Sequential
@@ -68,6 +69,7 @@ local function build_graph(self, spec)
 end
 
 ---Appends a layer.
+---Errors: what is no layer, a layer that can't take what the last one gives: `model:add(1)`
 ---@param layer Layer
 function Sequential:add(layer)
   if KerasTensor.is(layer) then
@@ -96,6 +98,7 @@ function Sequential:add(layer)
 end
 
 ---Takes the last layer away.
+---Errors: a model without layers
 function Sequential:pop()
   if #self._stack == 0 then blame.error("Sequential.pop: there are no layers in the model", "type") end
   self._stack[#self._stack] = nil

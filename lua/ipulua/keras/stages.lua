@@ -18,6 +18,8 @@ local recorded -- calls of layers by a model of one's own that is being built: {
 local spec <const> = {{"stage", "integer"}}
 
 ---A scope whose layers and layer calls belong to a stage, from 0.
+---Errors: outside of a functional model's definition in a strategy's scope, a stage below 0: `keras.PipelineStage(0)`
+---Source: ipu.keras.PipelineStage of the original
 ---@param stage integer
 ---@return Scope
 function stages.PipelineStage(...)

@@ -56,6 +56,7 @@ end
 local async_rows <const> = {{"asynchronous", "boolean", false}}
 
 ---Whether callbacks run for each step, rather than once for each execution.
+---Errors: an argument that is no boolean: `model:set_asynchronous_callbacks(1)`
 function methods:set_asynchronous_callbacks(...)
   self._options.asynchronous = args.check("set_asynchronous_callbacks", async_rows, ...).asynchronous
   self:discard_programs()
@@ -66,6 +67,7 @@ local replication_rows <const> = {
 }
 
 ---How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
+---Errors: an unknown method: `model:set_replication_options "MEDIAN"`
 function methods:set_replication_options(...)
   local a = args.check("set_replication_options", replication_rows, ...)
   self._options.replicated_metric_reduction_method = a.replicated_metric_reduction_method
@@ -95,6 +97,8 @@ local function merge(into, given)
 end
 
 ---Gradient accumulation of training that isn't pipelined.
+---Errors: fewer than 1 step; when it trains, steps_per_execution that is no multiple: `model:set_gradient_accumulation_options(0)`
+---@param ... any {gradient_accumulation_steps_per_replica, gradient_accumulation_reduction_method, dtype, …}
 function methods:set_gradient_accumulation_options(...)
   local who <const> = "set_gradient_accumulation_options"
   local given = one_table(who, ...)
@@ -142,6 +146,9 @@ local function check_flag(who, given, name)
 end
 
 ---Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
+---Errors: an option that the model sets itself, an unknown one, a schedule that there is not:
+---`model:set_pipelining_options{inputs = {}}`
+---@param ... any {gradient_accumulation_steps_per_replica, pipeline_schedule, device_mapping, …} of ipu.pipeline
 function methods:set_pipelining_options(...)
   local who <const> = "set_pipelining_options"
   local given = one_table(who, ...)
@@ -160,13 +167,16 @@ function methods:set_pipelining_options(...)
   end
   copy.pipeline_schedule = schedule
   if given.continuous_weight_updates then
-    blame.error(who .. ": continuous weight updates are not supported", "not_implemented")
+    blame.error(who .. ": continuous weight updates ('continuous_weight_updates') are not implemented", "not_implemented")
   end
   merge(self._options.pipelining, copy)
   self:discard_programs()
 end
 
 ---Options of the model's infeeds: prefetch_depth, optimise_latency.
+---Units: prefetch_depth in elements
+---Errors: an unknown option: `model:set_infeed_queue_options{depth = 3}`
+---@param ... any {prefetch_depth, optimise_latency}
 function methods:set_infeed_queue_options(...)
   local who <const> = "set_infeed_queue_options"
   local given = one_table(who, ...)
@@ -177,6 +187,9 @@ function methods:set_infeed_queue_options(...)
 end
 
 ---Options of the model's outfeeds: buffer_depth, optimise_latency.
+---Units: buffer_depth in elements
+---Errors: an unknown option: `model:set_outfeed_queue_options{depth = 3}`
+---@param ... any {buffer_depth, optimise_latency}
 function methods:set_outfeed_queue_options(...)
   local who <const> = "set_outfeed_queue_options"
   local given = one_table(who, ...)

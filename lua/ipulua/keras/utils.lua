@@ -15,6 +15,8 @@ local categorical_rows <const> = {
 }
 
 ---Class numbers as vectors of 0 and 1.
+---Shapes: y [...] or [..., 1] → [..., num_classes]. `keras.utils.to_categorical({0, 2, 1})` → [3, 3]
+---Errors: a number outside of 0 … num_classes - 1: `keras.utils.to_categorical({0, 5}, 3)`
 ---@param ... any y, num_classes, dtype
 ---@return userdata
 function utils.to_categorical(...)
@@ -35,6 +37,8 @@ local normalize_rows <const> = {
 }
 
 ---Vectors along an axis divided by their norm of some order; those of length 0 stay.
+---Shapes: as x: `keras.utils.normalize(x, 0)` → [2, 3]
+---Errors: an axis that x lacks: `keras.utils.normalize(x, 5)`
 ---@param ... any x, axis, order
 ---@return userdata
 function utils.normalize(...)
@@ -49,6 +53,7 @@ end
 local seed_rows <const> = {{"seed", "integer"}}
 
 ---Seeds all random numbers: of Lua, of initializers, dropout and shuffling.
+---Errors: a seed that is no integer: `keras.utils.set_random_seed(0.5)`
 ---@param ... any seed
 function utils.set_random_seed(...)
   local seed = args.check("set_random_seed", seed_rows, ...).seed
@@ -114,13 +119,20 @@ local function dot_text(model, a)
   return table.concat(lines, "\n") .. "\n"
 end
 
+local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = true, gif = true}
+
 ---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
+---Errors: a model that is not built, an unknown ending or rankdir, a picture without graphviz' dot:
+---`keras.utils.plot_model{model, to_file = "m.txt"}`
 ---@param ... any model, to_file, show_shapes, show_dtype, show_layer_names, rankdir
 ---@return string
 function utils.plot_model(...)
   local a = args.check("plot_model", plot_rows, ...)
   local text = dot_text(a.model, a)
   local ending = a.to_file:match("%.(%w+)$")
+  if ending and not drawn_as[ending] then
+    blame.error("plot_model: 'to_file' must end in .dot, .png, .svg, .pdf, .jpg or .gif, got " .. a.to_file, "value")
+  end
   local dot_path = ending == "dot" and a.to_file or a.to_file:gsub("%.%w+$", "") .. ".dot"
   core.replace_file(dot_path, text)
   if ending == "dot" then return text end
@@ -201,6 +213,7 @@ end
 local text_rows <const> = {{"text", "string"}}
 
 ---The characters of a text, sorted.
+---Errors: a text that is no string, or empty, or not UTF-8: `keras.utils.vocabulary(1)`
 ---@param ... any text
 ---@return Vocabulary
 function utils.vocabulary(...)
@@ -243,6 +256,10 @@ end
 
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The
 ---model sees the last `window` characters (by default as many as its input is long, else 64).
+---Shapes: the model: [batch, time] → [batch, time, characters]
+---Units: length and window in characters
+---Errors: a prompt with a character that the vocabulary lacks, a model of other shapes, a temperature below 0:
+---`keras.utils.generate_text{model, keras.utils.vocabulary("abc"), prompt = "xyz"}`
 ---@param ... any model, vocabulary, prompt, length, temperature, window
 ---@return string prompt and continuation
 function utils.generate_text(...)

@@ -294,8 +294,12 @@ end
 
 -- ------------------------------------------------ intersection over union
 
+local function at_least_one(n)
+  if n < 1 then return "must be at least 1, got " .. n end
+end
+
 ---@class MeanIoU: Metric
-local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer"}})
+local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", check = at_least_one}})
 confusion.classes.MeanIoU = MeanIoU
 
 function MeanIoU:setup()

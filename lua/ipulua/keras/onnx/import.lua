@@ -114,6 +114,9 @@ end
 local rows <const> = {{"path", "string"}}
 
 ---The model of an ONNX file (opset 1 to 17).
+---Shapes: as the file says
+---Errors: a file that is missing or damaged, an operator that is not known: `keras.onnx.import "nowhere.onnx"`
+---Source: onnx.ai, opsets up to 17
 ---@param ... any path
 ---@return Model
 return function(...)

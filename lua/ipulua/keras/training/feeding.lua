@@ -6,6 +6,8 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local elements = require "ipulua.data.elements"
+local infeed = require "ipulua.data.infeed"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
@@ -71,7 +73,7 @@ end
 local function check_static(dataset, who)
   for _, t in ipairs(dataset.handle:types()) do
     for _, extent in ipairs(t.shape) do
-      if extent < 0 then data.check_feedable(dataset, who) end
+      if extent < 0 then infeed.check_feedable(dataset, who) end
     end
   end
 end
@@ -94,7 +96,7 @@ local function weigh_classes(dataset, class_weight)
     list[i] = class_weight[i - 1]
   end
   local weights = core.tensor(list)
-  if not data.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
+  if not elements.is_tuple(dataset.template) or #dataset.template.items < 2 or #dataset.handle:types() > 3 then
     blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs", "value")
   end
   return dataset:map(function(x, y, w)
@@ -115,6 +117,23 @@ end
 ---@field batch_size integer
 ---@field batches integer number of batches; -1 endless, -2 unknown
 ---@field is_tensors boolean
+
+-- The divisor of length that is nearest to the wanted batch size.
+local function nearest_divisor(length, wanted)
+  for distance = 0, math.max(wanted, length) do
+    for _, candidate in ipairs{wanted - distance, wanted + distance} do
+      if candidate >= 1 and length % candidate == 0 then return candidate end
+    end
+  end
+end
+
+local function check_divides(who, length, batch_size)
+  if length % batch_size == 0 then return end
+  local samples = length == 1 and "1 sample" or length .. " samples"
+  local or_fewer = length > batch_size and string.format(", or leave %d out", length % batch_size) or ""
+  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; choose a batch_size that divides %d (%d, say)%s",
+    who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
+end
 
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
@@ -143,10 +162,8 @@ function feeding.open(who, o)
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
-    if length % batch_size ~= 0 then
-      blame.error(string.format("%s: %d samples in batches of %d: it has a partial batch; choose a batch_size that divides %d, "
-        .. "or leave samples out", who, length, batch_size, length), "value")
-    end
+    if length == 0 then blame.error(who .. ": there are no samples", "value") end
+    check_divides(who, length, batch_size)
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))

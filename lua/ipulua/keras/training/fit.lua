@@ -7,6 +7,7 @@ local callbacks = require "ipulua.keras.callbacks"
 local compiled = require "ipulua.keras.training.compiled"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
+local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
@@ -19,6 +20,7 @@ local staging = require "ipulua.keras.staging"
 local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
 
 local fit = {methods = {}, properties = {}}
 local methods <const> = fit.methods
@@ -28,7 +30,8 @@ if core.clock then progress.set_clock(core.clock) end
 -- ------------------------------------------------ compile
 
 local compile_rows <const> = {
-  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", "any", optional = true}, {"metrics", "any", optional = true},
+  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
+  {"metrics", {"string", "callable", "table"}, optional = true},
   {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
   {"steps_per_execution", "integer", 1, check = function(n)
     if n < 1 then return "must be positive, got " .. n end
@@ -36,6 +39,8 @@ local compile_rows <const> = {
 }
 
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---Shapes: what the model gives for labels of the loss' shape
+---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not: `model:compile{optimizer = "sgdd"}`
 ---@param ... any
 function methods:compile(...)
   local a = args.check("compile", compile_rows, ...)
@@ -48,6 +53,7 @@ function methods:compile(...)
 end
 
 ---Programs are made anew at the next run.
+---@package
 function methods:discard_programs()
   rawset(self, "_programs", {})
 end
@@ -87,7 +93,7 @@ end
 -- KerasTensors like the first value of a dataset's elements.
 local function input_specs(dataset)
   local specs = dataset.element_spec
-  if data.is_tuple(dataset.template) then specs = specs[1] end
+  if elements.is_tuple(dataset.template) then specs = specs[1] end
   local function convert(spec)
     if spec.dtype and spec.shape then
       local t = KerasTensor(spec.shape, spec.dtype)
@@ -382,6 +388,9 @@ end
 ---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
 ---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
 ---validation_batch_size, validation_freq. Returns a History.
+---Shapes: x and y [samples, ...]; a dataset's elements [batch, ...]; every step takes a whole batch
+---Errors: a model that was not compiled, shapes that the model can't take, a partial batch, an endless dataset without
+---steps_per_epoch, steps that steps_per_execution doesn't divide: `model:fit(x)`
 ---@param ... any
 ---@return History
 function methods:fit(...)
@@ -475,6 +484,8 @@ local function begin(self, who, prefix, mode, a, take)
 end
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.
+---Shapes: x and y [samples, ...] → loss and metrics []
+---Errors: as fit's: `model:evaluate(x)`
 ---@param ... any x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict
 ---@return any
 function methods:evaluate(...)
@@ -498,7 +509,7 @@ local predict_rows <const> = {
 
 -- Labels of a dataset play no part in predicting.
 local function only_inputs(x)
-  if not feeding.is_dataset(x) or not data.is_tuple(x.template) or #x.template.items == 1 then return x end
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
   return x:map(function(first) return first end)
 end
 
@@ -522,6 +533,9 @@ local function join(parts)
 end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.
+---Shapes: x [samples, ...] → [samples, ...]
+---Errors: an input that the model can't take, a partial batch where shapes are fixed:
+---`model:predict(ipu.ones{4, 7}, {verbose = 0})`
 ---@param ... any x, batch_size, verbose, steps, callbacks
 ---@return any
 function methods:predict(...)
@@ -595,14 +609,22 @@ local function on_batch(self, who, mode, ...)
 end
 
 ---One weight update on one batch; loss and metrics of it.
+---Shapes: x and y [batch, ...] → loss and metrics []
+---Errors: as fit's: `model:train_on_batch(x, x)`
 ---@param ... any x, y, sample_weight, class_weight, reset_metrics, return_dict
+---@return any
 function methods:train_on_batch(...) return on_batch(self, "train_on_batch", "train", ...) end
 
 ---Loss and metrics of one batch.
+---Shapes: x and y [batch, ...] → loss and metrics []
+---Errors: as fit's: `model:test_on_batch(x, x)`
 ---@param ... any
+---@return any
 function methods:test_on_batch(...) return on_batch(self, "test_on_batch", "test", ...) end
 
 ---The outputs for one batch.
+---Shapes: x [batch, ...] → [batch, ...]
+---Errors: an input that the model can't take: `model:predict_on_batch(ipu.ones{4, 7})`
 ---@param x any
 ---@return any
 function methods:predict_on_batch(x)
@@ -629,24 +651,68 @@ local function results(self)
   return logs
 end
 
----One training step in a traced function. Models may define their own; it returns a table of logs.
+-- A step called outside of a traced function is one by itself.
+local function at_once(self, name, ...)
+  local f = self._programs[name]
+  if not f then
+    f = ipu.func(function(...)
+      replication.alone()
+      return methods[name](self, ...)
+    end, {name = self.name .. "." .. name})
+    self._programs[name] = f
+  end
+  return f(...)
+end
+
+---One training step. Models may define their own, which is traced; it returns a table of logs.
+---Shapes: x and y [batch, ...] → a table of []
+---Errors: a model that was not compiled: `model:train_step(x, x)`
+---@param x any
+---@param y any
+---@param sample_weight any?
+---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "train_step")
+    return at_once(self, "train_step", x, y, sample_weight)
+  end
   steps.train(self, x, y, sample_weight)
   return results(self)
 end
 
----One test step in a traced function.
+---One test step: a table of logs.
+---Shapes: x and y [batch, ...] → a table of []
+---Errors: a model that was not compiled: `model:test_step(x, x)`
+---@param x any
+---@param y any
+---@param sample_weight any?
+---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    check_compiled(self, "test_step")
+    return at_once(self, "test_step", x, y, sample_weight)
+  end
   steps.test(self, x, y, sample_weight)
   return results(self)
 end
 
----The prediction of a batch in a traced function.
+---The prediction of a batch.
+---Shapes: x [batch, ...] → [batch, ...]
+---Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
+---@param x any
+---@return any
 function methods:predict_step(x)
   return self(steps.expand(x), {training = false})
 end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
+---Shapes: x, y and y_pred [batch, ...] → []
+---Errors: a model that was not compiled with a loss: `model:compute_loss(x, x, x)`
+---@param x any
+---@param y any
+---@param y_pred any
+---@param sample_weight any?
+---@return userdata
 function methods:compute_loss(x, y, y_pred, sample_weight)
   if y_pred == nil then blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value") end
   return steps.loss(self, x, y, y_pred, sample_weight)

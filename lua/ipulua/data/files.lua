@@ -10,6 +10,10 @@ local files = {}
 local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = true}}
 
 ---An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+---Shapes: [n, ...] → n elements [...]; with labels pairs [...], []
+---Errors: a file that is missing, damaged or no IDX file, files of unequal lengths: `data.from_idx "nowhere.gz"`
+---Source: yann.lecun.com/exdb/mnist describes the format
+---@return Dataset
 function files.from_idx(...)
   local a = args.check("from_idx", idx_spec, ...)
   local images = core.read_idx(a.path)
@@ -21,6 +25,11 @@ local cifar_spec <const> = {{"path", {"string", "list"}}, {"classes", "integer",
 
 ---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
 ---unless label_mode is "coarse".
+---Shapes: [32, 32, 3], []
+---Errors: a file that is missing or holds no whole records, other classes or label_mode: `data.from_cifar("nowhere.bin")`,
+---`data.from_cifar("a.bin", {classes = 20})`
+---Source: cs.toronto.edu/~kriz/cifar.html describes the format
+---@return Dataset
 function files.from_cifar(...)
   local a = args.check("from_cifar", cifar_spec, ...)
   if a.classes ~= 10 and a.classes ~= 100 then
@@ -48,6 +57,9 @@ local csv_spec <const> = {
 
 ---A table of numbers as text (RFC 4180): each record a vector; with `label`, a column's name or position (0-based), pairs
 ---of a vector of the other columns and that number. {columns = {…}} chooses columns by name or position.
+---Shapes: [columns]; with a label pairs [columns], []
+---Errors: a field that is no number (with its line), an unknown column, a file that is missing: `data.from_csv "nowhere.csv"`
+---@return Dataset
 function files.from_csv(...)
   local a = args.check("from_csv", csv_spec, ...)
   if #a.separator ~= 1 then
@@ -72,12 +84,18 @@ local path_spec <const> = {{"path", "string"}}
 local function ending(path) return path:lower():match("%.(%w+)$") end
 
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
+---Shapes: [n, ...] → n elements [...]
+---Errors: a file that is missing or damaged, arrays of unequal lengths or of objects: `data.from_npy "nowhere.npy"`
+---@return Dataset
 function files.from_npy(...)
   local a = args.check("from_npy", path_spec, ...)
   return data.from_tensor_slices((core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
 end
 
 ---A .safetensors file: a dict of the rows of its tensors.
+---Shapes: [n, ...] → n elements [...]
+---Errors: a file that is missing or damaged, tensors of unequal lengths: `data.from_safetensors "nowhere.safetensors"`
+---@return Dataset
 function files.from_safetensors(...)
   local a = args.check("from_safetensors", path_spec, ...)
   return data.from_tensor_slices((core.load(a.path, ".safetensors")))
@@ -86,6 +104,9 @@ end
 local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
 
 ---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
+---Shapes: [bytes of the line]; of characters and bytes []
+---Errors: an unknown unit, a file that is missing: `data.from_text("a.txt", {unit = "word"})`
+---@return Dataset
 function files.from_text(...)
   local a = args.check("from_text", text_spec, ...)
   if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}) end
@@ -98,6 +119,11 @@ local folder_spec <const> = {{"path", "string"}, {"image_size", "list", optional
 
 ---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
 ---them one size. The second result is the list of class names.
+---Shapes: [height, width, channels], []
+---Errors: a folder without folders of pictures, an image_size that is not two positive integers; when read, a damaged picture:
+---`data.from_image_folder("nowhere")`
+---@return Dataset
+---@return string[] names of the classes
 function files.from_image_folder(...)
   local a = args.check("from_image_folder", folder_spec, ...)
   local size = a.image_size or {0, 0}

@@ -1,0 +1,87 @@
+-- The notes of comments (help.notes) for the references. Words in backquotes are code that is run: in Errors each must raise a message,
+-- which is shown beside it, and in Shapes give a tensor of the shape that follows.
+
+local help = require "ipulua.help"
+local ipu = require "ipulua"
+
+local notes = {problems = {}} -- samples that don't do what they should
+
+---Notes that a sample was wrong.
+function notes.problem(format, ...) notes.problems[#notes.problems + 1] = string.format(format, ...) end
+
+---What samples may use, made anew for each: x [2, 3], v a variable [3], ds a dataset of four numbers, f a function, m a model.
+local function environment()
+  local keras = ipu.keras
+  local makers = {
+    x = function() return ipu.ones{2, 3} end, v = function() return ipu.Variable(ipu.ones{3}) end, ds = function() return ipu.data.range(4) end,
+    f = function()
+      local f = ipu.func(function(a) return a * 2 end)
+      f(ipu.ones{2})
+      return f
+    end,
+    model = function() return keras.Sequential{keras.layers.Dense{1, input_shape = {3}}} end,
+    cfg = function() return ipu.IPUConfig() end,
+  }
+  local env = {ipu = ipu, keras = keras, data = ipu.data, print = print, error = error, ipairs = ipairs}
+  function env.set(t, key, value)
+    t[key] = value
+    return t
+  end
+  return setmetatable(env, {__index = function(_, name)
+    if makers[name] then return makers[name]() end
+    for _, module in ipairs{keras, keras.optimizers} do
+      local ok, value = pcall(function() return module[name] end)
+      if ok and value ~= nil then return value end
+    end
+  end})
+end
+
+---The values that code gives, or nil and its message without the line.
+---@param code string
+function notes.run(code)
+  local f, problem_in_code = load("return " .. code, "=sample", "t", environment())
+  if not f then error(code .. ": " .. problem_in_code, 0) end
+  local results = table.pack(pcall(f))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  return nil, (tostring(results[2]):gsub("^[^ ]*:%d+: ", ""):gsub("\n.*", ""))
+end
+
+-- Errors with the messages behind the code that provokes them.
+local function with_messages(name, text)
+  return (text:gsub("`([^`]+)`", function(code)
+    local value, message = notes.run(code)
+    if value ~= nil or not message then notes.problem("%s should raise an error: %s", name, code) end
+    return string.format("`%s` (*%s*)", code, (tostring(message):gsub("[*`]", "\\%0")))
+  end))
+end
+
+local function check_shapes(name, text)
+  for code, shape in text:gmatch("`([^`]+)` → (%b[])") do
+    local value, message = notes.run(code)
+    local got = value and "[" .. table.concat(value.shape, ", ") .. "]" or message
+    if got ~= shape then notes.problem("%s: %s gives %s, not %s", name, code, got, shape) end
+  end
+end
+
+---The notes as lines for a list, indented.
+---@param name string whose they are
+---@param given table<string, string>
+---@param indent string
+---@return string[]
+function notes.lines(name, given, indent)
+  local list = {}
+  for _, kind in ipairs(help.notes) do
+    local text = given[kind]
+    if kind == "Shapes" and text then check_shapes(name, text) end
+    if kind == "Errors" and text then text = with_messages(name, text) else text = text and text:gsub("%*", "\\*") end
+    if text then list[#list + 1] = string.format("%s- %s: %s", indent, kind, text) end
+  end
+  return list
+end
+
+---Raises when samples were wrong.
+function notes.check()
+  if #notes.problems > 0 then error("\n" .. table.concat(notes.problems, "\n"), 0) end
+end
+
+return notes

@@ -1,0 +1,49 @@
+-- The class of datasets: what an element is, and reading elements on the host. The methods that make a longer chain are
+-- in functions.lua and order.lua.
+
+local class = require "ipulua.class"
+local elements = require "ipulua.data.elements"
+local structure = require "ipulua.structure"
+
+---A chain of C iterators: each method makes a longer one. An element is a value, several, or a table of them.
+---@class Dataset
+local Dataset = class.new("Dataset")
+
+function Dataset:init(handle, template)
+  self.handle = handle
+  self.template = template
+end
+
+---How many elements: -1 endless, -2 unknown.
+---@return integer
+function Dataset:cardinality() return self.handle:cardinality() end
+
+-- A slip is an error; other names are nil, as in any table.
+function Dataset:__index(name)
+  if name == "element_spec" then
+    local specs = {}
+    for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
+    return structure.rebuild(self.template, specs)
+  end
+  local method = rawget(Dataset, name)
+  if method == nil and type(name) == "string" then elements.suggest("a dataset", name, Dataset) end
+  return method
+end
+
+function Dataset:__tostring()
+  local specs = {}
+  for i, t in ipairs(self.handle:types()) do specs[i] = structure.type_text(t.dtype, t.shape) end
+  return string.format("Dataset(%s: %s)", (self.handle:describe()), table.concat(specs, ", "))
+end
+
+local closer_meta <const> = {__close = function(self) self.it:close() end}
+
+---`for x, y in ds:iter() do`: on the host, from the beginning.
+---Shapes: those of the elements
+---@return fun(): ...
+function Dataset:iter()
+  local step, it = elements.reader(self)
+  return step, nil, nil, setmetatable({it = it}, closer_meta)
+end
+
+return Dataset

@@ -1,0 +1,171 @@
+-- How the elements of datasets nest: several values are a tuple, a table with names is a dict, one tensor is itself. A template
+-- says it, and in which order the flat list of tensors has the components.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local nearest = require "ipulua.nearest"
+local structure = require "ipulua.structure"
+
+local elements = {single = {leaf = 1}, AUTOTUNE = -1}
+
+function elements.is_tuple(template)
+  if not template.items then return false end
+  for _, item in ipairs(template.items) do
+    if math.type(item[1]) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- An element as arguments: a tuple is spread, anything else is one value.
+function elements.spread(template, leaves)
+  if elements.is_tuple(template) then
+    local list = {}
+    for i, item in ipairs(template.items) do list[i] = structure.rebuild(item[2], leaves) end
+    return list, #template.items
+  end
+  return {structure.rebuild(template, leaves)}, 1
+end
+
+-- Components of a nested value: tensors, or numbers and nested lists of numbers, which become one tensor.
+local function holds_numbers(value)
+  if type(value) ~= "table" then return false end
+  local first = value[1]
+  for _ = 1, 100 do -- a list may hold itself
+    if type(first) ~= "table" or getmetatable(first) ~= nil then break end
+    first = first[1]
+  end
+  return type(first) == "number" or type(first) == "boolean"
+end
+
+function elements.components(value, who)
+  local leaves, template = structure.flatten(value, function(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean" or holds_numbers(v)
+  end)
+  for i, leaf in ipairs(leaves) do
+    if core.is_symbolic(leaf) then blame.error(who .. ": a symbolic tensor has no value to make a dataset of", "value") end
+    leaves[i] = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
+  end
+  local function check(t)
+    if t.static ~= nil then blame.error(who .. ": a dataset holds tensors, got " .. args.describe(t.static), "type") end
+    for _, item in ipairs(t.items or {}) do check(item[2]) end
+  end
+  check(template)
+  if #leaves == 0 then blame.error(who .. ": there is no tensor in the element", "value") end
+  return leaves, template
+end
+
+-- {dtype, shape} lists for output_types and output_shapes in one structure.
+function elements.generator_types(types, shapes)
+  local leaves, template = structure.flatten(types, function(v) return type(v) == "string" end)
+  local list = {}
+  if #leaves == 1 and template.leaf then shapes = {shapes} end
+  local function is_shape(v)
+    if type(v) ~= "table" then return false end
+    for _, extent in pairs(v) do
+      if math.type(extent) ~= "integer" then return false end
+    end
+    return true
+  end
+  local shape_leaves = structure.flatten(shapes, is_shape)
+  if #shape_leaves ~= #leaves then
+    blame.error(string.format("from_generator: output_types has %d components, output_shapes has %d", #leaves, #shape_leaves),
+      "value")
+  end
+  for i, dtype in ipairs(leaves) do list[i] = {dtype = dtype, shape = shape_leaves[i]} end
+  return list, template
+end
+
+-- What a host function gave, as tensors of the declared types.
+function elements.checked_element(who, template, types, value)
+  local leaves = {}
+  local function walk(t, v)
+    if t.leaf then
+      local want = types[t.leaf]
+      local tensor = core.tensor(v, want.dtype)
+      local _, shape = core.type_of(tensor)
+      local fits = #shape == #want.shape
+      for i = 1, #want.shape do fits = fits and (want.shape[i] == -1 or want.shape[i] == shape[i]) end
+      if not fits then
+        blame.error(string.format("%s: a component is declared %s, but an element has %s", who,
+          structure.type_text(want.dtype, want.shape), structure.type_text(want.dtype, shape)), "invalid_argument")
+      end
+      leaves[t.leaf] = tensor
+      return
+    end
+    for _, item in ipairs(t.items) do
+      local inner = type(v) == "table" and v[item[1]] or nil
+      if inner == nil then blame.error(string.format("%s: an element has no component '%s'", who, tostring(item[1])), "value") end
+      walk(item[2], inner)
+    end
+  end
+  walk(template, value)
+  return leaves
+end
+
+function elements.shifted(template, by)
+  if template.leaf then return {leaf = template.leaf + by} end
+  local items = {}
+  for i, item in ipairs(template.items) do items[i] = {item[1], elements.shifted(item[2], by)} end
+  return {items = items}
+end
+
+function elements.has_unknown(types)
+  for _, t in ipairs(types) do
+    for _, extent in ipairs(t.shape) do
+      if extent < 0 then return true end
+    end
+  end
+  return false
+end
+
+-- Element types to trace with: unknown extents are tried as `extent`.
+function elements.representative(types, extent)
+  local list = {}
+  for i, t in ipairs(types) do
+    local shape = {}
+    for k, known in ipairs(t.shape) do shape[k] = known < 0 and extent or known end
+    list[i] = {dtype = t.dtype, shape = shape}
+  end
+  return list
+end
+
+-- Components that are datasets themselves (windows) come as datasets.
+function elements.present(dataset, leaves)
+  local shown = leaves
+  for i, t in ipairs(dataset.handle:types()) do
+    if t.nested then
+      if shown == leaves then shown = table.move(leaves, 1, #leaves, 1, {}) end
+      shown[i] = class.of(dataset)(core.data.from_slices{leaves[i]}, elements.single)
+    end
+  end
+  return shown
+end
+
+-- A function that gives one element after another, and the C iterator.
+function elements.reader(dataset)
+  local it = dataset.handle:iterator()
+  return function()
+    local leaves = it:next()
+    if not leaves then
+      it:close() -- its threads and buffers
+      return nil
+    end
+    local given, n = elements.spread(dataset.template, elements.present(dataset, leaves))
+    return table.unpack(given, 1, n)
+  end, it
+end
+
+-- Raise if name is a slip of the pen for one of the known names.
+function elements.suggest(what, name, known)
+  local names = {}
+  for key in pairs(known) do
+    if type(key) == "string" and key:sub(1, 1) ~= "_" then names[#names + 1] = key end
+  end
+  table.sort(names)
+  local near = nearest.find(name, names)
+  if near then blame.error(string.format("%s has no '%s'; did you mean '%s'?", what, name, near), "value") end
+end
+
+return elements

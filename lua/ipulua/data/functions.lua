@@ -1,0 +1,223 @@
+-- Methods of datasets that take a function on elements.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local creation = require "ipulua.creation"
+local Dataset = require "ipulua.data.dataset"
+local elements = require "ipulua.data.elements"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local function wrap_results(results)
+  local n = results.n
+  results.n = nil
+  if n <= 1 then
+    local value = results[1]
+    return value
+  end
+  return results
+end
+
+local function check_result(who, template)
+  if template.static ~= nil then
+    blame.error(string.format("%s: the function must return tensors, got %s", who, args.describe(template.static)), "type")
+  end
+  for _, item in ipairs(template.items or {}) do check_result(who, item[2]) end
+end
+
+-- Trace f on components of these types → program, template of its results.
+local function trace_element(who, f, types, template)
+  local _ <close> = tracing.guard()
+  tracing.begin_root()
+  local symbolic = {}
+  for i, t in ipairs(types) do symbolic[i] = core.trace_argument(t.dtype, t.shape, "component " .. i) end
+  local given, n = elements.spread(template, symbolic)
+  local value = wrap_results(table.pack(f(table.unpack(given, 1, n))))
+  if value == nil then blame.error(who .. ": the function returned nothing", "value") end
+  local leaves, result_template = structure.flatten(value, function(v)
+    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
+  end)
+  check_result(who, result_template)
+  if #leaves == 0 then blame.error(who .. ": the function returned nothing", "value") end
+  for i, leaf in ipairs(leaves) do
+    if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
+    if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then leaves[i] = core.tensor(leaf) end
+  end
+  return tracing.end_root(leaves, who, true), result_template
+end
+
+-- Two traces with different extents tell which result extents are unknown.
+local function unknown_results(a, b)
+  local types = {}
+  for i, t in ipairs(a) do
+    local shape = {}
+    for k, extent in ipairs(t.shape) do shape[k] = extent == b[i].shape[k] and extent or -1 end
+    types[i] = {dtype = t.dtype, shape = shape}
+  end
+  return types
+end
+
+local function trace_function(who, f, dataset)
+  local types = dataset.handle:types()
+  for _, t in ipairs(types) do
+    if t.nested then blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value") end
+  end
+  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2), dataset.template)
+  if not ok then
+    blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, element by element", who,
+      tostring(program)), "value")
+  end
+  if not elements.has_unknown(types) then return program, template end
+  local other = trace_element(who, f, elements.representative(types, 3), dataset.template)
+  local function retrace(static) return (trace_element(who, f, static, dataset.template)) end
+  return program, template, retrace, unknown_results(program:result_types(), other:result_types())
+end
+
+local function call_with(f, dataset, leaves)
+  local given, n = elements.spread(dataset.template, elements.present(dataset, leaves))
+  return wrap_results(table.pack(f(table.unpack(given, 1, n))))
+end
+
+-- The first element, or zeros of the right shapes when there is none. Looking at it changes no shuffle.
+local function sample(dataset)
+  local it = dataset.handle:iterator(true)
+  local leaves = it:next()
+  it:close()
+  if leaves then return leaves, true end
+  leaves = {}
+  for i, t in ipairs(elements.representative(dataset.handle:types(), 1)) do leaves[i] = creation.zeros(t.shape, {dtype = t.dtype}) end
+  return leaves, false
+end
+
+-- What a Lua function makes of the first element tells what it makes of all; the first time that this element comes, it
+-- isn't computed again, so that the script sees one call for each element.
+local function with_sample(dataset, compute)
+  local input, real = sample(dataset)
+  local output = compute(input)
+  local function f(leaves)
+    if not real then return compute(leaves) end
+    local same = core.data.same(leaves, input)
+    local known = output
+    input, output, real = nil, nil, false
+    if same then return known end
+    return compute(leaves)
+  end
+  return f, output
+end
+
+local map_spec <const> = {
+  {"f", "callable"}, {"num_parallel_calls", "integer", 0}, {"eager", "boolean", false}, {"deterministic", "boolean", true},
+  {"output_types", "any", optional = true}, {"output_shapes", "any", optional = true},
+}
+
+-- A Lua function called for each element, on the script's thread.
+local function map_eager(self, a)
+  local types, template
+  if a.output_types then
+    types, template = elements.generator_types(a.output_types, a.output_shapes)
+    return Dataset(self.handle:map_host(function(leaves)
+      return elements.checked_element("map", template, types, call_with(a.f, self, leaves))
+    end, types), template)
+  end
+  local unknown = elements.has_unknown(self.handle:types())
+  local function compute(leaves)
+    local value = call_with(a.f, self, leaves)
+    if types then return elements.checked_element("map", template, types, value) end
+    local list
+    list, template = elements.components(value, "map")
+    types = {}
+    for i, leaf in ipairs(list) do
+      local dtype, shape = core.type_of(leaf)
+      -- of elements that differ in shape the results may, too
+      for k in ipairs(unknown and shape or {}) do shape[k] = -1 end
+      types[i] = {dtype = dtype, shape = shape}
+    end
+    return list
+  end
+  local f = with_sample(self, compute)
+  return Dataset(self.handle:map_host(f, types), template)
+end
+
+---f of every element, in order; traced once, run on worker threads. {eager = true}: called in Lua instead; what it gives
+---is learnt from the first element, unless output_types and output_shapes say it.
+---Shapes: those that f gives
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say:
+---`ds:map(function(i) return i:item() end)`
+---@return Dataset
+function Dataset:map(...)
+  local a = args.check("map", map_spec, ...)
+  if a.num_parallel_calls < 0 and a.num_parallel_calls ~= elements.AUTOTUNE then
+    blame.error("map: 'num_parallel_calls' must not be negative, got " .. a.num_parallel_calls, "value")
+  end
+  if a.eager then return map_eager(self, a) end
+  local program, template, retrace, results = trace_function("map", a.f, self)
+  return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
+end
+
+local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
+
+---The elements for which predicate gives true (a bool scalar).
+---Shapes: predicate [...] → []; elements as they were
+---Errors: a predicate that can't be traced or gives no bool scalar: `ds:filter(function(i) return ipu.tensor{true, false} end)`
+---@return Dataset
+function Dataset:filter(...)
+  local a = args.check("filter", filter_spec, ...)
+  if a.eager then
+    return Dataset(self.handle:filter_host(function(leaves)
+      return {core.tensor(call_with(a.predicate, self, leaves), "bool")}
+    end), self.template)
+  end
+  local program, template, retrace, results = trace_function("filter", a.predicate, self)
+  if not template.leaf then blame.error("filter: the predicate must give one bool scalar", "type") end
+  return Dataset(self.handle:filter(program, retrace, results), self.template)
+end
+
+-- f makes a dataset of an element; what the first one's elements are holds for all.
+local function dataset_function(who, f, dataset)
+  local template
+  local make, first = with_sample(dataset, function(leaves)
+    local made = call_with(f, dataset, leaves)
+    if not class.is_a(made, Dataset) then
+      blame.error(who .. ": the function must return a dataset, got " .. args.describe(made), "type")
+    end
+    template = template or made.template
+    return made.handle
+  end)
+  local types = first:types()
+  -- the datasets of other elements may be longer or shorter batches and windows
+  if elements.has_unknown(dataset.handle:types()) then
+    for _, t in ipairs(types) do
+      for k in ipairs(t.shape) do t.shape[k] = -1 end
+    end
+  end
+  return make, types, template
+end
+
+local interleave_spec <const> = {
+  {"f", "callable"}, {"cycle_length", "integer", 1}, {"block_length", "integer", 1},
+  {"num_parallel_calls", "integer", optional = true},
+}
+
+---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset, a cycle_length or block_length below 1: `ds:interleave(function() return ds end, {cycle_length = 0})`
+---@return Dataset
+function Dataset:interleave(...)
+  local a = args.check("interleave", interleave_spec, ...)
+  local make, types, template = dataset_function("interleave", a.f, self)
+  return Dataset(self.handle:interleave(make, types, a.cycle_length, a.block_length), template)
+end
+
+local flat_map_spec <const> = {{"f", "callable"}}
+
+---Elements of the datasets that f makes, one dataset after another.
+---Shapes: those of the datasets that f makes
+---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
+---@return Dataset
+function Dataset:flat_map(...)
+  local a = args.check("flat_map", flat_map_spec, ...)
+  local make, types, template = dataset_function("flat_map", a.f, self)
+  return Dataset(self.handle:flat_map(make, types), template)
+end

@@ -1,0 +1,180 @@
+-- How programs read datasets: IPUInfeedQueue, and what a dataset's iterator() gives.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local Dataset = require "ipulua.data.dataset"
+local elements = require "ipulua.data.elements"
+local operation = require "ipulua.operation"
+local queues = require "ipulua.queues"
+local replication = require "ipulua.replication"
+local structure = require "ipulua.structure"
+local tracing = require "ipulua.tracing"
+
+local infeed = {}
+
+---Raise when a program could not be fed with this dataset.
+---@package
+local function check_feedable(dataset, who)
+  local _, source, static, remainder = dataset.handle:describe()
+  for i, t in ipairs(dataset.handle:types()) do
+    if t.dtype == "int64" or t.dtype == "float64" then
+      blame.error(string.format("%s: component %d of the dataset is %s, which does not go to the device; cast it in map, to %s",
+        who, i - 1, t.dtype, t.dtype == "int64" and "int32" or "float32"), "failed_precondition")
+    end
+    for _, extent in ipairs(t.shape) do
+      if extent == 0 then
+        blame.error(string.format("%s: component %d of the dataset has a zero-sized dimension: %s", who, i - 1,
+          structure.type_text(t.dtype, t.shape)), "invalid_argument")
+      end
+    end
+  end
+  if static then return end
+  local text = {}
+  for i, t in ipairs(dataset.handle:types()) do text[i] = structure.type_text(t.dtype, t.shape) end
+  local hint = remainder and "; batch(n, {drop_remainder = true}) makes the batch's extent known"
+    .. (remainder ~= "" and " (batched at " .. remainder .. ")" or "") or ""
+  blame.error(string.format("%s: every shape must be fully known, the dataset%s has %s%s", who,
+    source ~= "" and " of " .. source or "", table.concat(text, ", "), hint), "value")
+end
+infeed.check_feedable = check_feedable
+
+local most_ahead <const> = 255 -- elements
+
+---Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a pipeline is given. Component types
+---are those that the device has.
+---Shapes: every extent of the elements must be known
+---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and
+---0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
+---Source: ipu_infeed_queue.IPUInfeedQueue of the original
+---@class IPUInfeedQueue
+local IPUInfeedQueue = class.new("IPUInfeedQueue")
+
+local infeed_spec <const> = {
+  {"dataset", "any"}, {"device_ordinal", "integer", optional = true}, {"prefetch_depth", "integer", optional = true},
+  {"optimise_latency", "boolean", false},
+}
+
+function IPUInfeedQueue:init(...)
+  local a = args.check("IPUInfeedQueue", infeed_spec, ...)
+  if not class.is_a(a.dataset, Dataset) then
+    blame.error("IPUInfeedQueue: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
+  end
+  local depth = a.prefetch_depth or 0
+  if depth == 0 then depth = 3 end
+  if depth < 1 or depth > most_ahead then
+    blame.error(string.format("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most %d, got %d", most_ahead,
+      depth), "value")
+  end
+  check_feedable(a.dataset, "IPUInfeedQueue")
+  self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
+  self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
+  self.queue = core.data.new_infeed(a.dataset.handle, depth)
+  self.number_of_tuple_elements = #a.dataset.handle:types()
+  self.dequeued = false
+  replication.remember(self, self.queue)
+end
+
+-- Each replica may have prefetch_depth elements waiting.
+function IPUInfeedQueue:set_replicas(n)
+  replication.check_infeed(self, n)
+  local ahead = math.min(self.prefetch_depth * n, most_ahead)
+  if ahead == self.read_ahead or self.queue:state() then return end
+  self.queue:replace(self.dataset.handle, ahead)
+  self.read_ahead = ahead
+end
+
+---Start the queue; the first program that reads it does so by itself, but for those of sessions.
+---Errors: a second call without deleter() between
+---@return Operation
+function IPUInfeedQueue:initializer()
+  if self.initialised then
+    blame.error("IPUInfeedQueue.initializer can be called only once; after deleter() it can be called again", "value")
+  end
+  self.queue:open()
+  self.initialised = true
+  return operation.new("infeed initializer")
+end
+
+---Free it; a new start begins with the dataset's first element.
+---Errors: a program that runs with it
+---@return Operation
+function IPUInfeedQueue:deleter()
+  self.queue:close()
+  self.initialised = false
+  return operation.new("infeed deleter")
+end
+
+function IPUInfeedQueue:get_next()
+  blame.error("IPUInfeedQueue.get_next was removed; hand the queue to ipu.loops.repeat_n, or use a dataset's iterator()", "value")
+end
+
+-- In a traced function: the next element, spread.
+function IPUInfeedQueue:dequeue_in_loop(who)
+  if not tracing.is_active() then
+    blame.error((who or "infeed") .. ": an infeed can only be read inside a compiled function", "runtime")
+  end
+  self.dequeued = true
+  if tracing.is_graph() and not self.is_owned then self.queue:open_explicitly() end -- as in the graphs of other frameworks
+  local given, n = elements.spread(self.dataset.template, self.queue:dequeue())
+  return table.unpack(given, 1, n)
+end
+
+infeed.IPUInfeedQueue = class.guard(IPUInfeedQueue)
+
+---@class IPUOwnedIterator
+local IPUOwnedIterator = class.new("IPUOwnedIterator")
+
+function IPUOwnedIterator:init(dataset)
+  self.infeed = IPUInfeedQueue(dataset)
+  self.infeed.is_owned = true -- no script ever initialises it
+  self.element_spec = dataset.element_spec
+  self.where = blame.where()
+end
+
+---The next element; only inside a traced function.
+function IPUOwnedIterator:next()
+  if not tracing.is_active() then
+    blame.error("iterator:next() works only inside a compiled function (ipu.func); the dataset is that of "
+      .. (self.where or "this script"), "runtime")
+  end
+  return self.infeed:dequeue_in_loop("iterator:next")
+end
+
+---@class HostIterator
+local HostIterator = class.new("HostIterator")
+
+function HostIterator:init(dataset)
+  self.step, self.it = elements.reader(dataset)
+  self.element_spec = dataset.element_spec
+  -- a BufferDataset says so when more is asked of it than it holds
+  self.strict = (dataset.handle:describe()) == "BufferDataset"
+end
+
+local function check_end(self, first, ...)
+  if first == nil and self.strict then
+    blame.error("iterator:next: the BufferDataset has no more elements", "out_of_range")
+  end
+  return first, ...
+end
+
+---The next element; nothing at the end.
+function HostIterator:next() return check_end(self, self.step()) end
+
+---Give back its threads and buffers; there are no more elements then.
+function HostIterator:close() self.it:close() end
+
+---Inside a strategy an infeed, elsewhere an iterator on the host.
+---Shapes: those of the elements
+---@return IPUOwnedIterator|HostIterator
+function Dataset:iterator()
+  local strategy = require("ipulua.strategy").current()
+  if strategy and strategy.enable_dataset_iterators then return IPUOwnedIterator(self) end
+  return HostIterator(self)
+end
+
+class.guard(IPUOwnedIterator)
+class.guard(HostIterator)
+
+return infeed

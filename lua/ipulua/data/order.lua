@@ -1,0 +1,196 @@
+-- Methods of datasets that group elements, or change which come when.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local Dataset = require "ipulua.data.dataset"
+local elements = require "ipulua.data.elements"
+local structure = require "ipulua.structure"
+
+local batch_spec <const> = {{"batch_size", "integer"}, {"drop_remainder", "boolean", false}}
+
+---Stacks batch_size elements; without drop_remainder the first extent is unknown.
+---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
+---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
+---@return Dataset
+function Dataset:batch(...)
+  local a = args.check("batch", batch_spec, ...)
+  return Dataset(self.handle:batch(a.batch_size, a.drop_remainder), self.template)
+end
+
+local padded_spec <const> = {
+  {"batch_size", "integer"}, {"padded_shapes", "any", optional = true}, {"padding_values", "any", optional = true},
+  {"drop_remainder", "boolean", false},
+}
+
+-- A value for each component: one for all, or in the element's structure.
+local function for_components(who, what, template, given, is_value, count)
+  if is_value(given) then
+    local list = {}
+    for i = 1, count do list[i] = given end
+    return list
+  end
+  local list = {}
+  local function walk(t, value)
+    if t.leaf then
+      if not is_value(value) then
+        blame.error(string.format("%s: '%s' must have the element's structure", who, what), "type")
+      end
+      list[t.leaf] = value
+      return
+    end
+    if not structure.is_plain(value) then
+      blame.error(string.format("%s: '%s' must have the element's structure", who, what), "type")
+    end
+    for _, item in ipairs(t.items) do walk(item[2], value[item[1]]) end
+  end
+  walk(template, given)
+  return list
+end
+
+local function is_shape_list(v)
+  if not structure.is_plain(v) then return false end
+  for _, extent in pairs(v) do
+    if math.type(extent) ~= "integer" then return false end
+  end
+  return true
+end
+
+local function is_number_or_tensor(v) return type(v) == "number" or type(v) == "boolean" or core.is_tensor(v) end
+
+---Batches of elements padded to one shape; -1: as long as the longest of the batch.
+---Shapes: [a, ...] → [batch_size, longest or padded_shapes, ...]
+---Errors: padded_shapes or padding_values of another structure; an element longer than its shape:
+---`ds:padded_batch(2, {padded_shapes = "all"})`
+---@return Dataset
+function Dataset:padded_batch(...)
+  local a = args.check("padded_batch", padded_spec, ...)
+  local types, shapes, values = self.handle:types(), nil, nil
+  if a.padded_shapes ~= nil then
+    local list = for_components("padded_batch", "padded_shapes", self.template, a.padded_shapes, is_shape_list, #types)
+    shapes = {}
+    for i, t in ipairs(types) do shapes[i] = {dtype = t.dtype, shape = list[i]} end
+  end
+  if a.padding_values ~= nil then
+    local list = for_components("padded_batch", "padding_values", self.template, a.padding_values, is_number_or_tensor, #types)
+    values = {}
+    for i, t in ipairs(types) do values[i] = core.tensor(list[i], t.dtype) end
+  end
+  return Dataset(self.handle:padded_batch(a.batch_size, a.drop_remainder, shapes, values), self.template)
+end
+
+---The slices of the elements along their first axis, one by one.
+---Shapes: [n, ...] → n elements [...]
+---Errors: scalars: `ds:unbatch()`
+---@return Dataset
+function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
+
+local window_spec <const> = {
+  {"size", "integer"}, {"shift", "integer", 0}, {"stride", "integer", 1}, {"drop_remainder", "boolean", false},
+}
+
+---Elements that are datasets of size neighbours.
+---Shapes: datasets of the shapes that the elements had
+---Errors: a size or stride below 1: `ds:window(0)`
+---@return Dataset
+function Dataset:window(...)
+  local a = args.check("window", window_spec, ...)
+  return Dataset(self.handle:window(a.size, a.shift, a.stride, a.drop_remainder), self.template)
+end
+
+local shuffle_spec <const> = {
+  {"buffer_size", "integer"}, {"seed", "integer", optional = true}, {"reshuffle_each_iteration", "boolean", true},
+}
+
+---In random order: each time one of the buffer_size elements that come next.
+---Shapes: as they were
+---Errors: a size below 1: `ds:shuffle(0)`
+---@return Dataset
+function Dataset:shuffle(...)
+  local a = args.check("shuffle", shuffle_spec, ...)
+  return Dataset(self.handle:shuffle(a.buffer_size, a.seed, a.reshuffle_each_iteration), self.template)
+end
+
+local repeat_spec <const>, count_spec <const> = {{"count", "integer", -1}}, {{"count", "integer"}}
+
+local function counted(self, name, spec, ...)
+  return Dataset(self.handle[name](self.handle, args.check(name, spec, ...).count), self.template)
+end
+
+---All its elements, count times; without a count for ever.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:repeat_n(0.5)`
+---@return Dataset
+function Dataset:repeat_n(...) return counted(self, "repeat_n", repeat_spec, ...) end
+
+---The first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:take "one"`
+---@return Dataset
+function Dataset:take(...) return counted(self, "take", count_spec, ...) end
+
+---What comes after the first count elements.
+---Shapes: as they were
+---Errors: a count that is no integer: `ds:skip "one"`
+---@return Dataset
+function Dataset:skip(...) return counted(self, "skip", count_spec, ...) end
+
+local shard_spec <const> = {{"num_shards", "integer"}, {"index", "integer"}}
+
+---Every num_shards-th element, from index (0-based).
+---Shapes: as they were
+---Errors: an index outside of 0 … num_shards - 1: `ds:shard(2, 2)`
+---@return Dataset
+function Dataset:shard(...)
+  local a = args.check("shard", shard_spec, ...)
+  return Dataset(self.handle:shard(a.num_shards, a.index), self.template)
+end
+
+local enumerate_spec <const> = {{"start", "integer", 0}}
+
+---Pairs of an int64 number and the element.
+---Shapes: [...] → [], [...]
+---Errors: a start that is no integer: `ds:enumerate("a")`
+---@return Dataset
+function Dataset:enumerate(...)
+  local a = args.check("enumerate", enumerate_spec, ...)
+  return Dataset(self.handle:enumerate(a.start), {items = {{1, elements.single}, {2, elements.shifted(self.template, 1)}}})
+end
+
+---Its elements, then those of another dataset.
+---Shapes: as they were; -1 where the two differ
+---Errors: another structure, dtype or rank: `ds:concatenate(data.range(3):batch(2))`
+---@param other Dataset
+---@return Dataset
+function Dataset:concatenate(other)
+  if not class.is_a(other, Dataset) then blame.error("concatenate: the argument is no dataset", "type") end
+  return Dataset(self.handle:concatenate(other.handle), self.template)
+end
+
+local cache_spec <const> = {{"filename", "string", ""}}
+
+---Keep what the first full pass reads, in memory or in a file.
+---Shapes: as they were
+---Errors: a file that can't be written, when it is read: `ds:cache(1)`
+---@return Dataset
+function Dataset:cache(...)
+  local a = args.check("cache", cache_spec, ...)
+  return Dataset(self.handle:cache(a.filename), self.template)
+end
+
+local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE}}
+
+---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---Shapes: as they were
+---Errors: a size below -1: `ds:prefetch(-2)`
+---@return Dataset
+function Dataset:prefetch(...)
+  local a = args.check("prefetch", prefetch_spec, ...)
+  return Dataset(self.handle:prefetch(a.buffer_size), self.template)
+end
+
+---Options of other frameworks' pipelines are accepted; order is always deterministic here.
+---Shapes: as they were
+---@return Dataset
+function Dataset:with_options() return self end

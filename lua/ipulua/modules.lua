@@ -1,0 +1,23 @@
+-- Public modules answer a name that they don't have with the nearest one that they do have.
+
+local blame = require "ipulua.blame"
+local nearest = require "ipulua.nearest"
+
+local modules = {}
+
+---Makes a module tell misspelt names; one that has a metatable of its own is left alone.
+---@param name string as scripts write it: "ipu.nn"
+---@param module table
+---@return table module
+function modules.guard(name, module)
+  if getmetatable(module) then return module end
+  return setmetatable(module, {__index = function(t, key)
+    if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
+    local names = {}
+    for each in next, t do names[#names + 1] = each end
+    table.sort(names)
+    blame.error(string.format("%s has no '%s'%s", name, key, nearest.hint(key, names)), "value")
+  end})
+end
+
+return modules

@@ -1,0 +1,116 @@
+/* Which value a row's result is anyway: what rows answer as OpDef.simplify. */
+#include "ops/same.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NUMBERS_LOOKED_AT = 1024 };
+
+Node *operand_maker(const Node *n, int k) {
+  Node *from = n->in[k]->node;
+  const Placement *p = &n->place, *q = &from->place;
+  bool near = p->device == q->device && p->shard == q->shard && p->stage == q->stage && (p->backward == q->backward || p->stage < 0);
+  return near ? from : NULL;
+}
+
+static bool is(const Node *n, const char *name) { return n && !strcmp(n->op->name, name); }
+
+bool value_is_number(const Value *v, double number) {
+  while (v->node->in_count == 1 && ((v->node->op->traits & VIEW) || is(v->node, "broadcast_to"))) v = v->node->in[0];
+  if (is(v->node, "ones_like")) return number == 1;
+  if (is(v->node, "zeros_like")) return number == 0 && (!signbit(number) || dtype_is_integer(v->type.dtype));
+  if (!node_is_constant(v->node)) return false;
+  const Tensor *t = v->node->attr[0].tensor;
+  size_t size = dtype_size(t->type.dtype);
+  int64_t count = type_count(&t->type);
+  uint64_t element = 0;
+  dtype_set(t->type.dtype, &element, 0, number);
+  bool same = count > 0 && count <= NUMBERS_LOOKED_AT && tensor_is_dense(t);
+  for (int64_t i = 0; i < count && same; i++) same = !memcmp(t->data + (size_t)i * size, &element, size);
+  return same;
+}
+
+Value *simplify_whole(Node *n) { return n->in_count > 0 && type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL; }
+
+static bool is_plain_view(const Node *n) { return n && n->op->simplify && (n->op->traits & VIEW); }
+
+static Value *same_view(const Node *n) {
+  for (const Node *at = n; is_plain_view(at); at = operand_maker(at, 0))
+    if (type_equal(&at->in[0]->type, &n->out[0].type)) return at->in[0];
+  return NULL;
+}
+
+/* A view of a number that was spread is that number spread to the view's shape: chains read it where it was. */
+static void spread_at_once(Node *n) {
+  Node *from = operand_maker(n, 0);
+  const Type *to = &n->out[0].type;
+  if (!is(from, "broadcast_to") || type_count(&from->in[0]->type) != 1 || from->in[0]->type.rank > to->rank) return;
+  Attr *shape = arena_alloc(n->arena, sizeof *shape);
+  int64_t *extents = arena_copy(n->arena, to->shape, (size_t)to->rank * sizeof *extents);
+  if (!shape || !extents) return;
+  *shape = attr_ints(extents, to->rank);
+  n->op = from->op;
+  n->attr = shape;
+  n->in[0] = from->in[0];
+}
+
+Value *simplify_view(Node *n) {
+  Value *same = same_view(n);
+  if (!same) spread_at_once(n);
+  return same;
+}
+
+Value *simplify_reshape(Node *n) {
+  Value *same = same_view(n);
+  if (same) return same;
+  for (Node *from; is_plain_view(from = operand_maker(n, 0));) n->in[0] = from->in[0];
+  spread_at_once(n);
+  return NULL;
+}
+
+Value *simplify_broadcast(Node *n) {
+  for (Node *from; is(from = operand_maker(n, 0), "broadcast_to");) n->in[0] = from->in[0];
+  return simplify_whole(n);
+}
+
+/* y[i] is t[p[i]], and t[i] is x[q[i]], of axes: y[i] is x[q[p[i]]]. */
+Value *simplify_transpose(Node *n) {
+  int rank = n->in[0]->type.rank;
+  Node *from = operand_maker(n, 0);
+  if (is(from, "transpose")) {
+    int64_t *both = arena_alloc(n->arena, (size_t)(rank + 1) * sizeof *both);
+    if (!both) return NULL;
+    for (int i = 0; i < rank; i++) both[i] = from->attr[0].ints.v[n->attr[0].ints.v[i]];
+    n->attr[0] = attr_ints(both, rank);
+    n->in[0] = from->in[0];
+  }
+  for (int i = 0; i < rank; i++)
+    if (n->attr[0].ints.v[i] != i) return NULL;
+  return n->in[0];
+}
+
+/* Does each value of dtype d come back from there as it was? */
+static bool holds(Dtype through, Dtype d) {
+  return d == BOOL || (d == F32 && through == F64) || (d == I32 && (through == I64 || through == F64));
+}
+
+Value *simplify_cast(Node *n) {
+  const Node *from = operand_maker(n, 0);
+  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) && holds(n->in[0]->type.dtype, n->out[0].type.dtype))
+    return from->in[0];
+  return simplify_whole(n);
+}
+
+/* x + 0 is left out: it makes 0 of -0. float16 and bfloat16 are rounded from float32, where a NaN may lose its bits. */
+Value *simplify_binary(Node *n) {
+  Elementwise kernel;
+  double p[4] = {0};
+  Dtype d = n->out[0].type.dtype;
+  n->op->strip(n, &kernel, p);
+  bool either = kernel == EW_ADD || kernel == EW_MUL;
+  if ((!either && kernel != EW_SUB && kernel != EW_DIV) || (d != F32 && d != F64 && !dtype_is_integer(d))) return NULL;
+  double neutral = kernel == EW_ADD ? -0.0 : kernel == EW_SUB ? 0.0 : 1.0;
+  for (int k = 0; k < 1 + either; k++)
+    if (type_equal(&n->in[k]->type, &n->out[0].type) && value_is_number(n->in[1 - k], neutral)) return n->in[k];
+  return NULL;
+}

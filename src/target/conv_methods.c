@@ -1,0 +1,196 @@
+/* The methods that compute a convolution, and the best of them: one pass over the rows per point of the kernel (n x 1), the kernel's
+ * rows, columns or both expanded into input channels (more channels, fewer passes, the input copied once per point), SLIC (four kernel
+ * columns of four channels in one pass) for the first layer of a network, vector multiply-adds for one channel per group, several such
+ * groups combined. */
+#include <math.h>
+
+#include "target/conv_plan.h"
+
+/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do. Its inner loop goes
+ * along the kernel's columns: a taller kernel is laid on its side. */
+static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
+  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1};
+  Problem side = *q;
+  bool tall = q->kernel_rows > q->kernel_columns;
+  if (tall) {
+    side.rows = q->columns, side.in_rows = q->in_columns, side.kernel_rows = q->kernel_columns, side.stride_rows = q->stride_columns;
+    side.columns = q->rows, side.in_columns = q->in_rows, side.kernel_columns = q->kernel_rows, side.stride_columns = q->stride_rows;
+    side.gap_rows = q->gap_columns, side.gap_columns = q->gap_rows;
+  }
+  double field = (double)q->batch * (double)q->rows * (double)q->columns;
+  double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  Plan found = {0};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->groups && !found.fits; i++) {
+    Plan p = {0};
+    Problem part = *q, turned = side;
+    part.groups = turned.groups = idiv(q->groups, parts[i]);
+    try_method(t, u, &part, m, 0, &p);
+    if (tall) try_method(t, u, &turned, m, image / (double)parts[i], &p);
+    if (p.cycles == 0) continue;
+    if (parts[i] > 1) {
+      p.serial = parts[i];
+      p.joined_bytes = field * (double)q->groups / (double)t->tiles * (double)u->element;
+      p.update = join_cycles(t, u, field * (double)part.groups / (double)t->tiles, false);
+      p.cycles = (double)parts[i] * (p.cycles + p.update);
+    }
+    if (is_better(&p, &found)) found = p;
+  }
+  if (found.cycles > 0 && is_better(&found, best)) *best = found;
+}
+
+/* An operand whose single elements come out of vectors of channels: on the tile they are copied one by one (PL ConvModel's regression
+ * over random copies). The planner expects less; planned: bytes that it takes for moved. */
+static void add_scattered(const Target *t, Plan *p, double bytes, double planned) {
+  double share = bytes / (double)t->tiles;
+  p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
+  p->prepare += 587 + 5.1484 * share;
+  p->prepare_steps += 2;
+  p->cycles += planned_move(t, planned, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
+}
+
+/* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
+static void try_single(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  bool half = u->element == 2;
+  double in = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  double out = (double)q->groups * (double)q->batch * (double)q->rows * (double)q->columns * (double)u->element;
+  for (int64_t n = 4; half && q->groups > 1 && n <= u->group; n *= 2) {
+    Problem combined = *q;
+    combined.in_channels = combined.out_channels = n;
+    combined.groups = idiv(q->groups, n);
+    combined.moved = planned_move(t, in + out, EVEN_CHANNELS, true);
+    try_method(t, u, &combined, (Method){VERTEX_AMP_NX1, 1, n, u->units, 1, u->group / n}, 0, best);
+  }
+  if (has_phases(q)) return; /* the other two multiply by the zeros */
+  Problem several = *q;
+  several.moved = planned_move(t, out, ODD_CHANNELS, false);
+  try_vertical(t, u, &several, best);
+  if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
+}
+
+/* The kernel as the field and the image as what goes over it (PL: swapOperands): fewer passes where the image is the smaller one.
+ * Points that a strided field left out lie between the image's points then. */
+static void try_swapped(const Target *t, const Units *u, const Problem *q, Plan *best) {
+  Problem s = *q;
+  s.batch = q->out_channels, s.out_channels = q->batch;
+  s.in_rows = q->kernel_rows, s.in_columns = q->kernel_columns;
+  s.kernel_rows = q->in_rows, s.kernel_columns = q->in_columns;
+  s.gap_rows = q->phase_rows, s.gap_columns = q->phase_columns;
+  s.phase_rows = s.phase_columns = 0;
+  double images = (double)q->batch * (double)q->in_rows * (double)q->in_columns;
+  double kernels = (double)q->out_channels * (double)q->kernel_rows * (double)q->kernel_columns;
+  Plan found = {0};
+  try_method(t, u, &s, amp_method(u), 0, &found);
+  if (s.in_channels == 1 && s.out_channels == 1) try_single(t, u, &s, &found);
+  if (found.cycles == 0) return;
+  add_prepare(t, &found, (double)q->groups * (double)q->in_channels * (images + kernels) * (double)u->element, 8);
+  if (is_better(&found, best)) *best = found;
+}
+
+Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion) {
+  Units u = find_units(t, d, partials);
+  int64_t points = times(times(q->batch, q->rows), q->columns),
+          window = times(q->kernel_rows, q->kernel_columns);
+  MatmulShape s = {q->groups, points, times(q->in_channels, window), q->out_channels, true, false};
+  MatmulShape other = {q->groups, q->out_channels, s.in, points, true, false};
+  double moved = (double)q->groups * ((double)points * (double)s.in + (double)s.in * (double)s.out +
+                                      (double)points * (double)s.out);
+  Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
+  Problem all = expand(q, true, true);
+  bool single = q->in_channels == 1 && q->out_channels == 1;
+  if (window > 1 && single && q->groups > 1 && u.element == 2) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u));
+  else if (window > 1) add_expanded(t, &best, expanded_bytes(&all, &u));
+  if (single) try_single(t, &u, q, &best);
+  if (window == 1) return best;
+  bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
+  if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
+  Method amp = amp_method(&u);
+  try_method(t, &u, q, amp, 0, &best);
+  if (q->kernel_rows > 1 && q->kernel_columns > 1) {
+    Problem rows = expand(q, true, false), columns = expand(q, false, true);
+    try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
+    try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
+  }
+  if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && !has_phases(q))
+    try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4, 1}, 0, &best);
+  return best;
+}
+
+/* The weight gradient of single channels: the images are the channels, the points of the kernel the field. Rows or columns of the
+ * points that are summed over may become channels, too, which can be cut over more tiles. */
+static void try_depthwise_weights(const Target *t, const Units *u, const ConvShape *s, double proportion, bool rows, bool columns,
+                                  double read, double deltas, Plan *best) {
+  Problem q = {.groups = s->groups,
+               .batch = 1,
+               .in_channels = s->batch,
+               .out_channels = 1,
+               .rows = s->kernel[0],
+               .columns = s->kernel[1],
+               .stride_rows = 1,
+               .stride_columns = 1,
+               .kernel_rows = s->out[0],
+               .kernel_columns = s->out[1],
+               .in_rows = s->in[0],
+               .in_columns = s->in[1],
+               .dilation_rows = s->stride[0],
+               .dilation_columns = s->stride[1],
+               .limit = plan_limit(t, proportion)};
+  if (rows) read *= (double)s->kernel[0] * (double)s->out[0] / (double)s->in[0];
+  if (columns) read *= (double)s->kernel[1] * (double)s->out[1] / (double)s->in[1];
+  if (rows || columns) q = expand(&q, rows, columns);
+  q.moved = planned_move(t, read + deltas, EVEN_CHANNELS, true);
+  Plan found = {0};
+  try_method(t, u, &q, (Method){VERTEX_VECTOR_MAC, 4, 1, 1, 1, 1}, 0, &found);
+  if (found.cycles == 0) return;
+  double ranked = found.cycles;
+  if (rows || columns) add_prepare(t, &found, read, 8);
+  found.cycles = ranked;
+  if (is_better(&found, best)) *best = found;
+}
+
+/* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel.
+ */
+Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
+  Units u = find_units(t, d, partials);
+  int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank));
+  double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
+  MatmulShape inwards = {s->groups, times(s->in_channels, window), points, s->out_channels, true, false};
+  MatmulShape outwards = {s->groups, s->out_channels, points, times(s->in_channels, window), true, false};
+  Plan best = plan_matmul(t, d, partials, &outwards, &inwards,
+                          bytes * (double)window * (double)s->out_channels, proportion);
+  if (window == 1) return best;
+  double expanded = bytes * (double)points * (double)window;
+  if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1 && s->rank == 2) {
+    double read = bytes * (double)s->batch * (double)conv_product(s->in, 2), deltas = bytes * (double)points;
+    add_scattered(t, &best, expanded, expanded + deltas);
+    for (int rows = 1; rows >= 0; rows--)
+      for (int columns = 1; columns >= 0; columns--) try_depthwise_weights(t, &u, s, proportion, rows, columns, read, deltas, &best);
+    return best;
+  }
+  add_expanded(t, &best, expanded);
+  if (s->rank != 2) return best;
+  const int64_t *out = s->out, *kernel = s->kernel;
+  if (conv_product(s->stride, 2) > 1) return best;
+  for (int i = 0; i < 2; i++) { /* one dimension expanded, the other one walked along */
+    Problem q = {.groups = s->groups,
+                 .batch = s->in_channels,
+                 .in_channels = times(s->batch, out[i]),
+                 .out_channels = s->out_channels,
+                 .rows = kernel[0],
+                 .columns = kernel[1],
+                 .stride_rows = 1,
+                 .stride_columns = 1,
+                 .kernel_rows = 1,
+                 .kernel_columns = 1,
+                 .limit = plan_limit(t, proportion)};
+    q.in_rows = kernel[0], q.in_columns = kernel[1];
+    int64_t walked = out[1 - i] + kernel[1 - i] - 1;
+    if (i == 1) q.kernel_rows = out[0], q.in_rows = walked;
+    else q.kernel_columns = out[1], q.in_columns = walked;
+    double copied =
+        kernel[i] > 1 ? bytes * (double)s->batch * (double)out[i] * (double)kernel[i] * (double)walked : 0;
+    try_method(t, &u, &q, amp_method(&u), copied, &best);
+  }
+  return best;
+}
+
