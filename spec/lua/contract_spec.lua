@@ -97,6 +97,20 @@ describe("a tensor", function()
   end)
 end)
 
+describe("clip_by_global_norm", function()
+  it("gives a list and the norm, at once and in a traced function", function()
+    local function clip(a, b) return ipu.clip_by_global_norm({a, b}, 1) end
+    for _, f in ipairs{clip, ipu.func(clip)} do
+      local list, norm = f(ipu.tensor{3}, ipu.tensor{0, 4})
+      assert.equal(2, #list)
+      assert.near(0.6, list[1][1]:item(), 1e-6)
+      assert.near(0.8, list[2][2]:item(), 1e-6)
+      assert.equal(5.0, norm:item())
+    end
+    assert.equal(2, #ipu.clip_by_global_norm({ipu.ones{1}, ipu.ones{1}}, {clip_norm = 9}))
+  end)
+end)
+
 describe("a variable", function()
   it("takes a list and names in one table", function()
     local v = ipu.Variable{1, 2, name = "listed", trainable = false}
