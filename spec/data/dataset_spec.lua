@@ -1,5 +1,6 @@
 -- Elements and their order: what tf.data gives for the same calls.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local data = ipu.data
 
@@ -284,6 +285,16 @@ describe("dataset grouping and order", function()
       assert.is_true(x:item() <= place + 3)
       place = place + 1
     end
+  end)
+
+  it("shuffle holds small elements in little more than their bytes", function()
+    local script = [[
+      local core, ipu = require "ipulua.core", require "ipulua"
+      ipu.data.range(10):shuffle(10):iter()()
+      local before = core.peak_memory()
+      print(ipu.data.range(400000):shuffle(400000):iter()():item() < 400000, core.peak_memory() - before)]]
+    local grown = tonumber(command.run{command.ipulua, "-e", script}.out:match("^true%s+(%d+)"))
+    assert(grown < 24e6, grown) -- 6.4 MB and what doubling leaves; a tensor each would take 120 MB
   end)
 
   it("row 83: prefetch changes nothing", function()

@@ -1,11 +1,11 @@
--- The workloads of examples/bench run, a few steps each, and end with their line.
+-- The workloads of examples/bench run, a few steps each, end with their line, and waste no memory (spec/support/plans.lua).
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local folder
 
 local function run(name, steps)
-  local line = string.format("IPULUA_DATA=%s IPULUA_LOG=error %s --seed 1 --threads 1 examples/bench/%s.lua %d 2>&1",
+  local line = string.format("IPULUA_DATA=%s IPULUA_LOG=error %s -l spec.support.plans --seed 1 --threads 1 examples/bench/%s.lua %d 2>&1",
     command.quote(folder), command.quote(command.ipulua), name, steps)
   local pipe <close> = assert(io.popen(line))
   local lines = {}

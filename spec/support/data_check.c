@@ -479,6 +479,9 @@ static Dataset *counted_from(Error *e, Dataset *in, int64_t start) {
   X(shuffle_rows, shuffled(e, slices(e, 20), 5, 3), NULL, 20)                                                  \
   X(shuffle_unseeded, shuffled(e, slices(e, 20), 100, 0), NULL, 20)                                            \
   X(shuffle_elements, shuffled(e, numbers(e, 20), 5, 3), NULL, 20)                                             \
+  X(shuffle_large, shuffled(e, batched(e, numbers(e, 120), 40, true), 2, 3), NULL, 3)                          \
+  X(shuffle_uneven, shuffled(e, batched(e, numbers(e, 9), 2, false), 3, 3), NULL, 5)                           \
+  X(shuffle_pairs, shuffled(e, zipped(e, numbers(e, 6), mapped(e, numbers(e, 6), 0, 0, -1)), 4, 3), NULL, 6)   \
   X(shuffle_epochs, repeated(e, shuffled(e, slices(e, 6), 6, 3), 3), NULL, 18)                                 \
   X(shuffle_batch, batched(e, shuffled(e, slices(e, 7), 7, 1), 3, true), NULL, 2)                              \
   X(shuffle_zip, zipped(e, shuffled(e, slices(e, 6), 6, 0), shuffled(e, slices(e, 6), 6, 0)), NULL, 6)         \

@@ -1,8 +1,10 @@
 /* shuffle: a buffer of elements, one drawn at random, its place taken by the next element. Over rows the
- * buffer holds row numbers, and nothing is copied before somebody gathers. The order is a function of the
+ * buffer holds row numbers, and nothing is copied before somebody gathers; small elements of one shape lie in
+ * it side by side, where tensors would take many times their bytes. The order is a function of the
  * seed, of which iterator of the dataset this is and of the epoch in it; draw number i uses number i of the
  * random stream. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/rng.h"
@@ -20,8 +22,13 @@ typedef struct ShuffleStage {
   bool drained; /* the input has ended */
   int count, capacity;
   int64_t *row;     /* [count] over rows */
+  char *packed;     /* [count][slot_bytes] of small elements */
+  size_t slot_bytes;
+  void **into;      /* [components] */
   Tensor **element; /* [count][components] otherwise */
 } ShuffleStage;
+
+enum { PACKED_BYTES = 256, SLOT_ALIGNMENT = 16 };
 
 static void random_key(const Stage *s, RngKey *key) {
   const ShuffleOptions *o = &((const ShuffleDataset *)s->dataset)->options;
@@ -128,10 +135,81 @@ static Status shuffle_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
+/* ---- small elements ---- */
+
+static size_t slot_bytes(const Dataset *d) {
+  size_t bytes = 0;
+  for (int c = 0; c < d->count; c++)
+    bytes += (type_bytes(&d->type[c]) + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+  return bytes;
+}
+
+static Status packed_open(Stage *s, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  f->slot_bytes = slot_bytes(s->dataset);
+  f->into = calloc((size_t)s->dataset->count, sizeof *f->into);
+  return f->into ? shuffle_open(s, e) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+}
+
+/* Where the components of element k lie. */
+static void *const *slot(ShuffleStage *f, int k) {
+  const Dataset *d = f->base.dataset;
+  char *at = f->packed + (size_t)k * f->slot_bytes;
+  for (int c = 0; c < d->count; c++) {
+    f->into[c] = at;
+    at += (type_bytes(&d->type[c]) + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+  }
+  return f->into;
+}
+
+static Status fill_packed(ShuffleStage *f, Error *e) {
+  int most = limit(&f->base);
+  while (!f->drained && f->count < most) {
+    if (!array_reserve(&f->packed, &f->capacity, f->count + 1, f->slot_bytes)) return out_of_memory(&f->base, e, f->count);
+    bool end;
+    Status status = stage_check_cancelled(&f->base, e);
+    if (status == OK) status = stage_next_into(f->base.input, slot(f, f->count), &end, e);
+    if (status != OK) return status;
+    if (end) f->drained = true;
+    else f->count++;
+  }
+  return OK;
+}
+
+static void take_packed(ShuffleStage *f, int k) {
+  int last = --f->count;
+  if (k != last) memcpy(f->packed + (size_t)k * f->slot_bytes, f->packed + (size_t)last * f->slot_bytes, f->slot_bytes);
+}
+
+static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  Status status = fill_packed(f, e);
+  if (status != OK || (*end = !f->count)) return status;
+  int k = draw(f);
+  slot(f, k);
+  for (int c = 0; c < s->dataset->count; c++) memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
+  take_packed(f, k);
+  return OK;
+}
+
+static Status packed_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  Status status = fill_packed(f, e);
+  if (status != OK || (*end = !f->count)) return status;
+  int k = draw(f);
+  slot(f, k);
+  for (int c = 0; c < s->dataset->count; c++)
+    if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c]))) return tensors_release(out, c), e->status;
+  take_packed(f, k);
+  return OK;
+}
+
 static void shuffle_close(Stage *s) {
   ShuffleStage *f = (ShuffleStage *)s;
   for (int k = 0; f->element && k < f->count; k++) tensors_release(element(f, k), s->dataset->count);
   free(f->element);
+  free(f->packed);
+  free(f->into);
   free(f->row);
 }
 
@@ -143,13 +221,23 @@ static const StageClass shuffle_class = {.name = "shuffle",
                                          .indices = shuffle_indices,
                                          .next = shuffle_next};
 
-bool dataset_is_shuffle(const Dataset *d) { return d->class == &shuffle_class; }
+static const StageClass packed_class = {.name = "shuffle",
+                                        .dataset_bytes = sizeof(ShuffleDataset),
+                                        .stage_bytes = sizeof(ShuffleStage),
+                                        .open = packed_open,
+                                        .close = shuffle_close,
+                                        .indices = shuffle_indices,
+                                        .next = packed_next,
+                                        .next_into = packed_next_into};
+
+bool dataset_is_shuffle(const Dataset *d) { return d->class == &shuffle_class || d->class == &packed_class; }
 
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
   if (options->buffer_size < 1)
     return source_fail("shuffle", source, e, ERR_VALUE, "the buffer size must be at least 1, got %lld",
                        (long long)options->buffer_size);
-  Dataset *d = dataset_new_like(e, source, &shuffle_class, in);
+  bool packs = in->is_static && !in->rows && slot_bytes(in) <= PACKED_BYTES;
+  Dataset *d = dataset_new_like(e, source, packs ? &packed_class : &shuffle_class, in);
   if (!d) return NULL;
   ((ShuffleDataset *)d)->options = *options;
   return dataset_finish(e, d);

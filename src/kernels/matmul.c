@@ -4,106 +4,16 @@
  * multiply-adds per block of k (the blocks depend on the extents alone), added block after block: neither the chunks nor
  * the packing move a bit. Only the dot form, chosen by the extents and strides, sums along k in lanes. */
 #include "kernels/fill.h"
+#include "kernels/layout.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"
 
 enum {
-  PANEL = 16,          /* rows of A packed together */
-  K_BLOCK_BYTES = 2048, /* of k, for one row or column: 512 float32 */
-  WIDE = 3             /* vectors of the widest tile */
+  WIDE = 3, /* vectors of the widest tile */
+  DOT = 4   /* rows and columns of a tile of dots */
 };
-
-/* A tile of C: k steps; a and b advance by a_col and b_row; the last vector of b and c has `last` lanes. */
-typedef void (*Tile)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b, int64_t b_row, void *c,
-                     int64_t c_row, int64_t last, bool add);
-
-INLINE void tile_f32(int rows, int vectors, bool partial, int64_t k, const float *a, int64_t a_row, int64_t a_col,
-                     const float *b, int64_t b_row, float *c, int64_t c_row, int64_t last, bool add) {
-  f32v sum[PANEL][WIDE];
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f32v){0};
-  if (add)
-    UNROLL for (int i = 0; i < rows; i++)
-      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F32_LANES);
-  for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
-    f32v row[WIDE];
-    UNROLL for (int j = 0; j < vectors; j++)
-      row[j] = partial && j == vectors - 1 ? load_some_f32(b + j * F32_LANES, last) : load_f32(b + j * F32_LANES);
-    UNROLL for (int i = 0; i < rows; i++) {
-      f32v x = splat_f32(a[i * a_row]);
-      UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = fma_f32(x, row[j], sum[i][j]);
-    }
-  }
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < vectors; j++) {
-      float *to = c + i * c_row + j * F32_LANES;
-      if (partial && j == vectors - 1)
-        store_some_f32(to, last, add ? load_some_f32(to, last) + sum[i][j] : sum[i][j]);
-      else
-        store_f32(to, add ? load_f32(to) + sum[i][j] : sum[i][j]);
-    }
-}
-
-INLINE void tile_f64(int rows, int vectors, bool partial, int64_t k, const double *a, int64_t a_row, int64_t a_col,
-                     const double *b, int64_t b_row, double *c, int64_t c_row, int64_t last, bool add) {
-  f64v sum[PANEL][WIDE];
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (f64v){0};
-  if (add)
-    UNROLL for (int i = 0; i < rows; i++)
-      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * F64_LANES);
-  for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
-    f64v row[WIDE];
-    UNROLL for (int j = 0; j < vectors; j++)
-      row[j] = partial && j == vectors - 1 ? load_some_f64(b + j * F64_LANES, last) : load_f64(b + j * F64_LANES);
-    UNROLL for (int i = 0; i < rows; i++) {
-      f64v x = splat_f64(a[i * a_row]);
-      UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = fma_f64(x, row[j], sum[i][j]);
-    }
-  }
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < vectors; j++) {
-      double *to = c + i * c_row + j * F64_LANES;
-      if (partial && j == vectors - 1)
-        store_some_f64(to, last, add ? load_some_f64(to, last) + sum[i][j] : sum[i][j]);
-      else
-        store_f64(to, add ? load_f64(to) + sum[i][j] : sum[i][j]);
-    }
-}
-
-#define TILE(rows, vectors)                                                                                        \
-  static void full_f32_##rows##_##vectors(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,    \
-                                          int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {         \
-    tile_f32(rows, vectors, false, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                             \
-  }                                                                                                                \
-  static void part_f32_##rows##_##vectors(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,    \
-                                          int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {         \
-    tile_f32(rows, vectors, true, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                              \
-  }                                                                                                                \
-  static void full_f64_##rows##_##vectors(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,    \
-                                          int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {         \
-    tile_f64(rows, vectors, false, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                             \
-  }                                                                                                                \
-  static void part_f64_##rows##_##vectors(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,    \
-                                          int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {         \
-    tile_f64(rows, vectors, true, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                              \
-  }
-TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
-#undef TILE
-
-/* [float64][partial][vectors][rows] */
-static const Tile tiles[2][2][WIDE + 1][PANEL + 1] = {
-#define TILE(r, v) [0][0][v][r] = full_f32_##r##_##v, [0][1][v][r] = part_f32_##r##_##v, \
-                   [1][0][v][r] = full_f64_##r##_##v, [1][1][v][r] = part_f64_##r##_##v,
-  TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
-#undef TILE
-};
-static const int64_t tile_rows[WIDE + 1] = {0, TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_3};
-/* Tiles of packed rows don't cross a panel; tiles of rows that lie apart should not run out of address registers. */
-enum { PACKED_TILE_ROWS = TILE_ROWS_3 >= 8 ? 8 : 4 };
-
-/* Dots: both operands run along k. lanes of partial sums, folded at the end. */
-enum { DOT = 4 }; /* rows and columns of a tile */
+#define DOTS(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(2, 1) X(2, 2) X(2, 3) X(2, 4) \
+  X(3, 1) X(3, 2) X(3, 3) X(3, 4) X(4, 1) X(4, 2) X(4, 3) X(4, 4)
 
 /* The sums of four vectors' lanes. */
 INLINE void fold_four_f32(const f32v v[DOT], float sums[DOT]) {
@@ -114,6 +24,12 @@ INLINE void fold_four_f32(const f32v v[DOT], float sums[DOT]) {
   memcpy(sums, lanes, DOT * sizeof *sums);
 }
 
+/* The sum of each of a row's vectors. */
+INLINE void fold_row_f32(int cols, f32v row[DOT], float sums[DOT]) {
+  UNROLL for (int j = cols; j < DOT; j++) row[j] = (f32v){0};
+  fold_four_f32(row, sums);
+}
+
 INLINE double fold_f64(f64v v) {
   double lane[F64_LANES];
   store_f64(lane, v);
@@ -122,216 +38,39 @@ INLINE double fold_f64(f64v v) {
   return lane[0];
 }
 
-INLINE void dots_f32(int rows, int cols, int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_col,
-                     float *c, int64_t c_row, bool add) {
-  f32v sum[DOT][DOT];
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < cols; j++) sum[i][j] = (f32v){0};
-  int64_t p = 0;
-  for (; p + F32_LANES <= k; p += F32_LANES) {
-    f32v y[DOT];
-    UNROLL for (int j = 0; j < cols; j++) y[j] = load_f32(b + j * b_col + p);
-    UNROLL for (int i = 0; i < rows; i++) {
-      f32v x = load_f32(a + i * a_row + p);
-      UNROLL for (int j = 0; j < cols; j++) sum[i][j] = fma_f32(x, y[j], sum[i][j]);
-    }
-  }
-  if (p < k) UNROLL for (int i = 0; i < rows; i++) {
-    f32v x = load_some_f32(a + i * a_row + p, k - p);
-    UNROLL for (int j = 0; j < cols; j++) sum[i][j] = fma_f32(x, load_some_f32(b + j * b_col + p, k - p), sum[i][j]);
-  }
-  UNROLL for (int i = 0; i < rows; i++) {
-    float dot[DOT];
-    UNROLL for (int j = cols; j < DOT; j++) sum[i][j] = (f32v){0};
-    fold_four_f32(sum[i], dot);
-    UNROLL for (int j = 0; j < cols; j++) c[i * c_row + j] = add ? c[i * c_row + j] + dot[j] : dot[j];
-  }
+INLINE void fold_row_f64(int cols, const f64v row[DOT], double sums[DOT]) {
+  UNROLL for (int j = 0; j < cols; j++) sums[j] = fold_f64(row[j]);
 }
 
-INLINE void dots_f64(int rows, int cols, int64_t k, const double *a, int64_t a_row, const double *b, int64_t b_col,
-                     double *c, int64_t c_row, bool add) {
-  f64v sum[DOT][DOT];
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < cols; j++) sum[i][j] = (f64v){0};
-  int64_t p = 0;
-  for (; p + F64_LANES <= k; p += F64_LANES) {
-    f64v y[DOT];
-    UNROLL for (int j = 0; j < cols; j++) y[j] = load_f64(b + j * b_col + p);
-    UNROLL for (int i = 0; i < rows; i++) {
-      f64v x = load_f64(a + i * a_row + p);
-      UNROLL for (int j = 0; j < cols; j++) sum[i][j] = fma_f64(x, y[j], sum[i][j]);
-    }
-  }
-  if (p < k) UNROLL for (int i = 0; i < rows; i++) {
-    f64v x = load_some_f64(a + i * a_row + p, k - p);
-    UNROLL for (int j = 0; j < cols; j++) sum[i][j] = fma_f64(x, load_some_f64(b + j * b_col + p, k - p), sum[i][j]);
-  }
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < cols; j++) {
-      double dot = fold_f64(sum[i][j]);
-      c[i * c_row + j] = add ? c[i * c_row + j] + dot : dot;
-    }
-}
+#include "kernels/real_f32.h"
 
+#include "kernels/matmul.h"
+
+#include "kernels/real_f64.h"
+
+#include "kernels/matmul.h"
+
+/* [float64][partial][vectors][rows] */
+typedef void (*Tile)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b, int64_t b_row, void *c,
+                     int64_t c_row, int64_t last, bool add);
+static const Tile tiles[2][2][WIDE + 1][PANEL + 1] = {
+#define TILE(r, v) [0][0][v][r] = full_##r##_##v##_f32, [0][1][v][r] = part_##r##_##v##_f32, \
+                   [1][0][v][r] = full_##r##_##v##_f64, [1][1][v][r] = part_##r##_##v##_f64,
+  TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
+#undef TILE
+};
+static const int64_t tile_rows[WIDE + 1] = {0, TILE_ROWS_1, TILE_ROWS_2, TILE_ROWS_3};
+/* Tiles of packed rows don't cross a panel; tiles of rows that lie apart should not run out of address registers. */
+enum { PACKED_TILE_ROWS = TILE_ROWS_3 >= 8 ? 8 : 4 };
+
+/* [float64][rows][columns] */
 typedef void (*Dots)(int64_t k, const void *a, int64_t a_row, const void *b, int64_t b_col, void *c, int64_t c_row,
                      bool add);
-#define DOTS(X) X(1, 1) X(1, 2) X(1, 3) X(1, 4) X(2, 1) X(2, 2) X(2, 3) X(2, 4) \
-  X(3, 1) X(3, 2) X(3, 3) X(3, 4) X(4, 1) X(4, 2) X(4, 3) X(4, 4)
-#define X(r, n)                                                                                                     \
-  static void dots_f32_##r##_##n(int64_t k, const void *a, int64_t a_row, const void *b, int64_t b_col, void *c,    \
-                                 int64_t c_row, bool add) {                                                         \
-    dots_f32(r, n, k, a, a_row, b, b_col, c, c_row, add);                                                           \
-  }                                                                                                                 \
-  static void dots_f64_##r##_##n(int64_t k, const void *a, int64_t a_row, const void *b, int64_t b_col, void *c,    \
-                                 int64_t c_row, bool add) {                                                         \
-    dots_f64(r, n, k, a, a_row, b, b_col, c, c_row, add);                                                           \
-  }
-DOTS(X)
-#undef X
-/* [float64][rows][columns] */
 static const Dots dots[2][DOT + 1][DOT + 1] = {
-#define X(r, n) [0][r][n] = dots_f32_##r##_##n, [1][r][n] = dots_f64_##r##_##n,
+#define X(r, n) [0][r][n] = dots_##r##_##n##_f32, [1][r][n] = dots_##r##_##n##_f64,
   DOTS(X)
 #undef X
 };
-
-/* How a problem is cut and what is packed; a function of its extents and strides alone. */
-typedef enum BSource {
-  B_DIRECT, /* B's rows are contiguous: read in place */
-  B_SHARED, /* all of B transposed by gemm_pack */
-  B_SLOT,   /* a chunk's block of B packed when needed: each is used by few chunks */
-  B_DOTS    /* dot form, B in place */
-} BSource;
-typedef struct Layout {
-  int64_t rows, cols;             /* of a chunk */
-  int64_t row_chunks, col_chunks;
-  int64_t k_part, k_parts;        /* more than one: chunks make sums over parts of k, which gemm_finish adds */
-  int64_t k_block;
-  BSource b;
-  int64_t b_stride;               /* of packed B, elements */
-  bool pack_a;
-} Layout;
-
-static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-/* Rows of packed B: whole vectors, and no power of two, whose lines would crowd a few sets of the cache. */
-static int64_t packed_stride(int64_t cols) {
-  int64_t stride = round_up(cols, F32_LANES);
-  return stride % 256 ? stride : stride + 16;
-}
-
-/* The size of a chunk of n rows or columns that should be about `width`: an even number of equal ones, in whole 16s. */
-static int64_t split(int64_t n, int64_t width) {
-  int64_t parts = ceil_div(n, width);
-  return parts == 1 ? n : round_up(ceil_div(n, round_up(parts, 2)), 16);
-}
-
-/* Large problems: A in panels, blocks of B in the slot; a chunk is tall so that packing a block of B pays. */
-static void layout_large(const Gemm *g, Layout *l) {
-  l->pack_a = true;
-  l->b = B_SLOT;
-  l->rows = round_up(ceil_div(g->m, ceil_div(g->m, 512)), PANEL);
-  l->cols = split(g->n, 128);
-}
-
-/* B, or an A whose columns are contiguous, is long: few tall chunks, since each reads its part of both again. */
-static void layout_long(const Gemm *g, Layout *l) {
-  l->cols = split(g->n, g->m <= 64 && g->n <= 256 ? 64 : 128);
-  l->rows = g->m <= 64 || (g->m <= 128 && l->cols < g->n) ? g->m : split(g->m, 96);
-}
-
-/* Chunks of whole rows of C; columns are split where those are long, or make too few chunks. */
-static void layout_small(const Gemm *g, Layout *l) {
-  double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-  int64_t want = flops < 5e5 ? 1 : flops < 32e6 ? at_least((int64_t)(flops / 5e5), 2) : 64;
-  l->cols = g->n <= 512 ? g->n : round_up(ceil_div(g->n, ceil_div(g->n, 480)), 48);
-  l->rows = round_up(at_least(ceil_div(g->m, want), at_most(8, g->m)), 8);
-  int64_t chunks = ceil_div(g->m, l->rows) * ceil_div(g->n, l->cols);
-  if (chunks < at_most(want, 8) && flops / (double)chunks > 2e6 && l->cols >= 96) {
-    int64_t parts = at_most(ceil_div(at_most(want, 8), chunks), l->cols / 48);
-    l->cols = round_up(ceil_div(l->cols, parts), 16);
-  }
-}
-
-/* The three products of a dense layer whose batch is short and whose weights [K, N] are therefore the largest matrix:
- * its output [batch, K] [K, N], the weights' gradient [K, batch] [batch, N] and the input's [batch, N] [N, K]. A line of
- * the weights that another processor wrote comes from there, at many times the cost of a line of one's own, and the
- * prefetchers ask for the lines beside those that are wanted. So all three are cut alike, by parts of K: whole rows. */
-typedef enum Role { ROLE_OTHER, ROLE_OUTPUT, ROLE_WEIGHTS, ROLE_INPUT } Role;
-enum { SHORT_BATCH = 64, LONG_WEIGHTS = 8 };
-
-static bool is_worth_parting(int64_t batch, int64_t k) { return batch > 1 && batch <= SHORT_BATCH && k >= LONG_WEIGHTS * batch && k >= 128; }
-
-static Role role_of(const Gemm *g) {
-  double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-  if (flops < 1e6 || flops > 64e6) return ROLE_OTHER;
-  if (g->a_col == 1 && g->b_col == 1) return g->n >= 32 && is_worth_parting(g->m, g->k) ? ROLE_OUTPUT : ROLE_OTHER;
-  if (g->a_row == 1 && g->b_col == 1) return is_worth_parting(g->k, g->m) ? ROLE_WEIGHTS : ROLE_OTHER;
-  if (g->a_col == 1 && g->b_row == 1) return is_worth_parting(g->m, g->n) ? ROLE_INPUT : ROLE_OTHER;
-  return ROLE_OTHER;
-}
-
-/* Parts are few, since each one's sums are kept apart: half or a quarter of K. */
-static int64_t weights_part(int64_t batch, int64_t k) { return round_up(ceil_div(k, k >= 2 * LONG_WEIGHTS * batch ? 4 : 2), 16); }
-
-static void layout_dense(const Gemm *g, Role role, Layout *l) {
-  l->rows = g->m;
-  l->cols = g->n;
-  if (role == ROLE_OUTPUT) {
-    l->cols = g->n <= 256 ? g->n : split(g->n, 192);
-    l->k_part = weights_part(g->m, g->k);
-    l->k_parts = ceil_div(g->k, l->k_part);
-  } else if (role == ROLE_WEIGHTS) {
-    l->rows = weights_part(g->k, g->m) / 4;
-  } else {
-    l->cols = weights_part(g->m, g->n);
-  }
-}
-
-static Layout layout_of(const Gemm *g, bool f64) {
-  int64_t element_bytes = f64 ? 8 : 4;
-  int64_t k_limit = K_BLOCK_BYTES / element_bytes;
-  Layout l = {.b = B_DIRECT, .k_part = g->k, .k_parts = 1};
-  bool along_k = g->b_col != 1;
-  Role role = role_of(g);
-  bool dot = role != ROLE_INPUT && g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (along_k && g->m <= 48 && g->k >= 6 * g->m));
-  if (!dot && role != ROLE_OTHER)
-    layout_dense(g, role, &l);
-  else if (!dot && (double)g->m * (double)g->n * (double)g->k >= 2e8 && g->n >= 256 && g->m >= 128)
-    layout_large(g, &l);
-  else if (g->k * g->n * element_bytes > 768 * 1024 || (g->a_col != 1 && g->k >= 512))
-    layout_long(g, &l);
-  else
-    layout_small(g, &l);
-  l.k_block = at_least(round_up(ceil_div(l.k_part, at_least(ceil_div(l.k_part, k_limit), 1)), 8), 8);
-  l.row_chunks = ceil_div(g->m, l.rows);
-  l.col_chunks = ceil_div(g->n, l.cols);
-  if (dot)
-    l.b = B_DOTS;
-  else if (along_k && l.b == B_DIRECT)
-    l.b = l.row_chunks > 1 ? B_SHARED : B_SLOT;
-  l.b_stride = l.b == B_SHARED ? packed_stride(g->n) : packed_stride(at_most(l.cols, g->n));
-  return l;
-}
-
-/* One column of C from an A whose columns are contiguous is better one row: C' = B' A'. */
-static bool is_swapped(const Gemm *g) { return g->n == 1 && g->m > 1 && g->a_row == 1 && (!g->c || g->c_row == 1); }
-static Gemm swapped(const Gemm *g) {
-  Gemm t = *g;
-  t.m = 1;
-  t.n = g->m;
-  t.a = g->b;
-  t.a_row = 1;
-  t.a_col = g->b_row;
-  t.b = g->a;
-  t.b_row = g->a_col;
-  t.b_col = 1;
-  t.c_row = g->m;
-  return t;
-}
 
 static size_t block_bytes(int64_t rows, int64_t cols, int64_t element_bytes) {
   return (size_t)round_up(rows * cols * element_bytes, 64);
@@ -524,26 +263,6 @@ static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t part, int
   }
 }
 
-/* to[i] (+)= the sum over parts of part[p * apart + i]. */
-#define DEFINE_SUM(bits)                                                                                                     \
-  static void sum_parts_f##bits(real##bits *to, const real##bits *part, int64_t parts, int64_t apart, int64_t n, bool add) { \
-    for (int64_t i = 0; i < n; i += F##bits##_LANES) {                                                                       \
-      int64_t left = n - i;                                                                                                  \
-      bool whole = left >= F##bits##_LANES;                                                                                  \
-      const real##bits *first = add ? to + i : part + i;                                                                     \
-      f##bits##v sum = whole ? load_f##bits(first) : load_some_f##bits(first, left);                                         \
-      for (int64_t p = !add; p < parts; p++)                                                                                 \
-        sum += whole ? load_f##bits(part + p * apart + i) : load_some_f##bits(part + p * apart + i, left);                   \
-      if (whole) store_f##bits(to + i, sum);                                                                                 \
-      else store_some_f##bits(to + i, left, sum);                                                                            \
-    }                                                                                                                        \
-  }
-typedef float real32;
-typedef double real64;
-DEFINE_SUM(32)
-DEFINE_SUM(64)
-#undef DEFINE_SUM
-
 static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   Layout l = layout_of(g, d == F64);
   int64_t bytes = d == F64 ? 8 : 4, at_once = finish_rows_at_once(g);
@@ -551,8 +270,8 @@ static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   char *part = (char *)g->shared + row * g->n * bytes, *c = g->c ? (char *)g->c + row * g->c_row * bytes : part;
   for (int64_t r = 0; r < rows; r++) {
     char *to = c + r * c_row * bytes, *from = part + r * g->n * bytes;
-    if (d == F64) sum_parts_f64((real64 *)to, (const real64 *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
-    else sum_parts_f32((real32 *)to, (const real32 *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    if (d == F64) sum_parts_f64((double *)to, (const double *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
+    else sum_parts_f32((float *)to, (const float *)from, l.k_parts, g->m * g->n, g->n, g->accumulate);
   }
   if (g->epilogue) g->epilogue(g->context, c, c_row, row, rows, 0, g->n, slot);
 }

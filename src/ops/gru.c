@@ -108,8 +108,9 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
 
 /* Reset after: one product with all columns. Before: two columns' worth with the state, one with r h. Which: the kernel's
  * panels, or those of its transpose. */
-static void gru_panels(const Call *c, Room *room, Walk *w, const void *kernel, bool after, PanelsOf *which) {
+static void gru_panels(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel, PanelsOf *which) {
   int64_t u = w->s.units;
+  bool after = n->attr[RESET_AFTER].i;
   w->panels[0] = which(&w->s, kernel, 0, after ? 3 * u : 2 * u);
   rnn_prepare_panels(c, room, &w->panels[0], &w->s);
   if (after) return;
@@ -117,29 +118,17 @@ static void gru_panels(const Call *c, Room *room, Walk *w, const void *kernel, b
   rnn_prepare_panels(c, room, &w->panels[1], &w->s);
 }
 
-static Status inner_gru(const Call *c) {
-  Error ignored = {0};
-  Walk w = {.c = c, .mask = c->in_count > R_MASK ? c->in[R_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
-  rnn_forward_sequence(&ignored, c->node, 3, &w.s);
-  Room room = {c->scratch, 0};
-  rnn_multiply_inputs(c, &w.s, c->out[RO_GATES], room_take(&room, rnn_input_scratch(&w.s)));
-  gru_panels(c, &room, &w, c->in[R_RECURRENT], c->attr[RESET_AFTER].i, rnn_recurrent_panels);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, gru_chunk);
-  return OK;
-}
+static const Recurrence gru_forward = {.times = 3,
+                                       .gates = RO_GATES,
+                                       .mask = R_MASK,
+                                       .recurrent = R_RECURRENT,
+                                       .zero = ZERO_OUTPUT,
+                                       .panels = gru_panels,
+                                       .slot_bytes = rnn_back_slot_bytes,
+                                       .task = gru_chunk};
+static Status inner_gru(const Call *c) { return rnn_run(c, &gru_forward); }
 static Status eval_gru(const Call *c) { return eval_wide(c, inner_gru); }
-
-static size_t scratch_gru(const Node *n) {
-  Error ignored = {0};
-  Walk w = {0};
-  rnn_forward_sequence(&ignored, n, 3, &w.s);
-  Room room = {0};
-  room_take(&room, rnn_input_scratch(&w.s));
-  gru_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i, rnn_recurrent_panels);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_gru(const Node *n) { return rnn_scratch(n, &gru_forward); }
 
 static Status infer_gru_grad(Error *e, Node *n) {
   Sequence s;
@@ -226,25 +215,18 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, 2, first, rows, p.dh);
 }
 
-static Status inner_gru_grad(const Call *c) {
-  Walk w = {.c = c, .mask = c->in_count > RG_MASK ? c->in[RG_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
-  rnn_backward_sequence(c->node, RG_GATES, 3, &w.s);
-  Room room = {c->scratch, 0};
-  gru_panels(c, &room, &w, c->in[RG_RECURRENT], c->attr[RESET_AFTER].i, rnn_transposed_panels);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, gru_grad_chunk);
-  return OK;
-}
+static const Recurrence gru_backward = {.backward = true,
+                                        .times = 3,
+                                        .gates = RG_GATES,
+                                        .mask = RG_MASK,
+                                        .recurrent = RG_RECURRENT,
+                                        .zero = ZERO_OUTPUT,
+                                        .panels = gru_panels,
+                                        .slot_bytes = rnn_back_slot_bytes,
+                                        .task = gru_grad_chunk};
+static Status inner_gru_grad(const Call *c) { return rnn_run(c, &gru_backward); }
 static Status eval_gru_grad(const Call *c) { return eval_wide(c, inner_gru_grad); }
-
-static size_t scratch_gru_grad(const Node *n) {
-  Walk w = {0};
-  rnn_backward_sequence(n, RG_GATES, 3, &w.s);
-  Room room = {0};
-  gru_panels(NULL, &room, &w, NULL, n->attr[RESET_AFTER].i, rnn_transposed_panels);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_gru_grad(const Node *n) { return rnn_scratch(n, &gru_backward); }
 
 static Value *columns(Graph *g, Value *v, int64_t first, int64_t count) {
   if (!v) return NULL;

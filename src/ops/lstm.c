@@ -71,31 +71,16 @@ static size_t lstm_slot_bytes(const Sequence *s) {
   return r.used;
 }
 
-static Status inner_lstm(const Call *c) {
-  Error ignored = {0};
-  Walk w = {.c = c, .mask = c->in_count > L_MASK ? c->in[L_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
-  rnn_forward_sequence(&ignored, c->node, 4, &w.s);
-  Room room = {c->scratch, 0};
-  rnn_multiply_inputs(c, &w.s, c->out[LO_GATES], room_take(&room, rnn_input_scratch(&w.s)));
-  w.panels[0] = rnn_recurrent_panels(&w.s, c->in[L_RECURRENT], 0, 4 * w.s.units);
-  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, lstm_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, lstm_chunk);
-  return OK;
-}
+static const Recurrence lstm_forward = {.times = 4,
+                                        .gates = LO_GATES,
+                                        .mask = L_MASK,
+                                        .recurrent = L_RECURRENT,
+                                        .zero = ZERO_OUTPUT,
+                                        .slot_bytes = lstm_slot_bytes,
+                                        .task = lstm_chunk};
+static Status inner_lstm(const Call *c) { return rnn_run(c, &lstm_forward); }
 static Status eval_lstm(const Call *c) { return eval_wide(c, inner_lstm); }
-
-static size_t scratch_lstm(const Node *n) {
-  Error ignored = {0};
-  Walk w = {0};
-  rnn_forward_sequence(&ignored, n, 4, &w.s);
-  Room room = {0};
-  room_take(&room, rnn_input_scratch(&w.s));
-  w.panels[0] = rnn_recurrent_panels(&w.s, NULL, 0, 4 * w.s.units);
-  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, lstm_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_lstm(const Node *n) { return rnn_scratch(n, &lstm_forward); }
 
 static Status infer_lstm_grad(Error *e, Node *n) {
   Sequence s;
@@ -150,27 +135,17 @@ static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, 2, first, rows, p.dc);
 }
 
-static Status inner_lstm_grad(const Call *c) {
-  Walk w = {.c = c, .mask = c->in_count > LG_MASK ? c->in[LG_MASK] : NULL, .zero = c->attr[ZERO_OUTPUT].i};
-  rnn_backward_sequence(c->node, LG_GATES, 4, &w.s);
-  Room room = {c->scratch, 0};
-  w.panels[0] = rnn_transposed_panels(&w.s, c->in[LG_RECURRENT], 0, 4 * w.s.units);
-  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, lstm_grad_chunk);
-  return OK;
-}
+static const Recurrence lstm_backward = {.backward = true,
+                                         .times = 4,
+                                         .gates = LG_GATES,
+                                         .mask = LG_MASK,
+                                         .recurrent = LG_RECURRENT,
+                                         .zero = ZERO_OUTPUT,
+                                         .slot_bytes = rnn_back_slot_bytes,
+                                         .task = lstm_grad_chunk};
+static Status inner_lstm_grad(const Call *c) { return rnn_run(c, &lstm_backward); }
 static Status eval_lstm_grad(const Call *c) { return eval_wide(c, inner_lstm_grad); }
-
-static size_t scratch_lstm_grad(const Node *n) {
-  Walk w = {0};
-  rnn_backward_sequence(n, LG_GATES, 4, &w.s);
-  Room room = {0};
-  w.panels[0] = rnn_transposed_panels(&w.s, NULL, 0, 4 * w.s.units);
-  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_lstm_grad(const Node *n) { return rnn_scratch(n, &lstm_backward); }
 
 static void grad_lstm(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!dy[LO_Y] && !dy[LO_H] && !dy[LO_C]) return;

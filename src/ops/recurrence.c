@@ -105,7 +105,7 @@ static Product input_product(const Sequence *s) {
   return p;
 }
 
-void rnn_multiply_inputs(const Call *c, const Sequence *s, void *gates, void *scratch) {
+static void multiply_inputs(const Call *c, const Sequence *s, void *gates, void *scratch) {
   Product p = input_product(s);
   p.gemm.a = c->in[0];
   p.gemm.b = c->in[1];
@@ -113,7 +113,7 @@ void rnn_multiply_inputs(const Call *c, const Sequence *s, void *gates, void *sc
   product_run(c, &p, scratch);
 }
 
-size_t rnn_input_scratch(const Sequence *s) {
+static size_t input_scratch(const Sequence *s) {
   static char somewhere; /* plans ask whether there is a C */
   Product p = input_product(s);
   p.gemm.c = &somewhere;
@@ -160,10 +160,6 @@ void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t st
   }
 }
 
-void rnn_walk_all(const Call *c, Walk *w, NnTask task) {
-  nn_run(c, rnn_chunk_count(w->s.batch), w->slots, w->slot_bytes, task, w);
-}
-
 void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state) {
   size_t bytes = (size_t)w->s.units * w->s.size;
   if (input < w->c->in_count)
@@ -175,7 +171,7 @@ void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const
   memcpy((char *)w->c->out[output] + (size_t)first * bytes, state, (size_t)rows * bytes);
 }
 
-Panels rnn_recurrent_panels(const Sequence *s, const void *kernel, int64_t first, int64_t cols) {
+static Panels recurrent_panels(const Sequence *s, const void *kernel, int64_t first, int64_t cols) {
   int64_t width = s->gates * s->units;
   return (Panels){.source = (const char *)kernel + (kernel ? (size_t)first * s->size : 0),
                   .row = width,
@@ -184,7 +180,7 @@ Panels rnn_recurrent_panels(const Sequence *s, const void *kernel, int64_t first
                   .cols = cols};
 }
 /* For products with the transposed kernel's rows [first, first + rows). */
-Panels rnn_transposed_panels(const Sequence *s, const void *kernel, int64_t first, int64_t rows) {
+static Panels transposed_panels(const Sequence *s, const void *kernel, int64_t first, int64_t rows) {
   int64_t width = s->gates * s->units;
   return (Panels){.source = (const char *)kernel + (kernel ? (size_t)first * s->size : 0),
                   .row = 1,
@@ -198,13 +194,8 @@ void rnn_prepare_panels(const Call *c, Room *room, Panels *p, const Sequence *s)
   if (room->base) pack_panels(c, p, s->dtype);
 }
 
-void rnn_prepare_slots(Walk *w, Room *room, size_t slot_bytes) {
-  w->slot_bytes = slot_bytes;
-  w->slots = room_take(room, slot_bytes * NN_SLOTS);
-}
-
 /* The gradient's sequence, from its gates. */
-void rnn_backward_sequence(const Node *n, int gates_input, int64_t gates, Sequence *s) {
+static void backward_sequence(const Node *n, int gates_input, int64_t gates, Sequence *s) {
   const Type *t = &n->in[gates_input]->type;
   *s = (Sequence){.batch = t->shape[0],
                   .steps = t->shape[1],
@@ -214,12 +205,49 @@ void rnn_backward_sequence(const Node *n, int gates_input, int64_t gates, Sequen
   s->size = dtype_size(s->dtype);
 }
 
+/* What the walk needs; with c NULL only the room that it takes. */
+static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *room, Walk *w) {
+  Error ignored = {0};
+  const void *kernel = c ? c->in[r->recurrent] : NULL;
+  PanelsOf *which = r->backward ? transposed_panels : recurrent_panels;
+  if (r->backward) {
+    backward_sequence(n, r->gates, r->times, &w->s);
+  } else {
+    rnn_forward_sequence(&ignored, n, r->times, &w->s);
+    void *scratch = room_take(room, input_scratch(&w->s));
+    if (c) multiply_inputs(c, &w->s, c->out[r->gates], scratch);
+  }
+  if (r->panels) {
+    r->panels(c, n, room, w, kernel, which);
+  } else {
+    w->panels[0] = which(&w->s, kernel, 0, r->times * w->s.units);
+    rnn_prepare_panels(c, room, &w->panels[0], &w->s);
+  }
+  w->slot_bytes = r->slot_bytes(&w->s);
+  w->slots = room_take(room, w->slot_bytes * NN_SLOTS);
+}
+
+Status rnn_run(const Call *c, const Recurrence *r) {
+  Walk w = {.c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
+  Room room = {c->scratch, 0};
+  prepare(c, c->node, r, &room, &w);
+  nn_run(c, rnn_chunk_count(w.s.batch), w.slots, w.slot_bytes, r->task, &w);
+  return OK;
+}
+
+size_t rnn_scratch(const Node *n, const Recurrence *r) {
+  Walk w = {0};
+  Room room = {0};
+  prepare(NULL, n, r, &room, &w);
+  return wide_scratch(n, room.used);
+}
+
 Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gates, Sequence *s) {
   Status status = nn_want_rank(e, "gates", &n->in[gates_input]->type, 3);
   if (status != OK) return status;
   if (n->in[gates_input]->type.shape[2] % gates)
     return fail(e, ERR_INVALID_ARGUMENT, "gates must be a multiple of the units");
-  rnn_backward_sequence(n, gates_input, gates, s);
+  backward_sequence(n, gates_input, gates, s);
   return rnn_want(e, n, 0, "dy", 3, (int64_t[]){s->batch, s->steps, s->units});
 }
 
@@ -365,7 +393,7 @@ void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
   Sequence s;
   int input = 0;
   while (strcmp(n->op->inputs[input], "gates")) input++;
-  rnn_backward_sequence(n, input, gates, &s);
+  backward_sequence(n, input, gates, &s);
   PlanOptions held = {.resident = true};
   Dtype d = n->in[0]->type.dtype;
   *c = cost_matmul(t, d, nn_partials(n), 1, s.batch, gates * s.units, s.units, &held);

@@ -53,9 +53,6 @@ Type rnn_state_type(const Node *n, const Sequence *s);
 /* y [rows, cols] (+)= x [rows, p->rows] panels. */
 void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row, int64_t rows, void *y, int64_t y_row,
                   bool accumulate);
-/* gates [batch steps, width] = x kernel: operands 0 and 1. */
-void rnn_multiply_inputs(const Call *c, const Sequence *s, void *gates, void *scratch);
-size_t rnn_input_scratch(const Sequence *s);
 void rnn_apply(const Call *c, Elementwise f, Dtype d, const void *x, void *y, int64_t n);
 void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int64_t n);
 /* ---- the walk ---- */
@@ -67,19 +64,27 @@ char *rnn_at(const Walk *w, const void *data, int64_t row, int64_t step, int64_t
 void rnn_put_output(const Walk *w, void *out, int64_t row, int64_t step, const char *state);
 /* Backward: what arrives at the state after a step, in dh; a masked step's dy belongs to an earlier output, kept in late. */
 void rnn_take_output_grad(const Walk *w, const void *dy, int64_t row, int64_t step, char *dh, char *late);
-void rnn_walk_all(const Call *c, Walk *w, NnTask task);
 void rnn_start_state(const Walk *w, int input, int64_t first, int64_t rows, char *state);
 void rnn_end_state(const Walk *w, int output, int64_t first, int64_t rows, const char *state);
-/* Columns [first, first + cols) of the recurrent kernel; rows of it, transposed. */
+
+/* What tells a recurrence from another. Forward: the inputs' product stands in output `gates` before the walk begins. */
 typedef Panels PanelsOf(const Sequence *s, const void *kernel, int64_t first, int64_t count);
-Panels rnn_recurrent_panels(const Sequence *s, const void *kernel, int64_t first, int64_t cols);
-Panels rnn_transposed_panels(const Sequence *s, const void *kernel, int64_t first, int64_t rows);
+typedef struct Recurrence {
+  bool backward;
+  int64_t times;              /* gates: how many times units */
+  int gates, mask, recurrent; /* the output (backward: operand) that has the gates; operands */
+  int zero;                   /* attribute: masked outputs are zero */
+  /* The kernel's panels (which: its own, or its transpose's); NULL: all of its columns at once. */
+  void (*panels)(const Call *c, const Node *n, Room *room, Walk *w, const void *kernel, PanelsOf *which);
+  size_t (*slot_bytes)(const Sequence *s);
+  NnTask task;                /* a chunk's walk */
+} Recurrence;
+Status rnn_run(const Call *c, const Recurrence *r); /* inside of eval_wide */
+size_t rnn_scratch(const Node *n, const Recurrence *r);
+/* c NULL: only the room that they take. */
 void rnn_prepare_panels(const Call *c, Room *room, Panels *p, const Sequence *s);
-void rnn_prepare_slots(Walk *w, Room *room, size_t slot_bytes);
 /* ---- backward ---- */
 
-/* The gradient's sequence, from its gates. */
-void rnn_backward_sequence(const Node *n, int gates_input, int64_t gates, Sequence *s);
 Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gates, Sequence *s);
 BackSlot rnn_back_slot(Room *r, const Sequence *s);
 size_t rnn_back_slot_bytes(const Sequence *s);

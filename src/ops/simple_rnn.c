@@ -70,31 +70,16 @@ static void simple_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, SO_H, first, rows, p.dh);
 }
 
-static Status inner_simple(const Call *c) {
-  Error ignored = {0};
-  Walk w = {.c = c, .mask = c->in_count > S_MASK ? c->in[S_MASK] : NULL, .zero = c->attr[S_ZERO_OUTPUT].i};
-  rnn_forward_sequence(&ignored, c->node, 1, &w.s);
-  Room room = {c->scratch, 0};
-  rnn_multiply_inputs(c, &w.s, c->out[SO_GATES], room_take(&room, rnn_input_scratch(&w.s)));
-  w.panels[0] = rnn_recurrent_panels(&w.s, c->in[S_RECURRENT], 0, w.s.units);
-  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, simple_chunk);
-  return OK;
-}
+static const Recurrence simple_forward = {.times = 1,
+                                          .gates = SO_GATES,
+                                          .mask = S_MASK,
+                                          .recurrent = S_RECURRENT,
+                                          .zero = S_ZERO_OUTPUT,
+                                          .slot_bytes = rnn_back_slot_bytes,
+                                          .task = simple_chunk};
+static Status inner_simple(const Call *c) { return rnn_run(c, &simple_forward); }
 static Status eval_simple(const Call *c) { return eval_wide(c, inner_simple); }
-
-static size_t scratch_simple(const Node *n) {
-  Error ignored = {0};
-  Walk w = {0};
-  rnn_forward_sequence(&ignored, n, 1, &w.s);
-  Room room = {0};
-  room_take(&room, rnn_input_scratch(&w.s));
-  w.panels[0] = rnn_recurrent_panels(&w.s, NULL, 0, w.s.units);
-  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_simple(const Node *n) { return rnn_scratch(n, &simple_forward); }
 
 static Status infer_simple_grad(Error *e, Node *n) {
   Sequence s;
@@ -143,27 +128,17 @@ static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, 1, first, rows, p.dh);
 }
 
-static Status inner_simple_grad(const Call *c) {
-  Walk w = {.c = c, .mask = c->in_count > SG_MASK ? c->in[SG_MASK] : NULL, .zero = c->attr[S_ZERO_OUTPUT].i};
-  rnn_backward_sequence(c->node, SG_GATES, 1, &w.s);
-  Room room = {c->scratch, 0};
-  w.panels[0] = rnn_transposed_panels(&w.s, c->in[SG_RECURRENT], 0, w.s.units);
-  rnn_prepare_panels(c, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  rnn_walk_all(c, &w, simple_grad_chunk);
-  return OK;
-}
+static const Recurrence simple_backward = {.backward = true,
+                                           .times = 1,
+                                           .gates = SG_GATES,
+                                           .mask = SG_MASK,
+                                           .recurrent = SG_RECURRENT,
+                                           .zero = S_ZERO_OUTPUT,
+                                           .slot_bytes = rnn_back_slot_bytes,
+                                           .task = simple_grad_chunk};
+static Status inner_simple_grad(const Call *c) { return rnn_run(c, &simple_backward); }
 static Status eval_simple_grad(const Call *c) { return eval_wide(c, inner_simple_grad); }
-
-static size_t scratch_simple_grad(const Node *n) {
-  Walk w = {0};
-  rnn_backward_sequence(n, SG_GATES, 1, &w.s);
-  Room room = {0};
-  w.panels[0] = rnn_transposed_panels(&w.s, NULL, 0, w.s.units);
-  rnn_prepare_panels(NULL, &room, &w.panels[0], &w.s);
-  rnn_prepare_slots(&w, &room, rnn_back_slot_bytes(&w.s));
-  return wide_scratch(n, room.used);
-}
+static size_t scratch_simple_grad(const Node *n) { return rnn_scratch(n, &simple_backward); }
 
 static void grad_simple(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool masked = n->in_count > S_MASK;

@@ -1,5 +1,7 @@
-/* One memory plan: buffers whose lives don't meet may share bytes. Larger buffers are placed first, each at the lowest
- * offset that is free through its life; beyond a few thousand buffers, in order of birth, which stays fast. */
+/* One memory plan: buffers whose lives don't meet may share bytes. Each gets the lowest offset that is free through its life, larger ones
+ * first, or those that are live at the fullest step first if that takes less; beyond a few thousand buffers, in order of birth, which
+ * stays fast. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,46 +119,137 @@ static int by_death(const void *a, const void *b) {
   return (x->last > y->last) - (x->last < y->last);
 }
 
-size_t plan_memory(Buffer *buffers, int count, bool remote) {
-  size_t room = (size_t)count + 2, total = 0;
-  Buffer **order = malloc(room * sizeof *order), **other = malloc(room * sizeof *other);
-  void *scratch = malloc(room * sizeof(Gap)); /* of gaps, or of neighbours */
-  bool lanes = false;
-  int n = 0;
-  for (int i = 0; i < count && order && other && scratch; i++) {
-    if (!is_planned(&buffers[i], remote)) continue;
-    lanes = lanes || buffers[i].lane >= 0;
-    order[n] = other[n] = &buffers[i], n++;
+/* ---- what no plan can do without ---- */
+
+typedef struct Lives {
+  Buffer **born, **dying; /* the same buffers by_birth and by_death */
+  int count;
+} Lives;
+
+enum { ALL_LANES = -1 };
+
+/* Of the buffers of one lane, or of all; *peak: where that is. */
+static size_t most_at_once(const Lives *l, int lane, int *peak) {
+  size_t live = 0, most = 0;
+  for (int i = 0, dead = 0; i < l->count; i++) {
+    if (lane != ALL_LANES && l->born[i]->lane != lane) continue;
+    for (; l->dying[dead]->last < l->born[i]->first; dead++)
+      if (lane == ALL_LANES || l->dying[dead]->lane == lane) live -= aligned(l->dying[dead]->bytes);
+    live += aligned(l->born[i]->bytes);
+    if (live > most) most = live, *peak = l->born[i]->first;
   }
-  bool timely = n > SMALL_PLAN;
-  if (n) qsort(order, (size_t)n, sizeof *order, timely ? by_birth : by_size);
-  if (n && timely && !lanes) {
-    qsort(other, (size_t)n, sizeof *other, by_death);
-    fit_into_gaps(order, other, n, scratch);
-  } else if (n) {
-    fit_among_placed(order, n, timely, other, scratch);
+  return most;
+}
+
+/* Lanes run side by side: each needs its most, and what is everybody's all that time comes on top. */
+static size_t most_beside(const Lives *l) {
+  int lanes = 0, begin = INT_MAX, end = -1, peak;
+  size_t bytes = 0;
+  for (int i = 0; i < l->count; i++) {
+    const Buffer *b = l->born[i];
+    if (b->lane < 0) continue;
+    if (b->lane >= lanes) lanes = b->lane + 1;
+    if (b->first < begin) begin = b->first;
+    if (b->last > end) end = b->last;
   }
+  for (int lane = 0; lane < lanes; lane++) bytes += most_at_once(l, lane, &peak);
+  for (int i = 0; i < l->count && lanes; i++)
+    if (l->born[i]->lane < 0 && l->born[i]->first <= begin && l->born[i]->last >= end) bytes += aligned(l->born[i]->bytes);
+  return bytes;
+}
+
+static size_t least_bytes(const Lives *l, int *peak) {
+  if (l->count) qsort(l->born, (size_t)l->count, sizeof *l->born, by_birth);
+  if (l->count) qsort(l->dying, (size_t)l->count, sizeof *l->dying, by_death);
+  size_t at_once = most_at_once(l, ALL_LANES, peak), beside = most_beside(l);
+  return at_once > beside ? at_once : beside;
+}
+
+/* ---- small plans: the best of a few orders ---- */
+
+enum { ORDERS = 3, SLACK_SHIFT = 6 };
+
+static int by_life(const void *a, const void *b) {
+  const Buffer *x = *(Buffer *const *)a, *y = *(Buffer *const *)b;
+  int life_x = x->last - x->first, life_y = y->last - y->first;
+  return life_x != life_y ? (life_x < life_y ? 1 : -1) : by_size(a, b);
+}
+
+/* What is live there comes first, in the order that it has. */
+static void put_first(Buffer **order, int n, int peak, Buffer **scratch) {
+  int first = 0, later = 0;
+  for (int i = 0; i < n; i++) {
+    bool live = order[i]->first <= peak && order[i]->last >= peak;
+    if (live) order[first++] = order[i];
+    else scratch[later++] = order[i];
+  }
+  memcpy(order + first, scratch, (size_t)later * sizeof *order);
+}
+
+static size_t end_of_plan(Buffer *const *order, int n) {
+  size_t total = 0;
   for (int i = 0; i < n; i++) {
     size_t end = (size_t)order[i]->offset + aligned(order[i]->bytes);
     if (end > total) total = end;
   }
-  if (!order || !other || !scratch) total = SIZE_MAX;
-  free(order), free(other), free(scratch);
+  return total;
+}
+
+/* By size; where that leaves gaps, what is live at the fullest step before the rest, by size and by length of life. */
+static void plan_small(Lives *l, Buffer **near, int64_t *best_offset, Buffer *base) {
+  Buffer **order = l->born;
+  int peak = -1, n = l->count;
+  size_t least = least_bytes(l, &peak), best = SIZE_MAX;
+  for (int k = 0; k < ORDERS && best > least + (least >> SLACK_SHIFT); k++) {
+    qsort(order, (size_t)n, sizeof *order, k == 2 ? by_life : by_size);
+    if (k > 0) put_first(order, n, peak, near);
+    fit_among_placed(order, n, false, l->dying, near);
+    size_t total = end_of_plan(order, n);
+    for (int i = 0; i < n && total < best; i++) best_offset[order[i] - base] = order[i]->offset;
+    if (total < best) best = total;
+  }
+  for (int i = 0; i < n; i++) order[i]->offset = best_offset[order[i] - base];
+}
+
+static void plan_large(Lives *l, bool lanes, void *scratch) {
+  qsort(l->born, (size_t)l->count, sizeof *l->born, by_birth);
+  if (lanes) {
+    fit_among_placed(l->born, l->count, true, l->dying, scratch);
+  } else {
+    qsort(l->dying, (size_t)l->count, sizeof *l->dying, by_death);
+    fit_into_gaps(l->born, l->dying, l->count, scratch);
+  }
+}
+
+/* ---- the plan ---- */
+
+/* False: out of memory. */
+static bool collect(Lives *l, Buffer *buffers, int count, bool remote) {
+  size_t room = (size_t)count + 2;
+  *l = (Lives){malloc(room * sizeof *l->born), malloc(room * sizeof *l->dying), 0};
+  for (int i = 0; i < count && l->born && l->dying; i++)
+    if (is_planned(&buffers[i], remote)) l->born[l->count] = l->dying[l->count] = &buffers[i], l->count++;
+  return l->born && l->dying;
+}
+
+size_t plan_memory(Buffer *buffers, int count, bool remote) {
+  Lives l;
+  bool good = collect(&l, buffers, count, remote), lanes = false;
+  void *scratch = malloc(((size_t)count + 2) * sizeof(Gap)); /* of gaps, or of neighbours */
+  int64_t *offset = malloc(((size_t)count + 2) * sizeof *offset);
+  size_t total = good && scratch && offset ? 0 : SIZE_MAX;
+  for (int i = 0; i < l.count; i++) lanes = lanes || l.born[i]->lane >= 0;
+  if (total == 0 && l.count > SMALL_PLAN) plan_large(&l, lanes, scratch);
+  else if (total == 0 && l.count) plan_small(&l, scratch, offset, buffers);
+  if (total == 0) total = end_of_plan(l.born, l.count);
+  free(l.born), free(l.dying), free(scratch), free(offset);
   return total;
 }
 
 size_t most_live_bytes(Buffer *buffers, int count) {
-  Buffer **born = malloc((size_t)(count + 1) * sizeof *born), **dying = malloc((size_t)(count + 1) * sizeof *dying);
-  size_t live = 0, most = 0;
-  int n = 0;
-  for (int i = 0; i < count && born && dying; i++)
-    if (is_planned(&buffers[i], false)) born[n] = dying[n] = &buffers[i], n++;
-  if (n) qsort(born, (size_t)n, sizeof *born, by_birth), qsort(dying, (size_t)n, sizeof *dying, by_death);
-  for (int i = 0, dead = 0; i < n; i++) {
-    while (dying[dead]->last < born[i]->first) live -= aligned(dying[dead++]->bytes);
-    live += aligned(born[i]->bytes);
-    if (live > most) most = live;
-  }
-  free(born), free(dying);
-  return most;
+  Lives l;
+  int peak = -1;
+  size_t least = collect(&l, buffers, count, false) ? least_bytes(&l, &peak) : 0;
+  free(l.born), free(l.dying);
+  return least;
 }

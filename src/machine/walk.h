@@ -1,0 +1,55 @@
+/* What the files that walk over a program's graph share (walk.c, walk_ops.c, walk_control.c). */
+#ifndef IPULUA_MACHINE_WALK_H
+#define IPULUA_MACHINE_WALK_H
+#include "machine/rows.h"
+#include "program/region.h"
+
+typedef struct Inside Inside; /* a region being walked */
+struct Inside {
+  const Graph *graph;
+  Region region;
+  const Homes *homes;
+  int *held; /* by value; -1: none yet */
+  Inside *outer;
+  const Node *control; /* the node of outer that holds the region; its operands are the region's inputs from lead on */
+  int skip, lead;
+};
+
+typedef struct Walk {
+  Error *error;
+  Price *price;
+  const Program *program;
+  CostTable costs;
+  Placer placer;
+  double times;
+  int parent;
+  int stage; /* of the node being walked */
+  bool backward;
+  bool failed; /* memory is out */
+} Walk;
+
+/* walk_ops.c. Rows and what takes memory, of which the last row is noted that needs it. */
+Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu); /* NULL: memory is out */
+int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu); /* -1: memory is out */
+void walk_touch(Walk *w, int held, int row);
+int *walk_new_list(Walk *w, int count); /* of -1 */
+int walk_ipu_of(const Walk *w, const Home *h);
+int *walk_slot_of(Inside *in, const Value *v);
+/* The Held of v, brought to that IPU; the one that an operand of a control node is, without moving it. */
+int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader);
+int walk_held_operand(Walk *w, Inside *in, Value *v);
+bool walk_is_free(const Node *n);
+void walk_op(Walk *w, Inside *in, Node *n);
+void walk_transfer(Walk *w, Inside *in, Node *n);
+void walk_broadcast(Walk *w, Inside *in, Node *n);
+void walk_dequeue(Walk *w, Inside *in, Node *n);
+void walk_enqueue(Walk *w, Inside *in, Node *n);
+void walk_host(Walk *w, Inside *in, Node *n);
+
+/* walk_control.c */
+void walk_loop(Walk *w, Inside *in, Node *n);
+void walk_branches(Walk *w, Inside *in, Node *n);
+
+/* walk.c */
+void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs);
+#endif

@@ -1,0 +1,280 @@
+/* The rows of ops, and what of their operands and results takes tile memory. */
+#include <string.h>
+
+#include "graph/control.h"
+#include "machine/walk.h"
+#include "ops/remote.h"
+
+/* ---- lists ---- */
+
+Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
+  Price *p = w->price;
+  if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) {
+    w->failed = true;
+    return NULL;
+  }
+  Row *r = &p->row[p->row_count++];
+  *r = (Row){.kind = kind, .node = n, .parent = w->parent, .end = p->row_count, .ipu = ipu, .stage = -1, .times = w->times, .repeats = 1};
+  return r;
+}
+
+int walk_add_held(Walk *w, PriceCategory category, const Node *n, double bytes, int ipu) {
+  Price *p = w->price;
+  if (!arena_reserve(p->arena, &p->held, &p->held_capacity, p->held_count + 1, sizeof *p->held)) {
+    w->failed = true;
+    return -1;
+  }
+  p->held[p->held_count] = (Held){.category = category, .node = n, .bytes = bytes, .ipu = ipu, .first = p->row_count,
+                                  .last = p->row_count, .alias = -1};
+  return p->held_count++;
+}
+
+void walk_touch(Walk *w, int held, int row) {
+  if (held < 0) return;
+  Held *h = &w->price->held[held];
+  if (row < h->first) h->first = row;
+  if (row > h->last) h->last = row;
+}
+
+int walk_ipu_of(const Walk *w, const Home *h) {
+  if (h->stage >= 0) return price_ipu_of_stage(w->price, h->stage);
+  return h->shard >= 0 ? h->shard : 0;
+}
+
+int *walk_slot_of(Inside *in, const Value *v) { return &in->held[in->region.first_value[v->node->id] + v->index]; }
+
+int *walk_new_list(Walk *w, int count) {
+  int *list = arena_alloc(w->price->arena, (size_t)(count + 1) * sizeof *list);
+  if (!list) w->failed = true;
+  for (int i = 0; list && i < count; i++) list[i] = -1;
+  return list;
+}
+
+/* ---- operands ---- */
+
+/* A constant of equal elements takes one of them: it is broadcast where it is read. */
+static double constant_bytes(const Tensor *t) {
+  size_t bytes = type_bytes(&t->type), size = dtype_size(t->type.dtype);
+  if (bytes <= size || !tensor_is_dense(t)) return (double)bytes;
+  return memcmp(t->data, t->data + size, bytes - size) ? (double)bytes : (double)size;
+}
+
+/* The Held of v, brought to that IPU. */
+int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
+  Value *root = value_root(v);
+  int *slot = walk_slot_of(in, root);
+  bool constant = node_is_constant(root->node);
+  if (*slot < 0 && constant) *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor), ipu);
+  int held = *slot;
+  if (held < 0 || w->price->held[held].ipu == ipu) return held;
+  for (int i = 0; i < w->price->held_count; i++) /* there already? */
+    if (w->price->held[i].alias == held && w->price->held[i].ipu == ipu) return i;
+  Held from = w->price->held[held];
+  if (!constant && ipu >= 0) {
+    Row *r = walk_add_row(w, ROW_LINK, from.node ? from.node : reader, ipu);
+    if (!r) return -1;
+    r->from_ipu = from.ipu;
+    r->bytes = from.bytes;
+    r->stage = w->stage;
+    r->backward = w->backward;
+    walk_touch(w, held, w->price->row_count - 1);
+  }
+  int copy = walk_add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
+  if (copy < 0) return copy;
+  w->price->held[copy].alias = held;
+  w->price->held[copy].variable = from.variable;
+  if (!constant) walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
+  return copy;
+}
+
+/* The Held that an operand of a control node is, without moving it. */
+int walk_held_operand(Walk *w, Inside *in, Value *v) {
+  int held = *walk_slot_of(in, value_root(v));
+  bool constant = node_is_constant(value_root(v)->node);
+  return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL) : held;
+}
+
+static int last_reader(const Region *r, const Node *n) {
+  int last = -1;
+  for (int i = r->reader_begin[n->id]; i < r->reader_begin[n->id + 1]; i++)
+    if (r->reader[i] > last) last = r->reader[i];
+  return last;
+}
+
+/* An operand that may be written over: read for the last time, of the result's size, and the region's own. */
+static int reusable(Walk *w, Inside *in, const Node *n, int output) {
+  if (output != 0) return -1;
+  for (int k = 0; k < n->in_count && k < 8; k++) {
+    if (!(n->op->traits & IN_PLACE(k))) continue;
+    Value *root = value_root(n->in[k]);
+    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1) continue;
+    int held = *walk_slot_of(in, root);
+    if (held < 0 || last_reader(&in->region, root->node) != n->id) continue;
+    const Held *h = &w->price->held[held];
+    if (h->category == BYTES_VALUE && h->bytes == (double)type_bytes(&n->out[output].type)) return held;
+  }
+  return -1;
+}
+
+static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
+  for (int i = 0; i < n->out_count; i++) {
+    int *slot = walk_slot_of(in, &n->out[i]);
+    if (*slot < 0) *slot = reusable(w, in, n, i);
+    if (*slot >= 0 && w->price->held[*slot].category == BYTES_VARIABLE) w->price->held[*slot].writes = w->times;
+    if (*slot < 0) *slot = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
+    walk_touch(w, *slot, row);
+  }
+}
+
+/* ---- ops ---- */
+
+bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"); }
+
+/* Ops in which replicas meet; what they move is their operand. */
+static bool is_collective(const Node *n) {
+  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(n->op->name, names[i])) return true;
+  return false;
+}
+
+static void note_price(Walk *w, const Node *n, const Cost *c) {
+  Price *p = w->price;
+  p->op_count++;
+  if (!node_has_price(n)) p->unpriced++;
+  if (c->fits || p->why) return;
+  p->why = c->why;
+  p->why_node = n;
+}
+
+/* What replicas do together goes over links, too. */
+static void walk_meeting(Walk *w, const Node *n, int ipu) {
+  if (!n->op->meet || w->price->replicas < 2) return;
+  Row *r = walk_add_row(w, ROW_COLLECTIVE, n, ipu);
+  if (!r) return;
+  r->stage = w->stage;
+  r->backward = w->backward;
+  r->bytes = (double)type_bytes(&n->in[0]->type);
+}
+
+void walk_op(Walk *w, Inside *in, Node *n) {
+  const Home none = {.shard = -1, .stage = -1};
+  const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
+  int ipu = walk_ipu_of(w, home);
+  w->stage = home->stage;
+  w->backward = n->place.backward || home->backward;
+  int operands[MAX_INPUTS * 8], count = n->in_count < MAX_INPUTS * 8 ? n->in_count : MAX_INPUTS * 8;
+  for (int i = 0; i < count; i++) operands[i] = walk_local(w, in, n->in[i], ipu, n);
+  const Cost *c = cost_of_node(&w->costs, n);
+  if (!c) {
+    w->failed = true;
+    return;
+  }
+  bool meets = is_collective(n) && n->in_count;
+  Row *r = walk_add_row(w, meets ? ROW_COLLECTIVE : ROW_OP, n, ipu);
+  if (!r) return;
+  r->stage = home->stage;
+  r->backward = w->backward;
+  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type);
+  else r->cost = c;
+  note_price(w, n, c);
+  int at = w->price->row_count - 1;
+  for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
+  hold_outputs(w, in, n, ipu, at);
+  walk_meeting(w, n, ipu);
+}
+
+/* Is there an earlier transfer of the same pass in the block? */
+static bool follows_another(const Price *p, const Row *r) {
+  for (int i = p->row_count - 2; i > r->parent; i--) {
+    const Row *x = &p->row[i];
+    if (x->kind == ROW_STREAMING && x->parent == r->parent && x->ipu == r->ipu && x->stage == r->stage && x->backward == r->backward)
+      return true;
+  }
+  return false;
+}
+
+/* Between streaming memory and tiles; what is there is on no tile. */
+void walk_transfer(Walk *w, Inside *in, Node *n) {
+  bool loads = node_is_load(n);
+  const Home *home = home_of(in->homes, &n->out[0]);
+  int from = *walk_slot_of(in, value_root(n->in[0])), ipu = walk_ipu_of(w, home);
+  if (!loads) from = walk_local(w, in, n->in[0], ipu, n);
+  Row *r = walk_add_row(w, ROW_STREAMING, n, ipu);
+  if (!r) return;
+  r->stage = home->stage;
+  r->backward = n->place.backward || home->backward;
+  r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
+  r->follows = follows_another(w->price, r);
+  int at = w->price->row_count - 1, *slot = walk_slot_of(in, &n->out[0]);
+  walk_touch(w, from, at);
+  if (*slot < 0 && !loads && node_moves_slot(n)) *slot = *walk_slot_of(in, value_root(n->in[1]));
+  if (*slot < 0) *slot = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
+  int there = loads ? from : *slot;
+  walk_touch(w, *slot, at);
+  if (there < 0 || *slot < 0) return;
+  Held *h = &w->price->held[there];
+  h->offloaded = true;
+  if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
+  if (!loads) h->writes = w->times;
+}
+
+/* What a broadcast reads is enough: nothing is expanded. */
+void walk_broadcast(Walk *w, Inside *in, Node *n) {
+  Value *root = value_root(n->in[0]);
+  int held = walk_local(w, in, root, w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0, n);
+  int *slot = walk_slot_of(in, &n->out[0]);
+  if (*slot < 0) *slot = held;
+}
+
+/* Each component of an infeed's element goes to the IPU that reads it. */
+void walk_dequeue(Walk *w, Inside *in, Node *n) {
+  for (int i = 0; i < n->out_count; i++) {
+    const Home *home = home_of(in->homes, &n->out[i]);
+    for (int k = in->region.reader_begin[n->id]; k < in->region.reader_begin[n->id + 1]; k++) {
+      int reader = in->region.reader[k];
+      if (reader >= in->graph->node_count) continue;
+      Node *m = in->graph->node[reader];
+      for (int o = 0; o < m->in_count; o++)
+        if (value_root(m->in[o]) == &n->out[i] && m->out_count && home_of(in->homes, &m->out[0])->known) {
+          home = home_of(in->homes, &m->out[0]);
+          k = in->region.reader_begin[n->id + 1];
+          break;
+        }
+    }
+    double bytes = (double)type_bytes(&n->out[i].type);
+    int ipu = walk_ipu_of(w, home);
+    Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+    if (!r) return;
+    r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
+    r->stage = home->stage;
+    int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
+    *walk_slot_of(in, &n->out[i]) = held;
+    walk_touch(w, held, w->price->row_count - 1);
+  }
+  w->price->elements += w->times;
+  if (n->out_count && n->out[0].type.rank && !w->price->batch) w->price->batch = n->out[0].type.shape[0];
+}
+
+void walk_enqueue(Walk *w, Inside *in, Node *n) {
+  double bytes = 0;
+  int ipu = 0;
+  for (int i = 0; i < n->in_count; i++) {
+    int held = *walk_slot_of(in, value_root(n->in[i]));
+    bytes += (double)type_bytes(&n->in[i]->type);
+    walk_touch(w, held, w->price->row_count);
+    if (held >= 0) ipu = w->price->held[held].ipu;
+  }
+  Row *r = walk_add_row(w, ROW_HOST_OUT, n, ipu);
+  if (r) r->bytes = w->price->machine.synthetic_outfeed ? 0 : bytes;
+}
+
+/* A function on the host, in the middle of the program: operands go out, results come in. */
+void walk_host(Walk *w, Inside *in, Node *n) {
+  double bytes = 0;
+  for (int i = 0; i < n->out_count; i++) bytes += (double)type_bytes(&n->out[i].type);
+  walk_enqueue(w, in, n);
+  Row *r = walk_add_row(w, ROW_HOST_IN, n, 0);
+  if (r) r->bytes = bytes;
+  hold_outputs(w, in, n, 0, w->price->row_count - 1);
+}
