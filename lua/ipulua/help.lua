@@ -412,6 +412,39 @@ function help.lines(x, text)
   return names and names_help(x, text, names)
 end
 
+-- Whether a method is for scripts: one of the library says what it does, one of the script's own need not.
+local function is_public(f)
+  local about = help.about(f)
+  return not about or not about.internal and (#about.text > 0 or not debug.getinfo(written(f), "S").source:find("ipulua[^/]*/[^/]*%.lua$"))
+end
+
+local function add_class_members(names, c, methods)
+  local k = c
+  while k do
+    for name, f in next, k do
+      if type(name) == "string" and name:find("^%l") and not hidden[name] and type(f) == "function" and is_public(f) then
+        names[#names + 1] = name
+      end
+    end
+    for name in next, not methods and rawget(k, "properties") or {} do names[#names + 1] = name end
+    k = rawget(k, "super")
+  end
+end
+
+---Fields and methods of an object of the library, for completion; nil for anything else. Runs none of the script's code.
+---@param value any
+---@param methods boolean only those
+---@return string[]?
+function help.members(value, methods)
+  if core.is_variable(value) then return methods and {} or {"dtype", "initialized", "name", "nbytes", "rank", "shape", "size", "trainable"} end
+  if core.is_tensor(value) then return methods and {} or {"dtype", "rank", "shape", "size"} end
+  local c, names = class.of(value), {}
+  if c then add_class_members(names, c, methods) end
+  local config = package.loaded["ipulua.ipu_config"]
+  for _, name in ipairs(config and not methods and config.names(value) or {}) do names[#names + 1] = name end
+  return #names > 0 and names or nil
+end
+
 -- A line in pieces that the terminal holds, broken between words, the next ones further in by `deeper`.
 local function wrapped(line, columns, deeper)
   local indent, words = line:match("^( *)(.*)$")

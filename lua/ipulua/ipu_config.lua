@@ -414,6 +414,21 @@ end
 
 local object = {IPUConfig = IPUConfig, lua_text = lua_text}
 
+---The options and categories that a configuration or a category holds itself; nil of anything else.
+---@param self any
+---@return string[]?
+function object.names(self)
+  local data = hidden[self]
+  if not data then return nil end
+  local names, seen = {}, {}
+  for _, full in ipairs(full_names) do
+    local name = full:sub(1, #data.prefix) == data.prefix and full:sub(#data.prefix + 1):match("^%.?([%w_]+)")
+    if name and not seen[name] then names[#names + 1] = name end
+    seen[name or ""] = true
+  end
+  return names
+end
+
 local function check_bounds(row, value)
   local fields = row[5]
   if not fields then return end

@@ -107,6 +107,43 @@ describe("the prompt", function()
     end
   end)
 
+  it("completes fields and methods of objects, options of configurations", function()
+    local steps = {{expect = "> "}}
+    for _, line in ipairs{"x = ipu.ones{2, 3}", "m = keras.Sequential{keras.layers.Dense{3, input_shape = {2}}}", "ds = ipu.data.range(4)",
+      "cfg = ipu.IPUConfig()", "v = ipu.Variable(1)"} do
+      steps[#steps + 1] = {send = line .. "\n"}
+      steps[#steps + 1] = {expect = "> "}
+    end
+    for given, wanted in pairs{["x.dt"] = "ype", ["x:reduce_var"] = "iance", ["m:ev"] = "aluate", ["m:fit{ep"] = "ochs = ",
+      ["m.trainable_v"] = "ariables", ["ds:interl"] = "eave", ["cfg.auto_s"] = "elect_ipus", ["cfg.ipu_model.ti"] = "les_per_ipu",
+      ["v.na"] = "me", ["m.layers[1].ker"] = "nel", ["ipu.data.from_ge"] = "nerator", ["ipu.PipelineSchedule.Seq"] = "uential"} do
+      steps[#steps + 1] = {send = given .. "\t"}
+      steps[#steps + 1] = {expect = wanted}
+      steps[#steps + 1] = {send = CTRL_C}
+      steps[#steps + 1] = {expect = "> "}
+    end
+    steps[#steps + 1] = {send = CTRL_D}
+    local shown, status = terminal(steps)
+    assert.equal(0, status, shown)
+  end)
+  it("does not offer what the library keeps for itself", function()
+    local help = require "ipulua.help"
+    local names = {}
+    local model = require "ipulua".keras.Sequential{}
+    for _, name in ipairs(help.members(model, true)) do names[name] = true end
+    assert.is_true(names.fit and names.summary and names.get_weights)
+    assert.is_nil(names.discard_programs or names.place_of or names.in_compute_dtype)
+  end)
+  it("lists within a narrow window", function()
+    local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = "ipu.reduce_\t\t"},
+      {expect = "reduce_variance"},
+      {send = CTRL_C}, {expect = "> "}, {send = "{alpha = 'aaaaaaaaaa', beta = 'bbbbbbbbbb', gamma = 'c'}\n"}, {expect = "> "}, {send = CTRL_D}}
+    for line in shown:gmatch("\r\n([^\r\n]*)") do
+      if line:find("^ ") or line:find("^reduce_") then assert.is_true(#line <= 40, line) end
+    end
+    assert.truthy(shown:find("{\r\n  alpha = ", 1, true), shown)
+  end)
+
   -- Each: what is begun, and what holds afterwards.
   local works <const> = {
     {"a long op", "a = ipu.ones{6000, 6000} print('go') b = ipu.matmul(a, a) print('too late')", "a[1][1]:item()", "1.0"},

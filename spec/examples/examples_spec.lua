@@ -3,8 +3,8 @@
 local command = require "spec.support.command"
 
 local function run(name, argument, environment)
-  local line = string.format("%s IPULUA_LOG=error '%s' -l spec.support.plans --seed 1 examples/%s.lua %s 2>&1", environment or "", command.ipulua, name,
-    argument or "")
+  local line = string.format("%s IPULUA_LOG=error '%s' -l spec.support.plans --seed 1 examples/%s.lua %s 2>&1", environment or "",
+    command.ipulua, name, argument or "")
   local pipe <close> = assert(io.popen(line))
   local lines = {}
   for text in pipe:lines() do lines[#lines + 1] = text end

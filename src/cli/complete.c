@@ -172,9 +172,41 @@ static bool push_listed(lua_State *L, int index) {
   return false;
 }
 
-/* Adds the names that the table at index lists. Stack top: the set. */
-static void add_listed(lua_State *L, int index, const char *stem, size_t length) {
-  if (!push_listed(L, index)) return;
+/* Pushes what require("ipulua.help").members says of the value at index (fields and methods of objects of the library, which runs none
+ * of the script's code); false, nothing pushed, when it says nothing. */
+static bool push_members(lua_State *L, int index, bool methods) {
+  bool object = lua_isuserdata(L, index) || lua_istable(L, index);
+  if (!object || !lua_getmetatable(L, index)) return false;
+  lua_pop(L, 1);
+  int top = lua_gettop(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  bool loaded = lua_getfield(L, -1, "ipulua.core") != LUA_TNIL;
+  lua_settop(L, top);
+  if (!loaded) return false;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "ipulua.help");
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
+    lua_pushliteral(L, "members");
+    lua_rawget(L, -2);
+    lua_pushvalue(L, index);
+    lua_pushboolean(L, methods);
+    if (lua_isfunction(L, -3) && lua_pcall(L, 2, 1, 0) == LUA_OK && lua_istable(L, -1)) {
+      lua_replace(L, top + 1);
+      lua_settop(L, top + 1);
+      return true;
+    }
+  }
+  lua_settop(L, top);
+  return false;
+}
+
+static bool push_names(lua_State *L, int index, bool methods) {
+  return (lua_istable(L, index) && !methods && push_listed(L, index)) || push_members(L, index, methods);
+}
+
+/* Adds the names that the value at index lists. Stack top: the set. */
+static void add_listed(lua_State *L, int index, const char *stem, size_t length, bool methods) {
+  if (!push_names(L, index, methods)) return;
   lua_insert(L, -2);
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
     size_t bytes;
@@ -192,13 +224,11 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
   lua_insert(L, -2);
   int set = lua_gettop(L) - 1;
   for (int i = 0; i < CHAIN; i++) {
-    if (lua_istable(L, -1)) {
-      int table = lua_gettop(L);
-      lua_pushvalue(L, set);
-      add_keys(L, table, stem, length, methods);
-      if (!methods) add_listed(L, table, stem, length);
-      lua_pop(L, 1);
-    }
+    int value = lua_gettop(L);
+    lua_pushvalue(L, set);
+    if (lua_istable(L, value)) add_keys(L, value, stem, length, methods);
+    if (i == 0) add_listed(L, value, stem, length, methods);
+    lua_pop(L, 1);
     if (!follow_index(L)) return;
   }
   lua_pop(L, 1);
@@ -209,10 +239,10 @@ static int index_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the field that the table at index lists under the key and loads on demand, else nil. */
+/* Pushes the field that the value at index lists under the key and makes on demand, else nil. */
 static void push_listed_field(lua_State *L, int index, int key) {
   bool listed = false;
-  if (push_listed(L, index)) {
+  if (push_names(L, index, false)) {
     for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -1); i <= n && !listed; i++) {
       lua_rawgeti(L, -1, i);
       listed = lua_rawequal(L, -1, key);
@@ -244,6 +274,12 @@ static void push_own_field(lua_State *L, int index, int key) {
 static void get_field(lua_State *L) {
   int key = lua_gettop(L);
   lua_pushvalue(L, key - 1);
+  if (lua_isuserdata(L, -1)) {
+    push_listed_field(L, key + 1, key);
+    lua_replace(L, key - 1);
+    lua_settop(L, key - 1);
+    return;
+  }
   for (int i = 0; i < CHAIN; i++) {
     if (lua_istable(L, -1)) {
       push_own_field(L, key + 1, key);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -79,6 +80,11 @@ bool terminal_has_colours(int descriptor) {
   return !(no && *no) && terminal && strcmp(terminal, "dumb") && isatty(descriptor);
 }
 
+int terminal_columns(int descriptor) {
+  struct winsize size = {0};
+  return !ioctl(descriptor, TIOCGWINSZ, &size) && size.ws_col > 10 ? size.ws_col : 80;
+}
+
 static Reading read_plain(Editor *e, const char *prompt) {
   Signals before;
   fputs(prompt, stdout);
@@ -97,7 +103,7 @@ static Reading read_plain(Editor *e, const char *prompt) {
 
 #ifdef HAVE_LIBEDIT
 
-enum { LISTED = 200, SCREEN_WIDTH = 80 };
+enum { LISTED = 200 };
 
 static Editor *editor_of(EditLine *el) {
   void *e = NULL;
@@ -206,7 +212,7 @@ static void list_candidates(lua_State *L, int count) {
     int n = (int)strlen(candidate(L, i)) + 2;
     if (n > width) width = n;
   }
-  int columns = width < SCREEN_WIDTH ? SCREEN_WIDTH / width : 1;
+  int screen = terminal_columns(STDOUT_FILENO), columns = width < screen ? screen / width : 1;
   int rows = (shown + columns - 1) / columns;
   putchar('\n');
   for (int r = 0; r < rows; r++) {

@@ -17,6 +17,8 @@ Reading editor_read(Editor *e, const char *prompt, const char *pending);
 void editor_remember(Editor *e, const char *chunk);
 /* What edits lines: "libedit" or "none". */
 const char *editor_library(void);
+/* The width of the terminal's window; 80 where it is none. */
+int terminal_columns(int descriptor);
 /* Whether people want colours on this terminal: it is one, and NO_COLOR and TERM don't object. */
 bool terminal_has_colours(int descriptor);
 #endif

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "cli/edit.h"
 
 enum {
-  WIDTH = 78,        /* columns that a table fills before it is broken into lines */
   LIST_LIMIT = 100,  /* entries of a table shown: positions … */
   FIELD_LIMIT = 60,  /* … and other keys */
   STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table */
@@ -180,6 +182,9 @@ static void push_fields(lua_State *L, int table, lua_Integer n) {
   lua_rawseti(L, list, FIELD_LIMIT + 1);
 }
 
+/* Columns that a table fills before it is broken into lines. */
+static size_t table_width(void) { return (size_t)terminal_columns(STDOUT_FILENO) - 2; }
+
 /* Characters, not bytes. */
 static size_t text_width(const char *s) {
   size_t n = 0;
@@ -200,11 +205,11 @@ static size_t list_width(lua_State *L, int list) {
 /* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed: as many on a
  * line as fit. first: nothing was added before. */
 static bool add_texts(lua_State *L, luaL_Buffer *b, int list, bool broken, bool packed, bool first) {
-  size_t column = WIDTH;
+  size_t room = table_width(), column = room;
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, list); i <= n; i++) {
     lua_rawgeti(L, list, i);
     size_t width = text_width(lua_tostring(L, -1)) + 2;
-    bool newline = broken && (!packed || column + width > WIDTH);
+    bool newline = broken && (!packed || column + width > room);
     lua_pop(L, 1); /* the list holds it */
     if (!first) luaL_addstring(b, newline ? "," : ", ");
     if (newline) luaL_addstring(b, "\n  ");
@@ -222,7 +227,7 @@ static void push_table(lua_State *L, int table) {
   push_positions(L, table, n);
   push_fields(L, table, n);
   int fields = lua_gettop(L), positions = fields - 1;
-  bool broken = list_width(L, positions) + list_width(L, fields) > WIDTH;
+  bool broken = list_width(L, positions) + list_width(L, fields) > table_width();
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   lua_pushvalue(L, positions - 1);

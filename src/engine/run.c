@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "engine/drop.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
 #include "program/replicas.h"
@@ -191,29 +192,43 @@ Status run_interrupted(Run *r) {
   return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
+/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away. */
+static Status end_iteration(Run *r, bool *changed) {
+  *changed = *changed || !r->droppable;
+  Status s = run_interrupted(r);
+  if (s == OK) drop_begin(r);
+  return s;
+}
+
+/* What a loop has changed stays changed behind it. */
+static Status end_loop(Run *r, bool changed) { return changed ? drop_end(r) : OK; }
+
 static Status run_repeat(Run *r, Step *s) {
   int32_t count;
+  bool changed = !r->droppable;
   memcpy(&count, s->cell[CELL_TEST], sizeof count);
   for (int32_t i = 0; i < count; i++) {
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
     Status status = run_block(r, s->control.body);
-    if (status == OK) status = run_interrupted(r);
+    if (status == OK) status = end_iteration(r, &changed);
     if (status != OK) return status;
   }
-  return OK;
+  return end_loop(r, changed);
 }
 
 static Status run_while(Run *r, Step *s) {
   int32_t limit;
+  bool changed = !r->droppable;
   memcpy(&limit, s->cell[CELL_LIMIT], sizeof limit);
   for (int64_t i = 0; limit < 0 || i < limit; i++) {
     Status status = run_block(r, s->control.other);
-    if (status != OK || !*(const uint8_t *)s->cell[CELL_TEST]) return status;
+    if (status != OK) return status;
+    if (!*(const uint8_t *)s->cell[CELL_TEST]) break;
     status = run_block(r, s->control.body);
-    if (status == OK) status = run_interrupted(r);
+    if (status == OK) status = end_iteration(r, &changed);
     if (status != OK) return status;
   }
-  return OK;
+  return end_loop(r, changed);
 }
 
 static void run_copy(const Step *s) {
@@ -242,41 +257,20 @@ static Status run_step(Run *r, Step *s) {
 
 Status run_steps(Run *r, Step *step, int count) {
   for (int i = 0; i < count; i++) {
-    Status s = run_step(r, &step[i]);
+    Status s = step[i].changes ? drop_end(r) : OK;
+    if (s == OK) s = run_step(r, &step[i]);
     if (s == OK && r->droppable && interrupt_stops()) s = run_interrupted(r);
     if (s != OK) return s;
   }
   return OK;
 }
 
-/* ---- what may be dropped ---- */
-
-static bool has_effects(const Block *b) {
-  for (int i = 0; b && i < b->count; i++) {
-    const Step *s = &b->step[i];
-    bool opaque = s->kind == STEP_DEQUEUE || s->kind == STEP_ENQUEUE || s->kind == STEP_PIPELINE;
-    if (opaque || (s->kind == STEP_OP && (s->node->op->traits & STATEFUL))) return true;
-    bool control = s->kind >= STEP_REPEAT && s->kind <= STEP_CALL;
-    if (control && (has_effects(s->control.body) || has_effects(s->control.other))) return true;
-  }
-  return false;
-}
-
-/* Nothing outlives a run but its results: thrown away half-way, it was never there. */
-static bool can_be_dropped(const Program *p) {
-  for (int i = 0; i < p->variable_count; i++)
-    if (p->writes[i]) return false;
-  return !has_effects(&p->main);
-}
-
 static Status run_whole(Run *r) {
-  r->droppable = can_be_dropped(r->program);
-  if (!r->droppable) return run_block(r, &r->program->main);
-  interrupt_begin_droppable();
-  Status s = run_block(r, &r->program->main);
-  if (!interrupt_end_droppable() || s != OK) return s;
-  interrupt_take();
-  return fail(r->error, ERR_CANCELLED, "interrupted!");
+  r->drops = true;
+  drop_find_changes(r->program);
+  drop_begin(r);
+  Status s = run_block(r, &r->program->main), end = drop_end(r);
+  return s != OK ? s : end;
 }
 
 /* ---- binding ---- */
@@ -305,7 +299,7 @@ static Status bind_variables(Program *p, Error *e) {
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, p, pool, e, &p->cancelled, false};
+  Run r = {g, p, pool, e, &p->cancelled, false, false};
   program_begin_rounding(g, p);
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
@@ -322,7 +316,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
-  Run r = {g, p, engine_pool(g), e, &p->cancelled, false};
+  Run r = {g, p, engine_pool(g), e, &p->cancelled, false, false};
   if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
   if (p->replicas > 1 && program_diverges(p)) {
     if (s == OK) s = program_make_instances(e, p, g->threads);

@@ -9,7 +9,8 @@ typedef struct Run {
   Pool *pool; /* NULL: what runs has one thread */
   Error *error;
   _Atomic bool *stop; /* loops end after the iteration that they are in */
-  bool droppable;     /* has no effects: a Ctrl-C ends it between steps, and in the midst of a long one */
+  bool drops;         /* a Ctrl-C ends it also between the steps of an iteration */
+  bool droppable;     /* now: nothing was changed since the run or the iteration began */
 } Run;
 
 Status run_steps(Run *r, Step *s, int count);

@@ -8,7 +8,7 @@
 #include "machine/profile.h"
 
 static const char *bytes_text(double bytes, char room[32]) {
-  static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
   while (fabs(bytes) >= 1024 && unit < 4) bytes /= 1024, unit++;
   snprintf(room, 32, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);

@@ -76,6 +76,7 @@ struct Step {
   const Node *node; /* the op, or the last one of a fused group: names the line */
   int position;     /* in the program's linear order; liveness is counted in these */
   bool parallel;    /* worth a hand-off to the pool */
+  bool changes;     /* a variable, a queue, what an op keeps (engine/drop.h) */
   void **cell;      /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is placed or bound */
   union {
     Call call;         /* OP, LOAD, STORE, DEQUEUE, ENQUEUE */
@@ -152,6 +153,7 @@ typedef struct Program {
   Numerics numerics;
   int64_t executions;
   int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
+  bool changes_found;     /* which steps do is known */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
   int replicas, replica;           /* how many there are; whose instance this is */

@@ -123,6 +123,8 @@ function Bar:init(options)
   self.last_draw = self.mode == "bar" and -math.huge or self.start
   self.first_count, self.first_time = nil, nil
   self.drawn_width = 0
+  self.columns = options.columns or terminal.columns()
+  self.shown = math.huge -- metrics
   self.names, self.values = {}, {}
   self.finished = false
 end
@@ -160,7 +162,7 @@ local function metrics_text(self)
   end
   local parts = {}
   for i, name in ipairs(names) do parts[i] = " - " .. name .. ": " .. progress.show_value(self.values[name]) end
-  return table.concat(parts)
+  return table.concat(parts, "", 1, math.min(#parts, self.shown))
 end
 
 local function count_text(self, current)
@@ -221,8 +223,15 @@ local function line_of(self, current, now, final)
   return (self.style == "modern" and modern_line or classic_line)(self, current, now, final)
 end
 
+-- A line that is drawn over again must stay within the window: metrics that are too many show at the end only.
 local function draw_bar(self, current, now, final)
+  self.shown = math.huge
   local line, width = line_of(self, current, now, final)
+  for shown = #self.names - 1, final and math.maxinteger or 0, -1 do
+    if width < self.columns then break end
+    self.shown = shown
+    line, width = line_of(self, current, now, final)
+  end
   local padding = (" "):rep(math.max(self.drawn_width - width, 0))
   self.write((self.drawn_width > 0 and "\r" or "") .. line .. padding .. (final and "\n" or ""))
   self.drawn_width = width

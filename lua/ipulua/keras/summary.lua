@@ -166,14 +166,32 @@ local function modern_widths(width, shares)
   return widths
 end
 
-local function modern_layout(functional, options)
+-- Widths of what {ipu = true} adds, with spaces: as they are, or where the window is too narrow as their numbers need.
+local function ipu_widths(rows, room)
+  local wide, narrow, sum = {}, {}, 0
+  for i, column in ipairs(ipu_columns) do
+    wide[i], narrow[i] = column[2], #column[1] + 2
+    for _, row in ipairs(rows) do narrow[i] = math.max(narrow[i], #show_ipu_field(row, column) + 2) end
+    sum = sum + wide[i] + 1
+  end
+  return sum <= room and wide or narrow
+end
+
+local function modern_layout(functional, options, rows)
   local headers = {"Layer (type)", "Output Shape", "Param #"}
   local right, shares, widest = {false, false, true}, {.45, .80, 1.}, 88
   if functional then
     headers[4], right[4] = "Connected to", false
     shares, widest = {.3, .56, .74, 1.}, 108
   end
-  local width = options.line_length or math.min(widest, (options.columns or terminal.columns()) - 4)
+  local columns = options.columns or terminal.columns()
+  local width = options.line_length or math.min(widest, columns - 4)
+  local added = options.ipu and ipu_widths(rows, options.line_length and math.huge or columns - width) or {}
+  if not options.line_length then
+    local sum = 0
+    for _, each in ipairs(added) do sum = sum + each + 1 end
+    width = math.min(width, columns - sum)
+  end
   width = math.max(width, 8 * #headers)
   local positions = options.positions or shares
   if positions[#positions] > 1 then -- given in characters
@@ -182,11 +200,15 @@ local function modern_layout(functional, options)
     positions = shares
   end
   local widths = modern_widths(width, positions)
-  if options.ipu then
-    for _, column in ipairs(ipu_columns) do
-      headers[#headers + 1], right[#headers + 1] = column[1], true
-      widths[#widths + 1] = column[2] - 2
-    end
+  if #added > 0 and not options.positions then -- a number is not broken where a name can be
+    local need = #headers[3]
+    for _, row in ipairs(rows) do need = math.max(need, #show_params(row, "modern")) end
+    local more = math.min(math.max(need - widths[3], 0), math.max(widths[1] - 8, 0))
+    widths[1], widths[3] = widths[1] - more, widths[3] + more
+  end
+  for i, each in ipairs(added) do
+    headers[#headers + 1], right[#headers + 1] = ipu_columns[i][1], true
+    widths[#widths + 1] = each - 2
   end
   return headers, right, widths
 end
@@ -232,7 +254,7 @@ end
 local function modern_lines(description, options)
   local rows = description.rows or {}
   local functional = is_functional(description, rows)
-  local headers, right, widths = modern_layout(functional, options)
+  local headers, right, widths = modern_layout(functional, options, rows)
   local out = {'Model: "' .. tostring(description.name or "?") .. '"'}
   out[2] = rule(widths, "┏", "━", "┳", "┓")
   put_cells(out, headers, widths, right, "┃")

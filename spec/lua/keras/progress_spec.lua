@@ -9,6 +9,7 @@ local function new_bar(options)
   options.writer = function(s) out[#out + 1] = s end
   options.clock = function() return now end
   options.mode = options.mode or "bar"
+  options.columns = options.columns or 200
   options.style = options.style or "classic"
   if options.colour == nil then options.colour = false end
   return progress.new(options), out, function(seconds) now = 1000 + seconds end
@@ -27,6 +28,20 @@ describe("the classic bar", function()
       "\r101/938 [==>...........................] - ETA: 8s - loss: 0.2345 - accuracy: 0.9321",
       "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345 - accuracy: 0.9321\n",
     }, out)
+  end)
+
+  it("stays within the window until the final line, which is not drawn over", function()
+    for _, style in ipairs{"classic", "modern"} do
+      local bar, out, at = new_bar{target = 938, columns = 72, style = style}
+      at(1) bar:update(1, {{"loss", 2.5}, {"accuracy", 0.5}})
+      at(2) bar:update(101, values)
+      at(4.65) bar:update(938, values)
+      for i = 1, 2 do
+        assert.is_true(utf8.len((out[i]:gsub("\r", ""))) < 72, out[i])
+        assert.truthy(out[i]:find(style == "classic" and " - loss: " or " - accuracy: ", 1, true))
+      end
+      assert.truthy(out[3]:find(" - loss: 0.2345", 1, true) and out[3]:find(" - accuracy: 0.9321", 1, true))
+    end
   end)
 
   it("leaves the first update out of the estimate, whatever it covers", function()

@@ -151,7 +151,8 @@ Model: "two_inputs"
   end)
 
   it("adds stage, cycles, bytes and stash", function()
-    local lines = summary.lines(mlp(), {style = "modern", ipu = true, columns = 80})
+    for _, line in ipairs(summary.lines(mlp(), {style = "modern", ipu = true, columns = 80})) do assert.is_true(utf8.len(line) <= 80, line) end
+    local lines = summary.lines(mlp(), {style = "modern", ipu = true, line_length = 76})
     assert.matches("┃       Param # ┃ Stage ┃       Cycles ┃        Bytes ┃ Stash ┃", lines[3], 1, true)
     assert.matches("│       200,960 │     0 │       12,345 │      803,840 │     - │", lines[7], 1, true)
   end)
