@@ -52,6 +52,11 @@ layers.Activation = {}
 ---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
+---The number of the bin that a value falls into: how many of the boundaries it has reached.
+---@class keras.layers.Discretization: keras.layers.Layer
+---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
+layers.Discretization = {}
+
 ---Class numbers as vectors of 0 and 1.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
@@ -1150,6 +1155,11 @@ constraints.NonNeg = {}
 ---@overload fun(options?: {axis?: integer|any}): keras.constraints.UnitNorm
 constraints.UnitNorm = {}
 
+---Square kernels the same in all directions from their middle: a value for each ring.
+---@class keras.constraints.RadialConstraint
+---@overload fun(): keras.constraints.RadialConstraint
+constraints.RadialConstraint = {}
+
 ---x
 function activations.linear(...) end
 
@@ -1360,6 +1370,12 @@ function models.load_model(...) end
 ---The model that to_json described, with new weights.
 function models.model_from_json(...) end
 
+---The model that a config describes, as model:get_config() gave it, with new weights.
+function models.model_from_config(...) end
+
+---Writes a model to a file, as model:save(path) does.
+function models.save_model(...) end
+
 ---The same architecture with new weights.
 function models.clone_model(...) end
 
@@ -1371,6 +1387,9 @@ function models.Sequential(...) end
 
 ---Class numbers as vectors of 0 and 1.
 function utils.to_categorical(...) end
+
+---Vectors along an axis divided by their norm of some order; those of length 0 stay.
+function utils.normalize(...) end
 
 ---Seeds all random numbers: of Lua, of initializers, dropout and shuffling.
 function utils.set_random_seed(...) end

@@ -10,6 +10,7 @@ return {
     {"SerialDense", "SerialDense(4, 2, \"kernel_rows\")", {2, 3}, "SerialDense{4}"},
     {"Activation", "Activation(\"relu\")", {2, 3}, "Activation(\"reluu\")"},
     {"Embedding", "Embedding(100, 8)", {2, 5}, "Embedding{100, 8, serialization_factor = 3}"},
+    {"Discretization", "Discretization{bin_boundaries = {0, 1, 2}}", {2, 3}, "Discretization{bin_boundaries = {2, 1}}"},
     {"CategoryEncoding", "CategoryEncoding{num_tokens = 4, output_mode = \"one_hot\"}", {2, 1}, "CategoryEncoding{4, output_mode = \"bag\"}"},
     {"Flatten", "Flatten()", grid, "Flatten{data_format = \"last\"}"},
     {"Reshape", "Reshape{3, -1}", {2, 6}, {2, 7}},

@@ -42,7 +42,7 @@ return {
     {"Regularizer"}, {"L1"}, {"L2"}, {"L1L2"}, {"l1"}, {"l2"}, {"l1_l2"},
   },
   constraints = {
-    {"Constraint"}, {"MaxNorm"}, {"MinMaxNorm"}, {"NonNeg"}, {"UnitNorm"},
+    {"Constraint"}, {"MaxNorm"}, {"MinMaxNorm"}, {"NonNeg"}, {"UnitNorm"}, {"RadialConstraint"},
   },
   callbacks = {
     {"Callback"}, {"CallbackList"}, {"History"}, {"LambdaCallback"},
@@ -57,8 +57,9 @@ return {
     {"sigmoid"}, {"hard_sigmoid"}, {"tanh"}, {"softplus"}, {"softsign"}, {"exponential"}, {"softmax"}, {"log_softmax"}, {"get"},
   },
   functions = {
-    models = {"load_model", "model_from_json", "clone_model", "Model", "Sequential"},
-    utils = {"to_categorical", "set_random_seed", "reset_names", "plot_model", "vocabulary", "Vocabulary", "generate_text"},
+    models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
+    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "vocabulary", "Vocabulary",
+      "generate_text"},
     mixed_precision = {"set_global_policy", "global_policy", "resolve", "Policy"},
     datasets = {"mnist", "fashion_mnist", "cifar10", "cifar100", "imdb", "text"},
   },
@@ -85,5 +86,6 @@ return {
     ["metrics.MeanIoU"] = "MeanIoU(0)",
   },
   -- What is for the library itself.
-  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true},
+  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true,
+    serialize = true, deserialize = true},
 }

@@ -492,6 +492,46 @@ for _, module in ipairs{"models", "utils", "mixed_precision", "datasets"} do
   write ""
 end
 
+-- ------------------------------------------------ backend, other names
+
+local other_names = require "ipulua.keras.other_names"
+
+local function sorted(t)
+  local list = {}
+  for name in pairs(t) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+write "## Backend"
+write ""
+write("`local K = keras.backend` has what own losses, metrics and layers of Keras are written with, under Keras' names and with its "
+  .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. Error: `K.mean()`: *%s*",
+  select(2, run("mean()", keras.backend)))
+write ""
+write("`%s`.", table.concat(sorted(keras.backend), "`, `"))
+write ""
+
+write "## Other names"
+write ""
+write("Each module of parts also offers `get(name or part)`, `serialize(part)` and `deserialize(config, custom_objects)`. Keras' "
+  .. "other names mean the same things:")
+write ""
+for _, module in ipairs{"layers", "losses", "initializers", "constraints"} do
+  local list = {}
+  for _, name in ipairs(sorted(other_names.names[module])) do
+    list[#list + 1] = string.format("`%s` = %s", name, other_names.names[module][name])
+  end
+  write("- `%s`%s: %s", module, module == "losses" and " and `metrics`" or "", table.concat(list, ", "))
+end
+write ""
+write "What Keras has and this library does not:"
+write ""
+for _, name in ipairs(sorted(other_names.missing.layers)) do
+  write("- `layers.%s`: %s", name, other_names.missing.layers[name])
+end
+write ""
+
 write "## Pipelines and others"
 write ""
 for _, entry in ipairs(parts.top) do

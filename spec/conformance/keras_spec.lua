@@ -2,11 +2,12 @@
 
 local jsonl = require "spec.support.jsonl"
 local log = require "ipulua.log"
+local op_runner = require "spec.support.conformance_ops"
 local runner = require "spec.support.conformance_keras"
 
 local files <const> = {
   "initializer", "keras_tests", "layer_attention", "layer_core", "layer_recurrent", "loss", "metric", "model", "optimizer",
-  "schedule",
+  "schedule", "more", "more_ops",
 }
 
 describe("Keras conformance", function()
@@ -18,7 +19,7 @@ describe("Keras conformance", function()
     it("agrees with every case of " .. file, function()
       local failures = {}
       for _, case in ipairs(jsonl("spec/conformance/keras/" .. file .. ".jsonl")) do
-        local ok, message = runner.run(case)
+        local ok, message = (case.group == "op" and op_runner or runner).run(case)
         if not ok then failures[#failures + 1] = case.id .. ": " .. tostring(message) end
       end
       assert.are.equal("", table.concat(failures, "\n"))

@@ -58,12 +58,15 @@ local function arguments(rows)
 end
 
 -- What needs files, or is for the library itself.
-local skipped <const> = {load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true, plot_model = true}
+local skipped <const> = {
+  load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true, plot_model = true,
+  save_model = true,
+}
 
 local functions = {} -- {what, function, rows}
 
 for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "initializers", "regularizers", "constraints", "callbacks",
-  "activations", "models", "utils", "mixed_precision"} do
+  "activations", "models", "utils", "mixed_precision", "backend"} do
   for name, f in pairs(keras[module]) do
     local is_public = type(name) == "string" and name:find("^%a") and not skipped[name]
     if is_public and (type(f) == "function" or class.is_class(f)) then
@@ -71,7 +74,9 @@ for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "initialize
     end
   end
 end
-for name, c in pairs(keras.optimizers.schedules) do functions[#functions + 1] = {"schedules." .. name, c, c.argument_rows} end
+for name, c in pairs(keras.optimizers.schedules) do
+  functions[#functions + 1] = {"schedules." .. name, c, class.is_class(c) and c.argument_rows}
+end
 for _, name in ipairs{"Model", "Sequential", "Input", "PipelineStage"} do functions[#functions + 1] = {name, keras[name]} end
 
 local method_rows <const> = {}

@@ -100,4 +100,4 @@ function activations.get(activation)
   return require "ipulua.keras.parts".get("activation", activation, {prefers_class = false})
 end
 
-return activations
+return require("ipulua.keras.other_names").give("activations", activations)

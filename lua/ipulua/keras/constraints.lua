@@ -1,5 +1,6 @@
 -- Constraints: objects called with a weight's new value that give the value to keep.
 
+local blame = require "ipulua.blame"
 local ipu = require "ipulua"
 local parts = require "ipulua.keras.parts"
 
@@ -58,9 +59,42 @@ function MinMaxNorm:project(w)
   return w * (wanted / (n + epsilon))
 end
 
+---The square kernels of a convolution become the same in all directions from their middle: a value for each distance.
+local RadialConstraint = declare("RadialConstraint", {})
+
+-- The element of the diagonal that a ring takes, counted from the middle (0) outwards: the last one before the middle in
+-- the middle itself, then those behind it, as Keras does.
+local function on_diagonal(n, ring)
+  local half = n // 2
+  if ring == 0 then return math.max(half - 1, 0) end
+  return n % 2 == 1 and half + ring - 1 or half + ring
+end
+
+-- For each place of a kernel of n × n the place whose value it takes.
+local function sources(n)
+  local list, outermost = {}, (n + 1) // 2 - 1
+  for row = 0, n - 1 do
+    for column = 0, n - 1 do
+      local k = on_diagonal(n, outermost - math.min(row, column, n - 1 - row, n - 1 - column))
+      list[#list + 1] = k * n + k
+    end
+  end
+  return list
+end
+
+function RadialConstraint:project(w) -- luacheck: ignore 212
+  local shape = w.shape
+  if #shape ~= 4 or shape[1] ~= shape[2] then
+    blame.error(string.format("RadialConstraint: a kernel [n, n, in, out] is wanted, got [%s]", table.concat(shape, ", ")), "value")
+  end
+  local n = shape[1]
+  local places = ipu.reshape(w, {n * n, shape[3], shape[4]})
+  return ipu.reshape(ipu.gather(places, ipu.tensor(sources(n), {dtype = "int32"}), {axis = 0}), shape)
+end
+
 ---A constraint from its name, its description {class_name =, config =}, or itself.
 ---@param value any
 ---@return any
 function constraints.get(value) return require("ipulua.keras.parts").get("constraint", value) end
 
-return constraints
+return require("ipulua.keras.other_names").give("constraints", constraints)

@@ -10,7 +10,7 @@ local keras = {}
 local public <const> = {
   layers = {"layers"}, activations = {"activations"}, initializers = {"initializers"}, losses = {"losses"},
   metrics = {"metrics"}, optimizers = {"optimizers"}, regularizers = {"regularizers"}, constraints = {"constraints"},
-  callbacks = {"callbacks"}, datasets = {"datasets"}, models = {"models"}, utils = {"utils"},
+  backend = {"backend"}, callbacks = {"callbacks"}, datasets = {"datasets"}, models = {"models"}, utils = {"utils"},
   mixed_precision = {"mixed_precision"}, onnx = {"onnx"},
   Model = {"model", "Model"}, Sequential = {"sequential", "Sequential"}, Input = {"input", "Input"},
   PipelineStage = {"stages", "PipelineStage"}, PipelineModel = {"older", "PipelineModel"},

@@ -159,4 +159,4 @@ initializers._aliases = {
 ---@return any
 function initializers.get(value) return require("ipulua.keras.parts").get("initializer", value) end
 
-return initializers
+return require("ipulua.keras.other_names").give("initializers", initializers)

@@ -360,4 +360,4 @@ function losses.get(loss, custom_objects)
   blame.error("a loss must be a name, a loss object or a function, got " .. args.describe(loss), "type")
 end
 
-return losses
+return require("ipulua.keras.other_names").give("losses", losses)

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local names = require "ipulua.keras.names"
 local nearest = require "ipulua.nearest"
+local other_names = require "ipulua.keras.other_names"
 
 local parts = {}
 
@@ -15,6 +16,11 @@ local modules <const> = {
   regularizer = "ipulua.keras.regularizers", constraint = "ipulua.keras.constraints",
   loss = "ipulua.keras.losses", metric = "ipulua.keras.metrics", optimizer = "ipulua.keras.optimizers",
   schedule = "ipulua.keras.schedules", layer = "ipulua.keras.layers",
+}
+
+-- kind → its module's name in ipulua.keras
+local plural <const> = {
+  initializer = "initializers", constraint = "constraints", loss = "losses", metric = "metrics", layer = "layers",
 }
 
 ---@param kind string
@@ -72,9 +78,11 @@ function parts.find(kind, name, options)
   if custom ~= nil then return custom end
   local module = parts.module(kind)
   local aliases = rawget(module, "_aliases")
-  name = aliases and aliases[name:lower()] or name
+  name = aliases and aliases[name:lower()] or other_names.target(plural[kind], name) or name
   local entry = find_model(kind, name) or find(module, name, options.prefers_class ~= false)
   if entry ~= nil then return entry end
+  local why = other_names.why_missing(plural[kind], name)
+  if why then blame.error(why, "value") end
   blame.error(string.format("unknown %s '%s'%s", kind, name, nearest.hint(name, known_names(module))), "value")
 end
 

@@ -55,4 +55,4 @@ end
 ---@return any
 function regularizers.get(value) return require("ipulua.keras.parts").get("regularizer", value) end
 
-return regularizers
+return require("ipulua.keras.other_names").give("regularizers", regularizers)

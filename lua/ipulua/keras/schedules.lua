@@ -141,4 +141,4 @@ function LinearCosineDecay:rate(step)
   return ((linear + self.alpha) * wave + self.beta) * self.initial_learning_rate
 end
 
-return schedules
+return require("ipulua.keras.other_names").give("schedules", schedules)

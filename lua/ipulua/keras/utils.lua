@@ -32,6 +32,22 @@ function utils.to_categorical(...)
   return ipu.cast(ipu.one_hot(y, count), a.dtype)
 end
 
+local normalize_rows <const> = {
+  {"x", "tensor"}, {"axis", "integer", -1}, {"order", "number", 2},
+}
+
+---Vectors along an axis divided by their norm of some order; those of length 0 stay.
+---@param ... any x, axis, order
+---@return userdata
+function utils.normalize(...)
+  local a = args.check("normalize", normalize_rows, ...)
+  local x = a.x
+  if not x.dtype:find("float", 1, true) then x = ipu.cast(x, "float32") end
+  local powers = ipu.reduce_sum(ipu.pow(ipu.abs(x), a.order), {axis = a.axis, keepdims = true})
+  local norms = ipu.pow(powers, 1 / a.order)
+  return x / ipu.where(ipu.equal(norms, 0), ipu.ones_like(norms), norms)
+end
+
 local seed_rows <const> = {{"seed", "integer"}}
 
 ---Seeds all random numbers: of Lua, of initializers, dropout and shuffling.

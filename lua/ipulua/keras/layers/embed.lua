@@ -57,6 +57,23 @@ function Embedding:compute_mask(x)
   return ipu.not_equal(x, 0)
 end
 
+---The number of the bin that a value falls into: how many of the boundaries it has reached.
+---@class Discretization: Layer
+local Discretization = Layer.declare("Discretization", {{"bin_boundaries", "list"}})
+layers.Discretization = Discretization
+function Discretization:setup()
+  for i, boundary in ipairs(self.bin_boundaries) do
+    if type(boundary) ~= "number" or i > 1 and boundary < self.bin_boundaries[i - 1] then
+      blame.error("Discretization: 'bin_boundaries' must be numbers in ascending order", "value")
+    end
+  end
+end
+function Discretization:call(x)
+  if #self.bin_boundaries == 0 then return ipu.cast(ipu.zeros_like(x), "int32") end
+  local reached = ipu.greater_equal(ipu.expand_dims(x, -1), ipu.constant(self.bin_boundaries, {dtype = x.dtype}))
+  return ipu.reduce_sum(ipu.cast(reached, "int32"), {axis = -1})
+end
+
 ---Class numbers as vectors of 0 and 1.
 ---@class CategoryEncoding: Layer
 local CategoryEncoding = Layer.declare("CategoryEncoding", {

@@ -13,4 +13,4 @@ end
 
 layers.Input = require "ipulua.keras.input".Input
 
-return layers
+return require("ipulua.keras.other_names").give("layers", layers)

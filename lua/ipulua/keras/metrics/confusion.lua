@@ -194,8 +194,10 @@ end
 
 ---@class AUC: Metric
 local AUC = base.declare("AUC", {
-  {"num_thresholds", "integer", 200}, {"curve", "string", "ROC", choices = {"ROC", "PR"}},
-  {"summation_method", "string", "interpolation", choices = {"interpolation", "minoring", "majoring"}},
+  {"num_thresholds", "integer", 200}, {"curve", "string", "ROC", choices = {"ROC", "PR", "roc", "pr"}},
+  {"summation_method", "string", "interpolation", choices = {
+    "interpolation", "minoring", "majoring", "Interpolation", "Minoring", "Majoring",
+  }},
   {"thresholds", "list", optional = true}, {"multi_label", "boolean", false}, {"num_labels", "integer", optional = true},
   {"label_weights", "any", optional = true}, {"from_logits", "boolean", false},
 })
@@ -220,6 +222,7 @@ local function auc_thresholds(self)
 end
 
 function AUC:setup()
+  self.curve, self.summation_method = self.curve:upper(), self.summation_method:lower()
   self.list = auc_thresholds(self)
   if not self.multi_label then add_states(self, all_states, {#self.list})
   elseif self.num_labels then add_states(self, all_states, {#self.list, self.num_labels}) end

@@ -18,7 +18,8 @@ for name, c in pairs(accuracy.classes) do metrics[name] = c end
 for name, c in pairs(confusion.classes) do metrics[name] = c end
 for name, f in pairs(accuracy.functions) do metrics[name] = f end
 for name, f in pairs(losses) do
-  if type(f) == "function" and name:find("^[%a]+_") and metrics[name] == nil then metrics[name] = f end
+  local is_loss = type(f) == "function" and (name:find("^%a+_") or name == "hinge" or name == "poisson")
+  if is_loss and metrics[name] == nil then metrics[name] = f end
 end
 
 metrics._aliases = {
@@ -76,4 +77,4 @@ function metrics.get(given, about)
   blame.error("a metric must be a name, a metric object or a function, got " .. args.describe(given), "type")
 end
 
-return metrics
+return require("ipulua.keras.other_names").give("metrics", metrics)

@@ -1,0 +1,259 @@
+-- keras.backend: the functions that own losses, metrics and layers of Keras are written with, under Keras' names and with its
+-- argument order. Options may also be given by name: K.mean(x, {axis = -1, keepdims = true}).
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local keras_activations = require "ipulua.keras.activations"
+local mixed_precision = require "ipulua.keras.mixed_precision"
+local names = require "ipulua.keras.names"
+
+local backend = {}
+
+-- ------------------------------------------------ checks
+
+local function is_tensor(x) return core.is_tensor(x) or args.is_tensor(x) end
+
+local function a_tensor(x)
+  if not is_tensor(x) and not core.is_variable(x) then return "must be a tensor, got " .. args.describe(x) end
+end
+local function a_variable(x)
+  if not core.is_variable(x) then return "must be a variable, got " .. args.describe(x) end
+end
+
+local function tensor_row(name) return {name, "any", check = a_tensor} end
+local function optional_row(name, kind) return {name, kind, optional = true} end
+
+-- A function of checked arguments, which it gets in the order of their rows.
+local function define(name, rows, f)
+  backend[name] = function(...)
+    local a, list = args.check(name, rows, ...), {}
+    for i, row in ipairs(rows) do list[i] = a[row[1]] end
+    return f(table.unpack(list, 1, #rows))
+  end
+end
+
+local x_row <const> = tensor_row("x")
+
+-- ------------------------------------------------ the same function under the same or another name
+
+for _, name in ipairs {
+  "abs", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow", "maximum", "minimum", "equal",
+  "not_equal", "greater", "greater_equal", "less", "less_equal", "reshape", "tile", "cast", "stop_gradient", "zeros_like",
+  "ones_like", "zeros", "ones", "eye", "arange", "constant", "gradients", "one_hot",
+} do
+  backend[name] = ipu[name]
+end
+for _, name in ipairs {"relu", "elu", "softmax", "softplus", "softsign", "hard_sigmoid"} do
+  backend[name] = keras_activations[name]
+end
+backend.permute_dimensions, backend.variable = ipu.transpose, ipu.Variable
+backend.random_normal, backend.random_uniform = ipu.random.normal, ipu.random.uniform
+backend.truncated_normal, backend.random_bernoulli = ipu.random.truncated_normal, ipu.random.bernoulli
+
+-- The axes in the opposite order.
+define("transpose", {x_row}, function(x) return ipu.transpose(x) end)
+
+-- ------------------------------------------------ along axes
+
+local axis_row <const> = optional_row("axis", {"integer", "integers"})
+
+for name, op in pairs {
+  sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
+  var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
+} do
+  define(name, {x_row, axis_row, {"keepdims", "boolean", false}}, function(x, axis, keepdims)
+    if (name == "any" or name == "all") and x.dtype ~= "bool" then x = ipu.cast(x, "bool") end
+    return ipu[op](x, {axis = axis, keepdims = keepdims})
+  end)
+end
+
+-- Functions of a tensor and one axis, with the axis that is meant when none is given.
+for name, default in pairs {argmax = -1, argmin = -1, cumsum = 0, cumprod = 0} do
+  define(name, {x_row, {"axis", "integer", default}}, function(x, axis) return ipu[name](x, {axis = axis}) end)
+end
+
+-- x of length 1 along an axis.
+define("l2_normalize", {x_row, axis_row}, function(x, axis) return ipu.nn.l2_normalize(x, {axis = axis}) end)
+define("expand_dims", {x_row, {"axis", "integer", -1}}, function(x, axis) return ipu.expand_dims(x, axis) end)
+define("squeeze", {x_row, {"axis", {"integer", "integers"}}}, function(x, axis) return ipu.squeeze(x, {axis = axis}) end)
+define("reverse", {x_row, {"axes", {"integer", "integers"}}}, function(x, axes) return ipu.reverse(x, axes) end)
+
+-- A function whose first argument is a list.
+local function define_of_list(name, f)
+  backend[name] = function(list, ...)
+    if not args.is_plain(list) then
+      blame.error(string.format("%s: a list is wanted, got %s", name, args.describe(list)), "type")
+    end
+    return f(list, ...)
+  end
+end
+
+define_of_list("concatenate", function(tensors, axis) return ipu.concat(tensors, axis or -1) end)
+define_of_list("stack", function(tensors, axis) return ipu.stack(tensors, {axis = axis or 0}) end)
+define("gather", {tensor_row "reference", tensor_row "indices"}, function(reference, indices)
+  return ipu.gather(reference, indices, {axis = 0})
+end)
+define("repeat_elements", {x_row, {"rep", "integer"}, {"axis", "integer"}}, function(x, rep, axis)
+  return ipu.repeat_n(x, rep, {axis = axis})
+end)
+
+-- Each row of a matrix n times along a new axis in the middle.
+define("repeat", {x_row, {"n", "integer"}}, function(x, n)
+  if #x.shape ~= 2 then blame.error(string.format("repeat: a matrix is wanted, got rank %d", #x.shape), "value") end
+  return ipu.repeat_n(ipu.expand_dims(x, 1), n, {axis = 1})
+end)
+
+define("flatten", {x_row}, function(x) return ipu.reshape(x, {-1}) end)
+
+-- All axes but the first in one.
+define("batch_flatten", {x_row}, function(x)
+  local extent = 1
+  for axis = 2, #x.shape do extent = extent * x.shape[axis] end
+  return ipu.reshape(x, {-1, extent})
+end)
+
+-- ------------------------------------------------ products
+
+-- Sums of products over the last axis of x and the last but one (or only) axis of y.
+define("dot", {x_row, tensor_row "y"}, function(x, y)
+  local rank, other = #x.shape, #y.shape
+  if rank < 1 or other < 1 then blame.error("dot: scalars have no axis to sum over", "value") end
+  local summed = other == 1 and 1 or other - 1
+  local depth = y.shape[summed]
+  if x.shape[rank] ~= depth then
+    blame.error(string.format("dot: the last axis of x has %d elements, the axis of y that it meets %d", x.shape[rank], depth),
+      "value")
+  end
+  local shape = table.move(x.shape, 1, rank - 1, 1, {})
+  local order, columns = {summed - 1}, 1
+  for axis = 1, other do
+    if axis ~= summed then
+      order[#order + 1], shape[#shape + 1], columns = axis - 1, y.shape[axis], columns * y.shape[axis]
+    end
+  end
+  local product = ipu.matmul(ipu.reshape(x, {-1, depth}), ipu.reshape(ipu.transpose(y, order), {depth, columns}))
+  return ipu.reshape(product, shape)
+end)
+
+-- Dot of each sample: over axes (a number or one for each), as the layer Dot.
+define("batch_dot", {x_row, tensor_row "y", optional_row("axes", {"integer", "integers"})}, function(x, y, axes)
+  if axes == nil then axes = #y.shape == 2 and {#x.shape - 1, 1} or {#x.shape - 1, #y.shape - 2} end
+  return require "ipulua.keras.layers".Dot{axes = axes} {x, y}
+end)
+
+define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias end)
+
+-- ------------------------------------------------ values and conditions
+
+-- Values outside the bounds become the nearest bound; a bound that is nil is none.
+define("clip", {x_row, optional_row("min_value", "number"), optional_row("max_value", "number")}, function(x, low, high)
+  return ipu.clip_by_value(x, low or -math.huge, high or math.huge)
+end)
+
+local function made(e) return type(e) == "function" and e() or e end
+
+-- One of two tensors, element by element or, by a scalar condition, as a whole; functions are called for theirs.
+define("switch", {tensor_row "condition", {"then_expression", "any"}, {"else_expression", "any"}}, function(condition, yes, no)
+  if condition.dtype ~= "bool" then condition = ipu.cast(condition, "bool") end
+  if #condition.shape == 0 and (type(yes) == "function" or type(no) == "function") then
+    return ipu.cond(condition, function() return made(yes) end, function() return made(no) end)
+  end
+  yes, no = made(yes), made(no)
+  if not is_tensor(yes) or not is_tensor(no) then
+    blame.error(string.format("switch: the expressions must be tensors, got %s and %s", args.describe(yes), args.describe(no)),
+      "type")
+  end
+  for _ = #condition.shape + 1, math.max(#yes.shape, #no.shape) do condition = ipu.expand_dims(condition, -1) end
+  return ipu.where(condition, yes, no)
+end)
+
+-- x in training, else alt; functions are called.
+local phase_rows <const> = {{"x", "any"}, {"alt", "any"}, {"training", "boolean", false}}
+define("in_train_phase", phase_rows, function(x, alt, training) return made(training and x or alt) end)
+define("in_test_phase", phase_rows, function(x, alt, training) return made(training and alt or x) end)
+
+define("dropout", {x_row, {"level", "number"}, optional_row("seed", "integer")}, function(x, level, seed)
+  return ipu.nn.dropout(x, {rate = level, seed = seed})
+end)
+
+-- ------------------------------------------------ crossentropies, targets first
+
+local crossentropy_rows <const> = {tensor_row "target", tensor_row "output", {"from_logits", "boolean", false}}
+
+-- For each element: -(target log(output) + (1 - target) log(1 - output)).
+define("binary_crossentropy", crossentropy_rows, function(target, output, from_logits)
+  if from_logits then return ipu.nn.sigmoid_cross_entropy_with_logits(target, output) end
+  local e <const> = backend.epsilon()
+  output = ipu.clip_by_value(output, e, 1 - e)
+  return -(target * ipu.log(output + e) + (1 - target) * ipu.log(1 - output + e))
+end)
+
+-- For each sample: -log(output) of its class; the targets are one-hot, or class numbers.
+for _, name in ipairs {"categorical_crossentropy", "sparse_categorical_crossentropy"} do
+  local rows <const> = {crossentropy_rows[1], crossentropy_rows[2], crossentropy_rows[3], {"axis", "integer", -1}}
+  define(name, rows, function(target, output, from_logits, axis)
+    return require "ipulua.keras.losses"[name](target, output, {from_logits = from_logits, axis = axis})
+  end)
+end
+
+-- ------------------------------------------------ variables and facts
+
+local variable_row <const> = {"x", "any", check = a_variable}
+
+local function value_of(x) return core.is_variable(x) and x:read_value() or x end
+
+define("get_value", {x_row}, value_of)
+define("set_value", {variable_row, {"value", "any"}}, function(x, value) x:assign(value) end)
+define("update", {variable_row, {"new_x", "any"}}, function(x, new_x) x:assign(new_x) end)
+define("update_add", {variable_row, {"increment", "any"}}, function(x, increment) x:assign_add(increment) end)
+define("update_sub", {variable_row, {"decrement", "any"}}, function(x, decrement) x:assign_sub(decrement) end)
+
+-- The values of several variables.
+define_of_list("batch_get_value", function(variables)
+  local list = {}
+  for i, v in ipairs(variables) do list[i] = backend.get_value(v) end
+  return list
+end)
+
+-- Sets variables from a list of {variable, value}.
+define_of_list("batch_set_value", function(tuples)
+  for _, pair in ipairs(tuples) do
+    if not args.is_plain(pair) then
+      blame.error("batch_set_value: pairs of a variable and a value are wanted, got " .. args.describe(pair), "type")
+    end
+    backend.set_value(pair[1], pair[2])
+  end
+end)
+
+define("int_shape", {x_row}, function(x) return x.shape end)
+define("ndim", {x_row}, function(x) return #x.shape end)
+define("dtype", {x_row}, function(x) return x.dtype end)
+define("count_params", {x_row}, function(x) return x.size end)
+backend.shape = backend.int_shape
+
+---Whether a value stands for a tensor of a functional model.
+function backend.is_keras_tensor(x)
+  return require "ipulua.class".is_a(x, require "ipulua.keras.tensor")
+end
+
+---The small number that keeps logarithms and divisions finite.
+function backend.epsilon() return 1e-7 end
+
+---The type of floating-point tensors that nothing else was said about.
+function backend.floatx() return mixed_precision.global_policy().variable_dtype end
+
+---A value with floatx() elements.
+function backend.cast_to_floatx(x)
+  return ipu.cast(core.is_tensor(x) and x or ipu.tensor(x), backend.floatx())
+end
+
+---Where the channels of pictures are when a layer isn't told.
+function backend.image_data_format() return "channels_last" end
+
+---Begins to count the names of layers anew.
+function backend.clear_session() names.reset() end
+backend.reset_uids = backend.clear_session
+
+return backend

@@ -1,0 +1,120 @@
+-- Names that Keras has beside those here: the same thing under another name (layers.MaxPool2D is layers.MaxPooling2D), and
+-- what static shapes or the lack of text tensors rule out, with what to use instead.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local names = require "ipulua.keras.names"
+
+local other_names = {}
+
+local layers = {}
+for _, d in ipairs {"1D", "2D", "3D"} do
+  for short, long in pairs {Max = "Max", Avg = "Average"} do
+    layers[short .. "Pool" .. d] = long .. "Pooling" .. d
+    layers["Global" .. short .. "Pool" .. d] = "Global" .. long .. "Pooling" .. d
+  end
+  layers["Convolution" .. d] = "Conv" .. d
+  layers["Convolution" .. d .. "Transpose"] = "Conv" .. d .. "Transpose"
+end
+layers.SeparableConvolution1D, layers.SeparableConvolution2D = "SeparableConv1D", "SeparableConv2D"
+
+local errors <const> = {
+  mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",
+  msle = "mean_squared_logarithmic_error", kld = "kl_divergence",
+}
+local functions = {kullback_leibler_divergence = "kl_divergence", logcosh = "log_cosh"}
+for short, long in pairs(errors) do functions[short], functions[short:upper()] = long, long end
+
+-- Each class under its name in small letters.
+local function small(classes)
+  local list = {}
+  for name in classes:gmatch("%S+") do list[names.snake(name)] = name end
+  return list
+end
+
+---Module → other name → name.
+other_names.names = {
+  layers = layers, losses = functions, metrics = functions,
+  constraints = small "MaxNorm MinMaxNorm NonNeg RadialConstraint UnitNorm",
+}
+other_names.names.initializers = small(
+  "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity LecunNormal LecunUniform Ones Orthogonal "
+  .. "RandomNormal RandomUniform TruncatedNormal VarianceScaling Zeros")
+
+local size_changes <const> = "the size of its output would change from step to step, and shapes are static; use "
+local text_needed <const> = "there are no tensors of text; number the words while the dataset is made, with "
+
+---Module → name → why it can't be had, and what to use.
+other_names.missing = {
+  layers = {
+    RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
+    RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
+    StringLookup = text_needed .. "utils.Vocabulary or a Lua table", Hashing = text_needed .. "a Lua table",
+    TextVectorization = text_needed .. "utils.Vocabulary or a Lua table",
+    DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and Normalization",
+  },
+}
+
+---The name that a module has for another one's; compared as Keras' strings are, without case and underscores.
+---@param which string? "layers", "losses" …
+---@param name string
+---@return string?
+function other_names.target(which, name)
+  local list = other_names.names[which]
+  if not list then return nil end
+  if list[name] then return list[name] end
+  local wanted = names.plain(name)
+  for other, target in pairs(list) do
+    if names.plain(other) == wanted then return target end
+  end
+  return nil
+end
+
+---Why a module lacks a name of Keras.
+---@param which string?
+---@param name string
+---@return string?
+function other_names.why_missing(which, name)
+  for each, why in pairs(other_names.missing[which] or {}) do
+    if names.plain(each) == names.plain(name) then return each .. " is not offered: " .. why end
+  end
+  return nil
+end
+
+-- Module → the kind of part that it holds, as parts.lua calls it.
+local kinds <const> = {
+  layers = "layer", losses = "loss", metrics = "metric", initializers = "initializer", constraints = "constraint",
+  regularizers = "regularizer", optimizers = "optimizer", schedules = "schedule", activations = "activation",
+}
+
+-- What every module of parts offers: parts.lua needs this file, hence at the call.
+local function give_saving(kind, module)
+  ---What a config holds for a part: {class_name =, config =}, or the name of a function.
+  function module.serialize(part) return require("ipulua.keras.parts").serialize(kind, part) end
+
+  ---The part that serialize described, or that a name stands for.
+  function module.deserialize(config, custom_objects)
+    if type(config) ~= "string" and not (args.is_plain(config) and type(config.class_name) == "string") then
+      blame.error("deserialize: a name or {class_name =, config =} is wanted, got " .. args.describe(config), "type")
+    end
+    local options = {custom_objects = custom_objects, prefers_class = kind ~= "activation"}
+    return require("ipulua.keras.parts").get(kind, config, options)
+  end
+end
+
+---Lets a module answer to its other names, and say why it lacks those of Keras that can't be had.
+---@param which string
+---@param module table
+---@return table module
+function other_names.give(which, module)
+  give_saving(kinds[which], module)
+  return setmetatable(module, {__index = function(t, name)
+    local target = type(name) == "string" and other_names.names[which] and other_names.names[which][name]
+    if target then return rawget(t, target) end
+    local why = type(name) == "string" and (other_names.missing[which] or {})[name]
+    if why then blame.error(string.format("keras.%s.%s is not offered: %s", which, name, why), "value") end
+    return nil
+  end})
+end
+
+return other_names
