@@ -141,7 +141,7 @@ function ipu.ceil(x) end
 ---@return ipulua.Tensor
 function ipu.cholesky(a) end
 
----Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.
+---A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.
 ---Shapes: `any × n → the same, []`
 ---* `clip_norm`: greatest norm
 ---@param tensors ipulua.Tensor[]

@@ -146,6 +146,6 @@ function within.all_gather(input_shards, ...)
   return results
 end
 
-collectives.within_replica = within
+collectives.within_replica = require("ipulua.modules").guard("ipu.within_replica", within)
 
 return collectives

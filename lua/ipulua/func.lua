@@ -124,7 +124,10 @@ end
 ---@return userdata[]
 function func.execute(entry, arguments)
   begin(entry, arguments)
-  if core.is_estimating() then return require "ipulua.report".pretend(entry, arguments) end
+  if core.is_estimating() then
+    tracing.note_pretended()
+    return require "ipulua.report".pretend(entry, arguments)
+  end
   if config.only_compiles() then return require "ipulua.report".give_zeros(entry, arguments) end
   return entry.program:run(arguments)
 end

@@ -155,6 +155,10 @@ end
 function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
 
 require "ipulua.start"
+function ipu.clip_by_global_norm(...)
+  local results = table.pack(core.ops.clip_by_global_norm(...))
+  return table.move(results, 1, results.n - 1, 1, {}), results[results.n]
+end
 function ipu.reduce_scatter(...) return require("ipulua.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.distributed_norm").batch_norm(...) end
 for _, name in ipairs{"sampled_softmax_loss", "nce_loss", "multi_conv"} do

@@ -8,10 +8,13 @@ local modules = {}
 ---Makes a module tell misspelt names; one that has a metatable of its own is left alone.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
+---@param find? fun(key: any): any what the module offers beside its fields
 ---@return table module
-function modules.guard(name, module)
+function modules.guard(name, module, find)
   if getmetatable(module) then return module end
   return setmetatable(module, {__index = function(t, key)
+    local found = find and find(key)
+    if found ~= nil then return found end
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end

@@ -103,6 +103,7 @@ function GradientTape:init(...)
   self.eager = not tracing.is_active()
   self.recording = true
   self.used = false
+  self.pretended = tracing.pretended()
   if self.eager then
     core.tape_open()
     open[self] = true
@@ -177,7 +178,7 @@ function GradientTape:gradient(...)
   else found = differentiate(ys, leaves, dys) end
   for i, leaf in ipairs(leaves) do
     local g = self:is_watched(leaf) and found[i] or nil
-    if g == nil and a.unconnected_gradients == "zero" then
+    if g == nil and (a.unconnected_gradients == "zero" or self.pretended < tracing.pretended()) then
       local dtype, shape = leaf.dtype, leaf.shape
       g = core.full(shape, 0, dtype)
     end

@@ -54,6 +54,14 @@ function tracing.guard()
   return setmetatable({depth = core.trace_depth(), roots = #roots}, guard_meta)
 end
 
+local pretended = 0
+
+---Counts programs that were priced in place of running: their results hold zeros, of which no tape knows where they come from.
+function tracing.note_pretended() pretended = pretended + 1 end
+
+---@return integer
+function tracing.pretended() return pretended end
+
 ---Whether the root trace is the graph of sessions.
 ---@return boolean
 function tracing.is_graph() return graph_roots[roots[#roots]] == true end

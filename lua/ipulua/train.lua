@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
+local modules = require "ipulua.modules"
 local operation = require "ipulua.operation"
 local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
@@ -389,7 +390,6 @@ define("AdagradOptimizer", {
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
 -- Checkpoints are of models, and so of Keras.
-return setmetatable(train, {__index = function(_, name)
+return modules.guard("ipu.train", train, function(name)
   if name == "Checkpoint" or name == "latest_checkpoint" then return require("ipulua.keras.checkpoint")[name] end
-  return nil
-end})
+end)

@@ -136,8 +136,8 @@ describe("the prompt", function()
   end)
   it("lists within a narrow window", function()
     local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = "ipu.reduce_\t\t"},
-      {expect = "reduce_variance"},
-      {send = CTRL_C}, {expect = "> "}, {send = "{alpha = 'aaaaaaaaaa', beta = 'bbbbbbbbbb', gamma = 'c'}\n"}, {expect = "> "}, {send = CTRL_D}}
+      {expect = "reduce_variance"}, {send = CTRL_C}, {expect = "> "},
+      {send = "{alpha = 'aaaaaaaaaa', beta = 'bbbbbbbbbb', gamma = 'c'}\n"}, {expect = "> "}, {send = CTRL_D}}
     for line in shown:gmatch("\r\n([^\r\n]*)") do
       if line:find("^ ") or line:find("^reduce_") then assert.is_true(#line <= 40, line) end
     end

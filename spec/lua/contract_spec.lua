@@ -15,6 +15,9 @@ local slips <const> = {
   {"a module's misspelt op", function() return ipu.nn.reluu end, "ipu.nn has no 'reluu'; did you mean 'relu'?"},
   {"a misspelt layer", function() return layers.Densee end, "keras.layers has no 'Densee'; did you mean 'Dense'?"},
   {"a misspelt optimizer", function() return keras.optimizers.Adamm end, "did you mean 'Adam'?"},
+  {"a misspelt optimizer of ipu.train", function() return ipu.train.AdamOptimzer end, "did you mean 'AdamOptimizer'?"},
+  {"a misspelt schedule", function() return keras.optimizers.schedules.CosinDecay end, "did you mean 'CosineDecay'?"},
+  {"a misspelt collective", function() return ipu.within_replica.allreduce end, "did you mean 'all_reduce'?"},
   {"the beginning of a name", function() ipu.data.range(3):map(print, {num_parallel = 2}) end, "did you mean 'num_parallel_calls'?"},
   {"a table with names as data", function() local _ = ipu.tensor{a = 1} end, "tensor has no argument 'a'"},
   {"a table with names among numbers", function() w:assign{1, x = 2} end, "such as 'x'"},
@@ -94,6 +97,20 @@ describe("a tensor", function()
       assert.same({1, 2}, ipu.load(path):totable())
     end
     os.remove(path)
+  end)
+end)
+
+describe("clip_by_global_norm", function()
+  it("gives a list and the norm, at once and in a traced function", function()
+    local function clip(a, b) return ipu.clip_by_global_norm({a, b}, 1) end
+    for _, f in ipairs{clip, ipu.func(clip)} do
+      local list, norm = f(ipu.tensor{3}, ipu.tensor{0, 4})
+      assert.equal(2, #list)
+      assert.near(0.6, list[1][1]:item(), 1e-6)
+      assert.near(0.8, list[2][2]:item(), 1e-6)
+      assert.equal(5.0, norm:item())
+    end
+    assert.equal(2, #ipu.clip_by_global_norm({ipu.ones{1}, ipu.ones{1}}, {clip_norm = 9}))
   end)
 end)
 

@@ -234,4 +234,22 @@ print(table.concat(all.shape, "x"), ipu.reduce_sum(all):item())
     assert.matches("Bow: 1 IPU", result.out)
     assert.matches("Priced for 6 calls", result.out)
   end)
+
+  it("lets a training loop of one's own run: gradients through what was priced are zeros", function()
+    local folder, _, result = profiled([[
+local ipu = require "ipulua"
+local w, opt = ipu.Variable(ipu.ones{3, 1}), ipu.keras.optimizers.SGD(1)
+local unused = ipu.Variable(1)
+local loss_of = ipu.func(function(x) return ipu.reduce_mean(ipu.matmul(x, w)) end, {name = "loss_of"})
+local tape = ipu.GradientTape{persistent = true}
+local loss = tape(function() return loss_of(ipu.ones{2, 3}) end)
+opt:apply_gradients(tape:gradient(loss, {w}), {w})
+print(loss:item(), table.concat(tape:gradient(loss, w).shape, "x"), w:totable()[1][1])
+local eager = ipu.GradientTape()
+print(eager:gradient(eager(function() return w * 2 end), unused)) -- nothing was priced
+]], {"--estimate"})
+    command.remove(folder)
+    assert.matches("^0.0\t3x1\t1.0\nnil\n", result.out)
+    assert.matches("Program loss_of\n", result.out)
+  end)
 end)

@@ -1,4 +1,5 @@
 #include "base/pool.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -163,7 +164,7 @@ Pool *pool_new(int threads) {
   }
   for (int i = 0; i + 1 < threads; i++) {
     p->members[i] = (Member){.pool = p, .slot = i + 1};
-    if (pthread_create(&p->members[i].thread, NULL, member_main, &p->members[i])) break;
+    if (thread_create(&p->members[i].thread, member_main, &p->members[i])) break;
     p->started++;
   }
   p->size = p->started + 1;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "lua/bind.h"
 
 #define JOB_NAME "ipulua.Job"
@@ -83,7 +84,7 @@ static int start(lua_State *L) {
   for (int i = 0; i < p->result_count; i++) j->out[i] = NULL;
   engine_pool(s->engine); /* made here, so that only this thread ever makes it */
   atomic_store(&p->cancelled, false);
-  if (pthread_create(&j->thread, NULL, job_main, j)) return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  if (thread_create(&j->thread, job_main, j)) return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
   j->started = true;
   s->job = j;
   lua_settop(L, 3);

@@ -286,7 +286,7 @@ const OpDef ops_clip[] = {
      .grad = grad_clip,
      .sample = "F[3,4] {clip_norm = 1} | F[3,4] {clip_norm = 100} | F[3,4] {clip_norm = 2, axes = 1}"},
     {.name = "clip_by_global_norm",
-     .summary = "Tensors scaled down so that the norm of all is clip_norm at most; then that norm, before.",
+     .summary = "A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.",
      .shapes = "any × n → the same, []",
      .inputs = {"tensors"},
      .attrs = {{"clip_norm", ATTR_FLOAT, NULL, NULL, "greatest norm"}},

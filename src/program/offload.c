@@ -223,8 +223,7 @@ static Node *copy_control(Part *t, const Node *n) {
   size_t in_count = (size_t)n->in_count + 2;
   Value **in = arena_alloc(t->arena, in_count * sizeof *in);
   bool *inside = arena_alloc(t->arena, in_count), *outside = arena_alloc(t->arena, (size_t)n->out_count + 1);
-  Attr *attr = arena_copy(t->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *attr);
-  if (!in || !inside || !outside || !attr || !hand_in(t, n, plan, in, inside, outside)) return NULL;
+  if (!in || !inside || !outside || !hand_in(t, n, plan, in, inside, outside)) return NULL;
   const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Graph *copy[2] = {NULL, NULL};
   bool good = true;
@@ -232,14 +231,9 @@ static Node *copy_control(Part *t, const Node *n) {
     if (!regions[r]) continue;
     copy[r] = copy_region(t, regions[r], n, plan, inside, r && n->op == &control_while ? NULL : outside);
     graph_adopt(t->to, copy[r]);
-    attr[r].graph = NULL; /* or clone_node would copy it as it was */
     good = copy[r] && t->to->error.status == OK;
   }
-  Node shell = *n;
-  shell.attr = attr;
-  Node *made = good ? clone_node(t->to, &shell, in) : NULL;
-  for (int r = 0; made && r < 2; r++)
-    if (regions[r]) made->attr[r].graph = copy[r];
+  Node *made = good ? clone_control(t->to, n, in, copy) : NULL;
   for (int i = 0; made && i < n->out_count; i++) t->remote[t->first_value[n->id] + i] = outside[i];
   return made;
 }

@@ -194,9 +194,8 @@ static Node *copy_control(Part *t, const Node *n, bool *fits) {
   size_t count = (size_t)n->in_count + 2;
   Value **in = arena_alloc(t->arena, count * sizeof *in);
   bool *shared = arena_alloc(t->arena, count), *weight = arena_alloc(t->arena, count);
-  Attr *attr = arena_copy(t->arena, n->attr, (size_t)op_attr_count(n->op) * sizeof *attr);
   int *replaced = replaced_in(t, n);
-  if (!in || !shared || !weight || !attr || !replaced || !hand_in(t, n, in, shared, weight)) return NULL;
+  if (!in || !shared || !weight || !replaced || !hand_in(t, n, in, shared, weight)) return NULL;
   const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Graph *copy[2] = {NULL, NULL};
   bool staged = t->staged || control_plan(n), good = true;
@@ -204,15 +203,9 @@ static Node *copy_control(Part *t, const Node *n, bool *fits) {
     if (!regions[r]) continue;
     copy[r] = share_region(t, regions[r], staged, shared, weight, r && n->op == &control_while ? NULL : replaced, fits);
     graph_adopt(t->to, copy[r]);
-    attr[r].graph = NULL; /* or clone_node would copy it as it was */
     good = copy[r] && t->to->error.status == OK;
   }
-  Node shell = *n;
-  shell.attr = attr;
-  Node *made = good ? clone_node(t->to, &shell, in) : NULL;
-  for (int r = 0; made && r < 2; r++)
-    if (regions[r]) made->attr[r].graph = copy[r];
-  return made;
+  return good ? clone_control(t->to, n, in, copy) : NULL;
 }
 
 static Value *copy_node(Part *t, const Node *n, bool *fits) {

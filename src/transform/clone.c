@@ -49,6 +49,19 @@ static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
 
 Node *clone_node(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, false); }
 
+Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const region[2]) {
+  Attr attr[MAX_ATTRS];
+  Node shell = *n;
+  memcpy(attr, n->attr, (size_t)op_attr_count(n->op) * sizeof *attr);
+  shell.attr = attr;
+  for (int r = 0; r < 2; r++)
+    if (region[r]) attr[r].graph = NULL; /* or it would be copied as it was */
+  Node *made = clone_node(to, &shell, in);
+  for (int r = 0; made && r < 2; r++)
+    if (region[r]) made->attr[r].graph = region[r];
+  return made;
+}
+
 /* ---- a whole graph ---- */
 
 static Value *copied(Value **const *map, const Value *v) {

@@ -8,6 +8,7 @@ local parts = require "ipulua.keras.parts"
 local rules = require "ipulua.keras.optimizers.rules"
 
 local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.schedules"}
+require("ipulua.modules").guard("keras.optimizers.schedules", optimizers.schedules)
 
 for name, c in pairs(rules) do optimizers[name] = c end
 for name, c in pairs(require "ipulua.keras.optimizers.wrappers") do optimizers[name] = c end
