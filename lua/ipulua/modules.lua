@@ -5,22 +5,27 @@ local nearest = require "ipulua.nearest"
 
 local modules = {}
 
----Makes a module tell misspelt names; one that has a metatable of its own is left alone.
+---Makes a module tell misspelt names; what its metatable finds it finds still.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
 ---@param find? fun(key: any): any what the module offers beside its fields
 ---@return table module
 function modules.guard(name, module, find)
-  if getmetatable(module) then return module end
-  return setmetatable(module, {__index = function(t, key)
+  local meta = getmetatable(module) or {}
+  local former = meta.__index
+  if meta.guarded or (former ~= nil and type(former) ~= "function") then return module end
+  meta.guarded = true
+  meta.__index = function(t, key)
     local found = find and find(key)
+    if found == nil and former then found = former(t, key) end
     if found ~= nil then return found end
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end
     table.sort(names)
     blame.error(string.format("%s has no '%s'%s", name, key, nearest.hint(key, names)), "value")
-  end})
+  end
+  return setmetatable(module, meta)
 end
 
 return modules
