@@ -20,6 +20,7 @@ local relu_rows <const> = {
 function activations.relu(x, ...)
   if select("#", ...) == 0 then return ipu.nn.relu(x) end
   local a = args.check("relu", relu_rows, x, ...)
+  if args.is_plain(x) then x = ipu.tensor(x) end
   local below
   if a.alpha ~= 0 then
     below = ipu.nn.relu(a.threshold ~= 0 and a.threshold - x or -x)
