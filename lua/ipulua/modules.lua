@@ -13,7 +13,7 @@ local modules = {}
 function modules.guard(name, module, find)
   local meta = getmetatable(module) or {}
   local former = meta.__index
-  if meta.guarded or (former ~= nil and type(former) ~= "function") then return module end
+  if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
   meta.__index = function(t, key)
     local found = find and find(key)
