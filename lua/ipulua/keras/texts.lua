@@ -112,7 +112,6 @@ return {
     RadialConstraint = "Square kernels the same in all directions from their middle: a value for each ring.",
     MaxNorm = "Vectors along an axis no longer than max_value.", MinMaxNorm = "Vectors along an axis neither shorter nor longer.",
     NonNeg = "Negative weights become 0.", UnitNorm = "Vectors along an axis of length 1.",
-    RadialConstraint = "Square kernels the same in all directions from their middle: a value for each ring.",
   },
   callbacks = {
     Callback = "What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, "
