@@ -96,7 +96,8 @@ describe("other names of Keras", function()
     assert.equal(keras.losses.hinge, keras.metrics.hinge)
     assert.equal(keras.initializers.HeNormal, keras.initializers.he_normal)
     assert.equal(keras.constraints.NonNeg, keras.constraints.non_neg)
-    assert.is_nil(keras.layers.NoSuchLayer)
+    assert.error_matches(function() return keras.layers.MaxPoolin2D end, "keras.layers has no 'MaxPoolin2D'; did you mean 'MaxPooling2D'?",
+      1, true)
   end)
 
   it("are understood where a part is named", function()
