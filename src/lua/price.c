@@ -53,6 +53,7 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   else s = fail(e, ERR_VALUE, "there is no target '%.60s'; known ones are gc2, gc200, bow and c600", text);
   lua_pop(L, 1);
   if (s == OK) s = target_restrict(e, t, integer(L, index, "tiles_per_ipu", 0), integer(L, index, "io_tiles", 0));
+  if (s != OK) return s;
   t->code = t->code && flag(L, index, "code", true);
   t->matmul_proportion = number(L, index, "matmul_proportion", 0);
   t->conv_proportion = number(L, index, "conv_proportion", 0);
