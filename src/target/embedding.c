@@ -75,6 +75,14 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   return cost_cycles(&b) < cost_cycles(&c) ? b : c;
 }
 
+/* An update reads its rows and its table from memory elements of their own: the tile's part of the table fills whole elements,
+ * then come the rows that it receives (or its partial table) and its own lookups, gathered and updated, with their indices. */
+static double apart(const Target *t, const TablePlan *p, const Lookups *l, double rows, double indices) {
+  double element = (double)t->element_bytes, own = 2 * ceil_div(indices, p->parts) * (l->bytes + 4);
+  double table = (p->by_rows ? ceil_div(rows, p->parts) : rows) * l->bytes;
+  return ceil_div(table, element) * element + (p->by_rows ? l->seen : rows) * l->bytes + own;
+}
+
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add) {
   Cost c = cost_free();
   if (rows <= 0 || width <= 0 || indices <= 0) return c;
@@ -87,6 +95,7 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
   if (!p.by_rows) combine(&c, t, (double)rows * l.bytes / element_bytes(d), p.parts);
   cost_steps(&c, t, "results", 3, 0, 0);
   cost_memory(&c, MEMORY_MESSAGE, l.seen * l.bytes);
+  c.separate_bytes = apart(t, &p, &l, (double)rows, (double)indices);
   c.flops = (double)indices * (double)width;
   cost_vertex(&c, t, VERTEX_MULTI_UPDATE, 40, 120);
   cost_vertex(&c, t, VERTEX_SLICE, 16, 40);
