@@ -132,6 +132,7 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
   else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
   p->serial = 1;
   p->cycles = planned_exchange(t, u, p, pair) + p->compute + p->reduce + p->convert;
+  if (p->dots) p->cycles += p->reduce_steps * step_cycles(t); /* a sum of few numbers isn't worth two more steps */
 }
 
 /* Plans within so much of each other count as equal: less memory decides. */
@@ -242,8 +243,9 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
   return p.fits ? p : search_serial(t, u, &q);
 }
 
-/* The workers' own instructions must cost less than that share of the units' plan to be taken. */
-static const double vector_share = 0.85;
+/* The workers' own instructions must cost less than that share of the units' plan, and of one step more that the units need, to be
+ * taken; published small products lie on both sides. */
+static const double vector_share = 0.84;
 
 /* A convolution's reader wants channels in whole in-groups: either they stay together here, or they are
  * regrouped. */
@@ -252,12 +254,13 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   Plan p = plan_grain(t, &u, s, u.units, proportion);
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;
   double per_cycle = (double)t->tiles * (u.element == 4 ? 1 : (double)v.group);
-  double most = vector_share * p.cycles;
+  double most = vector_share * (p.cycles + step_cycles(t));
   if (macs / per_cycle < most || !p.fits) { /* where the units would mostly multiply padding */
     MatmulShape long_side = *s; /* a dot product doesn't mind which operand comes first */
     if (s->out > s->rows && !s->fixed) long_side.rows = s->out, long_side.out = s->rows;
     Plan dots = plan_grain(t, &v, &long_side, 1, proportion);
-    if ((dots.fits && !p.fits) || (dots.fits == p.fits && dots.cycles < most)) return dots;
+    bool vectors = s->rows == 1 && s->out == 1; /* published solves: both operands and the sum in elements of their own */
+    if ((dots.fits && !p.fits) || (dots.fits == p.fits && (vectors || dots.cycles < most))) return dots;
   }
   if (!s->regrouped || u.group % u.units || u.group == u.units) return p;
   double share = (double)s->groups * (double)s->rows * (double)s->out / (double)t->tiles;

@@ -4,6 +4,7 @@
  * The inverse of its triangle is cut over columns. Substitution has no vertex of its own: each row is a
  * product with the rows solved so far, a subtraction and a copy, one after the other. */
 #include <math.h>
+#include <string.h>
 
 #include "target/plan.h"
 
@@ -49,13 +50,23 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
     cost_then(&c, &round);
   }
   cost_step(&c, t, "mask", 0, 25);
-  c.tiles = fmin((double)t->tiles, (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks);
+  double held = (double)batch * fmax(1, ceil(b / (double)t->workers)) * blocks * blocks; /* tiles that have a part of the matrices */
+  c.tiles = fmin((double)t->tiles, fmax(blocks > 1 ? c.tiles : 0, held));
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
   return c;
 }
 
-/* Rows one after the other: a product with those above, a subtraction, a copy into place. Operands stay where
- * they are, so of a plan's three steps only the product's own remains. */
+/* Cycles of a product of vectors: its sum is the result, which nothing converts. */
+static double dot_cycles(const Cost *product) {
+  double cycles = cost_cycles(product);
+  for (int i = 0; i < product->row_count; i++) {
+    const CostStep *s = &product->steps[i];
+    if (!strcmp(s->name, "convert")) cycles -= s->compute + s->exchange + s->sync;
+  }
+  return cycles;
+}
+
+/* Rows one after the other: a product with those above, a subtraction and, of several columns, a copy into place. */
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns) {
   Cost c = cost_free();
   int64_t group = element_bytes(d) >= 4 ? t->group_f32 : t->group_f16;
@@ -65,13 +76,13 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   for (int64_t at = 1; at < block; at += span) {
     double rows = (double)(at + span < block ? span : block - at);
     Cost product = cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
-    double own =
-        cost_cycles(&product) - 2 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
-    cost_steps(&c, t, "row", rows, 0, fmax(0, own - step_cycles(t)));
+    double cycles = columns == 1 ? dot_cycles(&product) : cost_cycles(&product);
+    cost_steps(&c, t, "row", rows, 0, fmax(0, cycles - step_cycles(t)));
     cost_steps(&c, t, "subtract", rows, 0, worker_cycles(t, 29, share, 3, width));
-    cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
+    if (columns > 1) cost_steps(&c, t, "copy", rows, share * element_bytes(d), 0);
     c.temporary_total = fmax(c.temporary_total, product.temporary_total);
     c.interleaved_bytes = fmax(c.interleaved_bytes, product.interleaved_bytes);
+    c.separate_bytes = fmax(c.separate_bytes, product.separate_bytes);
     c.tiles = fmax(c.tiles, product.tiles);
     c.vertices |= product.vertices;
     if (!product.fits) c.fits = false, c.why = product.why;
