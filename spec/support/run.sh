@@ -72,7 +72,10 @@ for stage; do
       done ;;
     specs)
       if [ -x "$BUILD/ipulua" ]; then
-        count_lines specs true busted --lua="$BUILD/ipulua" -o spec/support/output.lua ${SPECS:-}
+        # A process for each folder: what the thread sanitizer notes of all that was ever allocated would fill the memory.
+        for part in ${SPECS:-$(ls -d spec/*/ | grep -v '^spec/support/')}; do
+          count_lines "$part" true busted --lua="$BUILD/ipulua" -o spec/support/output.lua "$part"
+        done
       else
         echo "FAIL specs: there is no $BUILD/ipulua"
         failed=$((failed + 1))
