@@ -295,7 +295,9 @@ end
 function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
 
 -- Training, pipeline stages: files of their own.
-for _, file in ipairs{"training.fit", "pipelining"} do
+for _, file in ipairs{
+  "training.compile", "training.fit", "training.evaluate", "training.predict", "training.on_batch", "training.own_steps", "pipelining",
+} do
   local part = require("ipulua.keras." .. file)
   for name, f in pairs(part.methods) do Model[name] = f end
   for name, f in pairs(part.properties or {}) do properties[name] = f end
