@@ -9,6 +9,8 @@ local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local object = require "ipulua.ipu_config"
+local rules = require "ipulua.config_rules"
+local selection = require "ipulua.device_selection"
 local start = require "ipulua.start"
 
 local IPUConfig = object.IPUConfig
@@ -111,163 +113,13 @@ function config.system_ipus()
   return state.system_ipus
 end
 
--- ------------------------------------------------ checks that look at several options
-
-local function as_list(value)
-  return type(value) == "number" and {value} or value
-end
-
-local function check_selection(values, flags)
-  local auto, select_ids = as_list(values.auto_select_ipus), as_list(values.select_ipus)
-  if #auto > 0 and #select_ids > 0 then
-    blame.error("IPUConfig: only one of 'auto_select_ipus' and 'select_ipus' can be used, but both are set", "value")
-  end
-  local seen = {}
-  for _, id in ipairs(select_ids) do
-    if seen[id] then
-      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d twice; a device can be used once", id), "value")
-    end
-    seen[id] = true
-  end
-  if flags.use_ipu_model and #select_ids > 0 then
-    blame.error("IPUConfig: 'select_ipus' cannot be used with the IPU Model; use 'auto_select_ipus'", "value")
-  end
-end
-
-local function check_distribution(values, flags)
-  local index = values["experimental.multi_replica_distribution.process_index"]
-  local count = values["experimental.multi_replica_distribution.process_count"]
-  if count > 0 and flags.use_ipu_model then
-    blame.error("IPUConfig: Multi-replica distribution ('experimental.multi_replica_distribution.process_count' > 0) is not "
-      .. "supported on the IPU Model", "value")
-  end
-  if index >= math.max(count, 1) then
-    blame.error(string.format("IPUConfig: 'experimental.multi_replica_distribution.process_index' must be in [0, "
-      .. "process_count), got %d with a process_count of %d", index, count), "value")
-  end
-end
-
-local function check_chip(values, flags)
-  if flags.use_ipu_model and values["ipu_model.version"] == "" then
-    blame.error("IPUConfig: 'ipu_model.version' must be set on the IPU Model: ipu1, ipu2 or ipu21", "value")
-  end
-  local connection = values["device_connection.type"]
-  if (connection == "PRE_COMPILE" or connection == "NEVER") and values["device_connection.version"] == "" then
-    blame.error("IPUConfig: 'device_connection.version' must be set (ipu1, ipu2 or ipu21) when 'device_connection.type' is "
-      .. connection, "value")
-  end
-end
-
-local function check_io_tiles(values, flags)
-  local io_tiles = values["io_tiles.num_io_tiles"]
-  if values["io_tiles.place_ops_on_io_tiles"] and io_tiles == 0 then
-    blame.error("IPUConfig: 'io_tiles.place_ops_on_io_tiles' is true but 'io_tiles.num_io_tiles' is 0", "value")
-  end
-  local tiles = flags.ipu_model_tiles > 0 and flags.ipu_model_tiles or values["ipu_model.tiles_per_ipu"]
-  if tiles > 0 and io_tiles + io_tiles % 2 >= tiles then
-    blame.error(string.format("IPUConfig: 'io_tiles.num_io_tiles' is %d, which leaves no tile of the %d of an IPU to compute",
-      io_tiles, tiles), "value")
-  end
-  local group = values["norms.experimental.distributed_batch_norm_replica_group_size"]
-  if group > 1 and io_tiles > 0 then
-    blame.error("IPUConfig: 'norms.experimental.distributed_batch_norm_replica_group_size' > 1 cannot be used with I/O tiles "
-      .. "('io_tiles.num_io_tiles' > 0)", "value")
-  end
-end
-
--- What the engine works with: options that speak for others are resolved, flags win.
-local function effective(values, flags)
-  local settings = {}
-  for name, value in pairs(values) do settings[name] = value end
-  if settings["floating_point_behaviour.set_all"] then
-    for _, flag in ipairs {"inv", "div0", "oflo", "nanoo"} do settings["floating_point_behaviour." .. flag] = true end
-    settings["floating_point_behaviour.esr"] = "ON"
-  end
-  local io_tiles = settings["io_tiles.num_io_tiles"]
-  settings["io_tiles.num_io_tiles"] = io_tiles + io_tiles % 2
-  settings["optimizations.math.fast"] = settings["optimizations.math.fast"] or settings["optimizations.enable_fast_math"]
-  if flags.ipu_model_tiles > 0 then settings["ipu_model.tiles_per_ipu"] = flags.ipu_model_tiles end
-  return settings
-end
-
--- ------------------------------------------------ devices
-
-local function new_device(ordinal, id, dnc)
-  local members = table.move(dnc, 1, #dnc, 1, {})
-  table.sort(members)
-  return {device = "/device:IPU:" .. ordinal, ordinal = ordinal, ipus = #members, id = id, members = members, dnc = dnc,
-    attached = false}
-end
-
-local function refuse_count(count, why)
-  blame.error(string.format("IPUConfig: unsupported number of IPUs: %d (%s)", count, why), "failed_precondition")
-end
-
-local function take(taken, members)
-  for _, ipu in ipairs(members) do taken[ipu] = true end
-end
-
--- Any number of IPUs, numbered on from device to device; a device's id is its ordinal.
-local function model_devices(counts)
-  local list, next_ipu = {}, 0
-  for i, count in ipairs(counts) do
-    if count < 1 then refuse_count(count, "a device has at least one") end
-    if next_ipu + count > 1024 then refuse_count(count, "all devices together can have 1024") end
-    local members = {}
-    for j = 1, count do members[j] = next_ipu + j - 1 end
-    next_ipu = next_ipu + count
-    list[i] = new_device(i - 1, i - 1, members)
-  end
-  return list
-end
-
-local function auto_devices(counts)
-  local list, taken, total = {}, {}, state.system_ipus
-  for i, count in ipairs(counts) do
-    if count < 1 or count & (count - 1) ~= 0 then refuse_count(count, "devices have 1, 2, 4, 8, … IPUs") end
-    if count > total then refuse_count(count, "the machine has " .. total) end
-    local id, members = devices.free_id(total, count, taken)
-    if not id then refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free") end
-    take(taken, members)
-    list[i] = new_device(i - 1, id, members)
-  end
-  return list
-end
-
-local function selected_devices(ids)
-  local list, owner, total = {}, {}, state.system_ipus
-  for i, id in ipairs(ids) do
-    local members = devices.members(total, id)
-    if not members then
-      blame.error(string.format("IPUConfig: 'select_ipus' names the id %d; the machine's %d IPUs have the ids 0 to %d", id,
-        total, devices.id_count(total) - 1), "not_found")
-    end
-    for _, ipu in ipairs(members) do
-      if owner[ipu] then
-        blame.error(string.format("IPUConfig: 'select_ipus' names the ids %d and %d, which share IPU %d", owner[ipu], id, ipu),
-          "failed_precondition")
-      end
-      owner[ipu] = id
-    end
-    list[i] = new_device(i - 1, id, members)
-  end
-  return list
-end
-
-local function make_devices(values, flags)
-  local auto, ids = as_list(values.auto_select_ipus), as_list(values.select_ipus)
-  if #ids > 0 then return selected_devices(ids) end
-  if #auto == 0 then auto = {1} end
-  return (flags.use_ipu_model and model_devices or auto_devices)(auto)
-end
+-- ------------------------------------------------ applying and resetting
 
 local function attach(device)
   if device.attached then return end
   device.attached = true
   log.info("Device %s attached to %s: %d", device.device, device.ipus == 1 and "IPU" or "IPUs", device.id)
 end
-
--- ------------------------------------------------ applying and resetting
 
 local function call_all(hooks, ...)
   for _, hook in ipairs(hooks) do hook(...) end
@@ -288,7 +140,7 @@ end
 
 local function install(values, assigned, list, flags, configured)
   state.devices = list
-  state.settings = effective(values, flags)
+  state.settings = rules.effective(values, flags)
   state.assigned = assigned
   state.fingerprint = object.fingerprint(values)
   state.configured = configured
@@ -319,9 +171,9 @@ function config.configure_ipu_system(...)
   local a = args.check("configure_ipu_system", apply_arguments, ...)
   local flags = config.flags()
   local values, assigned = object.snapshot(a.config)
-  for _, check in ipairs {check_selection, check_distribution, check_chip, check_io_tiles} do check(values, flags) end
-  local list = make_devices(values, flags)
-  for _, name in ipairs {"auto_select_ipus", "select_ipus"} do values[name] = as_list(values[name]) end
+  rules.check(values, flags)
+  local list = selection.devices(values, flags, state.system_ipus)
+  for _, name in ipairs {"auto_select_ipus", "select_ipus"} do values[name] = selection.as_list(values[name]) end
   object.listify(a.config)
   if state.configured then
     if object.fingerprint(values) == state.fingerprint then return end
@@ -348,7 +200,7 @@ local function ensure_devices()
   local flags = config.flags()
   local values = object.snapshot(IPUConfig())
   values.auto_select_ipus = {1}
-  install(values, {}, make_devices(values, flags), flags, false)
+  install(values, {}, selection.devices(values, flags, state.system_ipus), flags, false)
 end
 
 -- ------------------------------------------------ asking
@@ -439,7 +291,7 @@ end
 ---@return table<string, any>
 function config.settings()
   if state.settings then return state.settings end
-  return effective(object.snapshot(IPUConfig()), config.flags())
+  return rules.effective(object.snapshot(IPUConfig()), config.flags())
 end
 
 ---Whether the script of the applied configuration has set an option itself.

@@ -101,6 +101,13 @@ for _, name in ipairs(names) do
         if #positional > 0 then must_refuse(name, "no argument 'nonsense'", function() return op(table.unpack(list)) end) end
       end)
 
+      it("refuses more arguments than it takes, however many", function()
+        local list = row.variadic and {given[1]} or {}
+        for _, count in ipairs {80, 5000} do
+          must_refuse(name, "takes at most %d+ arguments, got %d+$", function() return op(table.unpack(list, 1, count)) end)
+        end
+      end)
+
       it("takes other shapes and dtypes or says which", function()
         for i = 1, operands do
           local x = operand(row, given, i)

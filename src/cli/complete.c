@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/cursor.h"
+
 const LazyGlobal lazy_globals[] = {{"ipu", "ipulua"}, {"keras", "ipulua.keras"}, {NULL, NULL}};
 
 static const char *const keywords[] = {
@@ -15,80 +17,7 @@ static const char *const keywords[] = {
     "in",  "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
 };
 
-enum { BRACKETS = 64, CHAIN = 16 /* __index tables followed */ };
-
-/* Where the cursor, at the end of the text, stands. */
-typedef struct Place {
-  bool comment; /* in a comment or a long string */
-  bool string;  /* in a quoted string, which begins at start */
-  size_t start;
-  size_t open[BRACKETS]; /* positions of the brackets that are open */
-  int depth;
-} Place;
-
-static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-/* The end of a long bracket that opens at i, "[[" or "[==["; i if none opens there, n if it stays open. */
-static size_t skip_long(const char *s, size_t i, size_t n) {
-  size_t level = 0, j = i + 1;
-  while (j < n && s[j] == '=') level++, j++;
-  if (j >= n || s[j] != '[') return i;
-  for (j++; j < n; j++) {
-    if (s[j] != ']') continue;
-    size_t k = j + 1;
-    while (k < n && s[k] == '=') k++;
-    if (k < n && s[k] == ']' && k - j - 1 == level) return k + 1;
-  }
-  return n;
-}
-
-static size_t skip_comment(Place *p, const char *s, size_t i, size_t n) {
-  size_t end = i + 2 < n && s[i + 2] == '[' ? skip_long(s, i + 2, n) : i + 2;
-  if (end == i + 2) {
-    const char *newline = memchr(s + i, '\n', n - i);
-    end = newline ? (size_t)(newline - s) : n;
-  }
-  p->comment = end == n;
-  return end;
-}
-
-static size_t skip_string(Place *p, const char *s, size_t i, size_t n) {
-  for (size_t j = i + 1; j < n; j++) {
-    if (s[j] == '\\') j++;
-    else if (s[j] == s[i] || s[j] == '\n') return j + 1;
-  }
-  p->string = true;
-  p->start = i + 1;
-  return n;
-}
-
-static void track_bracket(Place *p, char c, size_t i) {
-  if (strchr("({[", c)) {
-    if (p->depth < BRACKETS) p->open[p->depth] = i;
-    p->depth++;
-  } else if (strchr(")}]", c) && p->depth > 0) {
-    p->depth--;
-  }
-}
-
-static Place find_place(const char *s, size_t n) {
-  Place p = {0};
-  for (size_t i = 0; i < n;) {
-    size_t next = i + 1;
-    if (s[i] == '"' || s[i] == '\'') {
-      next = skip_string(&p, s, i, n);
-    } else if (s[i] == '-' && i + 1 < n && s[i + 1] == '-') {
-      next = skip_comment(&p, s, i, n);
-    } else if (s[i] == '[' && skip_long(s, i, n) != i) {
-      next = skip_long(s, i, n);
-      p.comment = next == n;
-    } else if (s[i]) {
-      track_bracket(&p, s[i], i);
-    }
-    i = next;
-  }
-  return p;
-}
+enum { CHAIN = 16 /* __index tables followed */ };
 
 /* Adds text + suffix to the set on top of the stack if it begins with the stem. */
 static void add(lua_State *L, const char *text, const char *suffix, const char *stem, size_t length) {
@@ -102,7 +31,7 @@ static void add(lua_State *L, const char *text, const char *suffix, const char *
 static bool is_identifier(const char *s, size_t n) {
   if (!n || isdigit((unsigned char)s[0])) return false;
   for (size_t i = 0; i < n; i++)
-    if (!is_name(s[i])) return false;
+    if (!cursor_is_name(s[i])) return false;
   return true;
 }
 
@@ -319,29 +248,10 @@ static void push_global(lua_State *L, const char *name, size_t length) {
   }
 }
 
-/* The begin of the expression like a.b[1]:c that ends at s[end). */
-static size_t path_begin(const char *s, size_t end) {
-  size_t i = end;
-  for (;;) {
-    size_t segment = i;
-    if (i > 0 && s[i - 1] == ']') {
-      size_t j = i - 1;
-      while (j > 0 && isdigit((unsigned char)s[j - 1])) j--;
-      if (j == i - 1 || j == 0 || s[j - 1] != '[') return end;
-      i = j - 1;
-      continue;
-    }
-    while (i > 0 && is_name(s[i - 1])) i--;
-    if (i == segment) return end;
-    if (i > 1 && (s[i - 1] == '.' || s[i - 1] == ':') && s[i - 2] != '.' && s[i - 2] != ':') i--;
-    else return i;
-  }
-}
-
 /* Pushes the value of the expression s[begin, end), nil when it can't be had. */
 static void push_path(lua_State *L, const char *s, size_t begin, size_t end) {
   size_t i = begin;
-  while (i < end && is_name(s[i])) i++;
+  while (i < end && cursor_is_name(s[i])) i++;
   if (i == begin || isdigit((unsigned char)s[begin])) {
     lua_pushnil(L);
     return;
@@ -354,23 +264,11 @@ static void push_path(lua_State *L, const char *s, size_t begin, size_t end) {
       while (i < end && s[i] != ']') i++;
       if (i < end) i++;
     } else {
-      while (i < end && is_name(s[i])) i++;
+      while (i < end && cursor_is_name(s[i])) i++;
       lua_pushlstring(L, s + from, i - from);
     }
     get_field(L);
   }
-}
-
-/* The end of the name of the function whose options a table constructor at brace holds; 0 when it is none. */
-static size_t callee_end(const Place *p, const char *s, size_t brace) {
-  size_t i = brace;
-  while (i > 0 && isspace((unsigned char)s[i - 1])) i--;
-  if (i > 0 && (s[i - 1] == ',' || s[i - 1] == '(')) {
-    if (p->depth < 2 || s[p->open[p->depth - 2]] != '(') return 0;
-    i = p->open[p->depth - 2];
-    while (i > 0 && isspace((unsigned char)s[i - 1])) i--;
-  }
-  return i;
 }
 
 /* Pushes help.rows(f), or nil. */
@@ -386,10 +284,10 @@ static void push_rows(lua_State *L, int f, int help) {
 /* Adds "name = " for the options of the call around the cursor. They come from
  * require("ipulua.help").options, which maps a function or class to a list of names, or of rows that begin
  * with the name; or they are the argument_rows of a class; or what require("ipulua.help").rows says. */
-static void add_options(lua_State *L, const Place *p, const char *s, const char *stem, size_t length) {
+static void add_options(lua_State *L, const Cursor *p, const char *s, const char *stem, size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;
-  size_t end = callee_end(p, s, p->open[p->depth - 1]);
-  size_t begin = path_begin(s, end);
+  size_t end = cursor_callee_end(p, s, p->open[p->depth - 1]);
+  size_t begin = cursor_path_begin(s, end);
   if (begin == end) return;
   int set = lua_gettop(L);
   push_path(L, s, begin, end);
@@ -429,16 +327,16 @@ static void add_globals(lua_State *L, const char *stem, size_t length) {
   for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) add(L, keywords[i], "", stem, length);
 }
 
-static void add_names(lua_State *L, const Place *p, const char *s, size_t n, size_t *stem_length) {
+static void add_names(lua_State *L, const Cursor *p, const char *s, size_t n, size_t *stem_length) {
   size_t begin = n;
-  while (begin > 0 && is_name(s[begin - 1])) begin--;
+  while (begin > 0 && cursor_is_name(s[begin - 1])) begin--;
   const char *stem = s + begin;
   size_t length = *stem_length = n - begin;
   char before = begin > 0 ? s[begin - 1] : '\0';
   bool field = (before == '.' && !(begin > 1 && s[begin - 2] == '.')) ||
                (before == ':' && !(begin > 1 && s[begin - 2] == ':'));
   if (field) {
-    size_t from = path_begin(s, begin - 1);
+    size_t from = cursor_path_begin(s, begin - 1);
     push_path(L, s, from, begin - 1);
     lua_pushvalue(L, -2);
     add_fields(L, stem, length, before == ':');
@@ -503,16 +401,16 @@ static void sort_set(lua_State *L) {
 }
 
 void complete_push(lua_State *L, const char *text, size_t length, size_t *stem) {
-  Place place = find_place(text, length);
+  Cursor cursor = cursor_find(text, length);
   luaL_checkstack(L, 20, "completion");
   lua_newtable(L);
   *stem = 0;
-  if (place.string) {
-    const char *slash = memrchr(text + place.start, '/', length - place.start);
-    *stem = slash ? (size_t)(text + length - slash) - 1 : length - place.start;
-    add_files(L, text + place.start, length - place.start);
-  } else if (!place.comment) {
-    add_names(L, &place, text, length, stem);
+  if (cursor.string) {
+    const char *slash = memrchr(text + cursor.start, '/', length - cursor.start);
+    *stem = slash ? (size_t)(text + length - slash) - 1 : length - cursor.start;
+    add_files(L, text + cursor.start, length - cursor.start);
+  } else if (!cursor.comment) {
+    add_names(L, &cursor, text, length, stem);
   }
   sort_set(L);
 }

@@ -97,7 +97,7 @@ Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback);
 /* A list of integers, or one; returns how many. */
 int bind_check_shape(lua_State *L, int index, const char *what, int64_t shape[MAX_RANK]);
 /* A tensor from a number, boolean, nested list, tensor or variable; dtype DTYPE_COUNT: as it comes (numbers float32). The
- * result is pushed. Raises. */
+ * result is pushed. Raises (literal.c). */
 void bind_literal(lua_State *L, int index, Dtype dtype, const char *what);
 /* A concrete tensor at index (reads variables); raises for symbolic ones, saying what to do instead. Borrowed: kept alive by
  * the value at index, or by one that is pushed. Pushes exactly one value. */
@@ -156,8 +156,10 @@ const OpDef *bind_op(lua_State *L, const char *name);
 
 /* One function a file: pushes nothing, fills the core table at the top of the stack. */
 void bind_open_tensor(lua_State *L);
+void bind_open_literal(lua_State *L);
 void bind_open_variable(lua_State *L);
 void bind_open_trace(lua_State *L);
+void bind_open_region(lua_State *L);
 void bind_open_program(lua_State *L);
 void bind_open_settings(lua_State *L);
 void bind_open_random(lua_State *L);

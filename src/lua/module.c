@@ -9,9 +9,11 @@ int luaopen_ipulua_core(lua_State *L) {
   lua_pushliteral(L, IPULUA_VERSION);
   lua_setfield(L, -2, "version");
   bind_open_tensor(L);
+  bind_open_literal(L);
   bind_open_variable(L);
   bind_open_ops(L);
   bind_open_trace(L);
+  bind_open_region(L);
   bind_open_program(L);
   bind_open_settings(L);
   bind_open_random(L);

@@ -299,6 +299,40 @@ static Status evaluate(lua_State *L, Tape *t, int from, Error *e) {
   return OK;
 }
 
+/* The gradient of output i (value y) in the list at 3, which may hold false; NULL: none is given. */
+static Value *upstream_of(lua_State *L, Tape *t, int i, const Value *y) {
+  Value *dy = NULL;
+  if (!lua_istable(L, 3)) return NULL;
+  lua_rawgeti(L, 3, i + 1);
+  if (lua_toboolean(L, -1)) {
+    Type type; /* raises for a stale symbolic tensor */
+    bind_type_at(L, lua_gettop(L), &type);
+    dy = value_at(L, t, lua_gettop(L));
+    if (dy && !shape_equal(&dy->type, &y->type))
+      bind_fail(L, ERR_INVALID_ARGUMENT, "gradient: an output gradient's shape differs from its output's");
+  }
+  lua_pop(L, 1);
+  return dy;
+}
+
+/* A list of tensors, on the tape too; false where there is no gradient. */
+static int push_gradients(lua_State *L, const Tape *t, Value *const *dx, int count) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    Tensor *tensor = dx[i] ? noted(t, dx[i]) : NULL;
+    if (tensor) {
+      bind_push_tensor(L, tensor_retain(tensor));
+      LuaTensor *u = bind_test_tensor(L, -1);
+      u->value = dx[i];
+      u->trace = trace_ref_retain(t->ref);
+    } else {
+      lua_pushboolean(L, false);
+    }
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* (ys, xs, dys | nil) → list of tensors or false */
 static int tape_gradients(lua_State *L) {
   Tape *t = tape_of(L);
@@ -311,17 +345,7 @@ static int tape_gradients(lua_State *L) {
     lua_rawgeti(L, 1, i + 1);
     ys[i] = value_at(L, t, lua_gettop(L));
     lua_pop(L, 1);
-    dys[i] = NULL;
-    if (!lua_istable(L, 3)) continue;
-    lua_rawgeti(L, 3, i + 1);
-    if (lua_toboolean(L, -1)) {
-      Type type;
-      bind_type_at(L, lua_gettop(L), &type);
-      dys[i] = value_at(L, t, lua_gettop(L));
-      if (dys[i] && !shape_equal(&dys[i]->type, &ys[i]->type))
-        bind_fail(L, ERR_INVALID_ARGUMENT, "gradient: an output gradient's shape differs from its output's");
-    }
-    lua_pop(L, 1);
+    dys[i] = upstream_of(L, t, i, ys[i]);
   }
   for (int i = 0; i < x_count; i++) {
     lua_rawgeti(L, 2, i + 1);
@@ -338,20 +362,7 @@ static int tape_gradients(lua_State *L) {
     evaluate(L, t, from, &e);
   }
   bind_check(L, &e);
-  lua_createtable(L, x_count, 0);
-  for (int i = 0; i < x_count; i++) {
-    Tensor *tensor = dx[i] ? noted(t, dx[i]) : NULL;
-    if (tensor) {
-      bind_push_tensor(L, tensor_retain(tensor));
-      LuaTensor *u = bind_test_tensor(L, -1);
-      u->value = dx[i];
-      u->trace = trace_ref_retain(t->ref);
-    } else {
-      lua_pushboolean(L, false);
-    }
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
+  return push_gradients(L, t, dx, x_count);
 }
 
 void bind_open_tape(lua_State *L) {

@@ -1,5 +1,4 @@
 /* The Lua type of tensors: concrete ones, and symbolic ones of a function being traced. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,128 +90,6 @@ void bind_push_shape(lua_State *L, const Type *t) {
     lua_pushinteger(L, t->shape[i]);
     lua_rawseti(L, -2, i + 1);
   }
-}
-
-/* ---- literals ---- */
-
-typedef struct Literal {
-  const char *what;
-  Type type;
-  bool has_dtype;
-} Literal;
-
-static bool is_scalar(lua_State *L, int index) {
-  int t = lua_type(L, index);
-  return t == LUA_TNUMBER || t == LUA_TBOOLEAN;
-}
-
-/* What follows the last position of a list are its names: lists need not be walked through for them. */
-static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer n) {
-  if (n) lua_pushinteger(L, n);
-  else lua_pushnil(L);
-  while (lua_next(L, index)) {
-    if (lua_type(L, -2) == LUA_TSTRING)
-      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is none", l->what, lua_tostring(L, -2));
-    lua_pop(L, 1);
-  }
-}
-
-/* The shape is that of the first elements; others are compared with it when they are filled in. */
-static void measure(lua_State *L, int index, Literal *l, int depth) {
-  Type inner;
-  if (is_scalar(L, index)) {
-    if (!l->has_dtype) l->type.dtype = lua_isboolean(L, index) ? BOOL : F32;
-    return;
-  }
-  if (bind_type_at(L, index, &inner)) {
-    if (depth + inner.rank > MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
-    if (!l->has_dtype) l->type.dtype = inner.dtype;
-    for (int i = 0; i < inner.rank; i++) l->type.shape[l->type.rank++] = inner.shape[i];
-    return;
-  }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, bind_describe(L, index));
-  if (depth == MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
-  l->type.shape[l->type.rank++] = luaL_len(L, index);
-  refuse_names(L, index, l, l->type.shape[l->type.rank - 1]);
-  if (lua_rawgeti(L, index, 1) != LUA_TNIL) measure(L, lua_gettop(L), l, depth + 1);
-  else if (l->type.shape[l->type.rank - 1] > 0) bind_fail(L, ERR_TYPE, "%s has a hole", l->what);
-  lua_pop(L, 1);
-}
-
-static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at) {
-  Dtype d = l->type.dtype;
-  if (lua_isboolean(L, index)) {
-    dtype_set(d, t->data, at, lua_toboolean(L, index));
-  } else if (lua_isinteger(L, index) && !dtype_is_float(d)) {
-    dtype_set_integer(d, t->data, at, lua_tointeger(L, index));
-    if (d != BOOL && dtype_get_integer(d, t->data, at) != lua_tointeger(L, index))
-      bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index), dtype_name(d));
-  } else {
-    double x = lua_tonumber(L, index);
-    if (!dtype_is_float(d) && d != BOOL && (x != floor(x) || isinf(x)))
-      bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
-    dtype_set(d, t->data, at, x);
-  }
-}
-
-static Status cast_into(lua_State *L, const Tensor *from, Tensor *to, int64_t at) {
-  State *s = bind_state(L);
-  int64_t n = type_count(&from->type);
-  Error e = {0};
-  Tensor *dense = tensor_dense(&e, (Tensor *)(uintptr_t)from);
-  if (!dense) bind_raise(L, &e);
-  const void *in[1] = {dense->data};
-  s->engine->kernels->cast[from->type.dtype][to->type.dtype](in, 0, to->data + (size_t)at * dtype_size(to->type.dtype), n, NULL);
-  tensor_release(dense);
-  return OK;
-}
-
-static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at, int depth) {
-  Type inner;
-  int rest = l->type.rank - depth;
-  if (is_scalar(L, index)) {
-    if (rest != 0) bind_fail(L, ERR_VALUE, "%s is ragged: a number where a list is expected", l->what);
-    put_scalar(L, index, l, t, at);
-    return at + 1;
-  }
-  if (bind_type_at(L, index, &inner)) {
-    bool same = inner.rank == rest;
-    for (int i = 0; i < rest && same; i++) same = inner.shape[i] == l->type.shape[depth + i];
-    if (!same) bind_fail(L, ERR_VALUE, "%s is ragged: its tensors have different shapes", l->what);
-    Tensor *from = bind_concrete(L, index, l->what);
-    cast_into(L, from, t, at);
-    lua_pop(L, 1);
-    return at + type_count(&inner);
-  }
-  if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must hold numbers, got %s", l->what, bind_describe(L, index));
-  lua_Integer n = luaL_len(L, index);
-  if (rest == 0 || n != l->type.shape[depth]) bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
-  luaL_checkstack(L, 4, "nested too deep");
-  for (lua_Integer i = 1; i <= n; i++) {
-    lua_rawgeti(L, index, i);
-    at = fill(L, lua_gettop(L), l, t, at, depth + 1);
-    lua_pop(L, 1);
-  }
-  return at;
-}
-
-void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
-  index = lua_absindex(L, index);
-  Literal l = {.what = what, .has_dtype = dtype != DTYPE_COUNT, .type = {.dtype = dtype == DTYPE_COUNT ? F32 : dtype}};
-  Type type;
-  if (bind_type_at(L, index, &type) && (!l.has_dtype || type.dtype == dtype)) {
-    LuaTensor *t = bind_test_tensor(L, index);
-    if (t) lua_pushvalue(L, index);
-    else bind_concrete(L, index, what);
-    return;
-  }
-  luaL_checkstack(L, 2 * MAX_RANK + 8, NULL);
-  measure(L, index, &l, 0);
-  Error e = {0};
-  LuaTensor *u = bind_new_tensor(L);
-  u->tensor = tensor_new(&e, &l.type);
-  bind_check(L, &e);
-  if (type_count(&l.type)) fill(L, index, &l, u->tensor, 0, 0);
 }
 
 Tensor *bind_concrete(lua_State *L, int index, const char *what) {
@@ -407,48 +284,7 @@ static int concatenation(lua_State *L) {
   return 1;
 }
 
-/* ---- constructors ---- */
-
-static int tensor_of(lua_State *L) { /* (data, dtype, what | nil) */
-  bind_literal(L, 1, bind_opt_dtype(L, 2, DTYPE_COUNT), luaL_optstring(L, 3, "tensor"));
-  return 1;
-}
-
-static int full(lua_State *L) { /* (shape, value, dtype, who) */
-  const char *who = luaL_optstring(L, 4, "full");
-  Type type = {.dtype = bind_opt_dtype(L, 3, F32)};
-  type.rank = bind_check_shape(L, 1, "shape", type.shape);
-  Error e = {0};
-  LuaTensor *u = bind_new_tensor(L);
-  if (type_check(&e, who, &type) != OK) bind_raise(L, &e);
-  u->tensor = tensor_new(&e, &type);
-  bind_check(L, &e);
-  Literal l = {.what = "full", .type = type};
-  int64_t n = type_count(&type);
-  if (n == 0) return 1;
-  if (!is_scalar(L, 2)) bind_fail(L, ERR_TYPE, "full: 'value' must be a number, got %s", luaL_typename(L, 2));
-  put_scalar(L, 2, &l, u->tensor, 0);
-  size_t size = dtype_size(type.dtype);
-  for (int64_t i = 1; i < n; i++) memcpy(u->tensor->data + (size_t)i * size, u->tensor->data, size);
-  return 1;
-}
-
-/* (start, step, divisor, n, dtype) → element i is start + step · i / divisor; integers stay exact */
-static int range(lua_State *L) {
-  bool exact = lua_isinteger(L, 1) && lua_isinteger(L, 2);
-  lua_Integer first = exact ? lua_tointeger(L, 1) : 0, each = exact ? lua_tointeger(L, 2) : 0;
-  double start = luaL_checknumber(L, 1), step = luaL_checknumber(L, 2), divisor = luaL_checknumber(L, 3);
-  Type type = {.dtype = bind_opt_dtype(L, 5, F32), .rank = 1, .shape = {luaL_checkinteger(L, 4)}};
-  Error e = {0};
-  LuaTensor *u = bind_new_tensor(L);
-  u->tensor = tensor_new_uninitialised(&e, &type);
-  bind_check(L, &e);
-  for (int64_t i = 0; i < type.shape[0]; i++) {
-    if (exact && divisor == 1) dtype_set_integer(type.dtype, u->tensor->data, i, (int64_t)((uint64_t)first + (uint64_t)each * (uint64_t)i));
-    else dtype_set(type.dtype, u->tensor->data, i, start + step * (double)i / divisor);
-  }
-  return 1;
-}
+/* ---- asking, bytes ---- */
 
 static int is_tensor(lua_State *L) {
   lua_pushboolean(L, bind_test_tensor(L, 1) != NULL);
@@ -514,9 +350,9 @@ static int from_bytes(lua_State *L) {
 }
 
 void bind_open_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"to_bytes", to_bytes}, {"from_bytes", from_bytes}, {"tensor", tensor_of}, {"full", full}, {"range", range}, {"is_tensor", is_tensor},
-                                       {"is_symbolic", is_symbolic}, {"type_of", type_of}, {"same_bytes", same_bytes},
-                                       {"bytes_alive", bytes_alive}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"is_tensor", is_tensor}, {"is_symbolic", is_symbolic}, {"type_of", type_of},
+                                       {"same_bytes", same_bytes}, {"bytes_alive", bytes_alive}, {"to_bytes", to_bytes},
+                                       {"from_bytes", from_bytes}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"item", item}, {"totable", totable}, {NULL, NULL}};
   static const luaL_Reg meta[] = {{"__gc", free_tensor}, {"__tostring", text}, {"__repr", repr}, {"__len", length},
                                   {"__lt", refuse_comparison}, {"__le", refuse_comparison},

@@ -152,14 +152,16 @@ static void assign_later(lua_State *L, Variable *v) {
   lua_replace(L, 2);
 }
 
-/* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
-static int assign_with(lua_State *L, const char *op) {
-  Variable *v = check(L);
-  State *s = bind_state(L);
-  lua_settop(L, 2);
+static void refuse_type(lua_State *L, const Variable *v, const Type *type) {
+  char want[TYPE_TEXT], got[TYPE_TEXT];
+  bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(type, got));
+}
+
+/* The value at 2 becomes a tensor. op: as in assign_with. */
+static void read_assigned(lua_State *L, const Variable *v, const char *op) {
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
-  if (!is_tensor || (bind_test_variable(L, 2) && !s->trace)) {
+  if (!is_tensor || (bind_test_variable(L, 2) && !bind_state(L)->trace)) {
     lua_pushfstring(L, "assign%s%s: the value of variable '%s'", op ? "_" : "", op ? op : "", v->name);
     bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
   } else {
@@ -168,20 +170,26 @@ static int assign_with(lua_State *L, const char *op) {
   lua_replace(L, 2);
   lua_settop(L, 2);
   bind_type_at(L, 2, &type);
-  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) {
-    char want[TYPE_TEXT], got[TYPE_TEXT];
-    bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(&type, got));
-  }
-  if (op) {
-    int operands[2] = {1, 2};
-    bind_apply(L, bind_op(L, op), operands, 2, NULL);
-    lua_replace(L, 2);
-    bind_type_at(L, 2, &type);
-    if (!shape_equal(&type, &v->type)) {
-      char want[TYPE_TEXT], got[TYPE_TEXT];
-      bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(&type, got));
-    }
-  }
+  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) refuse_type(L, v, &type);
+}
+
+/* The value at 2 becomes what the op makes of the variable and it. */
+static void combine(lua_State *L, const Variable *v, const char *op) {
+  int operands[2] = {1, 2};
+  Type type;
+  bind_apply(L, bind_op(L, op), operands, 2, NULL);
+  lua_replace(L, 2);
+  bind_type_at(L, 2, &type);
+  if (!shape_equal(&type, &v->type)) refuse_type(L, v, &type);
+}
+
+/* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
+static int assign_with(lua_State *L, const char *op) {
+  Variable *v = check(L);
+  State *s = bind_state(L);
+  lua_settop(L, 2);
+  read_assigned(L, v, op);
+  if (op) combine(L, v, op);
   bool deferred = s->trace ? s->trace->trace->deferred : v->deferred || bind_is_deferred(L, 2);
   if (deferred) {
     assign_later(L, v);

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/support.h"
+#include "ops/reduce_axes.h"
 
 static Value *square(Graph *g, Value *x) { return op1(g, "square", x); }
 

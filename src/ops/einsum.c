@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ops/nn.h"
-#include "ops/support.h"
+#include "ops/product.h"
 #include "target/cost.h"
 
 /* Indices: 52 letters, then the dimensions behind "...", counted from the last. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/support.h"
+#include "ops/reduce_axes.h"
 
 static Status want_rank_1(Error *e, const char *what, const Type *t) {
   char text[TYPE_TEXT];

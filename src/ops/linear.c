@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/support.h"
+#include "ops/product.h"
 
 /* ---- products ---- */
 

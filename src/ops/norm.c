@@ -1,5 +1,6 @@
 /* Moments and layer normalisation. */
 #include "ops/norm.h"
+#include "ops/reduce_axes.h"
 #include "target/cost.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
  *
  * A masked step (mask false) keeps the state and repeats the previous output (zero before the first), or
  * gives zero. */
+#include "ops/product.h"
 #include "ops/rnn.h"
 
 enum { ROWS = 16, LEAST_ROWS = 8 };

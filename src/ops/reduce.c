@@ -1,6 +1,6 @@
 /* Reductions over axes. */
 #include <math.h>
-#include "ops/support.h"
+#include "ops/reduce_axes.h"
 
 enum { AXIS, KEEPDIMS }; /* attributes */
 

@@ -1,5 +1,5 @@
 /* What several families of rows share: reading attributes, views of a shape around an axis, float16 and
- * bfloat16 through float32, matrix products on the pool. */
+ * bfloat16 through float32. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
 #include "ops/ops.h"
@@ -66,10 +66,6 @@ void fill_elements(void *y, size_t size, const void *value, int64_t n);
 void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type, const void *const *in,
                 const Type *out_type, void *out, const double *p);
 
-/* Reduce some axes of a dense x (no narrow dtype) to out, dense. scratch: reduce_bytes. */
-void reduce_axes(const Call *c, Reduction r, const Type *x, const void *data, int count, const int *axes,
-                 void *out, void *scratch);
-size_t reduce_bytes(const Type *x, int count, const int *axes); /* x's dtype as computed with */
 /* A type without (or with 1 for) some axes. */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);
 Type type_without(const Type *t, int axis);
@@ -116,17 +112,4 @@ struct Cost;
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X
-
-/* ---- matrix products ---- */
-
-/* C = A B for a batch of matrices in float32 or float64 (dtype of the buffers). */
-typedef struct Product {
-  Dtype dtype;
-  Gemm gemm; /* of the first matrices; shared, slots and slot_bytes are set by product_run */
-  int rank;  /* dimensions of the batch */
-  int64_t extent[MAX_RANK], a_step[MAX_RANK], b_step[MAX_RANK]; /* steps in elements; 0 repeats */
-  int64_t c_step;                                               /* from a matrix of C to the next */
-} Product;
-size_t product_scratch(const Product *p);
-void product_run(const Call *c, const Product *p, void *scratch);
 #endif

@@ -11,6 +11,7 @@ local infer = require "ipulua.keras.infer"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
+local layer_weights = require "ipulua.keras.layer_weights"
 local nest = require "ipulua.keras.nest"
 local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
@@ -90,18 +91,6 @@ function properties.output_shape(self)
   return nest.map(function(t) return t.shape end, self.output)
 end
 
-local function distinct(list)
-  local out, seen = {}, {}
-  for _, v in ipairs(list) do
-    local id = core.variable_identity(v)
-    if not seen[id] then
-      seen[id] = true
-      out[#out + 1] = v
-    end
-  end
-  return out
-end
-
 -- Layer by layer, then the model's own.
 function properties.weights(self)
   local list = {}
@@ -110,7 +99,7 @@ function properties.weights(self)
     table.move(weights, 1, #weights, #list + 1, list)
   end
   local own = self:own_variables()
-  return distinct(table.move(own, 1, #own, #list + 1, list))
+  return layer_weights.distinct(table.move(own, 1, #own, #list + 1, list))
 end
 
 ---The layer of a name, or the one at a position (from 0; negative from the end).
@@ -295,7 +284,9 @@ end
 function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
 
 -- Training, pipeline stages: files of their own.
-for _, file in ipairs{"training.fit", "pipelining"} do
+for _, file in ipairs{
+  "training.compile", "training.fit", "training.evaluate", "training.predict", "training.on_batch", "training.own_steps", "pipelining",
+} do
   local part = require("ipulua.keras." .. file)
   for name, f in pairs(part.methods) do Model[name] = f end
   for name, f in pairs(part.properties or {}) do properties[name] = f end

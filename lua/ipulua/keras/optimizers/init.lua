@@ -5,13 +5,13 @@ local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local parts = require "ipulua.keras.parts"
-local rules = require "ipulua.keras.optimizers.rules"
 
 local optimizers = {Optimizer = base.Optimizer, schedules = require "ipulua.keras.schedules"}
 require("ipulua.modules").guard("keras.optimizers.schedules", optimizers.schedules)
 
-for name, c in pairs(rules) do optimizers[name] = c end
-for name, c in pairs(require "ipulua.keras.optimizers.wrappers") do optimizers[name] = c end
+for _, file in ipairs{"rules", "wrappers", "loss_scaling"} do
+  for name, c in pairs(require("ipulua.keras.optimizers." .. file)) do optimizers[name] = c end
+end
 
 ---An optimizer from a name, a config or an optimizer.
 ---@param optimizer any

@@ -14,27 +14,28 @@ end
 
 ---One execution, steps first … first + per_execution - 1 of the epoch.
 ---@param model Model
----@param o table what fit keeps of the run
+---@param run Run
 ---@param first integer
 ---@return table logs of the execution, a list of {name, value}
-function asynchronous.run(model, o, first)
-  local list, metrics, accumulation = o.callbacks, model.metrics, o.accumulation or 1
-  local begin_event, end_event = "on_" .. o.prefix .. "_batch_begin", "on_" .. o.prefix .. "_batch_end"
-  local updates = o.accumulation and model.optimizer.iterations:item()
-  local job, results = o.entry.program.start()
+function asynchronous.run(model, run, first)
+  local list, metrics, accumulation = run.callbacks, model.metrics, run.accumulation or 1
+  local begin_event, end_event = "on_" .. run.prefix .. "_batch_begin", "on_" .. run.prefix .. "_batch_end"
+  local updates = run.accumulation and model.optimizer.iterations:item()
+  local job, results = run.entry.program.start()
   local _ <close> = cancelled_on_error(job)
   local step = first
-  for element in o.entry.outfeed:iter(job) do
+  for element in run.entry.outfeed:iter(job) do
     local is_update = updates and (step - first + 1) % accumulation == 0
     updates = is_update and updates + 1 or updates
-    for replica = 1, o.replicas do
+    for replica = 1, run.replicas do
       local logs = {}
       for i, metric in ipairs(metrics) do
         local value = element["m" .. i]
-        logs[metric.name] = compiled.read(o.replicas > 1 and value[replica] or value)
+        logs[metric.name] = compiled.read(run.replicas > 1 and value[replica] or value)
       end
       list[begin_event](list, step, {})
-      list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates, samples = o.batch_size * o.replicas})
+      list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates,
+        samples = run.batch_size * run.replicas})
     end
     step = step + 1
   end

@@ -239,4 +239,26 @@ function feeding.count_steps(who, feed, o)
   return steps, per_execution
 end
 
+---An error when a dataset ends before a run's epochs do.
+---@param who string
+---@param feed Feed
+---@param run Run
+function feeding.check_enough(who, feed, run)
+  if feed.batches < 0 or run.recreates then return end
+  local needed = run.epochs * run.steps * run.replicas
+  if needed > feed.batches then
+    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps", who, run.epochs, run.epochs == 1 and "" or "s", run.steps, needed, feed.batches), "value")
+  end
+end
+
+---The row of an argument that counts samples, batches or steps: at least 1, if it is given.
+---@param name string
+---@return table
+function feeding.count_row(name)
+  return {name, "integer", optional = true, check = function(n)
+    if n < 1 then return "must be at least 1, got " .. n end
+  end}
+end
+
 return feeding

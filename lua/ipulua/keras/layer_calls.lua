@@ -1,0 +1,254 @@
+-- Calling a layer: with tensors it is built and runs, with KerasTensors it becomes a node of a functional model.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local context = require "ipulua.keras.context"
+local core = require "ipulua.core"
+local KerasTensor = require "ipulua.keras.tensor"
+local nest = require "ipulua.keras.nest"
+local stages = require "ipulua.keras.stages"
+local tracing = require "ipulua.tracing"
+
+---@class Layer
+local Layer = {} -- what the class gets of this file
+local properties = {}
+
+local function is_value(leaf) return core.is_tensor(leaf) or core.is_variable(leaf) end
+
+-- ------------------------------------------------ what layers define
+
+---Makes the weights, given the shape of the input (a structure of shapes for several). Layers override it.
+---@param input_shape any
+function Layer:build(input_shape) -- luacheck: ignore 212
+end
+
+---What the layer does. Layers override it.
+function Layer:call()
+  blame.error(string.format("layer '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
+    "not_implemented")
+end
+
+---The mask of the outputs; by default that of the inputs passes on where supports_masking is set.
+function Layer:compute_mask(_, mask)
+  if not self.supports_masking then return nil end
+  if args.is_plain(mask) then return mask[1] end
+  return mask
+end
+
+-- ------------------------------------------------ inputs
+
+-- Lists of numbers become tensors.
+local function as_inputs(value)
+  if type(value) == "number" then return core.tensor(value) end
+  if args.is_plain(value) and next(value) ~= nil
+    and not nest.any(function(leaf) return type(leaf) ~= "number" end, value) then
+    return core.tensor(value)
+  end
+  return value
+end
+
+-- (inputs, more…, {training = …}) → packed positional arguments, options.
+local function read_call(self, ...)
+  local given = table.pack(...)
+  local options = {}
+  local last = given[given.n]
+  if given.n > 1 and args.is_plain(last) and (next(last) == nil or #last == 0) then
+    options, given[given.n], given.n = last, nil, given.n - 1
+  end
+  while given.n > 1 and given[given.n] == nil do given.n = given.n - 1 end
+  if not self.takes_numbers then given[1] = as_inputs(given[1]) end
+  return given, options
+end
+
+local function shape_text(shape)
+  return "[" .. table.concat(shape, ", ") .. "]"
+end
+
+local function check_spec_leaf(self, spec, shape, index)
+  local rank, where = #shape, string.format("input %d of layer '%s'", index - 1, self.name)
+  local function refuse(wanted)
+    blame.error(string.format("%s doesn't fit the layer: expected %s, got the shape %s", where, wanted, shape_text(shape)),
+      "value")
+  end
+  if spec.ndim and rank ~= spec.ndim then refuse("rank " .. spec.ndim) end
+  if spec.min_ndim and rank < spec.min_ndim then refuse("a rank of at least " .. spec.min_ndim) end
+  if spec.max_ndim and rank > spec.max_ndim then refuse("a rank of at most " .. spec.max_ndim) end
+  for axis, extent in pairs(spec.axes or {}) do
+    local got = shape[axis < 0 and rank + axis + 1 or axis + 1]
+    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %d elements", axis, extent)) end
+  end
+end
+
+-- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}} or a list of such.
+local function check_spec(self, inputs)
+  local spec = rawget(self, "input_spec") or class.of(self).input_spec
+  if not spec then return end
+  local leaves = nest.flatten(inputs)
+  for i, leaf in ipairs(leaves) do
+    local each = spec[i] or (spec[1] == nil and spec) or nil
+    local shape = each and (is_value(leaf) or KerasTensor.is(leaf)) and leaf.shape
+    if shape then check_spec_leaf(self, each, shape, i) end
+  end
+end
+
+-- ------------------------------------------------ building
+
+---Makes the weights if that hasn't happened; `inputs` tell the shape.
+---@package
+function Layer:ensure_built(inputs)
+  self:ensure_initialised()
+  if self.built then return end
+  self:build_once(nest.map(function(leaf)
+    local shape = (is_value(leaf) or KerasTensor.is(leaf)) and leaf.shape or {}
+    return table.move(shape, 1, #shape, 1, {})
+  end, inputs))
+end
+
+---build(shape), once, outside of whatever is being traced.
+---@package
+function Layer:build_once(input_shape)
+  if self.built then return end
+  self:ensure_initialised()
+  tracing.outside(function()
+    local path = context.path
+    local inside = path[#path] == self.name
+    if not inside then path[#path + 1] = self.name end
+    local ok, problem = pcall(self.build, self, input_shape)
+    if not inside then path[#path] = nil end
+    if not ok then error(problem, 0) end
+  end)
+  rawset(self, "built", true)
+  rawset(self, "build_shape", input_shape)
+  if self.initial_weights then self:set_weights(self.initial_weights) end
+end
+
+-- ------------------------------------------------ dtypes and masks
+
+---A variable as call sees it: in the compute dtype.
+---@package
+function Layer:in_compute_dtype(v)
+  local dtype = self.compute_dtype
+  if v.dtype ~= dtype and v.dtype:find("float") then return v:cast(dtype) end
+  return v
+end
+
+local function autocast(self, value)
+  local dtype = self.compute_dtype
+  return nest.map(function(leaf)
+    if core.is_tensor(leaf) and leaf.dtype ~= dtype and leaf.dtype:find("float") then
+      local cast = leaf:cast(dtype)
+      context.set_mask(cast, context.mask(leaf))
+      return cast
+    end
+    return leaf
+  end, value)
+end
+
+local function masks_of(inputs)
+  if not args.is_plain(inputs) then return context.mask(inputs) end
+  local found = false
+  local masks = nest.map(function(leaf)
+    local mask = context.mask(leaf)
+    found = found or mask ~= nil
+    return mask
+  end, inputs)
+  return found and masks or nil
+end
+
+local function record_masks(self, inputs, mask, results)
+  local mine = self:compute_mask(inputs, mask)
+  if mine == nil then return end
+  if core.is_tensor(results[1]) and not args.is_plain(mine) then return context.set_mask(results[1], mine) end
+  if args.is_plain(mine) then
+    for i = 1, results.n do context.set_mask(results[i], mine[i]) end
+  end
+end
+
+-- ------------------------------------------------ calling
+
+-- A call's options, with what the calls around it say where they say nothing.
+local function complete(options, inputs)
+  local passed = {}
+  for key, value in next, options do passed[key] = value end
+  if passed.training == nil then passed.training = context.training end
+  if passed.training == nil then passed.training = false end
+  if passed.mask == nil then passed.mask = masks_of(inputs) end
+  return passed
+end
+
+local function run(self, given, options)
+  if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
+  check_spec(self, given[1])
+  self:ensure_built(given[1])
+  stages.enter_layer(self, context.depth)
+  if self.autocast ~= false then
+    for i = 1, given.n do given[i] = autocast(self, given[i]) end
+  end
+  local passed = complete(options, given[1])
+  given[given.n + 1] = passed
+  local results
+  do
+    local _ <close> = context.enter(self.name, passed.training)
+    results = table.pack(self:call(table.unpack(given, 1, given.n + 1)))
+    self:add_activity_loss(results)
+  end
+  record_masks(self, given[1], passed.mask, results)
+  return table.unpack(results, 1, results.n)
+end
+
+function Layer:__call(...)
+  self:ensure_initialised()
+  local given, options = read_call(self, ...)
+  for i = 1, given.n do
+    if nest.any(KerasTensor.is, given[i]) then
+      check_spec(self, given[1])
+      return require "ipulua.keras.graph".apply(self, given, options)
+    end
+  end
+  if given.n == 0 or given[1] == nil then
+    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
+  end
+  return run(self, given, options)
+end
+
+---The shape of the output for a shape of the input (a structure of shapes for several); -1: unknown.
+---Shapes: input_shape with the batch, -1 where an extent is not known → the output's
+---Errors: a shape that the layer can't take: `keras.layers.Conv2D(4, 3):compute_output_shape{2, 3}`
+---@param input_shape any
+---@return any
+function Layer:compute_output_shape(input_shape)
+  local function specs(shape)
+    if args.is_plain(shape) and type(nest.first(shape)) == "number" and math.type(shape[1]) == "integer" then
+      return KerasTensor(shape, rawget(self, "input_dtype") or self.compute_dtype)
+    end
+    local out = {}
+    for _, key in ipairs(nest.keys(shape)) do out[key] = specs(shape[key]) end
+    return out
+  end
+  local inputs = specs(input_shape)
+  self:ensure_built(inputs)
+  local types = require "ipulua.keras.infer".results(function(x) return self(x) end, {n = 1, inputs}, KerasTensor.is)
+  return nest.map(function(leaf) return leaf.shape end, types[1])
+end
+
+-- ------------------------------------------------ in functional models
+
+local function of_only_node(self, what)
+  if #self.nodes == 0 then
+    blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a functional model", self.name, what),
+      "value")
+  end
+  return self.nodes[1]
+end
+
+function properties.input(self) return of_only_node(self, "input").inputs end
+function properties.output(self) return of_only_node(self, "output").outputs end
+function properties.output_shape(self)
+  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "output shape").outputs)
+end
+function properties.input_shape(self)
+  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "input shape").inputs)
+end
+
+return {methods = Layer, properties = properties}

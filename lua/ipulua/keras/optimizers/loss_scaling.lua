@@ -1,0 +1,290 @@
+-- Automatic loss scaling: optimizers that scale the loss by a factor, which follows the sizes of float16 gradients.
+
+local args = require "ipulua.args"
+local base = require "ipulua.keras.optimizers.base"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local nest = require "ipulua.keras.nest"
+local rules = require "ipulua.keras.optimizers.rules"
+local variables = require "ipulua.variables"
+local wrapper = require "ipulua.keras.optimizers.wrapper"
+local wrappers = require "ipulua.keras.optimizers.wrappers"
+
+local loss_scaling = {}
+
+local Wrapper <const>, Accumulation <const> = wrapper.Wrapper, wrappers.GradientAccumulationOptimizer
+
+-- ------------------------------------------------ around any optimizer
+
+local function power_of_two(x)
+  if x <= 0 then return "must be positive, got " .. x end
+  local log2 = math.log(x, 2)
+  if math.abs(log2 - math.floor(log2 + 0.5)) > 1e-9 then return "must be a power of two, got " .. x end
+end
+
+local function positive(x)
+  if x <= 0 then return "must be positive, got " .. x end
+end
+
+local als_rows <const> = {
+  {"initial_loss_scaling_factor", "number", 1, check = power_of_two}, {"update_frequency", "integer", 8, check = positive},
+  {"increase_factor", "number", 2, check = power_of_two}, {"max_loss_scaling_factor", "number", 32768, check = power_of_two},
+  {"accumulate_statistics_over_update_period", "boolean", true}, {"ratio_threshold", "number", 1e-5, check = function(x)
+    if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
+  end}, {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0, check = function(x)
+    if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
+  end}, {"histogram_bin_edge", "number", 2 ^ 13, check = positive}, {"name", "string", optional = true},
+}
+
+---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many
+---elements are at or beyond histogram_bin_edge; then it is halved.
+---@class ALSOptimizer: IpuOptimizerWrapper
+local ALSOptimizer = Wrapper:extend("ALSOptimizer")
+loss_scaling.ALSOptimizer = ALSOptimizer
+
+local als_options = {{"opt", "table"}, table.unpack(als_rows)}
+ALSOptimizer.argument_rows = als_options
+ALSOptimizer.takes_captured = true
+
+local function scalar_state(self, name, value, shape)
+  rawset(self, name, variables.Variable{core.full(shape or {}, value, "float32"), name = self.name .. "/" .. name,
+    trainable = false})
+end
+
+function ALSOptimizer:init_als(opt, a)
+  self:init_wrapper(opt, a.name)
+  a.name = nil
+  rawset(self, "hyper", a)
+  scalar_state(self, "_factor", a.initial_loss_scaling_factor)
+  scalar_state(self, "_previous", a.initial_loss_scaling_factor)
+  scalar_state(self, "_histogram", 0, {2})
+  rawset(self, "_counter", variables.Variable{core.tensor(0, "int32"), name = self.name .. "/update_counter", trainable = false})
+end
+
+function ALSOptimizer:init(...)
+  local a = args.check(self.__name, als_options, ...)
+  local opt = a.opt
+  a.opt = nil
+  self:init_als(opt, a)
+end
+
+local function normalized(histogram)
+  local total = ipu.reduce_sum(histogram)
+  return histogram / ipu.maximum(total, 1e-30)
+end
+
+-- Fields that can only be read.
+local computed <const> = {
+  loss_scaling_factor = function(self) return self._factor:read_value() end,
+  previous_loss_scaling_factor = function(self) return self._previous:read_value() end,
+  histogram = function(self) return self._histogram:read_value() end,
+  normalized_histogram = function(self) return normalized(self._histogram:read_value()) end,
+  update_counter = function(self) return self._counter:read_value() end,
+  decrease_factor = function(self) return 1 / self.hyper.increase_factor end,
+}
+
+function ALSOptimizer.__index(self, key)
+  local f = computed[key]
+  if f and rawget(self, "hyper") then return f(self) end
+  local hyper = rawget(self, "hyper")
+  if hyper and hyper[key] ~= nil then return hyper[key] end
+  return Wrapper.__index(self, key)
+end
+
+function ALSOptimizer:__newindex(key, value)
+  if computed[key] then
+    blame.error(string.format("%s: '%s' is read-only", self.name, key), "value")
+  end
+  for _, row in ipairs(als_rows) do
+    if row[1] == key and key ~= "name" then
+      self.hyper[key] = args.check_value(self.name, row, value)
+      if key == "update_frequency" then self._counter:assign(0) end
+      rawset(self.opt, "version", self.opt.version + 1)
+      return
+    end
+  end
+  self.opt[key] = value
+end
+
+function ALSOptimizer:own_entries()
+  return {
+    {path = "factor", variable = self._factor}, {path = "previous", variable = self._previous},
+    {path = "histogram", variable = self._histogram}, {path = "counter", variable = self._counter},
+  }
+end
+
+function ALSOptimizer:get_config()
+  local config = Wrapper.get_config(self)
+  for key, value in pairs(self.hyper) do config[key] = value end
+  return config
+end
+
+---The factor goes back to its first value, statistics to none.
+function ALSOptimizer:reset()
+  self._factor:assign(self.hyper.initial_loss_scaling_factor)
+  self._previous:assign(self.hyper.initial_loss_scaling_factor)
+  self._histogram:assign(core.full({2}, 0, "float32"))
+  self._counter:assign(0)
+end
+
+-- ------------------------------------------------ a step
+
+---The loss times the factor.
+---@param loss userdata
+---@return userdata
+function ALSOptimizer:scale_loss(loss)
+  return loss * ipu.cast(self._factor, loss.dtype)
+end
+ALSOptimizer.get_scaled_loss = ALSOptimizer.scale_loss
+
+-- How many elements of float16 gradients lie below the edge, and how many at or beyond it.
+local function count_elements(self, grads)
+  local edge = self.hyper.histogram_bin_edge
+  local histogram
+  for _, g in ipairs(grads) do
+    if g and g.dtype == "float16" then
+      local size = ipu.cast(ipu.abs(g), "float32")
+      -- infinities and numbers that are none count as beyond
+      local below = ipu.reduce_sum(ipu.cast(ipu.less(size, edge), "float32"))
+      local counts = ipu.stack{below, g.size - below}
+      histogram = histogram and histogram + counts or counts
+    end
+  end
+  return histogram and ipu.cross_replica_sum(histogram) or core.full({2}, 0, "float32")
+end
+
+-- The factor after statistics: unchanged where it would leave [1, max) or be no number.
+local function next_factor(self, factor, histogram)
+  local h = self.hyper
+  local total = ipu.reduce_sum(histogram)
+  local upper = ipu.reshape(ipu.slice(histogram, {1}, {1}), {})
+  local ratio = upper / ipu.maximum(total, 1e-30)
+  local candidate = ipu.where(ipu.greater(ratio, h.ratio_threshold), factor / h.increase_factor, factor * h.increase_factor)
+  local usable = ipu.logical_and(ipu.is_finite(candidate),
+    ipu.logical_and(ipu.less(candidate, h.max_loss_scaling_factor), ipu.greater_equal(candidate, 1)))
+  return ipu.where(usable, candidate, factor)
+end
+
+local function update_statistics(self, grads)
+  local h = self.hyper
+  local former = self._histogram:read_value()
+  local counts = count_elements(self, grads)
+  local latest = h.accumulate_statistics_over_update_period and former + counts or counts
+  local histogram = former * h.lpf_alpha + latest * (1 - h.lpf_alpha)
+  local counter, factor = self._counter:read_value(), self._factor:read_value()
+  local due
+  if h.update_frequency == 1 then
+    due = ipu.equal(counter, counter)
+  else
+    due = ipu.logical_and(ipu.greater(counter, 0), ipu.equal(ipu.mod(counter, h.update_frequency), 0))
+  end
+  self._previous:assign(factor)
+  self._factor:assign(ipu.where(due, next_factor(self, factor, histogram), factor))
+  self._histogram:assign(ipu.where(due, ipu.zeros_like(histogram), histogram))
+  self._counter:assign(ipu.where(due, ipu.zeros_like(counter), counter + 1))
+end
+
+-- Divided in float32 where the update is float32, too: what is small doesn't vanish.
+local function unscaled(self, pairs_list)
+  local list = {}
+  local factor = self._factor:read_value()
+  for i, pair in ipairs(pairs_list) do
+    local g = pair[1]
+    if g and rawget(self.opt, "is_wide") then g = ipu.cast(g, "float32") end
+    list[i] = {g and g / ipu.cast(factor, g.dtype) or g, pair[2]}
+  end
+  return list
+end
+
+-- What it wraps maps gradients that are no longer scaled: accumulated ones.
+function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
+
+---Gradients of a scaled loss; captured_grads: further gradients for the statistics.
+---@param grads any[]
+---@param vars userdata[]?
+---@param options {captured_grads: any}?
+function ALSOptimizer:apply_gradients(grads, vars, options)
+  if args.is_plain(vars) and vars.captured_grads then vars, options = nil, vars end
+  local given = wrapper.as_pairs(grads, vars)
+  local counted = {}
+  if not self.hyper.captured_grads_only then
+    for i, pair in ipairs(given) do counted[i] = pair[1] end
+  end
+  for _, g in ipairs(nest.flatten(options and options.captured_grads)) do counted[#counted + 1] = g end
+  local ready = unscaled(self, given)
+  update_statistics(self, counted)
+  base.apply_accumulated(false, self.opt, ready)
+end
+
+-- ------------------------------------------------ built in
+
+local is_of_scaling <const> = {} -- by the names of arguments
+for _, row in ipairs(als_rows) do is_of_scaling[row[1]] = true end
+
+-- The rule's arguments, then those of the scaling.
+local function rows_with(rule)
+  local rows = {}
+  for _, row in ipairs(rule.argument_rows) do
+    if row[1] ~= "name" then rows[#rows + 1] = row end
+  end
+  return table.move(als_rows, 1, #als_rows, #rows + 1, rows)
+end
+
+-- A rule with the scaling built in; its updates are computed in float32.
+local function define(name, rule)
+  local c = ALSOptimizer:extend(name)
+  loss_scaling[name] = c
+  local rows <const> = rows_with(rule)
+  c.argument_rows = rows
+
+  function c:init(...)
+    local a = args.check(name, rows, ...)
+    local of_scaling, of_rule = {}, {}
+    for key, value in pairs(a) do
+      if is_of_scaling[key] then of_scaling[key] = value else of_rule[key] = value end
+    end
+    local opt = rule(of_rule)
+    rawset(opt, "is_wide", true)
+    self:init_als(opt, of_scaling)
+  end
+
+  -- The rule's arguments and those of the scaling, as the constructor takes them.
+  function c:get_config()
+    local config = self.opt:get_config()
+    for key, value in pairs(self.hyper) do config[key] = value end
+    config.name = self.name
+    return config
+  end
+
+  function c.from_config(kind, config) return kind(config) end
+end
+
+define("ALSOptimizerSGD", rules.SGD)
+define("ALSOptimizerAdam", rules.Adam)
+define("ALSOptimizerRMSProp", rules.RMSprop)
+
+-- ------------------------------------------------ with accumulation
+
+---Accumulates the gradients of an ALSOptimizer.
+---@class ALSGradientAccumulationOptimizer: GradientAccumulationOptimizer
+local ALSAccumulation = Accumulation:extend("ALSGradientAccumulationOptimizer")
+loss_scaling.ALSGradientAccumulationOptimizer = ALSAccumulation
+ALSAccumulation.substitute = false
+
+function ALSAccumulation:init(...)
+  local first = ...
+  local opt = type(first) == "table" and getmetatable(first) == nil and (first.als_optimizer or first.opt or first[1]) or first
+  if not class.is_a(opt, ALSOptimizer) then
+    blame.error("ALSGradientAccumulationOptimizer: 'als_optimizer' must be an ALSOptimizer, got " .. args.describe(opt), "value")
+  end
+  if type(first) == "table" and getmetatable(first) == nil and first.als_optimizer then
+    first.opt, first.als_optimizer = first.als_optimizer, nil
+  end
+  Accumulation.init(self, ...)
+end
+
+function ALSAccumulation:scale_loss(loss) return self.opt:scale_loss(loss) end
+
+return loss_scaling

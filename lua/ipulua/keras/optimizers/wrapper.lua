@@ -1,0 +1,114 @@
+-- What a wrapper is: an optimizer around another one, to which it leaves whatever it doesn't do itself.
+
+local args = require "ipulua.args"
+local base = require "ipulua.keras.optimizers.base"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local parts = require "ipulua.keras.parts"
+
+local wrapper = {}
+
+---The optimizer that is to be wrapped; an error when it is none.
+---@param name string of the wrapper
+---@param opt any
+---@return Optimizer
+function wrapper.check(name, opt)
+  if class.is_a(opt, base.Optimizer) then return opt end
+  blame.error(string.format("%s: 'opt' must be a Keras optimizer, got %s", name, args.describe(opt)), "value")
+end
+
+-- What a wrapper doesn't define itself is the wrapped optimizer's.
+---@class IpuOptimizerWrapper: Optimizer
+local Wrapper = base.Optimizer:extend("Wrapper")
+wrapper.Wrapper = Wrapper
+
+function Wrapper.__index(self, key)
+  local c = getmetatable(self)
+  local own = c[key]
+  if own ~= nil and (type(own) ~= "function" or own ~= base.Optimizer[key]) then return own end
+  local opt = rawget(self, "opt")
+  if opt == nil then return own end
+  local value = opt[key]
+  if type(value) ~= "function" then return value end
+  return c[key] or value
+end
+
+function Wrapper:__newindex(key, value)
+  self.opt[key] = value
+end
+
+function Wrapper:init_wrapper(opt, name)
+  rawset(self, "opt", wrapper.check(getmetatable(self).__name, opt))
+  rawset(self, "name", name or getmetatable(self).__name)
+end
+
+-- Methods of every optimizer go to the wrapped one, except those that classes define.
+for _, method in ipairs{
+  "list_weights", "get_weights", "set_weights", "build", "slot", "state", "current_learning_rate", "finalize_variable_values",
+} do
+  Wrapper[method] = function(self, ...)
+    local opt = self.opt
+    return opt[method](opt, ...)
+  end
+end
+
+-- Variables of the wrapper itself, by name.
+function Wrapper:own_entries() return {} end -- luacheck: ignore 212
+
+function Wrapper:entries(weights)
+  local list = self.opt:entries(weights)
+  for _, entry in ipairs(self:own_entries(weights)) do
+    list[#list + 1] = {path = self.__name .. "/" .. entry.path, variable = entry.variable}
+  end
+  return list
+end
+
+function Wrapper:apply_gradients(grads, vars)
+  return self.opt:apply_gradients(grads, vars)
+end
+
+function Wrapper:each_gradient(g, v) return self.opt:each_gradient(g, v) end
+
+function Wrapper:compute_gradients(...)
+  return self.opt:compute_gradients(...)
+end
+
+function Wrapper:minimize(...)
+  self:apply_gradients(self:compute_gradients(...))
+end
+
+-- Arguments besides the wrapped optimizer, as far as a file can hold them.
+local function plain_settings(settings)
+  local config = {}
+  for key, value in pairs(settings) do
+    if type(value) ~= "function" and type(value) ~= "table" then config[key] = value end
+  end
+  return config
+end
+
+function Wrapper:get_config()
+  local config = plain_settings(rawget(self, "settings") or {})
+  config.opt = {class_name = class.of(self.opt).__name, config = self.opt:get_config()}
+  config.name = self.name
+  return config
+end
+
+function Wrapper.from_config(c, config, custom_objects)
+  local given = {}
+  for key, value in pairs(config) do given[key] = value end
+  given.opt = parts.get("optimizer", config.opt, {custom_objects = custom_objects})
+  return c(given)
+end
+
+---Pairs {gradient, variable}, from pairs or two lists.
+---@param grads any[]
+---@param vars userdata[]?
+---@return any[]
+function wrapper.as_pairs(grads, vars)
+  if not vars then return grads end
+  local list = {}
+  for i, v in ipairs(vars) do list[i] = {grads[i] or false, v} end
+  return list
+end
+
+return wrapper

@@ -1,0 +1,48 @@
+-- Making a model's weights from what it is fed with, where nothing told its inputs before.
+
+local elements = require "ipulua.data.elements"
+local KerasTensor = require "ipulua.keras.tensor"
+local nest = require "ipulua.keras.nest"
+
+local building = {}
+
+local function is_unbuilt(model) return not model._graph and not rawget(model, "output_types") end
+
+-- Vectors get a last axis of 1, as in Keras' steps.
+local function stand_in(shape, dtype)
+  return KerasTensor(#shape == 1 and {shape[1], 1} or shape, dtype)
+end
+
+-- KerasTensors like the first value of a dataset's elements.
+local function input_specs(dataset)
+  local specs = dataset.element_spec
+  if elements.is_tuple(dataset.template) then specs = specs[1] end
+  local function convert(spec)
+    if spec.dtype and spec.shape then return stand_in(spec.shape, spec.dtype) end
+    local out = {}
+    for _, key in ipairs(nest.keys(spec)) do out[key] = convert(spec[key]) end
+    return out
+  end
+  return convert(specs)
+end
+
+---@param model Model
+---@param dataset Dataset
+function building.from_dataset(model, dataset)
+  if is_unbuilt(model) then model:build_with(input_specs(dataset)) end
+end
+
+---The same for a model of one's own: what is pipelined it says when it is called, and the number of steps depends on that.
+---@param model Model
+---@param dataset Dataset
+function building.own_from_dataset(model, dataset)
+  if not rawget(model, "_stack") then building.from_dataset(model, dataset) end
+end
+
+---@param model Model
+---@param x any a batch of inputs
+function building.from_batch(model, x)
+  if is_unbuilt(model) then model:build_with(nest.map(function(t) return stand_in(t.shape, t.dtype) end, x)) end
+end
+
+return building

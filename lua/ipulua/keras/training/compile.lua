@@ -1,0 +1,73 @@
+-- compile: how a model trains, and the metrics that it reports while it does.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local compiled = require "ipulua.keras.training.compiled"
+local optimizers = require "ipulua.keras.optimizers"
+
+local compile = {methods = {}, properties = {}}
+local methods <const> = compile.methods
+
+local compile_rows <const> = {
+  {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
+  {"metrics", {"string", "callable", "table"}, optional = true},
+  {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
+  {"steps_per_execution", "integer", 1, check = function(n)
+    if n < 1 then return "must be positive, got " .. n end
+  end},
+}
+
+---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
+---Shapes: what the model gives for labels of the loss' shape
+---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not: `model:compile{optimizer = "sgdd"}`
+---@param ... any
+function methods:compile(...)
+  local a = args.check("compile", compile_rows, ...)
+  rawset(self, "optimizer", optimizers.get(a.optimizer))
+  rawset(self, "compiled", compiled.new(a))
+  rawset(self, "compile_arguments", a)
+  rawset(self, "run_eagerly", a.run_eagerly)
+  rawset(self, "steps_per_execution", a.steps_per_execution)
+  self:discard_programs()
+end
+
+---Programs are made anew at the next run.
+---@package
+function methods:discard_programs()
+  rawset(self, "_programs", {})
+end
+
+function compile.properties.metrics(self)
+  local list = self.compiled and self.compiled:all() or {}
+  self:walk(function(layer)
+    for _, metric in ipairs(layer._metrics) do list[#list + 1] = metric end
+  end)
+  return list
+end
+
+function compile.properties.metrics_names(self)
+  local names = {}
+  for i, metric in ipairs(self.metrics) do names[i] = metric.name end
+  return names
+end
+
+---Sets all metrics back to their beginning.
+function methods:reset_metrics()
+  for _, metric in ipairs(self.metrics) do metric:reset_state() end
+end
+
+---An error unless a model can be trained and evaluated: it was compiled, and not to run eagerly.
+---@param model Model
+---@param who string
+function compile.check(model, who)
+  if not model.compiled then
+    blame.error(string.format("%s: model '%s' must be compiled first: model:compile{optimizer =, loss =}", who, model.name),
+      "runtime")
+  end
+  if model.run_eagerly then
+    blame.error(string.format("%s: model '%s' was compiled with run_eagerly = true, which is not possible on IPUs", who,
+      model.name), "runtime")
+  end
+end
+
+return compile

@@ -1,0 +1,36 @@
+-- evaluate: loss and metrics of data.
+
+local args = require "ipulua.args"
+local compile = require "ipulua.keras.training.compile"
+local feeding = require "ipulua.keras.training.feeding"
+local logs = require "ipulua.keras.training.logs"
+local programs = require "ipulua.keras.training.programs"
+local runs = require "ipulua.keras.training.runs"
+
+local evaluate = {methods = {}}
+local methods <const> = evaluate.methods
+
+local evaluate_rows <const> = {
+  {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size",
+  {"verbose", {"integer", "string"}, 1}, {"sample_weight", "any", optional = true}, feeding.count_row "steps",
+  {"callbacks", "table", optional = true}, {"return_dict", "boolean", false},
+}
+
+---Loss and metrics of data: a number, a list, or with return_dict a table by name.
+---Shapes: x and y [samples, ...] → loss and metrics []
+---Errors: as fit's: `model:evaluate(x)`
+---@param ... any x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict
+---@return any
+function methods:evaluate(...)
+  local a = args.check("evaluate", evaluate_rows, ...)
+  compile.check(self, "evaluate")
+  local run = runs.begin(self, "evaluate", "test", a)
+  self:reset_metrics()
+  run.callbacks:on_test_begin({})
+  local latest = runs.epoch(self, run)
+  programs.rewind(run.entry)
+  run.callbacks:on_test_end(logs.by_name(latest))
+  return logs.results(latest, a.return_dict)
+end
+
+return evaluate

@@ -1,0 +1,61 @@
+-- Logs: what a step or an execution reports, a list of {name, value} in the order of the model's metrics.
+
+local compiled = require "ipulua.keras.training.compiled"
+local nest = require "ipulua.keras.nest"
+
+local logs = {}
+
+---@alias Logs {[1]: string, [2]: any}[]
+
+---As callbacks get them: a table by name.
+---@param list Logs
+---@return table<string, any>
+function logs.by_name(list)
+  local t = {}
+  for _, pair in ipairs(list) do t[pair[1]] = pair[2] end
+  return t
+end
+
+---As evaluate gives them: a table by name, or a list of values; one value is itself.
+---@param list Logs
+---@param return_dict boolean
+---@return any
+function logs.results(list, return_dict)
+  if return_dict then return logs.by_name(list) end
+  if #list == 1 then return list[1][2] end
+  local values = {}
+  for i, pair in ipairs(list) do values[i] = pair[2] end
+  return values
+end
+
+---The running values as they stand, read one by one.
+---@param model Model
+---@return Logs
+function logs.current(model)
+  local list = {}
+  for i, metric in ipairs(model.metrics) do
+    local ok, value = pcall(metric.result, metric)
+    list[i] = {metric.name, ok and compiled.read(value) or nil}
+  end
+  return list
+end
+
+---What a step gave by name, in order: the model's metrics, then names of the step's own.
+---@param model Model
+---@param values table<string, any>
+---@return Logs
+function logs.in_order(model, values)
+  local list, seen = {}, {}
+  for _, name in ipairs(model.metrics_names) do
+    if values[name] ~= nil then
+      list[#list + 1] = {name, compiled.read(values[name])}
+      seen[name] = true
+    end
+  end
+  for _, name in ipairs(nest.keys(values)) do
+    if not seen[name] then list[#list + 1] = {name, compiled.read(values[name])} end
+  end
+  return list
+end
+
+return logs

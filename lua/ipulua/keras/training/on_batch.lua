@@ -1,0 +1,84 @@
+-- train_on_batch, test_on_batch, predict_on_batch: one batch, without an infeed.
+
+local args = require "ipulua.args"
+local building = require "ipulua.keras.training.building"
+local compile = require "ipulua.keras.training.compile"
+local core = require "ipulua.core"
+local feeding = require "ipulua.keras.training.feeding"
+local ipu = require "ipulua"
+local logs = require "ipulua.keras.training.logs"
+local replication = require "ipulua.replication"
+
+local on_batch = {methods = {}}
+local methods <const> = on_batch.methods
+
+local batch_rows <const> = {
+  {"x", "any"}, {"y", "any", optional = true}, {"sample_weight", "any", optional = true},
+  {"class_weight", "table", optional = true}, {"reset_metrics", "boolean", true}, {"return_dict", "boolean", false},
+}
+
+local function batch_function(self, mode)
+  local key = "batch;" .. mode .. ";" .. tostring(self.optimizer.version or 0)
+  for _, v in ipairs(self.trainable_variables) do key = key .. ";" .. tostring(core.variable_identity(v)) end
+  local f = self._programs[key]
+  if not f then
+    f = ipu.func(function(x, y, w)
+      replication.alone() -- there is one batch
+      local values
+      if mode == "train" then values = self:train_step(x, y, w) else values = self:test_step(x, y, w) end
+      return values
+    end, {name = self.name .. "." .. mode .. "_on_batch"})
+    self._programs[key] = f
+  end
+  return f
+end
+
+local function run(self, who, mode, ...)
+  local a = args.check(who, batch_rows, ...)
+  compile.check(self, who)
+  local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who), feeding.as_tensors(a.sample_weight, who)
+  if a.class_weight then
+    local feed = feeding.open(who, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,
+      batch_size = feeding.length_of(x, who)})
+    for _, _, weight in feed.dataset:iter() do w = weight end
+  end
+  building.from_batch(self, x)
+  if a.reset_metrics then self:reset_metrics() end
+  local values = batch_function(self, mode)(x, y, w)
+  return logs.results(logs.in_order(self, values), a.return_dict)
+end
+
+---One weight update on one batch; loss and metrics of it.
+---Shapes: x and y [batch, ...] → loss and metrics []
+---Errors: as fit's: `model:train_on_batch(x, x)`
+---@param ... any x, y, sample_weight, class_weight, reset_metrics, return_dict
+---@return any
+function methods:train_on_batch(...) return run(self, "train_on_batch", "train", ...) end
+
+---Loss and metrics of one batch.
+---Shapes: x and y [batch, ...] → loss and metrics []
+---Errors: as fit's: `model:test_on_batch(x, x)`
+---@param ... any
+---@return any
+function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ...) end
+
+---The outputs for one batch.
+---Shapes: x [batch, ...] → [batch, ...]
+---Errors: an input that the model can't take: `model:predict_on_batch(ipu.ones{4, 7})`
+---@param x any
+---@return any
+function methods:predict_on_batch(x)
+  x = feeding.as_tensors(x, "predict_on_batch")
+  local f = self._programs.predict_on_batch
+  if not f then
+    f = ipu.func(function(given)
+      replication.alone()
+      return self:predict_step(given)
+    end, {name = self.name .. ".predict_on_batch"})
+    self._programs.predict_on_batch = f
+    building.from_batch(self, x)
+  end
+  return f(x)
+end
+
+return on_batch

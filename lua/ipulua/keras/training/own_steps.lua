@@ -1,0 +1,88 @@
+-- train_step, test_step, predict_step, compute_loss: what one step does. Models may define their own with these.
+
+local blame = require "ipulua.blame"
+local compile = require "ipulua.keras.training.compile"
+local ipu = require "ipulua"
+local replication = require "ipulua.replication"
+local steps = require "ipulua.keras.training.steps"
+local tracing = require "ipulua.tracing"
+
+local own_steps = {methods = {}}
+local methods <const> = own_steps.methods
+
+local function results(self)
+  local logs = {}
+  for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+  return logs
+end
+
+-- A step called outside of a traced function is one by itself.
+local function at_once(self, name, ...)
+  local f = self._programs[name]
+  if not f then
+    f = ipu.func(function(...)
+      replication.alone()
+      return methods[name](self, ...)
+    end, {name = self.name .. "." .. name})
+    self._programs[name] = f
+  end
+  return f(...)
+end
+
+---One training step. Models may define their own, which is traced; it returns a table of logs.
+---Shapes: x and y [batch, ...] → a table of []
+---Errors: a model that was not compiled: `model:train_step(x, x)`
+---@param x any
+---@param y any
+---@param sample_weight any?
+---@return table<string, userdata>
+function methods:train_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    compile.check(self, "train_step")
+    return at_once(self, "train_step", x, y, sample_weight)
+  end
+  steps.train(self, x, y, sample_weight)
+  return results(self)
+end
+
+---One test step: a table of logs.
+---Shapes: x and y [batch, ...] → a table of []
+---Errors: a model that was not compiled: `model:test_step(x, x)`
+---@param x any
+---@param y any
+---@param sample_weight any?
+---@return table<string, userdata>
+function methods:test_step(x, y, sample_weight)
+  if not tracing.is_active() then
+    compile.check(self, "test_step")
+    return at_once(self, "test_step", x, y, sample_weight)
+  end
+  steps.test(self, x, y, sample_weight)
+  return results(self)
+end
+
+---The prediction of a batch.
+---Shapes: x [batch, ...] → [batch, ...]
+---Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
+---@param x any
+---@return any
+function methods:predict_step(x)
+  return self(steps.expand(x), {training = false})
+end
+
+---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
+---Shapes: x, y and y_pred [batch, ...] → []
+---Errors: a model that was not compiled with a loss: `model:compute_loss(x, x, x)`
+---@param x any
+---@param y any
+---@param y_pred any
+---@param sample_weight any?
+---@return userdata
+function methods:compute_loss(x, y, y_pred, sample_weight)
+  if y_pred == nil then
+    blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value")
+  end
+  return steps.loss(self, x, y, y_pred, sample_weight)
+end
+
+return own_steps

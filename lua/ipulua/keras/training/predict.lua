@@ -1,0 +1,75 @@
+-- predict: a model's outputs for data.
+
+local args = require "ipulua.args"
+local compile = require "ipulua.keras.training.compile"
+local elements = require "ipulua.data.elements"
+local feeding = require "ipulua.keras.training.feeding"
+local ipu = require "ipulua"
+local nest = require "ipulua.keras.nest"
+local programs = require "ipulua.keras.training.programs"
+local runs = require "ipulua.keras.training.runs"
+
+local predict = {methods = {}}
+local methods <const> = predict.methods
+
+local predict_rows <const> = {
+  {"x", "any", optional = true}, feeding.count_row "batch_size", {"verbose", {"integer", "string"}, 0}, feeding.count_row "steps",
+  {"callbacks", "table", optional = true},
+}
+
+-- Labels of a dataset play no part in predicting.
+local function only_inputs(x)
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
+  return x:map(function(first) return first end)
+end
+
+local most_tensors <const> = 32 -- that one concat takes
+
+-- A list of tensors, one after the other along the first axis.
+local function concat_all(list)
+  while #list > 1 do
+    local shorter = {}
+    for at = 1, #list, most_tensors do
+      local chunk = table.move(list, at, math.min(at + most_tensors - 1, #list), 1, {})
+      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = 0})
+    end
+    list = shorter
+  end
+  return list[1]
+end
+
+-- Each output of all executions together.
+local function join(parts)
+  if #parts == 1 then return parts[1] end
+  local joined = {}
+  for i = 1, #parts[1] do
+    local list = {}
+    for k, part in ipairs(parts) do list[k] = part[i] end
+    joined[i] = concat_all(list)
+  end
+  return joined
+end
+
+---The outputs for data, in its order: a tensor, or a structure of them.
+---Shapes: x [samples, ...] → [samples, ...]
+---Errors: an input that the model can't take, a partial batch where shapes are fixed:
+---`model:predict(ipu.ones{4, 7}, {verbose = 0})`
+---@param ... any x, batch_size, verbose, steps, callbacks
+---@return any
+function methods:predict(...)
+  local a = args.check("predict", predict_rows, ...)
+  if self.run_eagerly then compile.check(self, "predict") end
+  a.x = only_inputs(a.x)
+  local parts, form = {}, nil
+  local run = runs.begin(self, "predict", "predict", a, function(outputs, structure_of_outputs)
+    parts[#parts + 1], form = outputs, structure_of_outputs
+  end)
+  run.callbacks:on_predict_begin({})
+  runs.epoch(self, run)
+  programs.rewind(run.entry)
+  run.callbacks:on_predict_end({})
+  local joined = join(parts)
+  return nest.pack(form, joined)
+end
+
+return predict

@@ -1,0 +1,58 @@
+-- Validation in fit: on what, and after which epochs.
+
+local blame = require "ipulua.blame"
+local feeding = require "ipulua.keras.training.feeding"
+
+local validation = {}
+
+---Takes the validation share off tensors: `a` is fit's arguments, x, y, sample_weight and validation_data are set anew.
+---@param a table
+function validation.split(a)
+  if a.validation_split == 0 then return end
+  if a.validation_split < 0 or a.validation_split >= 1 then
+    blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
+  end
+  if feeding.is_dataset(a.x) then
+    blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value")
+  end
+  if a.validation_data then return end
+  local x, y, w = feeding.as_tensors(a.x, "fit"), feeding.as_tensors(a.y, "fit"), feeding.as_tensors(a.sample_weight, "fit")
+  local length = feeding.length_of({x, y, w}, "fit")
+  local kept, held = {}, {}
+  kept[1], held[1] = feeding.split(x, length, a.validation_split)
+  kept[2], held[2] = feeding.split(y, length, a.validation_split)
+  kept[3], held[3] = feeding.split(w, length, a.validation_split)
+  a.x, a.y, a.sample_weight = kept[1], kept[2], kept[3]
+  a.validation_data = held
+end
+
+---Whether an epoch ends with validation.
+---@param freq integer|integer[] every so many epochs, or after these (from 1)
+---@param epoch integer from 0
+---@return boolean
+function validation.is_due(freq, epoch)
+  if type(freq) == "table" then
+    for _, each in ipairs(freq) do
+      if each == epoch + 1 then return true end
+    end
+    return false
+  end
+  return (epoch + 1) % freq == 0
+end
+
+---What evaluate is called with, from fit's arguments.
+---@param a table
+---@return table
+function validation.arguments(a)
+  local v = a.validation_data
+  local o = {steps = a.validation_steps, verbose = 0, return_dict = true}
+  if feeding.is_dataset(v) then o.x = v
+  else
+    if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
+    o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
+    o.batch_size = a.validation_batch_size or a.batch_size
+  end
+  return o
+end
+
+return validation

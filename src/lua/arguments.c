@@ -1,0 +1,397 @@
+/* The forms of an op's call: f(x, y, {name = …}) and f{x, y, name = …}; of rows that take any number of tensors f({x, y}, …). */
+#include "lua/arguments.h"
+
+#include <string.h>
+
+#include "ops/ops.h"
+
+enum { MAX_LIST = 64 };
+
+bool arguments_is_plain_table(lua_State *L, int index) {
+  if (!lua_istable(L, index)) return false;
+  if (!lua_getmetatable(L, index)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+static bool has_names(lua_State *L, int index) {
+  bool found = false;
+  lua_pushnil(L);
+  while (!found && lua_next(L, index)) {
+    lua_pop(L, 1);
+    found = lua_type(L, -1) == LUA_TSTRING;
+  }
+  if (found) lua_pop(L, 1);
+  return found;
+}
+
+static bool is_tensor_like(lua_State *L, int index) { return bind_test_tensor(L, index) || bind_test_variable(L, index); }
+
+static size_t input_name(const OpDef *op, int i) {
+  size_t n = strlen(op->inputs[i]);
+  return op->inputs[i][n - 1] == '?' ? n - 1 : n;
+}
+
+int arguments_inputs(const OpDef *op) { return op_input_count(op, NULL) - ((op->traits & RANDOM) != 0); }
+
+static int find_input(const OpDef *op, const char *name) {
+  for (int i = 0; i < arguments_inputs(op); i++)
+    if (strlen(name) == input_name(op, i) && !strncmp(name, op->inputs[i], input_name(op, i))) return i;
+  return -1;
+}
+
+static int find_attr(const OpDef *op, const char *name) {
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (!strcmp(op->attrs[i].name, name)) return i;
+  return -1;
+}
+
+/* ---- attributes ---- */
+
+static int64_t read_integer(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
+  int isint;
+  int64_t i = lua_tointegerx(L, index, &isint);
+  if (!isint || lua_type(L, index) != LUA_TNUMBER)
+    bind_fail(L, ERR_TYPE, "%s: '%s' must be %s, got %s", op->name, def->name,
+              def->kind == ATTR_INTS ? "an integer or a list of integers" : "an integer", bind_describe(L, index));
+  return i;
+}
+
+/* Nested lists are read in order; false stands for an open end. */
+static int read_list(lua_State *L, int index, const OpDef *op, const AttrDef *def, int64_t *list, int count) {
+  lua_Integer n = luaL_len(L, index);
+  for (lua_Integer i = 1; i <= n; i++) {
+    int type = lua_rawgeti(L, index, i);
+    if (type == LUA_TTABLE) {
+      luaL_checkstack(L, 4, NULL);
+      count = read_list(L, lua_gettop(L), op, def, list, count);
+    } else {
+      if (count == MAX_LIST) bind_fail(L, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
+      bool open = type == LUA_TBOOLEAN && !lua_toboolean(L, -1);
+      list[count++] = open ? INT64_MIN : read_integer(L, lua_gettop(L), op, def);
+    }
+    lua_pop(L, 1);
+  }
+  return count;
+}
+
+static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
+  const char *given = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
+  if (!given) bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name, bind_describe(L, index));
+  if (!def->choices) return attr_string(given);
+  for (const char *c = def->choices; *c;) {
+    size_t n = strcspn(c, " ");
+    if (strlen(given) == n && !strncasecmp(given, c, n)) {
+      lua_pushlstring(L, c, n); /* stays on the stack while the call lasts */
+      return attr_string(lua_tostring(L, -1));
+    }
+    c += n + (c[n] == ' ');
+  }
+  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, def->choices, given);
+  return attr_string(given);
+}
+
+static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
+  index = lua_absindex(L, index);
+  switch (def->kind) {
+    case ATTR_INT: return attr_int(read_integer(L, index, op, def));
+    case ATTR_FLOAT:
+      if (lua_type(L, index) != LUA_TNUMBER)
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a number, got %s", op->name, def->name, bind_describe(L, index));
+      return attr_float(lua_tonumber(L, index));
+    case ATTR_BOOL:
+      if (!lua_isboolean(L, index))
+        bind_fail(L, ERR_TYPE, "%s: '%s' must be a boolean, got %s", op->name, def->name, bind_describe(L, index));
+      return attr_bool(lua_toboolean(L, index));
+    case ATTR_STRING: return read_choice(L, index, op, def);
+    case ATTR_DTYPE: {
+      lua_pushfstring(L, "%s: '%s': ", op->name, def->name);
+      Dtype d = bind_check_dtype_of(L, index, lua_tostring(L, -1));
+      lua_pop(L, 1);
+      return attr_dtype(d);
+    }
+    case ATTR_INTS: {
+      int64_t *list = lua_newuserdatauv(L, MAX_LIST * sizeof *list, 0); /* stays on the stack */
+      int n = 1;
+      if (lua_istable(L, index)) n = read_list(L, index, op, def, list, 0);
+      else list[0] = read_integer(L, index, op, def);
+      return attr_ints(list, n);
+    }
+    case ATTR_TENSOR: {
+      bind_literal(L, index, DTYPE_COUNT, def->name);
+      return (Attr){.kind = ATTR_TENSOR, .tensor = bind_concrete(L, -1, def->name)};
+    }
+    default: bind_fail(L, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
+  }
+  return (Attr){.kind = ATTR_NONE};
+}
+
+/* ---- by name ---- */
+
+static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
+  const char *names[MAX_INPUTS + MAX_ATTRS + 1] = {0};
+  int n = 0;
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (strcmp(op->attrs[i].name, "stream")) names[n++] = op->attrs[i].name;
+  const char *near = bind_nearest(name, names);
+  return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name, near ? "; did you mean '" : "", near ? near : "",
+                   near ? "'?" : "");
+}
+
+static void read_names(lua_State *L, int table, Arguments *a) {
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    if (lua_type(L, -2) != LUA_TSTRING) {
+      lua_pop(L, 1);
+      continue;
+    }
+    const char *name = lua_tostring(L, -2);
+    int input = find_input(a->op, name), attr = find_attr(a->op, name);
+    luaL_checkstack(L, 8, NULL);
+    if (input < 0 && attr < 0 && strcmp(name, "name")) unknown_name(L, a->op, name);
+    lua_pushvalue(L, -2); /* the key stays on top, the value below it for as long as the call lasts */
+    if (input >= 0) {
+      a->operand[input] = lua_gettop(L) - 1;
+      if (input >= a->operand_count) a->operand_count = input + 1;
+    } else if (attr >= 0) {
+      int value = lua_gettop(L) - 1;
+      a->attr[attr] = read_attr(L, value, a->op, &a->op->attrs[attr]);
+      lua_pushvalue(L, value - 1);
+    }
+  }
+}
+
+/* ---- by position ---- */
+
+/* Pushes a list's elements, in order; returns how many. */
+static int push_list(lua_State *L, int table, const OpDef *op) {
+  lua_Integer n = luaL_len(L, table);
+  if (n > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, (int)n);
+  luaL_checkstack(L, (int)n + 8, NULL);
+  for (lua_Integer i = 1; i <= n; i++) lua_rawgeti(L, table, i);
+  return (int)n;
+}
+
+static void add_operands(Arguments *a, int first, int count) {
+  for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
+}
+
+/* Any number of tensors: in a list, or (einsum("ij,jk->ik", a, b)) after a text. Returns how many of the arguments they are. */
+static int read_tensors(lua_State *L, Arguments *a, int positional) {
+  const OpDef *op = a->op;
+  bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
+  int list = after_text ? 2 : 1;
+  if (after_text) a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
+  if (after_text && (positional != 2 || !arguments_is_plain_table(L, 2))) {
+    if (positional - 1 > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, positional - 1);
+    add_operands(a, 2, positional - 1);
+    return positional;
+  }
+  if (!arguments_is_plain_table(L, list))
+    bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], luaL_typename(L, 1));
+  int first = lua_gettop(L) + 1;
+  add_operands(a, first, push_list(L, list, op));
+  return list;
+}
+
+/* The values at first … last: operands, then attributes in the row's order. */
+static void read_positional(lua_State *L, Arguments *a, int first, int last, int inputs) {
+  const OpDef *op = a->op;
+  for (int i = first; i <= last; i++) {
+    int attr = i - first - inputs;
+    if (attr < 0) {
+      a->operand[a->operand_count++] = i;
+    } else if (attr < op_attr_count(op) && strcmp(op->attrs[attr].name, "stream")) {
+      if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
+    } else {
+      bind_fail(L, ERR_VALUE, "%s takes at most %d arguments, got %d", op->name, inputs + op_attr_count(op), last - first + 1);
+    }
+  }
+}
+
+/* ---- the form of a call ---- */
+
+typedef struct Form {
+  int names;      /* stack index of the table with arguments by name; 0: none */
+  bool in_table;  /* the others are in that one table, too */
+  int positional; /* else how many of them are on the stack */
+} Form;
+
+/* Whether an empty table at a position is a list; else it is options, of which none is given. */
+static bool is_empty_list(const OpDef *op, int position) {
+  int attr = position - 1 - (op->traits & VARIADIC ? 1 : arguments_inputs(op));
+  return attr >= 0 && attr < op_attr_count(op) && op->attrs[attr].kind == ATTR_INTS;
+}
+
+static Form form_of(lua_State *L, const OpDef *op) {
+  int top = lua_gettop(L);
+  Form f = {.positional = top};
+  if (top == 0 || !arguments_is_plain_table(L, top)) return f;
+  bool named = has_names(L, top);
+  if (named) f.names = top;
+  if (top == 1 && !(op->traits & VARIADIC)) {
+    bool has_tensors = lua_rawgeti(L, 1, 1) != LUA_TNIL && is_tensor_like(L, -1);
+    lua_pop(L, 1);
+    f.in_table = named || has_tensors;
+  } else if (top > 1 && (named || (luaL_len(L, top) == 0 && !is_empty_list(op, top)))) {
+    f.positional = top - 1;
+  }
+  return f;
+}
+
+static void read_call(lua_State *L, Arguments *a) {
+  const OpDef *op = a->op;
+  Form form = form_of(L, op);
+  int first = 1, last = form.positional, inputs = arguments_inputs(op);
+  if (op->traits & VARIADIC) {
+    first += read_tensors(L, a, form.positional);
+    inputs = 0;
+  } else if (form.in_table) {
+    first = lua_gettop(L) + 1;
+    last = first - 1 + push_list(L, 1, op);
+  }
+  read_positional(L, a, first, last, inputs);
+  if (form.names) read_names(L, form.names, a);
+}
+
+/* ---- what operands may be ---- */
+
+static bool is_index(const char *name) {
+  return !strncmp(name, "ind", 3) || !strncmp(name, "ids", 3) || !strncmp(name, "label", 5) || strstr(name, "length") ||
+         !strncmp(name, "segment", 7) || strstr(name, "offsets");
+}
+
+/* Numbers and lists become tensors: beside a tensor they take its dtype, indices are int32. */
+static void convert_operands(lua_State *L, Arguments *a) {
+  const OpDef *op = a->op;
+  bool selects = !strcmp(op->name, "where");
+  Dtype beside = DTYPE_COUNT;
+  Type type;
+  for (int i = selects; i < a->operand_count && beside == DTYPE_COUNT; i++)
+    if (a->operand[i] && bind_type_at(L, a->operand[i], &type)) beside = type.dtype;
+  for (int i = 0; i < a->operand_count; i++) {
+    const char *name = op->traits & VARIADIC ? op->inputs[0] : i < MAX_INPUTS && op->inputs[i] ? op->inputs[i] : "operand";
+    if (a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i])) {
+      size_t n = strlen(name);
+      if (name[n - 1] != '?' || i + 1 < a->operand_count) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, name);
+      a->operand_count = i;
+      break;
+    }
+    if (is_tensor_like(L, a->operand[i])) continue;
+    Dtype d = is_index(name) ? I32 : selects && i == 0 ? BOOL : beside;
+    luaL_checkstack(L, 40, NULL);
+    const char *what = lua_pushfstring(L, "%s: '%s'", op->name, name);
+    if (lua_isboolean(L, a->operand[i]) && d != BOOL && d != DTYPE_COUNT)
+      bind_fail(L, ERR_TYPE, "%s must be a number or a tensor beside %s, got %s", what, dtype_name(d), bind_describe(L, a->operand[i]));
+    bind_literal(L, a->operand[i], d, what);
+    a->operand[i] = lua_gettop(L);
+  }
+}
+
+/* ---- what callers do not give ---- */
+
+/* In the sessions' graph a counter grows whenever it is read. */
+static void count_deferred(lua_State *L, Variable *v) {
+  TraceRef *ref = bind_graph(L);
+  Trace *t = ref->trace;
+  Value *now = trace_read(t, v);
+  Value *next = now ? ops_add(t->graph, now, graph_number(t->graph, I64, 1)) : NULL;
+  if (next) trace_add_effect(t, v, next, now->node);
+  Error e = t->graph->error;
+  error_clear(&t->graph->error);
+  bind_check(L, &e);
+  bind_push_value(L, now, ref);
+}
+
+static bool has_deferred(lua_State *L, const Arguments *a) {
+  bool deferred = false;
+  for (int i = 0; i < a->operand_count; i++) deferred = deferred || bind_is_deferred(L, a->operand[i]);
+  return deferred;
+}
+
+/* The number of a random op's run, for an eager call: 0 where the caller fixed the seed. */
+static void push_run_number(lua_State *L, bool fixed) {
+  Error e = {0};
+  Type type = type_scalar(I64);
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_new(&e, &type);
+  bind_check(L, &e);
+  if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, bind_state(L)->engine->random_count++);
+}
+
+/* The same in a traced function: a variable's value, which each run raises. */
+static void push_counter(lua_State *L, bool fixed, bool deferred) {
+  Variable *v = bind_push_counter(L, fixed);
+  int variable = lua_gettop(L);
+  if (deferred) {
+    count_deferred(L, v);
+    return;
+  }
+  lua_getfield(L, variable, "read_value");
+  lua_pushvalue(L, variable);
+  lua_call(L, 1, 1);
+  lua_getfield(L, variable, "assign_add");
+  lua_pushvalue(L, variable);
+  lua_pushinteger(L, 1);
+  lua_call(L, 2, 0);
+}
+
+/* Random ops count how often they have run: eagerly in the engine, in a traced function in a variable made for the purpose. A
+ * seed given by the caller fixes the numbers of an eager call, and the sequence of numbers that a traced op draws. */
+static void add_counter(lua_State *L, Arguments *a) {
+  State *s = bind_state(L);
+  int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
+  luaL_checkstack(L, 8, NULL);
+  bool fixed = a->attr[seed].kind != ATTR_NONE;
+  bool traced = s->trace && !s->trace->taped, deferred = !s->trace && has_deferred(L, a);
+  if (!traced && (fixed || !deferred)) {
+    if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
+    push_run_number(L, fixed);
+  } else {
+    if (!fixed) { /* the counter speaks for the seed, so that compiled programs can be seeded anew */
+      a->attr[seed] = attr_int(0);
+      a->attr[stream] = attr_int(++s->stream);
+    }
+    push_counter(L, fixed, deferred);
+  }
+  a->operand[a->operand_count++] = lua_gettop(L);
+}
+
+/* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
+static void add_factor(lua_State *L, Arguments *a) {
+  State *s = bind_state(L);
+  if (!s->trace || s->trace->taped) return;
+  int replicas = s->replicas > 1 ? s->replicas : 1;
+  for (int i = 0; i < op_attr_count(a->op); i++) {
+    if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;
+    a->attr[i] = attr_int(replicas);
+    if (!s->replicas_asked) s->replicas_asked = replicas;
+  }
+}
+
+/* ---- all of it ---- */
+
+static void check_operands(lua_State *L, const Arguments *a) {
+  const OpDef *op = a->op;
+  int required;
+  op_input_count(op, &required);
+  if (op->traits & RANDOM) required--;
+  if (!(op->traits & VARIADIC) && a->operand_count < required)
+    bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->inputs[a->operand_count]);
+}
+
+static void check_attributes(lua_State *L, const Arguments *a) {
+  const OpDef *op = a->op;
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (a->attr[i].kind == ATTR_NONE && !op->attrs[i].fallback)
+      bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, op->attrs[i].name);
+}
+
+void arguments_read(lua_State *L, Arguments *a) {
+  read_call(L, a);
+  check_operands(L, a);
+  convert_operands(L, a);
+  check_attributes(L, a);
+  if (a->op->traits & RANDOM) add_counter(L, a);
+  if (a->op->traits & PER_REPLICA) add_factor(L, a);
+}
