@@ -22,7 +22,7 @@ end
 
 local state = {
   flags = nil,         -- all run flags by name; read from the environment at first need
-  system_ipus = 16,    -- of the simulated machine
+  system_ipus = nil,   -- of the simulated machine; read from the command line at first need
   devices = nil,       -- list, position = ordinal + 1; nil before configuring or first use
   configured = false,  -- by a script, rather than by first use
   settings = nil,      -- effective values by full name
@@ -106,8 +106,10 @@ function config.set_system_ipus(count)
   state.system_ipus = count
 end
 
+---The command's --ipus, else 16: four of the boards that have four each.
 ---@return integer
 function config.system_ipus()
+  if not state.system_ipus then config.set_system_ipus(start.options.ipus or 16) end
   return state.system_ipus
 end
 
@@ -222,10 +224,10 @@ local function model_devices(counts)
 end
 
 local function auto_devices(counts)
-  local list, taken, total = {}, {}, state.system_ipus
+  local list, taken, total = {}, {}, config.system_ipus()
   for i, count in ipairs(counts) do
     if count < 1 or count & (count - 1) ~= 0 then refuse_count(count, "devices have 1, 2, 4, 8, … IPUs") end
-    if count > total then refuse_count(count, "the machine has " .. total) end
+    if count > total then refuse_count(count, "the machine has " .. total .. "; ipulua --ipus N makes it another one") end
     local id, members = devices.free_id(total, count, taken)
     if not id then refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free") end
     take(taken, members)
@@ -235,7 +237,7 @@ local function auto_devices(counts)
 end
 
 local function selected_devices(ids)
-  local list, owner, total = {}, {}, state.system_ipus
+  local list, owner, total = {}, {}, config.system_ipus()
   for i, id in ipairs(ids) do
     local members = devices.members(total, id)
     if not members then
