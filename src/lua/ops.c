@@ -286,7 +286,7 @@ static void read_arguments(lua_State *L, Arguments *a) {
     positional = 0;
     inputs = 0;
   } else if (variadic) {
-    if (!is_plain_table(L, 1)) bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], luaL_typename(L, 1));
+    if (!is_plain_table(L, 1)) bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
     spread_list(L, 1, a->operand, &a->operand_count, op);
     first = 2;
     inputs = 0;
