@@ -192,7 +192,7 @@ PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 py
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \
-	command -v apt-get >/dev/null || { echo "please install:" $$missing; exit 1; }; \
+	command -v apt-get >/dev/null || { echo "without apt-get this must be here, by Debian's names:" $$missing; exit 0; }; \
 	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
 	echo "installing" $$missing; \
 	$$sudo apt-get -q update >/dev/null; \

@@ -54,7 +54,7 @@ function class.new(name, base)
   return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show})
 end
 
-local unguarded <const> = {init = true, extend = true, is_a = true, new = true}
+local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true}
 
 ---Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
 ---@param c Class

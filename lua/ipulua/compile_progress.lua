@@ -14,8 +14,8 @@ local width <const> = 20
 -- Events of ipu.func in the order of a compilation: per cent done, what is done next.
 local steps <const> = {trace = {0, "tracing"}, lower = {50, "lowering"}, compile = {100, "finished"}}
 
-local state = {} -- name and start of what compiles, whether it is watched anyhow, and whether its line is there
-local function write_stderr(text) io.stderr:write(text) end
+local state = {} -- name and start of what compiles, whether it is watched anyhow, and how long the line is that was drawn
+local function write_stderr(s) io.stderr:write(s) end
 local write = write_stderr
 
 -- What the flag asks for a compilation that begins now; nil: nothing to show.
@@ -27,16 +27,21 @@ end
 
 local function age() return core.epoch() - state.start end
 
+-- A line that is drawn over must stay within the window: without room the name is cut, then the end.
 local function draw(percent, doing)
   if not state.always and age() < compile_progress.appears then return end
+  local text = require "ipulua.keras.text" -- not needed where nothing is drawn
   local full = percent * width // 100
-  state.drawn = true
-  write(string.format("\rCompiling '%s' [%s%s] %3d%% %-8s [%.1f s]", state.name, ("="):rep(full), ("."):rep(width - full), percent,
-    doing, age()))
+  local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full), ("."):rep(width - full), percent, doing, age())
+  local room = terminal.is_terminal() and terminal.columns() - 1 or math.maxinteger
+  local name = text.cut(state.name, math.max(room - #"Compiling '" - #rest, 8))
+  local line = text.cut("Compiling '" .. name .. rest, room)
+  state.drawn = math.max(state.drawn or 0, text.width(line))
+  write("\r" .. line)
 end
 
 local function finish(keep)
-  if state.drawn then write(keep and "\n" or "\r" .. (" "):rep(#state.name + width + 44) .. "\r") end
+  if state.drawn then write(keep and "\n" or "\r" .. (" "):rep(state.drawn) .. "\r") end
   state = {}
 end
 
@@ -53,7 +58,7 @@ func.listen(function(event, entry)
 end)
 
 ---Where the line goes instead of standard error; nil: there again.
----@param f? fun(text: string)
+---@param f? fun(s: string)
 function compile_progress.set_writer(f) write = f or write_stderr end
 
 return compile_progress

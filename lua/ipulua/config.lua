@@ -24,7 +24,7 @@ end
 
 local state = {
   flags = nil,         -- all run flags by name; read from the environment at first need
-  system_ipus = 16,    -- of the simulated machine
+  system_ipus = nil,   -- of the simulated machine; read from the command line at first need
   devices = nil,       -- list, position = ordinal + 1; nil before configuring or first use
   configured = false,  -- by a script, rather than by first use
   settings = nil,      -- effective values by full name
@@ -108,8 +108,10 @@ function config.set_system_ipus(count)
   state.system_ipus = count
 end
 
+---The command's --ipus, else 16: four of the boards that have four each.
 ---@return integer
 function config.system_ipus()
+  if not state.system_ipus then config.set_system_ipus(start.options.ipus or 16) end
   return state.system_ipus
 end
 
@@ -172,7 +174,7 @@ function config.configure_ipu_system(...)
   local flags = config.flags()
   local values, assigned = object.snapshot(a.config)
   rules.check(values, flags)
-  local list = selection.devices(values, flags, state.system_ipus)
+  local list = selection.devices(values, flags, config.system_ipus())
   for _, name in ipairs {"auto_select_ipus", "select_ipus"} do values[name] = selection.as_list(values[name]) end
   object.listify(a.config)
   if state.configured then
@@ -200,7 +202,7 @@ local function ensure_devices()
   local flags = config.flags()
   local values = object.snapshot(IPUConfig())
   values.auto_select_ipus = {1}
-  install(values, {}, selection.devices(values, flags, state.system_ipus), flags, false)
+  install(values, {}, selection.devices(values, flags, config.system_ipus()), flags, false)
 end
 
 -- ------------------------------------------------ asking

@@ -65,7 +65,7 @@ local function auto_devices(counts, total)
   local list, taken = {}, {}
   for i, count in ipairs(counts) do
     if count < 1 or count & (count - 1) ~= 0 then refuse_count(count, "devices have 1, 2, 4, 8, … IPUs") end
-    if count > total then refuse_count(count, "the machine has " .. total) end
+    if count > total then refuse_count(count, "the machine has " .. total .. "; ipulua --ipus N makes it another one") end
     local id, members = devices.free_id(total, count, taken)
     if not id then refuse_count(count, "no device with so many of the machine's " .. total .. " IPUs is free") end
     take(taken, members)

@@ -21,7 +21,7 @@ local rows <const> = {
   {"fn", "any"}, count("batch_size"), {"inputs", "any", optional = true}, {"target", {"string", "table"}, optional = true},
   count("ipus"), {"labels", "any", optional = true}, {"training", "boolean", optional = true},
   {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}},
-  {"host", "string", optional = true, choices = {"machine", "model"}},
+  {"host", "string", optional = true, choices = {"machine", "model"}}, {"explain", "boolean", false},
 }
 
 local estimating_meta = {__close = function(self) core.set_estimating(self.former) end}
@@ -184,9 +184,22 @@ local function output_types(model, specs)
   return types[1]
 end
 
+-- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing was configured.
+local function pretend_ipus(model, a)
+  local shards = require "ipulua.keras.pipelining".shards
+  return config.pretend_ipus(a.ipus or not config.is_configured() and shards(model) or nil)
+end
+
+-- Training is counted by weight updates, prediction by runs of the pipeline.
+local function steps_of(model, training)
+  local pipelining = require "ipulua.keras.pipelining"
+  if training then return pipelining.accumulation(model) end
+  return model:is_pipelined() and model._options.pipelining.gradient_accumulation_steps_per_replica or 1
+end
+
+-- See estimate.price.
 local function of_model(model, a)
   local data = require "ipulua.data"
-  local pipelining = require "ipulua.keras.pipelining"
   local steps = require "ipulua.keras.training.steps"
   local training = a.training
   if training == nil then training = model.compiled ~= nil end
@@ -194,39 +207,44 @@ local function of_model(model, a)
     blame.error(string.format("estimate: model '%s' must be compiled before its training can be estimated", model.name), "runtime")
   end
   local _ <close> = estimate.mode()
-  local _ <close> = config.pretend_ipus(a.ipus or not config.is_configured() and pipelining.shards(model) or nil)
+  local _ <close> = pretend_ipus(model, a)
   local specs = input_specs(model, a, a.batch_size or 32)
-  local outputs = output_types(model, specs)
-  local count_of_steps, program = 1
-  if training then count_of_steps = pipelining.accumulation(model)
-  elseif model:is_pipelined() then count_of_steps = model._options.pipelining.gradient_accumulation_steps_per_replica or 1 end
+  local outputs, count_of_steps = output_types(model, specs), steps_of(model, training)
   local element = tensors_of(specs)
   if training then element = {element, tensors_of(label_specs(model, outputs, a))} end
   local infeed = data.IPUInfeedQueue(data.from_tensors(element):repeat_n())
-  if training then program = steps.train_program(model, infeed, count_of_steps)
-  else program = steps.predict_program(model, infeed, count_of_steps) end
-  local options = machine.options(a, config.device(0).ordinal)
+  local make, ordinal = training and steps.train_program or steps.predict_program, config.device(0).ordinal
+  local options = machine.options(a, ordinal)
   options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
-  return machine.price(program.func:outline(), options), first_spec(specs).shape[1]
+  local price = machine.price(make(model, infeed, count_of_steps).func:outline(), options)
+  return price, first_spec(specs).shape[1], function()
+    local _ <close> = estimate.mode()
+    local _ <close> = pretend_ipus(model, a)
+    local changes = require "ipulua.keras.training.changes".of(make, model, infeed, count_of_steps)
+    return require "ipulua.remedies".price(model.name, changes, a, ordinal)
+  end
 end
 
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
 ---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
----first; the weights made in it have no values, so that their size doesn't matter.
+---first; the weights made in it have no values, so that their size doesn't matter. With explain, explanation is a text about what
+---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per
 ---second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't
 ---fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
----@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host}
+---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host, explain}
 ---@return table
 function estimate.estimate(...)
   local a = args.check("estimate", rows, ...)
-  local price, samples = estimate.price(a)
-  return finished(price, a.batch_size or samples)
+  local price, samples, changed = estimate.price(a)
+  local result = finished(price, a.batch_size or samples)
+  if a.explain and not result.fits then result.explanation = price:complaint(changed and changed()) end
+  return result
 end
 
----The price itself, and how many samples an element holds.
+---The price itself; of a model also how many samples an element holds, and a function that prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
   local _ <close> = config.pretend_ipus(a.ipus)

@@ -1,4 +1,5 @@
--- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip.
+-- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip, or else the one that is
+-- abbreviated: lr, learning_rate.
 
 local nearest = {}
 
@@ -31,6 +32,16 @@ function nearest.distance(a, b, limit)
   return row[#b]
 end
 
+-- The first candidate of several words that begin with the letters of name.
+local function abbreviated(name, candidates)
+  local best
+  for _, candidate in ipairs(candidates) do
+    local initials = candidate:lower():gsub("(%a)%a*_?", "%1")
+    if #name > 1 and initials == name and (not best or candidate < best) then best = candidate end
+  end
+  return best
+end
+
 ---The candidate nearest to name, nil when none is near. Letter case counts for nothing; of equally near
 ---ones the first in alphabetical order wins, so that the answer does not depend on table order.
 ---@param name any
@@ -49,7 +60,7 @@ function nearest.find(name, candidates)
       best, best_distance = candidate, d
     end
   end
-  return best
+  return best or abbreviated(wanted, candidates)
 end
 
 ---"; did you mean 'activation'?" or "".

@@ -132,6 +132,11 @@ local function unstack(tensors)
   return list
 end
 
+-- What `for x in outfeed do` comes to.
+function IPUOutfeedQueue.__call()
+  blame.error("an outfeed is no function; `for x in outfeed:iter() do` walks over its values", "type")
+end
+
 ---One value at a time, until the queue is empty; with a job, until that has ended too.
 ---Shapes: [...] of each value; with replicas [replicas, ...]
 ---Errors: a queue of mode LAST, an argument that is no job: `ipu.IPUOutfeedQueue{outfeed_mode = "LAST"}:iter()`

@@ -42,31 +42,36 @@ local function on_less_data(entry)
   return entry.fn:outline(table.unpack(given, 1, entry.count)), string.format("a batch of %d instead of %d", batch // 2, batch)
 end
 
-local function priced(entry, list, change)
-  local ok, changed, words, options = pcall(change)
-  if not ok then
-    log.debug("a remedy for '%s' can't be traced: %s", entry.name, tostring(changed))
-    return
+---{words, price} of each change: a function that gives the changed entry, words and, where it takes another number than the machine has,
+---IPUs.
+---@param name string of the program that is changed
+---@param changes (fun(): table?, string?, integer?)[]
+---@param given? {target: any, ipus: integer?, topology: string?, host: string?} what the call says of the machine
+---@param ordinal? integer of the device
+---@return table[]
+function remedies.price(name, changes, given, ordinal)
+  local list = {}
+  for _, change in ipairs(changes) do
+    local ok, changed, words, ipus = pcall(change)
+    if not ok then
+      log.debug("a remedy for '%s' can't be traced: %s", name, tostring(changed))
+    elseif changed then
+      local options = machine.options(given, ordinal)
+      options.ipus = ipus or options.ipus
+      local good, price = pcall(machine.price, changed, options)
+      if good then list[#list + 1] = {words, price} end
+    end
   end
-  if not changed then return end
-  options = options or machine.options(nil, entry.device)
-  local good, price = pcall(machine.price, changed, options)
-  if good then list[#list + 1] = {words, price} end
+  return list
 end
 
----{words, price} of each change. A function may know changes of its own: fn.changes() gives a list of functions, each of which gives
----the changed entry, words and the options to price it with.
+---The same of a compiled function's program. It may know changes of its own: fn.changes() gives the list.
 ---@param entry table what func.concrete gave
 ---@return table[]
 function remedies.of(entry)
-  local list = {}
-  if not entry.fn then return list end
-  if entry.fn.changes then
-    for _, change in ipairs(entry.fn.changes()) do priced(entry, list, change) end
-  else
-    priced(entry, list, function() return on_less_data(entry) end)
-  end
-  return list
+  if not entry.fn then return {} end
+  local changes = entry.fn.changes and entry.fn.changes() or {function() return on_less_data(entry) end}
+  return remedies.price(entry.name, changes, nil, entry.device)
 end
 
 return remedies

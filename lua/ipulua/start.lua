@@ -22,8 +22,7 @@ local function number(name, least)
   return n
 end
 
-local is_terminal, columns = core.terminal()
-terminal.set{is_terminal = is_terminal, columns = columns}
+terminal.set{is_terminal = core.terminal(), columns = function() return (select(2, core.terminal())) end}
 
 local threads = options.threads or number("IPULUA_THREADS", 1)
 if threads then core.set_threads(threads) end

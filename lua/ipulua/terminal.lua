@@ -1,12 +1,12 @@
 -- What is known of the terminal. Answers are found once, at the first question; a host program that knows
--- better (it can ask the system directly) overrides them.
+-- better (it can ask the system directly) overrides them. A window changes its width: columns may be a function that is asked anew.
 
 local terminal = {}
 
 local known = {} -- fields: is_terminal, columns, utf8, colour
 
 ---Overrides what would be found out; nil fields are found out again.
----@param answers {is_terminal: boolean?, columns: integer?, utf8: boolean?, colour: boolean?}
+---@param answers {is_terminal: boolean?, columns: (integer|fun(): integer?)?, utf8: boolean?, colour: boolean?}
 function terminal.set(answers)
   known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8, colour = answers.colour}
 end
@@ -48,7 +48,11 @@ function terminal.is_terminal() return answer("is_terminal", find_is_terminal) e
 function terminal.is_utf8() return answer("utf8", find_utf8) end
 
 ---@return integer
-function terminal.columns() return answer("columns", find_columns) end
+function terminal.columns()
+  local columns = answer("columns", find_columns)
+  if type(columns) == "function" then return columns() or find_columns() end
+  return columns
+end
 
 ---Whether colour is wanted where there is a terminal (NO_COLOR is not set).
 ---@return boolean

@@ -147,13 +147,15 @@ describe("the command line", function()
   describe("refuses with status 2", function()
     local cases = {
       {{"-x"}, "unrecognized option '-x'"}, {{"-ix"}, "unrecognized option '-ix'"}, {{"-e"}, "'-e' needs argument"},
-      {{"-l"}, "'-l' needs argument"}, {{"-e", "-v"}, "'-e' needs argument"}, {{"--nosuch"}, "unrecognized option '--nosuch'"},
+      {{"-l"}, "'-l' needs argument"}, {{"-e", "-v"}, "'-e' needs argument"}, {{"--nosuch"}, "unrecognized option '--nosuch'\n"},
+      {{"--profiles", "x"}, "did you mean '--profile'?"},
       {{"--threads"}, "'--threads' needs a value"}, {{"--threads", "zero"}, "needs an integer of at least 1, got 'zero'"},
       {{"--threads=0"}, "needs an integer of at least 1, got '0'"}, {{"--threads="}, "at least 1, got ''"},
       {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"}, {{"--seed=-1"}, "at least 0, got '-1'"},
       {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs a name"},
       {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file, got 'gc7'"},
-      {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"}, {{"--thread=1"}, "unrecognized"},
+      {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"},
+      {{"--thread=1"}, "unrecognized option '--thread=1'; did you mean '--threads'?"},
     }
     for _, case in ipairs(cases) do
       it(table.concat(case[1], " "), function()

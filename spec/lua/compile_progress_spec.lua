@@ -43,6 +43,18 @@ describe("the progress of a compilation", function()
     assert.equal("", text)
   end)
 
+  it("stays within the window", function()
+    terminal.set{is_terminal = true, columns = 72}
+    compile("a_name_of_twenty_four_es")
+    local shown = text:match("^(.-)\r +\r$")
+    assert.matches("Compiling 'a_name_of_twen' %[=+%] 100%% finished %[0%.%d s%]$", shown)
+    text = ""
+    terminal.set{is_terminal = true, columns = 30}
+    compile("a_name_of_twenty_four_es")
+    for line in text:gmatch("[^\r]+") do assert.is_true(#line < 30, line) end
+    assert.matches("^\rCompiling 'a_name_o' %[", text)
+  end)
+
   it("row 36: is shown anywhere or nowhere when the flag says so", function()
     terminal.set{is_terminal = false}
     flag("--show_progress_bar=true")

@@ -305,6 +305,20 @@ describe("devices", function()
     refuses("failed_precondition", "unsupported number of IPUs", cfg.configure_ipu_system, cfg)
   end)
 
+  it("makes devices as large as --ipus says", function()
+    local command = require "spec.support.command"
+    local function run(machine, ipus)
+      return command.run{command.ipulua, "--ipus", machine, "-e", ([[local ipu = require "ipulua"
+        local cfg = ipu.IPUConfig()
+        cfg.auto_select_ipus = %d
+        cfg:configure_ipu_system()
+        print(ipu.get_num_of_ipus_in_device("/device:IPU:0"))]]):format(ipus)}
+    end
+    assert.equal("64\n", run("64", 64).out)
+    assert.matches("%(command line%):4: IPUConfig: unsupported number of IPUs: 8 %(the machine has 4; ipulua %-%-ipus N", run("4", 8).err)
+    assert.matches("the number of IPUs of the machine must be a power of two, at most 1024, got integer %(3%)", run("3", 2).err)
+  end)
+
   it("row 16: logs what was attached", function()
     assert.same({"ipulua: info: Device /device:IPU:0 attached to IPU: 0"}, log.capture("info", cfg.configure_ipu_system, cfg))
     config.reset_ipu_configuration()

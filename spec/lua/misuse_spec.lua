@@ -32,6 +32,11 @@ local cases <const> = {
   {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis: 5 is out of range"},
   {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
   {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
+  {"one tensor without a name", function() ipu.save("x.npz", t) end, "'x.npz' holds tensors by name, as in {x = tensor}"},
+  {"one tensor in no format", function() ipu.save("x.txt", t) end, "'x.txt' must end in .safetensors, .npz or .npy"},
+  {"a tensor as a list of tensors", function() ipu.concat(t, t) end, "must be a list of tensors, got a tensor float32%[2, 2%]"},
+  {"a dataset as an iterator", function() for x in ipu.data.range(3) do print(x) end end, "for x in ds:iter%(%) do"},
+  {"an outfeed as an iterator", function() for x in ipu.IPUOutfeedQueue() do print(x) end end, "for x in outfeed:iter%(%) do"},
   {"saving no tensors", function() ipu.save("x.npz", 3) end, "must be a table of tensors by name, got integer"},
   {"saving to no path", function() ipu.save(nil, {a = t}) end, "'path' must be a string"},
   {"loading nothing", function() ipu.load() end, "'path' is missing"},
@@ -87,6 +92,20 @@ local cases <const> = {
   {"a dot for a colon, of a session", function() ipu.Session().run(t) end, "Session%.run is a method"},
   {"a dot for a colon, of a strategy", function() ipu.IPUStrategy().run(print) end, "IPUStrategy%.run is a method"},
   {"a dot for a colon, of an iterator", function() ipu.data.range(3):iterator().next() end, "next is a method"},
+  {"training with a dot", function()
+    local m = ipu.keras.Sequential{ipu.keras.layers.Dense(1)}
+    m.fit{x = t, y = t}
+  end, "Model.fit is a method; it is called with a colon"},
+  {"training on a dataset that isn't batched", function()
+    local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {3}}}
+    m:compile{loss = "mse"}
+    m:fit(ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}, {verbose = 0})
+  end, "has the shape %[%-1, 3%], but got %[3, 1%]; a single sample wants a batch around it: ds:batch"},
+  {"one picture without a batch", function()
+    ipu.keras.Sequential{ipu.keras.layers.Conv2D{1, 3, input_shape = {8, 8, 2}}}(ipu.ones{8, 8, 2})
+  end, "but got %[8, 8, 2%]; a single sample wants"},
+  {"a part of Keras out of its module", function() return ipu.keras.Dense end, "keras has no 'Dense'; did you mean 'layers.Dense'"},
+  {"an old name of the learning rate", function() ipu.keras.optimizers.Adam{lr = 0.1} end, "did you mean 'learning_rate'"},
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
 }
 

@@ -45,6 +45,47 @@ describe("an estimate", function()
     near(64 / e.seconds, e.samples_per_second, 1e-9)
   end)
 
+  it("has the categories of memory that docs/profile.md explains", function()
+    local documented, got = {}, {}
+    local file <close> = assert(io.open("docs/profile.md"))
+    local text = file:read("a"):match("Categories of `memory`.-\n\n(.-)\n\n")
+    for names in text:gmatch("\n| (`[^|]+) |") do
+      for name in names:gmatch("`(%w+)`") do documented[name] = true end
+    end
+    for name in pairs(ipu.estimate(dense(), {batch_size = 64}).memory) do got[name] = true end
+    for _, other in ipairs{"total", "gaps", "always_live", "streaming"} do got[other] = nil end
+    assert.same(got, documented)
+  end)
+
+  it("says why a model does not fit, and what each remedy saves", function()
+    local function wide(target, options)
+      local model = keras.Sequential{layers.Dense{4000, activation = "gelu", input_shape = {4000}}, layers.Dense{4000}}
+      model:compile{optimizer = "adam", loss = "mse"}
+      local given = {target = target, batch_size = 256, explain = true}
+      for name, value in pairs(options or {}) do given[name] = value end
+      return ipu.estimate(model, given)
+    end
+    assert.is_nil(wide({base = "gc2", tile_bytes = 16777216}).explanation)
+    local e = wide("gc2")
+    assert.is_false(e.fits)
+    assert.is_nil(wide("gc2", {explain = false}).explanation)
+    assert.matches("does not fit on IPU 0 of GC2: tile %d+ needs [%d,]+ bytes of 262,144", e.explanation)
+    assert.matches("the largest that are live there:\n +[%d.]+ MiB", e.explanation)
+    -- Both are priced on the chip that was asked for.
+    local amount, unit = e.explanation:match("a batch of 128 instead of 256: ([%d.]+) ([KM])iB less on the fullest tile")
+    local saved = tonumber(amount) * (unit == "K" and 1024 or 1024 * 1024)
+    near(e.fullest_tile_bytes - wide("gc2", {batch_size = 128}).fullest_tile_bytes, saved, 0.01)
+    assert.matches("\n  2 pipeline stages: [%d.]+ [KM]iB less", e.explanation)
+    assert.equal(0, #ipu.programs())
+  end)
+
+  it("says why a function does not fit", function()
+    local e = ipu.estimate(ipu.matmul, {inputs = {{20000, 4000}, {4000, 8000}}, target = "gc2", explain = true})
+    assert.matches("does not fit on IPU 0 of GC2", e.explanation)
+    assert.matches("\n +610.35 MiB +matmul", e.explanation) -- 20000 x 8000 float32
+    assert.matches("what may help: a smaller batch", e.explanation)
+  end)
+
   it("counts variables to the byte", function()
     local e = ipu.estimate(dense(), {batch_size = 64})
     local parameters = 256 * 512 + 512 + 512 * 10 + 10

@@ -85,6 +85,19 @@ describe("make install", function()
   end)
 end)
 
+describe("make deps-build", function()
+  it("lists what is wanted where there is no apt-get, and goes on", function()
+    local folder = command.folder()
+    for _, name in ipairs{"bash", "sh", "grep", "make"} do
+      run{"ln", "-s", run{"sh", "-c", "command -v " .. name}:match("%S+"), folder .. "/" .. name}
+    end
+    local r = command.run{"make", "-s", "--no-print-directory", "deps-build", env = {PATH = folder}}
+    command.remove(folder)
+    assert.equal(0, r.status, r.err)
+    assert.matches("by Debian's names: gcc make .*liblua5.4%-dev", r.out)
+  end)
+end)
+
 describe("make dist", function()
   run_if("gives the same bytes each time", function()
     if command.run{"git", "rev-parse", "HEAD"}.status ~= 0 then return pending("not a git checkout") end

@@ -33,7 +33,7 @@ static const char usage[] =
     "  --seed N        set the global seed\n"
     "  --profile DIR   write a profile of every program into DIR\n"
     "  --estimate      price every program, execute none\n"
-    "  --target NAME   the chip to price for\n"
+    "  --target NAME   the chip to price for: gc2, gc200, bow, c600 or a JSON file\n"
     "  --ipus N        the number of IPUs\n"
     "  --help          show this text\n"
     "  --version       show the version\n"

@@ -32,6 +32,17 @@ static const LongOption *find_option(const char *argument) {
   return NULL;
 }
 
+/* The option that an unknown word begins, or is the beginning of; NULL when there is none. */
+static const char *similar_option(const char *argument) {
+  const char *name = argument + 2;
+  size_t length = strcspn(name, "=");
+  for (size_t i = 0; length >= 3 && i < sizeof long_options / sizeof *long_options; i++) {
+    size_t known = strlen(long_options[i].name);
+    if (!strncmp(long_options[i].name, name, length < known ? length : known)) return long_options[i].name;
+  }
+  return NULL;
+}
+
 static bool takes_value(Kind kind) { return kind == COUNT || kind == NATURAL || kind == TEXT || kind == CHIP; }
 
 static bool is_long(const char *argument) { return argument[0] == '-' && argument[1] == '-' && argument[2]; }
@@ -76,7 +87,9 @@ static void check_long(CommandLine *line, int index) {
   const LongOption *option = find_option(argument);
   size_t size = sizeof line->problem;
   if (!option) {
-    snprintf(line->problem, size, "unrecognized option '%.80s'", argument);
+    const char *similar = similar_option(argument);
+    snprintf(line->problem, size, "unrecognized option '%.80s'%s%s%s", argument, similar ? "; did you mean '--" : "",
+             similar ? similar : "", similar ? "'?" : "");
   } else if (!takes_value(option->kind)) {
     if (strchr(argument, '=')) snprintf(line->problem, size, "'--%s' takes no value", option->name);
     if (option->kind == HELP) line->action = SHOW_HELP;

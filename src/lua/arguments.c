@@ -188,7 +188,7 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
     return positional;
   }
   if (!arguments_is_plain_table(L, list))
-    bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], luaL_typename(L, 1));
+    bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
   int first = lua_gettop(L) + 1;
   add_operands(a, first, push_list(L, list, op));
   return list;

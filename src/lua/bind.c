@@ -99,6 +99,9 @@ const char *bind_describe(lua_State *L, int index) {
   index = lua_absindex(L, index);
   int type = lua_type(L, index);
   luaL_checkstack(L, 4, NULL);
+  Type tensor;
+  char text[TYPE_TEXT];
+  if (type == LUA_TUSERDATA && bind_type_at(L, index, &tensor)) return lua_pushfstring(L, "a tensor %s", type_text(&tensor, text));
   if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN) return luaL_typename(L, index);
   lua_pushfstring(L, "%s (%s)", lua_isinteger(L, index) ? "integer" : luaL_typename(L, index), luaL_tolstring(L, index, NULL));
   lua_remove(L, -2);

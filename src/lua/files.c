@@ -79,7 +79,11 @@ static int save(lua_State *L) {
     bind_check(L, &e);
     return 0;
   }
-  luaL_checktype(L, 2, LUA_TTABLE);
+  bool npz = ends_with(path, ".npz");
+  if (!npz && !ends_with(path, ".safetensors"))
+    bind_fail(L, ERR_VALUE, "save: '%s' must end in .safetensors, .npz or .npy", path);
+  if (!lua_istable(L, 2))
+    bind_fail(L, ERR_TYPE, "save: '%s' holds tensors by name, as in {x = tensor}; a .npy holds a single one", path);
   NamedTensors *n = new_named(L);
   int count;
   const char **names = sorted_names(L, 2, &count);
@@ -99,9 +103,8 @@ static int save(lua_State *L) {
       lua_pop(L, 1);
     }
   }
-  if (ends_with(path, ".npz")) npz_write(&e, path, n);
-  else if (ends_with(path, ".safetensors")) safetensors_write(&e, path, n);
-  else bind_fail(L, ERR_VALUE, "save: '%s' must end in .safetensors, .npz or .npy", path);
+  if (npz) npz_write(&e, path, n);
+  else safetensors_write(&e, path, n);
   bind_check(L, &e);
   return 0;
 }

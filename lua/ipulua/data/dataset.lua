@@ -1,6 +1,7 @@
 -- The class of datasets: what an element is, and reading elements on the host. The methods that make a longer chain are
 -- in functions.lua and order.lua.
 
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.structure"
@@ -34,6 +35,11 @@ function Dataset:__tostring()
   local specs = {}
   for i, t in ipairs(self.handle:types()) do specs[i] = structure.type_text(t.dtype, t.shape) end
   return string.format("Dataset(%s: %s)", (self.handle:describe()), table.concat(specs, ", "))
+end
+
+-- What `for x in ds do` comes to.
+function Dataset.__call()
+  blame.error("a dataset is no function; `for x in ds:iter() do` walks over its elements", "type")
 end
 
 local closer_meta <const> = {__close = function(self) self.it:close() end}

@@ -20,6 +20,14 @@ local public <const> = {
   ModelLayerPipelineStageAssignment = {"pipelining", "ModelLayerPipelineStageAssignment"},
 }
 
+-- "layers.Dense" for Dense: a name that stands in a module.
+local function in_module(name)
+  for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "callbacks", "initializers", "utils"} do
+    if rawget(require("ipulua.keras." .. module), name) then return module .. "." .. name end
+  end
+  return nil
+end
+
 setmetatable(keras, {
   __repr = function() return "<module ipulua.keras; help(keras) lists its names>" end,
   __index = function(t, name)
@@ -27,7 +35,8 @@ setmetatable(keras, {
     if not at then
       local list = {}
       for each in pairs(public) do list[#list + 1] = each end
-      blame.error(string.format("keras has no '%s'%s", tostring(name), nearest.hint(name, list)), "value")
+      local near = type(name) == "string" and (in_module(name) or nearest.find(name, list))
+      blame.error(string.format("keras has no '%s'%s", tostring(name), near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     local module = require("ipulua.keras." .. at[1])
     local value = at[2] and module[at[2]] or modules.guard("keras." .. name, module)

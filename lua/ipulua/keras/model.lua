@@ -132,6 +132,14 @@ end
 
 -- ------------------------------------------------ calling
 
+-- Whether a shape is that of one sample, without the batch; a vector may have got a last axis of 1.
+local function is_one_sample(given, wanted)
+  local rank = #given == #wanted and given[#given] == 1 and #given - 1 or #given
+  local is_one = rank == #wanted - 1
+  for i = 2, #wanted do is_one = is_one and given[i - 1] == wanted[i] end
+  return is_one
+end
+
 -- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended, the dtype cast.
 local function fit_input(self, x, wanted)
   if not core.is_tensor(x) and not core.is_variable(x) then return x end
@@ -147,8 +155,10 @@ local function fit_input(self, x, wanted)
     fits = fits and (wanted.shape[i] < 0 or x.shape[i] == wanted.shape[i])
   end
   if not fits then
-    blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s", self.name, wanted.layer.name,
-      shapes.text(wanted.shape), shapes.text(given)), "value")
+    blame.error(string.format("model '%s': its input '%s' has the shape %s, but got %s%s", self.name, wanted.layer.name,
+      shapes.text(wanted.shape), shapes.text(given),
+      is_one_sample(given, wanted.shape) and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
+      "value")
   end
   if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
   return x
@@ -291,5 +301,6 @@ for _, file in ipairs{
   for name, f in pairs(part.methods) do Model[name] = f end
   for name, f in pairs(part.properties or {}) do properties[name] = f end
 end
+class.guard(Model)
 
 return model

@@ -16,7 +16,7 @@ local text = require "ipulua.keras.text"
 
 local progress = {}
 
-local classic_width <const>, modern_width <const> = 30, 20
+local cells <const> = {classic = 30, modern = 20} -- of a bar, where the window has room for them
 local intervals <const> = {bar = 0.05, line = 10, json = 0.5} -- seconds between two draws
 
 local modes <const> = {auto = true, bar = true, line = true, json = true, off = true}
@@ -35,14 +35,16 @@ local function write_stderr(s)
   io.stderr:flush()
 end
 
+local told -- which unknown mode a warning named already
+
 ---What the environment asks for: mode "bar", "line", "json" or "off"; style "classic" or "modern"; colour.
 ---@return {mode: string, style: string, colour: boolean}
 function progress.settings()
   local mode = (os.getenv("IPULUA_PROGRESS") or ""):lower()
   if mode == "" then mode = "auto" end
   if not modes[mode] then
-    log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off", text.cut(mode, 40))
-    mode = "auto"
+    if mode ~= told then log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off", text.cut(mode, 40)) end
+    told, mode = mode, "auto"
   end
   if mode == "auto" then mode = terminal.is_terminal() and "bar" or "line" end
   return {mode = mode, style = terminal.style(), colour = mode == "bar" and terminal.wants_colour()}
@@ -123,8 +125,8 @@ function Bar:init(options)
   self.last_draw = self.mode == "bar" and -math.huge or self.start
   self.first_count, self.first_time = nil, nil
   self.drawn_width = 0
-  self.columns = options.columns or terminal.columns()
-  self.shown = math.huge -- metrics
+  self.columns = options.columns -- nil: as wide as the window is when a line is drawn
+  self.shown, self.cells = math.huge, cells[self.style] -- metrics, of the bar
   self.names, self.values = {}, {}
   self.finished = false
 end
@@ -179,9 +181,9 @@ end
 local function classic_bar(self, current)
   local bar = count_text(self, current)
   if not self.target then return bar end
-  local done = filled(self, current, classic_width)
+  local done = filled(self, current, self.cells)
   local head = done > 0 and ("="):rep(done - 1) .. (current < self.target and ">" or "=") or ""
-  return bar .. " [" .. head .. ("."):rep(classic_width - done) .. "]"
+  return bar .. " [" .. head .. ("."):rep(self.cells - done) .. "]"
 end
 
 local function classic_line(self, current, now, final)
@@ -203,15 +205,15 @@ local function modern_line(self, current, now, final)
   local count = count_text(self, current)
   local bar, bar_width = count, text.width(count)
   if self.target then
-    local done = filled(self, current, modern_width)
+    local done = filled(self, current, self.cells)
     -- without colours the rest is drawn thinner
-    local left, right = ("━"):rep(done), (self.colour and "━" or "─"):rep(modern_width - done)
+    local left, right = ("━"):rep(done), (self.colour and "━" or "─"):rep(self.cells - done)
     if self.colour then
       left = done > 0 and "\27[32m" .. left .. "\27[0m" or ""
       right = "\27[37m" .. right .. "\27[0m"
     end
     bar = bold:format(count) .. " " .. left .. right
-    bar_width = bar_width + 1 + modern_width
+    bar_width = bar_width + 1 + self.cells
   end
   local time = self.target and not final and progress.show_eta(per_step * (self.target - current))
     or string.format("%.0fs", now - self.start)
@@ -223,16 +225,22 @@ local function line_of(self, current, now, final)
   return (self.style == "modern" and modern_line or classic_line)(self, current, now, final)
 end
 
--- A line that is drawn over again must stay within the window: metrics that are too many show at the end only.
+-- A line that is drawn over again must stay within the window: metrics that are too many show at the end only, and what is still too
+-- long has a shorter bar.
 local function draw_bar(self, current, now, final)
-  self.shown = math.huge
+  local columns = self.columns or terminal.columns()
+  self.shown, self.cells = math.huge, cells[self.style]
   local line, width = line_of(self, current, now, final)
   for shown = #self.names - 1, final and math.maxinteger or 0, -1 do
-    if width < self.columns then break end
+    if width < columns then break end
     self.shown = shown
     line, width = line_of(self, current, now, final)
   end
-  local padding = (" "):rep(math.max(self.drawn_width - width, 0))
+  if width >= columns and not final then
+    self.cells = math.max(self.cells - (width - columns + 1), 0)
+    line, width = line_of(self, current, now, final)
+  end
+  local padding = (" "):rep(math.max(math.min(self.drawn_width, columns - 1) - width, 0))
   self.write((self.drawn_width > 0 and "\r" or "") .. line .. padding .. (final and "\n" or ""))
   self.drawn_width = width
 end

@@ -44,6 +44,36 @@ describe("the classic bar", function()
     end
   end)
 
+  it("is shorter in a narrow window, and at the end as long as ever", function()
+    local bar, out, at = new_bar{target = 938, columns = 40}
+    at(1) bar:update(1, {{"loss", 2.5}})
+    at(2) bar:update(101, values)
+    at(4.65) bar:update(938, values)
+    assert.same({
+      "  1/938 [................] - ETA: 15:37",
+      "\r101/938 [=>.................] - ETA: 8s",
+      "\r938/938 [==============================] - 5s 4ms/step - loss: 0.2345 - accuracy: 0.9321\n",
+    }, out)
+    bar, out, at = new_bar{target = 938, columns = 40, style = "modern"}
+    at(2) bar:update(101, values)
+    assert.equal("101/938 ───────────────── 16s 20ms/step", (out[1]:gsub("━", "─")))
+    bar, out, at = new_bar{target = 938, columns = 10, style = "modern"}
+    at(2) bar:update(101, values)
+    assert.equal("101/938  16s 20ms/step", out[1])
+  end)
+
+  it("follows the window's width", function()
+    local out, columns = {}, 60
+    finally(function() terminal.set{} end)
+    terminal.set{is_terminal = true, columns = function() return columns end}
+    local bar = progress.new{target = 938, mode = "bar", style = "classic", colour = false, interval = 0,
+      writer = function(s) out[#out + 1] = s end, clock = function() return 1000 end}
+    bar:update(1)
+    columns = 40
+    bar:update(2)
+    assert.same({"  1/938 [" .. ("."):rep(30) .. "] - ETA: 0s", "\r  2/938 [" .. ("."):rep(19) .. "] - ETA: 0s"}, out)
+  end)
+
   it("leaves the first update out of the estimate, whatever it covers", function()
     local bar, out, at = new_bar {target = 2000}
     at(100) bar:update(500)
@@ -233,6 +263,7 @@ describe("other modes", function()
     local lines, settings = require "ipulua.log".capture("warn", progress.settings)
     assert.equal("line", settings.mode)
     assert.matches("auto, bar, line, json or off", lines[1])
+    assert.same({}, (require "ipulua.log".capture("warn", progress.settings))) -- once is enough
   end)
 end)
 

@@ -4,8 +4,6 @@
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
-local machine = require "ipulua.machine"
-local placement = require "ipulua.placement"
 local remedies = require "ipulua.remedies"
 local structure = require "ipulua.structure"
 
@@ -74,9 +72,8 @@ local function more_stages(make, model, infeed)
   local _ <close> = config.pretend_ipus(ipus)
   local feed = data.IPUInfeedQueue(infeed.dataset)
   local program = make(model, feed, options.pipelining.gradient_accumulation_steps_per_replica)
-  local price_options = machine.options({ipus = ipus}, placement.ordinal())
   return program.func:outline(), string.format(former == 1 and "%d pipeline stages" or "%d pipeline stages instead of %d", count, former),
-    price_options
+    ipus
 end
 
 ---@param make fun(model: Model, infeed: table, count: integer): StepProgram
