@@ -12,8 +12,10 @@ local callbacks = {}
 local activations = {}
 local models = {}
 local utils = {}
+local preprocessing = {}
 local mixed_precision = {}
 local datasets = {}
+preprocessing.sequence, preprocessing.text = {}, {}
 
 ---What trains: layers with compile, fit, evaluate and predict.
 ---@class keras.Model: keras.layers.Layer
@@ -1400,6 +1402,12 @@ function utils.reset_names(...) end
 ---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
 function utils.plot_model(...) end
 
+---Another name of `preprocessing.sequence.pad_sequences`.
+function utils.pad_sequences(...) end
+
+---Another name of `preprocessing.timeseries_dataset_from_array`.
+function utils.timeseries_dataset_from_array(...) end
+
 ---The characters of a text, sorted.
 function utils.vocabulary(...) end
 
@@ -1408,6 +1416,56 @@ function utils.Vocabulary(...) end
 
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
+
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+function preprocessing.timeseries_dataset_from_array(...) end
+
+---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
+function preprocessing.sequence.pad_sequences(...) end
+
+---With what probability to keep the word of each rank (0: none; 1: the most frequent) when words are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
+function preprocessing.sequence.make_sampling_table(...) end
+
+---Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand at most window_size apart, then negative_samples times as many pairs with random words, labelled 0. sampling_table: with what probability to keep a word, by its number. With a seed the same each time.
+function preprocessing.sequence.skipgrams(...) end
+
+---The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
+function preprocessing.text.text_to_word_sequence(...) end
+
+---A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list of words need be kept. Different words may get the same number.
+function preprocessing.text.hashing_trick(...) end
+
+---Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of Keras, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent words count; the others are left out, or become oov_token, which is then number 1. Fields: word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts a word or number is), document_count.
+---@class keras.preprocessing.text.Tokenizer
+---@overload fun(options?: {num_words?: integer, filters?: string, lower?: boolean, split?: string, char_level?: boolean, oov_token?: string, document_count?: integer}): keras.preprocessing.text.Tokenizer
+preprocessing.text.Tokenizer = {}
+
+---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
+function preprocessing.text.Tokenizer:fit_on_sequences(...) end
+
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
+function preprocessing.text.Tokenizer:fit_on_texts(...) end
+
+---What makes the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.
+function preprocessing.text.Tokenizer:get_config(...) end
+
+---A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1 ("binary"), how often ("count"), its share of the sequence ("freq"), or "tfidf", (1 + log count) · log(1 + document_count / (1 + texts with the word)).
+function preprocessing.text.Tokenizer:sequences_to_matrix(...) end
+
+---A text for each sequence of numbers, the words with spaces between them. What has no word, as padding, is left out, or becomes oov_token.
+function preprocessing.text.Tokenizer:sequences_to_texts(...) end
+
+---sequences_to_matrix of the numbers of texts.
+function preprocessing.text.Tokenizer:texts_to_matrix(...) end
+
+---The numbers of the words of each text; words that aren't known, or beyond num_words, are left out or become oov_token's.
+function preprocessing.text.Tokenizer:texts_to_sequences(...) end
+
+---The tokenizer as JSON, in the form of Keras; tokenizer_from_json reads it.
+function preprocessing.text.Tokenizer:to_json(...) end
+
+---The tokenizer that to_json described, here or in Keras.
+function preprocessing.text.tokenizer_from_json(...) end
 
 ---Sets it: "float32", "float16", "mixed_float16", …
 function mixed_precision.set_global_policy(...) end
@@ -1441,4 +1499,5 @@ function datasets.text(...) end
 
 return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,
   initializers = initializers, regularizers = regularizers, constraints = constraints, callbacks = callbacks,
-  activations = activations, models = models, utils = utils, mixed_precision = mixed_precision, datasets = datasets}
+  activations = activations, models = models, utils = utils, preprocessing = preprocessing, mixed_precision = mixed_precision,
+  datasets = datasets}

@@ -8,7 +8,10 @@ local names = require "ipulua.keras.names"
 
 local Model <const> = require "ipulua.keras.model".Model
 
-local utils = {}
+local utils = {
+  pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
+  timeseries_dataset_from_array = require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
+}
 
 local categorical_rows <const> = {
   {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true}, {"dtype", "dtype", "float32"},
@@ -282,4 +285,4 @@ function utils.generate_text(...)
   return a.vocabulary:decode(numbers)
 end
 
-return utils
+return require("ipulua.keras.other_names").answer("utils", utils)
