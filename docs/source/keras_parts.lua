@@ -58,7 +58,7 @@ return {
   },
   functions = {
     models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
-    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "pad_sequences",
+    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "Sequence", "pad_sequences",
       "timeseries_dataset_from_array", "vocabulary", "Vocabulary", "generate_text"},
     preprocessing = {"timeseries_dataset_from_array"},
     ["preprocessing.sequence"] = {"pad_sequences", "make_sampling_table", "skipgrams"},

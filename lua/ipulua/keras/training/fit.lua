@@ -272,7 +272,7 @@ local function split_validation(a)
   if a.validation_split < 0 or a.validation_split >= 1 then
     blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
   end
-  if feeding.is_dataset(a.x) then
+  if feeding.gives_batches(a.x) then
     blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value")
   end
   if a.validation_data then return end
@@ -299,7 +299,7 @@ end
 local function validation_arguments(a)
   local v = a.validation_data
   local o = {steps = a.validation_steps, verbose = 0, return_dict = true}
-  if feeding.is_dataset(v) then o.x = v
+  if feeding.gives_batches(v) then o.x = v
   else
     if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
     o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
@@ -317,11 +317,12 @@ local function check_accumulation(self, per_execution, accumulation)
 end
 
 local function check_enough(who, feed, o)
-  if feed.batches < 0 or o.recreates then return end
-  local needed = o.epochs * o.steps * o.replicas
+  if feed.batches < 0 then return end
+  local epochs = o.recreates and 1 or o.epochs
+  local needed = epochs * o.steps * o.replicas
   if needed > feed.batches then
-    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
-      .. "fewer steps", who, o.epochs, o.epochs == 1 and "" or "s", o.steps, needed, feed.batches), "value")
+    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; %srun fewer steps", who, epochs,
+      epochs == 1 and "" or "s", o.steps, needed, feed.batches, feed.restarts and "" or "repeat_n() it, or "), "value")
   end
 end
 
@@ -385,8 +386,8 @@ local function begin_resumed(self, o)
   return resume
 end
 
----Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
----validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
+---Trains. Give a dataset, x and y, or a keras.utils.Sequence or generator of batches as x; then epochs, steps_per_epoch, batch_size,
+---verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
 ---validation_batch_size, validation_freq. Returns a History.
 ---Shapes: x and y [samples, ...]; a dataset's elements [batch, ...]; every step takes a whole batch
 ---Errors: a model that was not compiled, shapes that the model can't take, a partial batch, an endless dataset without
@@ -398,6 +399,7 @@ function methods:fit(...)
   check_compiled(self, "fit")
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   split_validation(a)
+  a.validation_data = feeding.from_generator(a.validation_data, "fit")
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   rawset(self, "_epochs_fed", (self._epochs_fed or 0) + math.max(a.epochs - a.initial_epoch, 0))
@@ -411,7 +413,7 @@ function methods:fit(...)
   local o = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
-    recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
+    recreates = feed.restarts or a.steps_per_epoch == nil or feed.batches == count * replicas,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   check_enough("fit", feed, o)
@@ -439,7 +441,8 @@ function methods:fit(...)
     resume = nil
     rawset(self, "_interrupted", interrupted)
     o.callbacks:on_epoch_end(epoch, logs)
-    if interrupted then break end
+    if interrupted or self.stop_training then break end
+    feed.end_epoch()
   end
   if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
   fit.rewind(o.entry)
@@ -466,7 +469,8 @@ end
 
 -- What is common to evaluate and predict.
 local function begin(self, who, prefix, mode, a, take)
-  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+    inputs_only = mode == "predict"})
   build_own(self, feed.dataset)
   local replicas = pipelining.replicas(self)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
@@ -474,7 +478,7 @@ local function begin(self, who, prefix, mode, a, take)
   staging.check_count(self, false, per_execution, "steps_per_execution")
   ensure_built(self, feed.dataset)
   local o = {steps = count, per_execution = per_execution, prefix = prefix, batch_size = feed.batch_size,
-    replicas = replicas, take = take, epochs = 1}
+    replicas = replicas, take = take, epochs = 1, end_epoch = feed.end_epoch}
   check_enough(who, feed, o)
   o.callbacks = callbacks.CallbackList(a.callbacks, self, {verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and self._options.asynchronous and wants_batches(o.callbacks, "test")
@@ -496,6 +500,7 @@ function methods:evaluate(...)
   o.callbacks:on_test_begin({})
   local logs = run_steps(self, o)
   fit.rewind(o.entry)
+  o.end_epoch()
   o.callbacks:on_test_end(as_table(logs))
   return results_of(logs, a.return_dict)
 end
@@ -506,12 +511,6 @@ local predict_rows <const> = {
   {"x", "any", optional = true}, whole("batch_size", 1), {"verbose", {"integer", "string"}, 0}, whole("steps", 1),
   {"callbacks", "table", optional = true},
 }
-
--- Labels of a dataset play no part in predicting.
-local function only_inputs(x)
-  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
-  return x:map(function(first) return first end)
-end
 
 local function join(parts)
   if #parts == 1 then return parts[1] end
@@ -541,7 +540,6 @@ end
 function methods:predict(...)
   local a = args.check("predict", predict_rows, ...)
   if self.run_eagerly then check_compiled(self, "predict") end
-  a.x = only_inputs(a.x)
   local parts, form = {}, nil
   local o = begin(self, "predict", "predict", "predict", a, function(outputs, structure_of_outputs)
     parts[#parts + 1], form = outputs, structure_of_outputs
@@ -549,6 +547,7 @@ function methods:predict(...)
   o.callbacks:on_predict_begin({})
   run_steps(self, o)
   fit.rewind(o.entry)
+  o.end_epoch()
   o.callbacks:on_predict_end({})
   local joined = join(parts)
   return nest.pack(form, joined)
