@@ -26,6 +26,11 @@ local Model = {}
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
 layers.Layer = {}
 
+---What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
+---@class keras.layers.InputSpec
+---@overload fun(options?: {dtype?: string, shape?: any, ndim?: integer, max_ndim?: integer, min_ndim?: integer, axes?: table}): keras.layers.InputSpec
+layers.InputSpec = {}
+
 ---What a functional model begins with: a placeholder with the shape of a sample.
 function layers.Input(...) end
 
@@ -59,10 +64,20 @@ layers.Embedding = {}
 ---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
+---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---@class keras.layers.IntegerLookup: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
+layers.IntegerLookup = {}
+
 ---Class numbers as vectors of 0 and 1.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
+
+---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
+---@class keras.layers.Wrapper: keras.layers.Layer
+---@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
+layers.Wrapper = {}
 
 ---Everything but the batch in one axis.
 ---@class keras.layers.Flatten: keras.layers.Layer
@@ -418,6 +433,11 @@ layers.LSTMCell = {}
 ---@class keras.layers.GRUCell: keras.layers.Layer
 ---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
 layers.GRUCell = {}
+
+---What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---@class keras.layers.AbstractRNNCell: keras.layers.Layer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AbstractRNNCell
+layers.AbstractRNNCell = {}
 
 ---Cells one above the other.
 ---@class keras.layers.StackedRNNCells: keras.layers.Layer
