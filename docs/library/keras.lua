@@ -1436,6 +1436,21 @@ function utils.pad_sequences(...) end
 ---Another name of `preprocessing.timeseries_dataset_from_array`.
 function utils.timeseries_dataset_from_array(...) end
 
+---A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model; what get_custom_objects gives is as before when it is left.
+function utils.custom_object_scope(...) end
+
+---Names of own classes and functions that every model is loaded with: a table to be changed.
+function utils.get_custom_objects(...) end
+
+---Makes models with an own class or function loadable without custom_objects: it is saved as "package>name" and found by that. A class has its own name by default. Returns the class or function.
+function utils.register_keras_serializable(...) end
+
+---The name that a class or function has in files: "package>name" if it was registered, else a class' own.
+function utils.get_registered_name(...) end
+
+---The class or function that a name stands for, nil for none: registered, in a scope, or in the given table.
+function utils.get_registered_object(...) end
+
 ---The characters of a text, sorted.
 function utils.vocabulary(...) end
 

@@ -59,7 +59,8 @@ return {
   functions = {
     models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
     utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "Sequence", "pad_sequences",
-      "timeseries_dataset_from_array", "vocabulary", "Vocabulary", "generate_text"},
+      "timeseries_dataset_from_array", "custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
+      "get_registered_object", "vocabulary", "Vocabulary", "generate_text"},
     preprocessing = {"timeseries_dataset_from_array"},
     ["preprocessing.sequence"] = {"pad_sequences", "make_sampling_table", "skipgrams"},
     ["preprocessing.text"] = {"text_to_word_sequence", "hashing_trick", "Tokenizer", "tokenizer_from_json"},

@@ -3,6 +3,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
 
 local other_names = {}
@@ -121,12 +122,12 @@ local function give_saving(kind, module)
   ---What a config holds for a part: {class_name =, config =}, or the name of a function.
   function module.serialize(part) return require("ipulua.keras.parts").serialize(kind, part) end
 
-  ---The part that serialize described, or that a name stands for.
-  function module.deserialize(config, custom_objects)
+  ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name = class}}, or that table itself.
+  function module.deserialize(config, objects)
     if type(config) ~= "string" and not (args.is_plain(config) and type(config.class_name) == "string") then
       blame.error("deserialize: a name or {class_name =, config =} is wanted, got " .. args.describe(config), "type")
     end
-    local options = {custom_objects = custom_objects, prefers_class = kind ~= "activation"}
+    local options = {custom_objects = custom_objects.given(objects), prefers_class = kind ~= "activation"}
     return require("ipulua.keras.parts").get(kind, config, options)
   end
 end

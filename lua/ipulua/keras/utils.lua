@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local custom_objects = require "ipulua.keras.custom_objects"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
 
@@ -13,6 +14,8 @@ local utils = {
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
   timeseries_dataset_from_array = require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }
+for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
+  "get_registered_object"} do utils[name] = custom_objects[name] end
 
 local categorical_rows <const> = {
   {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true}, {"dtype", "dtype", "float32"},
