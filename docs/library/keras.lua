@@ -12,8 +12,10 @@ local callbacks = {}
 local activations = {}
 local models = {}
 local utils = {}
+local preprocessing = {}
 local mixed_precision = {}
 local datasets = {}
+preprocessing.sequence, preprocessing.text = {}, {}
 
 ---What trains: layers with compile, fit, evaluate and predict.
 ---@class keras.Model: keras.layers.Layer
@@ -23,6 +25,11 @@ local Model = {}
 ---@class keras.layers.Layer
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
 layers.Layer = {}
+
+---What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
+---@class keras.layers.InputSpec
+---@overload fun(options?: {dtype?: string, shape?: any, ndim?: integer, max_ndim?: integer, min_ndim?: integer, axes?: table}): keras.layers.InputSpec
+layers.InputSpec = {}
 
 ---What a functional model begins with: a placeholder with the shape of a sample.
 function layers.Input(...) end
@@ -57,10 +64,20 @@ layers.Embedding = {}
 ---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
+---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of 0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---@class keras.layers.IntegerLookup: keras.layers.Layer
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
+layers.IntegerLookup = {}
+
 ---Class numbers as vectors of 0 and 1.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
+
+---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
+---@class keras.layers.Wrapper: keras.layers.Layer
+---@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
+layers.Wrapper = {}
 
 ---Everything but the batch in one axis.
 ---@class keras.layers.Flatten: keras.layers.Layer
@@ -416,6 +433,11 @@ layers.LSTMCell = {}
 ---@class keras.layers.GRUCell: keras.layers.Layer
 ---@overload fun(units: integer, options?: {activation?: string|function, recurrent_activation?: string|function, use_bias?: boolean, kernel_initializer?: string|table, recurrent_initializer?: string|table, bias_initializer?: string|table, reset_after?: boolean, kernel_regularizer?: string|table, recurrent_regularizer?: string|table, bias_regularizer?: string|table, kernel_constraint?: string|table, recurrent_constraint?: string|table, bias_constraint?: string|table, dropout?: number, recurrent_dropout?: number, seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GRUCell
 layers.GRUCell = {}
+
+---What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---@class keras.layers.AbstractRNNCell: keras.layers.Layer
+---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AbstractRNNCell
+layers.AbstractRNNCell = {}
 
 ---Cells one above the other.
 ---@class keras.layers.StackedRNNCells: keras.layers.Layer
@@ -1226,7 +1248,7 @@ function Model:compute_loss(...) end
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.
 function Model:evaluate(...) end
 
----Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps, validation_batch_size, validation_freq. Returns a History.
+---Trains. Give a dataset, x and y, or a keras.utils.Sequence or generator of batches as x; then epochs, steps_per_epoch, batch_size, verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps, validation_batch_size, validation_freq. Returns a History.
 function Model:fit(...) end
 
 ---The layer of a name, or the one at a position (from 0; negative from the end).
@@ -1400,6 +1422,35 @@ function utils.reset_names(...) end
 ---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
 function utils.plot_model(...) end
 
+---What fit, evaluate and predict take in place of a dataset: batches that Lua code makes. Own ones extend it with `length()`, how many batches there are, and `get_item(index)`, which gives batch `index` (from 0): x; x and y; or x, y and sample weights, as so many values or as a list of tensors. Batches must all have the same shapes. `on_epoch_end()`, if defined, is called after each epoch of fit, and each evaluate and predict. fit takes the batches in random order unless `shuffle = false`. `#sequence` is its length.
+---@class keras.utils.Sequence
+---@overload fun(): keras.utils.Sequence
+utils.Sequence = {}
+
+---`for x, y in sequence:iter() do`: the batches in their order.
+function utils.Sequence:iter(...) end
+
+---Another name of `preprocessing.sequence.pad_sequences`.
+function utils.pad_sequences(...) end
+
+---Another name of `preprocessing.timeseries_dataset_from_array`.
+function utils.timeseries_dataset_from_array(...) end
+
+---A scope in which names stand for own classes and functions, as `custom_objects` of load_model does for one model; what get_custom_objects gives is as before when it is left.
+function utils.custom_object_scope(...) end
+
+---Names of own classes and functions that every model is loaded with: a table to be changed.
+function utils.get_custom_objects(...) end
+
+---Makes models with an own class or function loadable without custom_objects: it is saved as "package>name" and found by that. A class has its own name by default. Returns the class or function.
+function utils.register_keras_serializable(...) end
+
+---The name that a class or function has in files: "package>name" if it was registered, else a class' own.
+function utils.get_registered_name(...) end
+
+---The class or function that a name stands for, nil for none: registered, in a scope, or in the given table.
+function utils.get_registered_object(...) end
+
 ---The characters of a text, sorted.
 function utils.vocabulary(...) end
 
@@ -1408,6 +1459,56 @@ function utils.Vocabulary(...) end
 
 ---Text that a character model (numbers [batch, time] to logits [batch, time, characters]) writes after a prompt. The model sees the last `window` characters (by default as many as its input is long, else 64).
 function utils.generate_text(...) end
+
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps, sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is set.
+function preprocessing.timeseries_dataset_from_array(...) end
+
+---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with `value`, longer ones cut, at their beginnings ("pre") or ends ("post").
+function preprocessing.sequence.pad_sequences(...) end
+
+---With what probability to keep the word of each rank (0: none; 1: the most frequent) when words are drawn from a text whose frequencies follow Zipf's law: sqrt(sampling_factor / frequency), at most 1.
+function preprocessing.sequence.make_sampling_table(...) end
+
+---Pairs of words from a sequence of their numbers (0: no word), and labels: 1 for words that stand at most window_size apart, then negative_samples times as many pairs with random words, labelled 0. sampling_table: with what probability to keep a word, by its number. With a seed the same each time.
+function preprocessing.sequence.skipgrams(...) end
+
+---The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
+function preprocessing.text.text_to_word_sequence(...) end
+
+---A number from 1 to n - 1 for each word of a text: a hash of it (by default MD5), so that no list of words need be kept. Different words may get the same number.
+function preprocessing.text.hashing_trick(...) end
+
+---Numbers the words (or characters) of texts, the most frequent one first. Numbers are those of Keras, from 1; 0 is no word, and free for padding. Of a text only the num_words - 1 most frequent words count; the others are left out, or become oov_token, which is then number 1. Fields: word_index (word → number), index_word, word_counts, word_docs and index_docs (in how many texts a word or number is), document_count.
+---@class keras.preprocessing.text.Tokenizer
+---@overload fun(options?: {num_words?: integer, filters?: string, lower?: boolean, split?: string, char_level?: boolean, oov_token?: string, document_count?: integer}): keras.preprocessing.text.Tokenizer
+preprocessing.text.Tokenizer = {}
+
+---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
+function preprocessing.text.Tokenizer:fit_on_sequences(...) end
+
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
+function preprocessing.text.Tokenizer:fit_on_texts(...) end
+
+---What makes the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.
+function preprocessing.text.Tokenizer:get_config(...) end
+
+---A row of num_words columns for each sequence. By mode, where a number is in the sequence: 1 ("binary"), how often ("count"), its share of the sequence ("freq"), or "tfidf", (1 + log count) · log(1 + document_count / (1 + texts with the word)).
+function preprocessing.text.Tokenizer:sequences_to_matrix(...) end
+
+---A text for each sequence of numbers, the words with spaces between them. What has no word, as padding, is left out, or becomes oov_token.
+function preprocessing.text.Tokenizer:sequences_to_texts(...) end
+
+---sequences_to_matrix of the numbers of texts.
+function preprocessing.text.Tokenizer:texts_to_matrix(...) end
+
+---The numbers of the words of each text; words that aren't known, or beyond num_words, are left out or become oov_token's.
+function preprocessing.text.Tokenizer:texts_to_sequences(...) end
+
+---The tokenizer as JSON, in the form of Keras; tokenizer_from_json reads it.
+function preprocessing.text.Tokenizer:to_json(...) end
+
+---The tokenizer that to_json described, here or in Keras.
+function preprocessing.text.tokenizer_from_json(...) end
 
 ---Sets it: "float32", "float16", "mixed_float16", …
 function mixed_precision.set_global_policy(...) end
@@ -1441,4 +1542,5 @@ function datasets.text(...) end
 
 return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,
   initializers = initializers, regularizers = regularizers, constraints = constraints, callbacks = callbacks,
-  activations = activations, models = models, utils = utils, mixed_precision = mixed_precision, datasets = datasets}
+  activations = activations, models = models, utils = utils, preprocessing = preprocessing, mixed_precision = mixed_precision,
+  datasets = datasets}

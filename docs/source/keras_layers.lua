@@ -4,6 +4,7 @@ local grid <const> = {2, 6, 6, 3}
 return {
   {"Core", {
     {"Layer", nil, nil, "Layer{size = 3}"},
+    {"InputSpec", "InputSpec{shape = {-1, 3}}", nil, "InputSpec{shape = {-1, 3}, ndim = 3}", "any"},
     {"Input", "Input{shape = {28, 28}}", nil, "Input()", "a KerasTensor [-1, 28, 28]"},
     {"InputLayer", "InputLayer{input_shape = {4}}", nil, "InputLayer{shapes = {4}}", "[-1, 4]"},
     {"Dense", "Dense(4)", {2, 3}, "Dense(-1)"},
@@ -11,7 +12,9 @@ return {
     {"Activation", "Activation(\"relu\")", {2, 3}, "Activation(\"reluu\")"},
     {"Embedding", "Embedding(100, 8)", {2, 5}, "Embedding{100, 8, serialization_factor = 3}"},
     {"Discretization", "Discretization{bin_boundaries = {0, 1, 2}}", {2, 3}, "Discretization{bin_boundaries = {2, 1}}"},
+    {"IntegerLookup", "IntegerLookup{vocabulary = {12, 36, 1138, 42}, output_mode = \"count\"}", {2, 3}, "IntegerLookup{vocabulary = {12, 12}}"},
     {"CategoryEncoding", "CategoryEncoding{num_tokens = 4, output_mode = \"one_hot\"}", {2, 1}, "CategoryEncoding{4, output_mode = \"bag\"}"},
+    {"Wrapper", "Wrapper(Dense(4))", nil, "Wrapper(4)", "any, with the batch first"},
     {"Flatten", "Flatten()", grid, "Flatten{data_format = \"last\"}"},
     {"Reshape", "Reshape{3, -1}", {2, 6}, {2, 7}},
     {"Permute", "Permute{2, 1}", {2, 3, 4}, "Permute{2, 3}"},
@@ -95,6 +98,8 @@ return {
     {"SimpleRNNCell", "SimpleRNNCell(4)", nil, "SimpleRNNCell(-4)", "[2, 3], {[2, 4]} → [2, 4], {[2, 4]}"},
     {"LSTMCell", "LSTMCell(4)", nil, "LSTMCell(-4)", "[2, 3], {[2, 4], [2, 4]} → [2, 4], {[2, 4], [2, 4]}"},
     {"GRUCell", "GRUCell(4)", nil, "GRUCell(-4)", "[2, 3], {[2, 4]} → [2, 4], {[2, 4]}"},
+    {"AbstractRNNCell", "AbstractRNNCell()", nil, "AbstractRNNCell{units = 4}",
+      "x [batch, features], {[batch, state_size], …} → [batch, output_size], {[batch, state_size], …}"},
     {"StackedRNNCells", "RNN(StackedRNNCells{GRUCell(4), GRUCell(6)})", {2, 5, 3}, "StackedRNNCells()"},
     {"ConvLSTM1D", "ConvLSTM1D{4, 3}", {2, 5, 6, 3}, {2, 5, 6}},
     {"ConvLSTM2D", "ConvLSTM2D{4, 3, padding = \"same\"}", {2, 5, 6, 6, 3}, {2, 5, 6}},

@@ -58,11 +58,22 @@ return {
   },
   functions = {
     models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
-    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "vocabulary", "Vocabulary",
-      "generate_text"},
+    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "Sequence", "pad_sequences",
+      "timeseries_dataset_from_array", "custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
+      "get_registered_object", "vocabulary", "Vocabulary", "generate_text"},
+    preprocessing = {"timeseries_dataset_from_array"},
+    ["preprocessing.sequence"] = {"pad_sequences", "make_sampling_table", "skipgrams"},
+    ["preprocessing.text"] = {"text_to_word_sequence", "hashing_trick", "Tokenizer", "tokenizer_from_json"},
     mixed_precision = {"set_global_policy", "global_policy", "resolve", "Policy"},
     datasets = {"mnist", "fashion_mnist", "cifar10", "cifar100", "imdb", "text"},
   },
+  -- Functions that stand under another name, too.
+  elsewhere = {
+    ["utils.pad_sequences"] = "preprocessing.sequence.pad_sequences",
+    ["utils.timeseries_dataset_from_array"] = "preprocessing.timeseries_dataset_from_array",
+  },
+  -- Classes among the functions whose methods are shown.
+  spelled_out = {Sequence = true, Tokenizer = true},
   -- Fields of ipu.keras itself.
   top = {
     {"PipelineStage", "`keras.PipelineStage(stage)`: a scope; layers made or called in it are in that stage of the pipeline, from 0."},

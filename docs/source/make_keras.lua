@@ -157,9 +157,10 @@ write ""
 annotate "---@meta"
 annotate "-- Annotations of ipu.keras for the Lua language server; written by `make docs`."
 for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "schedules", "initializers", "regularizers", "constraints",
-  "callbacks", "activations", "models", "utils", "mixed_precision", "datasets"} do
+  "callbacks", "activations", "models", "utils", "preprocessing", "mixed_precision", "datasets"} do
   annotate("local %s = {}", module)
 end
+annotate "preprocessing.sequence, preprocessing.text = {}, {}"
 annotate ""
 annotate "---What trains: layers with compile, fit, evaluate and predict."
 annotate "---@class keras.Model: keras.layers.Layer"
@@ -191,8 +192,9 @@ local function layer_entry(entry)
     if name == "Input" then o.takes = details.arguments(help.about(c))
     else o.takes, o.shapes, o.errors = "`inputs` list of tensors; then " .. of .. "'s arguments", "as " .. of .. "'s", "as " .. of .. "'s" end
   else
-    annotate_class("layers", name, c, o.text, name ~= "Layer" and "keras.layers.Layer" or nil)
-    local own_part = name == "Layer" and c or own(c, Layer)
+    local derived = c.super ~= nil
+    annotate_class("layers", name, c, o.text, derived and "keras.layers.Layer" or nil)
+    local own_part = derived and own(c, Layer) or c
     o.call = string.format("layers.%s(%s)", name, signature(own_part))
     o.takes = details.arguments({rows = own_part.argument_rows}, c.argument_kinds)
   end
@@ -471,23 +473,37 @@ end
 
 -- ------------------------------------------------ functions
 
-local titles = {models = "Files of models", utils = "Utilities", mixed_precision = "Mixed precision", datasets = "Data sets"}
-for _, module in ipairs{"models", "utils", "mixed_precision", "datasets"} do
-  write("## %s", titles[module])
+-- A class among functions, its methods behind it as items of the list.
+local function write_class(module, name, c)
+  local about, text = help.class(c), text_of(module, name)
+  annotate_class(module, name, c, text)
+  write("- `%s.%s(%s)` – %s", module, name, signature(c), text)
+  for _, line in ipairs(details.lines(name, about, "  ")) do write("%s", line) end
+  for _, method in ipairs(about.methods) do
+    local words = table.concat(method[2].text, " ")
+    annotate_method(module .. "." .. name, method[1], words)
+    write_function(name:lower() .. ":" .. method[1], c[method[1]], words)
+  end
+end
+
+local titles = {models = "Files of models", utils = "Utilities", mixed_precision = "Mixed precision", datasets = "Data sets",
+  preprocessing = "Preprocessing", ["preprocessing.sequence"] = "Sequences of numbers", ["preprocessing.text"] = "Texts"}
+for _, module in ipairs{"models", "utils", "preprocessing", "preprocessing.sequence", "preprocessing.text", "mixed_precision", "datasets"} do
+  write("%s %s", module:find(".", 1, true) and "###" or "##", titles[module])
   write ""
+  local owner = keras
+  for each in module:gmatch("[%w_]+") do owner = owner[each] end
   for _, name in ipairs(parts.functions[module]) do
-    local text
-    if module == "datasets" then text = comments[name .. ":load_data"]
-    else
-      text = comments["saving:" .. name] or comments[module .. ":" .. name] or comments[name]
-        or class.is_class(keras[module][name]) and "See above."
-    end
-    assert(text, name)
-    annotate_function(module, name, text)
-    local f = keras[module][name]
+    local f, elsewhere = owner[name], parts.elsewhere[module .. "." .. name]
     if module == "datasets" then f = f.load_data end
+    local text = elsewhere and "Another name of `" .. elsewhere .. "`." or comments["saving:" .. name] or comments[module .. ":" .. name]
+      or comments[name] or class.is_class(f) and "See above." or table.concat(help.about(f).text, " ")
     local shown = module .. "." .. name .. (module == "datasets" and ".load_data" or "")
-    if class.is_class(f) then write("- `%s` – %s", shown, text) else write_function(shown, f, text) end
+    if parts.spelled_out[name] then write_class(module, name, f)
+    else
+      annotate_function(module, name, text)
+      if elsewhere or class.is_class(f) then write("- `%s` – %s", shown, text) else write_function(shown, f, text) end
+    end
   end
   write ""
 end
@@ -527,8 +543,10 @@ end
 write ""
 write "What Keras has and this library does not:"
 write ""
-for _, name in ipairs(sorted(other_names.missing.layers)) do
-  write("- `layers.%s`: %s", name, other_names.missing.layers[name])
+for _, module in ipairs(sorted(other_names.missing)) do
+  for _, name in ipairs(sorted(other_names.missing[module])) do
+    write("- `%s.%s`: %s", module, name, other_names.missing[module][name])
+  end
 end
 write ""
 
@@ -548,7 +566,8 @@ end
 annotate ""
 annotate("return {Model = Model, layers = layers, losses = losses, metrics = metrics, optimizers = optimizers, schedules = schedules,")
 annotate("  initializers = initializers, regularizers = regularizers, constraints = constraints, callbacks = callbacks,")
-annotate("  activations = activations, models = models, utils = utils, mixed_precision = mixed_precision, datasets = datasets}")
+annotate("  activations = activations, models = models, utils = utils, preprocessing = preprocessing, mixed_precision = mixed_precision,")
+annotate("  datasets = datasets}")
 
 local core = require "ipulua.core"
 local function output(path, lines)

@@ -158,7 +158,8 @@ describe("the prompt", function()
       .. [[print('go') h = m:fit{x = x, y = x, epochs = 1000000, batch_size = 32, verbose = 0}]], "m:count_params()", "20"},
   }
   works[#works + 1] = {"a dataset's map in Lua", "n = 0 ds = ipu.data.range(10):map(function(i) n = n + 1 "
-    .. "if n == 2 then print('go') " .. command.endless .. " end return i end, {eager = true}) for _ in ds:iter() do end print('too late')", "n", "2"}
+    .. "if n == 2 then print('go') " .. command.endless
+    .. " end return i end, {eager = true}) for _ in ds:iter() do end print('too late')", "n", "2"}
   works[#works + 1] = {"an endless dataset",
     "n = 0 print('go') for _ in ipu.data.range(10):repeat_n():iter() do n = n + 1 end print('too late')",
     "n > 100", "true"}

@@ -61,13 +61,16 @@ end
 local skipped <const> = {
   load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true, plot_model = true,
   save_model = true,
+  custom_object_scope = true, register_keras_serializable = true, -- these change what names mean
 }
 
 local functions = {} -- {what, function, rows}
 
 for _, module in ipairs{"layers", "losses", "metrics", "optimizers", "initializers", "regularizers", "constraints", "callbacks",
-  "activations", "models", "utils", "mixed_precision", "backend"} do
-  for name, f in pairs(keras[module]) do
+  "activations", "models", "utils", "mixed_precision", "backend", "preprocessing", "preprocessing.sequence", "preprocessing.text"} do
+  local owner = keras
+  for each in module:gmatch("[^.]+") do owner = owner[each] end
+  for name, f in pairs(owner) do
     local is_public = type(name) == "string" and name:find("^%a") and not skipped[name]
     if is_public and (type(f) == "function" or class.is_class(f)) then
       functions[#functions + 1] = {module .. "." .. name, f, class.is_class(f) and f.argument_rows}

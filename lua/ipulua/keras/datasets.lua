@@ -337,4 +337,4 @@ function datasets.imdb.load_data(...)
   return x_train, y_train, x_test, y_test
 end
 
-return datasets
+return require("ipulua.keras.other_names").answer("datasets", datasets)

@@ -11,7 +11,7 @@ local public <const> = {
   layers = {"layers"}, activations = {"activations"}, initializers = {"initializers"}, losses = {"losses"},
   metrics = {"metrics"}, optimizers = {"optimizers"}, regularizers = {"regularizers"}, constraints = {"constraints"},
   backend = {"backend"}, callbacks = {"callbacks"}, datasets = {"datasets"}, models = {"models"}, utils = {"utils"},
-  mixed_precision = {"mixed_precision"}, onnx = {"onnx"},
+  mixed_precision = {"mixed_precision"}, onnx = {"onnx"}, preprocessing = {"preprocessing"},
   Model = {"model", "Model"}, Sequential = {"sequential", "Sequential"}, Input = {"input", "Input"},
   PipelineStage = {"stages", "PipelineStage"}, PipelineModel = {"older", "PipelineModel"},
   SequentialPipelineModel = {"older", "SequentialPipelineModel"}, PipelineSequential = {"older", "PipelineSequential"},
@@ -33,6 +33,8 @@ setmetatable(keras, {
   __index = function(t, name)
     local at = public[name]
     if not at then
+      local why = require "ipulua.keras.other_names".missing.keras[name]
+      if why then blame.error(string.format("keras.%s is not offered: %s", name, why), "value") end
       local list = {}
       for each in pairs(public) do list[#list + 1] = each end
       local near = type(name) == "string" and (in_module(name) or nearest.find(name, list))

@@ -65,12 +65,14 @@ local function shape_text(shape)
   return "[" .. table.concat(shape, ", ") .. "]"
 end
 
-local function check_spec_leaf(self, spec, shape, index)
+local function check_spec_leaf(self, spec, leaf, index)
+  local shape = leaf.shape
   local rank, where = #shape, string.format("input %d of layer '%s'", index - 1, self.name)
-  local function refuse(wanted)
-    blame.error(string.format("%s doesn't fit the layer: expected %s, got the shape %s", where, wanted, shape_text(shape)),
+  local function refuse(wanted, got)
+    blame.error(string.format("%s doesn't fit the layer: expected %s, got %s", where, wanted, got or "the shape " .. shape_text(shape)),
       "value")
   end
+  if spec.dtype and leaf.dtype ~= spec.dtype then refuse("the dtype " .. spec.dtype, leaf.dtype) end
   if spec.ndim and rank ~= spec.ndim then refuse("rank " .. spec.ndim) end
   if spec.min_ndim and rank < spec.min_ndim then refuse("a rank of at least " .. spec.min_ndim) end
   if spec.max_ndim and rank > spec.max_ndim then refuse("a rank of at most " .. spec.max_ndim) end
@@ -80,15 +82,14 @@ local function check_spec_leaf(self, spec, shape, index)
   end
 end
 
--- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}} or a list of such.
+-- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a list of such.
 local function check_spec(self, inputs)
   local spec = rawget(self, "input_spec") or class.of(self).input_spec
   if not spec then return end
   local leaves = nest.flatten(inputs)
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
-    local shape = each and (is_value(leaf) or KerasTensor.is(leaf)) and leaf.shape
-    if shape then check_spec_leaf(self, each, shape, i) end
+    if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
   end
 end
 

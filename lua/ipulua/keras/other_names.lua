@@ -3,6 +3,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
 
 local other_names = {}
@@ -42,10 +43,39 @@ other_names.names.initializers = small(
   .. "RandomNormal RandomUniform TruncatedNormal VarianceScaling Zeros")
 
 local size_changes <const> = "the size of its output would change from step to step, and shapes are static; use "
+local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, width}})"
+local no_texts <const> = "there are no tensors of text; number the words with preprocessing.text.Tokenizer, and make a dataset of the numbers"
+local no_downloads <const> = "nothing is downloaded; "
+local no_queue <const> = "fit, evaluate and predict read a Sequence themselves, and datasets have threads of their own"
 local text_needed <const> = "there are no tensors of text; number the words while the dataset is made, with "
 
 ---Module → name → why it can't be had, and what to use.
 other_names.missing = {
+  keras = {applications = no_downloads .. "build the model of keras.layers; load_weights and onnx.import read the weights of a file"},
+  callbacks = {
+    ProgbarLogger = "fit shows its progress itself; its argument `verbose` and IPULUA_PROGRESS say how",
+    BaseLogger = "the logs of an epoch are running means already",
+    RemoteMonitor = "nothing is sent over a network; use CSVLogger, or extend Callback with on_epoch_end(epoch, logs)",
+  },
+  datasets = {
+    boston_housing = no_downloads .. "read its file by ipu.load or ipu.data.from_csv",
+    reuters = no_downloads .. "read its file by ipu.load, and fill its sequences up by utils.pad_sequences",
+  },
+  utils = {
+    get_file = no_downloads .. "give the paths of files that are there", model_to_dot = "plot_model returns the DOT text",
+    GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,
+    image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
+  },
+  preprocessing = {
+    image = "use ipu.data.from_image_folder, and layers such as RandomFlip and RandomRotation",
+    image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
+  },
+  ["preprocessing.sequence"] = {
+    TimeseriesGenerator = "use preprocessing.timeseries_dataset_from_array, a dataset of the same windows",
+  },
+  ["preprocessing.text"] = {
+    one_hot = "its numbers depend on a hash that differs from run to run; use hashing_trick or Tokenizer",
+  },
   layers = {
     RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
     RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
@@ -92,12 +122,12 @@ local function give_saving(kind, module)
   ---What a config holds for a part: {class_name =, config =}, or the name of a function.
   function module.serialize(part) return require("ipulua.keras.parts").serialize(kind, part) end
 
-  ---The part that serialize described, or that a name stands for.
-  function module.deserialize(config, custom_objects)
+  ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name = class}}, or that table itself.
+  function module.deserialize(config, objects)
     if type(config) ~= "string" and not (args.is_plain(config) and type(config.class_name) == "string") then
       blame.error("deserialize: a name or {class_name =, config =} is wanted, got " .. args.describe(config), "type")
     end
-    local options = {custom_objects = custom_objects, prefers_class = kind ~= "activation"}
+    local options = {custom_objects = custom_objects.given(objects), prefers_class = kind ~= "activation"}
     return require("ipulua.keras.parts").get(kind, config, options)
   end
 end
@@ -106,8 +136,7 @@ end
 ---@param which string
 ---@param module table
 ---@return table module
-function other_names.give(which, module)
-  give_saving(kinds[which], module)
+function other_names.answer(which, module)
   return setmetatable(module, {__index = function(t, name)
     local target = type(name) == "string" and other_names.names[which] and other_names.names[which][name]
     if target then return rawget(t, target) end
@@ -115,6 +144,15 @@ function other_names.give(which, module)
     if why then blame.error(string.format("keras.%s.%s is not offered: %s", which, name, why), "value") end
     return nil
   end})
+end
+
+---The same for a module of parts, which also saves them and makes them of what was saved.
+---@param which string
+---@param module table
+---@return table module
+function other_names.give(which, module)
+  give_saving(kinds[which], module)
+  return other_names.answer(which, module)
 end
 
 return other_names

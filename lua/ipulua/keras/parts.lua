@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
 local nearest = require "ipulua.nearest"
 local other_names = require "ipulua.keras.other_names"
@@ -75,6 +76,7 @@ function parts.find(kind, name, options)
     blame.error("'custom_objects' must be a table from names to classes, got " .. args.describe(objects), "type")
   end
   local custom = objects and objects[name]
+  if custom == nil then custom = custom_objects.find(name) end
   if custom ~= nil then return custom end
   local module = parts.module(kind)
   local aliases = rawget(module, "_aliases")
@@ -101,15 +103,18 @@ function parts.get(kind, given, options)
   if type(given) == "table" and getmetatable(given) == nil and given.class_name then
     local c = parts.find(kind, given.class_name, options)
     if not class.is_class(c) then return c end
-    return c:from_config(given.config or {}, options and options.custom_objects)
+    local own = options and options.custom_objects
+    local _ <close> = custom_objects.enter(own) -- for parts of the part
+    return c:from_config(given.config or {}, own)
   end
   if class.is_class(given) then return given() end
   return given
 end
 
--- Functions are saved by the name under which a module offers them.
+-- Functions are saved by the name under which they were registered, or a module offers them.
 local function function_name(kind, f)
-  local found
+  local found = custom_objects.name_of(f)
+  if found then return found end
   for key, value in next, parts.module(kind) do
     if value == f and type(key) == "string" and (not found or key < found) then found = key end
   end
@@ -125,7 +130,7 @@ function parts.serialize(kind, part)
   if type(part) == "function" then return function_name(kind, part) end
   local c = class.of(part)
   if not c or not part.get_config then return nil end
-  return {class_name = c.__name, config = part:get_config()}
+  return {class_name = custom_objects.name_of(c), config = part:get_config()}
 end
 
 -- Rows may have a kind of part as their type.

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local own_names = require "ipulua.keras.custom_objects"
 local input = require "ipulua.keras.input"
 local json = require "ipulua.json"
 local KerasTensor = require "ipulua.keras.tensor"
@@ -285,17 +286,13 @@ function saving.graph_from_config(c, config, custom_objects)
   return c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
 end
 
--- A class as files name it.
-local function class_name(model)
-  local c = class.of(model)
-  return c.__name
-end
-
 ---The architecture as JSON.
 ---@param model Model
 ---@return string
 function saving.to_json(model)
-  return json.encode{class_name = class_name(model), config = model:get_config(), keras_version = "2.6.0", backend = "ipulua"}
+  local spec = parts.serialize("layer", model)
+  spec.keras_version, spec.backend = "2.6.0", "ipulua"
+  return json.encode(spec)
 end
 
 ---The model that to_json described, with new weights.
@@ -305,7 +302,7 @@ end
 ---@return Model
 function saving.model_from_json(text, options)
   local spec = json.decode(text)
-  return saving.model_from_config(spec, options and (options.custom_objects or options))
+  return saving.model_from_config(spec, own_names.given(options))
 end
 
 ---@param spec table {class_name =, config =}
@@ -349,8 +346,10 @@ local function training_config(model)
     log.warn("save: the optimizer's function can't be saved; compile the model again after loading it")
     return nil
   end
+  local optimizer = serialize_compiled("optimizer", model.optimizer)
+  if not optimizer then return nil end
   return {
-    optimizer = {class_name = class.of(model.optimizer).__name, config = model.optimizer:get_config()},
+    optimizer = optimizer,
     loss = serialize_compiled("loss", a.loss), metrics = serialize_compiled("metric", a.metrics),
     weighted_metrics = serialize_compiled("metric", a.weighted_metrics), loss_weights = a.loss_weights,
     steps_per_execution = model.steps_per_execution,
@@ -370,6 +369,7 @@ end
 ---@param t table what compile takes
 ---@param custom_objects table?
 function saving.compile(model, t, custom_objects)
+  local _ <close> = own_names.enter(custom_objects) -- names may stand where parts do
   local given = {}
   for name, value in pairs(t) do given[name] = value end
   given.optimizer = parts.get("optimizer", t.optimizer or "rmsprop", {custom_objects = custom_objects})

@@ -3,12 +3,19 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local custom_objects = require "ipulua.keras.custom_objects"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
 
 local Model <const> = require "ipulua.keras.model".Model
 
-local utils = {}
+local utils = {
+  Sequence = require "ipulua.keras.sequence".Sequence,
+  pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
+  timeseries_dataset_from_array = require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
+}
+for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
+  "get_registered_object"} do utils[name] = custom_objects[name] end
 
 local categorical_rows <const> = {
   {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true}, {"dtype", "dtype", "float32"},
@@ -282,4 +289,4 @@ function utils.generate_text(...)
   return a.vocabulary:decode(numbers)
 end
 
-return utils
+return require("ipulua.keras.other_names").answer("utils", utils)

@@ -200,6 +200,43 @@ function GRUCell:step(projected, states, state_mask)
   return y, {y}
 end
 
+-- ------------------------------------------------ cells of one's own
+
+---Zero states for a batch, of each of the sizes: an integer or a shape without the batch.
+---@param sizes any
+---@param batch_size integer
+---@param dtype string
+---@return userdata[]
+function cells.zeros(sizes, batch_size, dtype)
+  local states = {}
+  for i, size in ipairs(type(sizes) == "table" and sizes or {sizes}) do
+    local shape = type(size) == "table" and table.move(size, 1, #size, 2, {batch_size}) or {batch_size, size}
+    states[i] = core.full(shape, 0, dtype)
+  end
+  return states
+end
+
+---What own cells for RNN extend: with the fields `state_size` (units; several states: a list of units or shapes) and `output_size`, and
+---with `call(x, states, {training =})`, which gives the output and a list of the new states. States begin with zeros.
+---@class AbstractRNNCell: Layer
+---@field state_size any
+---@field output_size any
+local AbstractRNNCell = Layer.declare("AbstractRNNCell", {})
+cells.AbstractRNNCell = AbstractRNNCell
+
+function AbstractRNNCell:call()
+  blame.error(string.format("cell '%s': its class %s defines no call(x, states)", self.name, self.__name), "not_implemented")
+end
+
+---Zeros for a batch.
+---@return userdata[]
+function AbstractRNNCell:get_initial_state(batch_size, dtype)
+  if self.state_size == nil then
+    blame.error(string.format("cell '%s': its class %s sets no state_size", self.name, self.__name), "not_implemented")
+  end
+  return cells.zeros(self.state_size, batch_size, dtype or self.compute_dtype)
+end
+
 -- ------------------------------------------------ several
 
 -- A cell: a layer with states.

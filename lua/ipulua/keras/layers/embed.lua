@@ -74,6 +74,18 @@ function Discretization:call(x)
   return ipu.reduce_sum(ipu.cast(reached, "int32"), {axis = -1})
 end
 
+---Numbers as vectors of `count`: "one_hot" one for each number, "multi_hot" and "count" one for those along the last axis.
+---@package
+function layers.encode(x, count, mode, dtype)
+  local hot = ipu.cast(ipu.one_hot(ipu.cast(x, "int32"), count), dtype)
+  if mode == "one_hot" then
+    if x.shape[#x.shape] == 1 then return ipu.squeeze(hot, {axis = -2}) end
+    return hot
+  end
+  if #x.shape == 1 then return hot end
+  return mode == "multi_hot" and ipu.reduce_max(hot, {axis = -2}) or ipu.reduce_sum(hot, {axis = -2})
+end
+
 ---Class numbers as vectors of 0 and 1.
 ---@class CategoryEncoding: Layer
 local CategoryEncoding = Layer.declare("CategoryEncoding", {
@@ -82,15 +94,6 @@ local CategoryEncoding = Layer.declare("CategoryEncoding", {
 layers.CategoryEncoding = CategoryEncoding
 CategoryEncoding.autocast = false
 CategoryEncoding.input_dtype = "int32"
-function CategoryEncoding:call(x)
-  local hot = ipu.cast(ipu.one_hot(ipu.cast(x, "int32"), self.num_tokens), self.compute_dtype)
-  if self.output_mode == "one_hot" then
-    if x.shape[#x.shape] == 1 then return ipu.squeeze(hot, {axis = -2}) end
-    return hot
-  end
-  if #x.shape == 1 then return hot end
-  if self.output_mode == "multi_hot" then return ipu.reduce_max(hot, {axis = -2}) end
-  return ipu.reduce_sum(hot, {axis = -2})
-end
+function CategoryEncoding:call(x) return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype) end
 
 return layers

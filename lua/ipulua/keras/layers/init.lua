@@ -1,10 +1,10 @@
 -- keras.layers: the classes of the family files, by name.
 
-local layers = {Layer = require "ipulua.keras.layer"}
+local layers = {Layer = require "ipulua.keras.layer", Wrapper = require "ipulua.keras.layers.wrapper"}
 
 for _, family in ipairs{
-  "core", "activation", "lambda", "merge", "embed", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention", "image",
-  "wrap",
+  "core", "activation", "lambda", "merge", "embed", "lookup", "conv", "pool", "norm", "recurrent", "conv_recurrent", "local", "attention",
+  "image", "wrap", "spec",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end

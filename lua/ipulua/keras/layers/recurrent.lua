@@ -13,9 +13,10 @@ local Layer = require "ipulua.keras.layer"
 local parts = require "ipulua.keras.parts"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
+local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local layers = {}
-for _, name in ipairs{"SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"} do layers[name] = cells[name] end
+for _, name in ipairs{"AbstractRNNCell", "SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"} do layers[name] = cells[name] end
 
 local sequence_rows <const> = {
   {"return_sequences", "boolean", false}, {"return_state", "boolean", false}, {"go_backwards", "boolean", false},
@@ -101,15 +102,8 @@ end
 function RNN:first_states(x, given)
   local batch = x.shape[1]
   if given then return given end
-  local zeros = self.cell.get_initial_state and self.cell:get_initial_state(batch, x.dtype)
-  if not zeros then
-    local sizes = self.cell.state_size
-    zeros = {}
-    for i, size in ipairs(type(sizes) == "table" and sizes or {sizes}) do
-      local shape = type(size) == "table" and table.move(size, 1, #size, 2, {batch}) or {batch, size}
-      zeros[i] = core.full(shape, 0, x.dtype)
-    end
-  end
+  local cell = self.cell
+  local zeros = cell.get_initial_state and cell:get_initial_state(batch, x.dtype) or cells.zeros(cell.state_size, batch, x.dtype)
   if not self.stateful then return zeros end
   if context.inferring then return zeros end
   if not rawget(self, "states") then
@@ -369,13 +363,9 @@ end
 -- ------------------------------------------------ every step
 
 ---A layer applied to each step of a sequence.
----@class TimeDistributed: Layer
-local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", "table"}})
+---@class TimeDistributed: Wrapper
+local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", "table"}}, Wrapper)
 layers.TimeDistributed = TimeDistributed
-
-function TimeDistributed:setup()
-  self.layer = as_layer(self.layer)
-end
 
 function TimeDistributed:build(input_shape)
   local shape = {-1}
@@ -399,12 +389,6 @@ function TimeDistributed:call(x, options)
 end
 
 TimeDistributed.supports_masking = true
-
-function TimeDistributed:get_config()
-  local config = Layer.get_config(self)
-  config.layer = parts.serialize("layer", self.layer)
-  return config
-end
 
 layers.step_of, layers.stack_steps = step_of, stack_steps
 return layers

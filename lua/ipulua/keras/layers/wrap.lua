@@ -5,7 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.layer"
-local parts = require "ipulua.keras.parts"
+local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local layers = {}
 
@@ -67,28 +67,13 @@ end
 -- ------------------------------------------------ gradients
 
 ---A layer whose result's gradient is recorded under a tag.
----@class CaptureUpstreamGradients: Layer
-local CaptureUpstreamGradients = Layer.declare("CaptureUpstreamGradients", {{"layer", "table"}, {"tag", "string", optional = true}})
+---@class CaptureUpstreamGradients: Wrapper
+local CaptureUpstreamGradients = Layer.declare("CaptureUpstreamGradients", {{"layer", "table"}, {"tag", "string", optional = true}}, Wrapper)
 layers.CaptureUpstreamGradients = CaptureUpstreamGradients
-
-function CaptureUpstreamGradients:setup()
-  self.layer = parts.get("layer", self.layer)
-  if not Layer.is_layer(self.layer) then
-    blame.error(string.format("%s: 'layer' must be a layer, got %s", self.__name, args.describe(self.layer)), "type")
-  end
-end
-
-function CaptureUpstreamGradients:build(input_shape) self.layer:build_once(input_shape) end
 
 function CaptureUpstreamGradients:call(x, options)
   local y = self.layer(x, {training = options.training, mask = options.mask})
   return ipu.capture_upstream_gradients(y, {tag = self.tag or self.name})
-end
-
-function CaptureUpstreamGradients:get_config()
-  local config = Layer.get_config(self)
-  config.layer = parts.serialize("layer", self.layer)
-  return config
 end
 
 ---A layer the gradient of whose activation's input is recorded under a tag.

@@ -54,7 +54,8 @@ local by_output <const> = {accuracy = "accuracy", acc = "accuracy", crossentropy
 ---@param about {loss: any, label_shape: integer[]?, output_shape: integer[]}?
 ---@return Metric
 function metrics.get(given, about)
-  if type(given) == "string" then
+  local asked = type(given) == "string" and given
+  if asked then
     local kind = by_output[given:lower()]
     local name = kind and for_output(kind, about and about.loss, about and about.label_shape,
       about and about.output_shape or {}) or metrics._aliases[given:lower()] or given
@@ -72,7 +73,7 @@ function metrics.get(given, about)
         if f == found then name = key end
       end
     end
-    return base.MeanMetricWrapper{fn = function(...) return found(...) end, name = name or "metric"}
+    return base.MeanMetricWrapper{fn = function(...) return found(...) end, name = name or asked or "metric"}
   end
   blame.error("a metric must be a name, a metric object or a function, got " .. args.describe(given), "type")
 end

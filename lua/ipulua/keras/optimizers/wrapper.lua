@@ -88,7 +88,7 @@ end
 
 function Wrapper:get_config()
   local config = plain_settings(rawget(self, "settings") or {})
-  config.opt = {class_name = class.of(self.opt).__name, config = self.opt:get_config()}
+  config.opt = parts.serialize("optimizer", self.opt)
   config.name = self.name
   return config
 end

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local custom_objects = require "ipulua.keras.custom_objects"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
@@ -62,6 +63,7 @@ local function spread_metrics(given, what, outputs)
 end
 
 ---@class Compiled
+---@field named table<string, any> own classes and functions by the names that compile may have been given
 ---@field loss_metric Metric
 ---@field output_losses Metric[]
 ---@field metrics table[] {metric =, output =, weighted =}
@@ -71,7 +73,7 @@ Compiled.__index = Compiled
 ---@param given {loss: any, loss_weights: any, metrics: any, weighted_metrics: any, custom_objects: table?}
 ---@return Compiled
 function compiled.new(given)
-  local self = setmetatable({given = given}, Compiled)
+  local self = setmetatable({given = given, named = custom_objects.current()}, Compiled)
   self.loss_metric = metrics.Mean{name = "loss"}
   self.output_losses, self.metrics = {}, {}
   -- what names a loss or a metric wrongly is told at once
@@ -101,6 +103,7 @@ end
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
+  local _ <close> = custom_objects.enter(self.named) -- names mean what they did when compile was called
   tracing.outside(function()
     local list = spread(self.given.loss, "loss", outputs, true)
     self.losses = {}

@@ -1,0 +1,201 @@
+-- IntegerLookup: any integers as the numbers of a vocabulary's words.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local encode = require "ipulua.keras.layers.embed".encode
+local ipu = require "ipulua"
+local Layer = require "ipulua.keras.layer"
+
+local layers = {}
+
+local function at_least(least)
+  return function(n)
+    if n < least then return string.format("must be at least %d, got %d", least, n) end
+  end
+end
+
+---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then
+---num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the
+---vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of
+---0 and 1 for each; "multi_hot" and "count" a vector for the values along the last axis together. invert = true goes back from
+---numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---@class IntegerLookup: Layer
+local IntegerLookup = Layer.declare("IntegerLookup", {
+  {"max_tokens", "integer", optional = true, check = at_least(2)}, {"num_oov_indices", "integer", 1, check = at_least(1)},
+  {"mask_token", "integer", optional = true}, {"oov_token", "integer", -1},
+  {"vocabulary", {"integers", "tensor", "string"}, optional = true}, {"invert", "boolean", false},
+  {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}}, {"pad_to_max_tokens", "boolean", false},
+})
+layers.IntegerLookup = IntegerLookup
+IntegerLookup.autocast = false
+IntegerLookup.input_dtype = "int32"
+
+function IntegerLookup:setup()
+  if self.invert and self.output_mode ~= "int" then
+    blame.error("IntegerLookup: 'output_mode' must be 'int' where 'invert' is set, got " .. self.output_mode, "value")
+  end
+  if self.pad_to_max_tokens and not self.max_tokens then
+    blame.error("IntegerLookup: 'pad_to_max_tokens' wants 'max_tokens'", "value")
+  end
+  local vocabulary = rawget(self, "vocabulary")
+  rawset(self, "vocabulary", nil)
+  if vocabulary then self:set_vocabulary(vocabulary) end
+end
+
+function IntegerLookup:get_config()
+  local config = Layer.get_config(self)
+  config.vocabulary = rawget(self, "_tokens")
+  return config
+end
+
+-- How many numbers come before those of values that aren't known.
+local function oov_start(self) return self.mask_token and self.output_mode == "int" and 1 or 0 end
+
+-- How many come before the vocabulary's.
+local function token_start(self) return oov_start(self) + self.num_oov_indices end
+
+-- ------------------------------------------------ the vocabulary
+
+-- A file with a value on each line.
+local function read_file(path)
+  local file <close> = io.open(path)
+  if not file then blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path), "not_found") end
+  local list = {}
+  for line in file:lines() do
+    list[#list + 1] = math.tointeger(tonumber(line)) or line:find("%S") and blame.error(string.format(
+      "IntegerLookup: line %d of '%s' is no integer: %s", #list + 1, path, args.describe(line)), "value") or nil
+  end
+  return list
+end
+
+local function as_list(given)
+  if type(given) == "string" then return read_file(given) end
+  return core.is_tensor(given) and ipu.cast(given, "int32"):reshape{-1}:totable() or given
+end
+
+-- The list without mask_token and oov_tokens, where it begins with them as get_vocabulary() does.
+local function without_special(self, list)
+  local start = token_start(self)
+  for i = 1, start do
+    if list[i] ~= (i <= oov_start(self) and self.mask_token or self.oov_token) then return list end
+  end
+  return table.move(list, start + 1, #list, 1, {})
+end
+
+local function check_tokens(self, list)
+  local seen = {}
+  for i, token in ipairs(list) do
+    if type(token) ~= "number" or not math.tointeger(token) then
+      blame.error(string.format("IntegerLookup: a vocabulary holds integers; entry %d is %s", i, args.describe(token)), "type")
+    end
+    if seen[token] then blame.error(string.format("IntegerLookup: the vocabulary has %d twice", token), "value") end
+    seen[token] = true
+  end
+  for name, token in pairs{mask_token = self.mask_token, oov_token = self.oov_token} do
+    if seen[token] then
+      blame.error(string.format("IntegerLookup: the vocabulary must not hold %s, %d, among its values", name, token), "value")
+    end
+  end
+  if self.max_tokens and #list + token_start(self) > self.max_tokens then
+    blame.error(string.format("IntegerLookup: a vocabulary of %d values and %d special ones is larger than max_tokens, %d", #list,
+      token_start(self), self.max_tokens), "value")
+  end
+end
+
+---Sets the vocabulary: a list or tensor of integers, or a file with one on each line.
+---@param vocabulary integer[]|userdata|string
+function IntegerLookup:set_vocabulary(vocabulary)
+  local list = without_special(self, as_list(vocabulary))
+  check_tokens(self, list)
+  rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
+end
+
+---The vocabulary in the order of its numbers, what stands for mask and unknown values first.
+---@param options {include_special_tokens: boolean?}?
+---@return integer[]
+function IntegerLookup:get_vocabulary(options)
+  local list = {}
+  if not (options and options.include_special_tokens == false) then
+    for i = 1, token_start(self) do list[i] = i <= oov_start(self) and self.mask_token or self.oov_token end
+  end
+  local tokens = rawget(self, "_tokens") or {}
+  return table.move(tokens, 1, #tokens, #list + 1, list)
+end
+
+---How many numbers there are.
+---@return integer
+function IntegerLookup:vocabulary_size() return token_start(self) + #(rawget(self, "_tokens") or {}) end
+
+local function count_values(self, counts, x)
+  if not args.is_tensor(x) then x = core.tensor(x, "int32") end
+  for _, value in ipairs(x:reshape{-1}:totable()) do
+    local token = math.tointeger(value)
+    if not token then blame.error("adapt: IntegerLookup wants integers, got " .. tostring(value), "value") end
+    if token ~= self.mask_token and token ~= self.oov_token then counts[token] = (counts[token] or 0) + 1 end
+  end
+end
+
+---Takes the vocabulary from data, a tensor or list, or a dataset of batches: the most frequent value first, of equally frequent ones
+---the greatest; no more than max_tokens in all.
+---@param given any
+function IntegerLookup:adapt(given)
+  local counts, list = {}, {}
+  if class.is_a(given, data.Dataset) then
+    for x in given:iter() do count_values(self, counts, x) end
+  elseif args.is_tensor(given) or args.is_list(given) then
+    count_values(self, counts, given)
+  else
+    blame.error("adapt: a tensor, a list or a dataset is wanted, got " .. args.describe(given), "type")
+  end
+  for token in pairs(counts) do list[#list + 1] = token end
+  table.sort(list, function(a, b)
+    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
+    return a > b
+  end)
+  local most = self.max_tokens and self.max_tokens - token_start(self) or #list
+  self:set_vocabulary(table.move(list, 1, math.min(most, #list), 1, {}))
+end
+
+-- ------------------------------------------------ looking up
+
+local function known_tokens(self)
+  local tokens = rawget(self, "_tokens")
+  if tokens and #tokens > 0 then return tokens end
+  blame.error(string.format("layer '%s': its vocabulary is unknown; give it, or call adapt(data)", self.name), "failed_precondition")
+end
+
+local function constant(list) return ipu.constant(list, {dtype = "int32"}) end
+
+-- Numbers of values; those of masked ones are `masked`.
+local function numbers_of(self, x, tokens, masked)
+  local positions = {}
+  for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end
+  local matches = ipu.equal(ipu.expand_dims(x, -1), constant(tokens))
+  local numbers = ipu.reduce_sum(ipu.cast(matches, "int32") * constant(positions), {axis = -1})
+  local unknown = self.num_oov_indices > 1 and x % self.num_oov_indices + oov_start(self) or ipu.zeros_like(x) + oov_start(self)
+  numbers = ipu.where(ipu.reduce_any(matches, {axis = -1}), numbers, unknown)
+  if not self.mask_token then return numbers end
+  return ipu.where(ipu.equal(x, self.mask_token), ipu.zeros_like(x) + masked, numbers)
+end
+
+-- Values of numbers.
+local function values_of(self, x)
+  local all = self:get_vocabulary()
+  local is_number = ipu.logical_and(ipu.greater_equal(x, 0), ipu.less(x, #all))
+  local values = ipu.gather(constant(all), ipu.clip_by_value(x, 0, #all - 1))
+  return ipu.where(is_number, values, ipu.zeros_like(x) + self.oov_token)
+end
+
+function IntegerLookup:call(x)
+  local tokens = known_tokens(self)
+  if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
+  if self.invert then return values_of(self, x) end
+  if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
+  local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
+  return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype) -- -1: nowhere
+end
+
+return layers

@@ -1,0 +1,48 @@
+-- InputSpec: what a layer expects of its input.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local class = require "ipulua.class"
+
+local layers = {}
+
+local function not_negative(n)
+  if n < 0 then return "must not be negative, got " .. n end
+end
+
+local rows <const> = {
+  {"dtype", "dtype", optional = true}, {"shape", "integers", optional = true}, {"ndim", "integer", optional = true, check = not_negative},
+  {"max_ndim", "integer", optional = true, check = not_negative}, {"min_ndim", "integer", optional = true, check = not_negative},
+  {"axes", "table", optional = true},
+}
+
+---What a layer expects of its input; it is checked at each call where the layer (or its class) has it as `input_spec`, or a list of
+---them for several inputs. axes: the extents of some axes, by their numbers from 0 or, negative, from the end. shape, with -1 for
+---what may be any, says rank and extents at once. A plain table with the fields ndim, max_ndim, min_ndim, axes and dtype does as well.
+---@class InputSpec: Class
+local InputSpec = class.new("InputSpec")
+layers.InputSpec = InputSpec
+InputSpec.argument_rows = rows
+
+function InputSpec:init(...)
+  for name, value in pairs(args.check("InputSpec", rows, ...)) do self[name] = value end
+  if self.shape then
+    if self.ndim and self.ndim ~= #self.shape then
+      blame.error(string.format("InputSpec: 'ndim' is %d, but 'shape' has %d extents", self.ndim, #self.shape), "value")
+    end
+    self.ndim = #self.shape
+  end
+  local axes = {}
+  for i, extent in ipairs(self.shape or {}) do
+    if extent >= 0 then axes[i - 1] = extent end
+  end
+  for axis, extent in pairs(self.axes or {}) do
+    if math.type(axis) ~= "integer" or math.type(extent) ~= "integer" then
+      blame.error("InputSpec: 'axes' is a table from numbers of axes to extents, such as {[-1] = 3}", "type")
+    end
+    axes[axis] = extent
+  end
+  self.axes = axes
+end
+
+return layers

@@ -1,0 +1,90 @@
+-- Windows over a time series, as a dataset.
+
+local args = require "ipulua.args"
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
+local ipu = require "ipulua"
+
+local timeseries = {}
+
+local function positive(n)
+  if n < 1 then return "must be positive, got " .. n end
+end
+
+local rows <const> = {
+  {"data", {"tensor", "list"}}, {"targets", {"tensor", "list"}, optional = true}, {"sequence_length", "integer", check = positive},
+  {"sequence_stride", "integer", 1, check = positive}, {"sampling_rate", "integer", 1, check = positive},
+  {"batch_size", "integer", 128, check = positive}, {"shuffle", "boolean", false}, {"seed", "integer", optional = true},
+  {"start_index", "integer", optional = true}, {"end_index", "integer", optional = true}, {"drop_remainder", "boolean", false},
+}
+
+local who <const> = "timeseries_dataset_from_array"
+
+local function as_tensor(value, name)
+  if value == nil then return nil end
+  local t = core.is_tensor(value) and value or core.tensor(value)
+  if t.rank == 0 then blame.error(string.format("%s: '%s' must have steps along its first axis, got one number", who, name), "value") end
+  return t
+end
+
+local function check_less(name, n, length)
+  if n < length then return end
+  blame.error(string.format("%s: '%s' must be lower than the length of the data, %d, got %d", who, name, length, n), "value")
+end
+
+-- Where of the data to take steps from: first, and behind the last.
+local function range_of(a, length)
+  local first, behind = a.start_index or 0, a.end_index or length
+  if first < 0 or first >= length then
+    blame.error(string.format("%s: 'start_index' must lie between 0 and %d, the data's last step, got %d", who, length - 1, first),
+      "value")
+  end
+  if behind <= first or behind > length then
+    blame.error(string.format("%s: 'end_index' must be higher than start_index, %d, and at most %d, got %d", who, first, length, behind),
+      "value")
+  end
+  return first, behind
+end
+
+-- How many positions a window can begin at.
+local function count_windows(a, first, behind, targets)
+  local count = behind - first - a.sequence_length * a.sampling_rate + 1
+  if targets then count = math.min(count, targets.shape[1] - first) end
+  if count < 1 then
+    blame.error(string.format("%s: no window of %d steps, %d apart, fits into the %d steps%s", who, a.sequence_length,
+      a.sampling_rate, behind - first, targets and string.format(" with %d targets", targets.shape[1]) or ""), "value")
+  end
+  return count
+end
+
+---A dataset of batches of windows over a series (positions: data, targets or nil, sequence_length): sequence_length steps,
+---sampling_rate apart, a window each sequence_stride steps; with targets pairs, targets[i] being that of the window which begins at
+---step i. start_index and end_index say which part of the series is used. A last smaller batch comes, too, unless drop_remainder is
+---set.
+---Shapes: data [steps, ...], targets [steps, ...] → [batch_size, sequence_length, ...], [batch_size, ...]
+---Units: lengths, strides and indices in steps of the data; indices from 0
+---Errors: a stride, a rate or an index outside of the data, no window that fits:
+---`keras.preprocessing.timeseries_dataset_from_array(ipu.arange(5), nil, 6)`
+---@param ... any data, targets (or nil), sequence_length; the others by name
+---@return Dataset
+function timeseries.timeseries_dataset_from_array(...)
+  local a = args.check(who, rows, ...)
+  local x, targets = as_tensor(a.data, "data"), as_tensor(a.targets, "targets")
+  local length = x.shape[1]
+  check_less("sampling_rate", a.sampling_rate, length)
+  check_less("sequence_stride", a.sequence_stride, length)
+  local first, behind = range_of(a, length)
+  local count = count_windows(a, first, behind, targets)
+  local positions = ipu.arange(first, first + count, a.sequence_stride)
+  local offsets = ipu.arange(0, a.sequence_length * a.sampling_rate, a.sampling_rate)
+  local dataset = data.from_tensor_slices(positions)
+  if a.shuffle then dataset = dataset:shuffle(positions.shape[1], {seed = a.seed}) end
+  return dataset:batch(a.batch_size, {drop_remainder = a.drop_remainder}):map(function(p)
+    local windows = ipu.gather(x, ipu.expand_dims(p, 1) + offsets)
+    if not targets then return windows end
+    return windows, ipu.gather(targets, p)
+  end)
+end
+
+return timeseries

@@ -1,0 +1,183 @@
+-- IntegerLookup: the examples of tf.keras.layers.IntegerLookup in Keras 2.6. What own layers are made with: Wrapper, AbstractRNNCell,
+-- InputSpec.
+
+local ipu = require "ipulua"
+
+local keras = ipu.keras
+local layers = keras.layers
+local Lookup = layers.IntegerLookup
+
+local function message_of(f, ...)
+  local ok, message = pcall(f, ...)
+  assert.is_false(ok)
+  assert.matches("^spec/keras/lookup_spec.lua:%d+: ", message)
+  return message
+end
+
+local function int(list) return ipu.tensor(list, {dtype = "int32"}) end
+
+describe("IntegerLookup", function()
+  local vocabulary <const> = {12, 36, 1138, 42}
+
+  for name, case in pairs{
+    ["gives numbers, 0 for what it doesn't know"] = {{}, {{12, 1138, 42}, {42, 1000, 36}}, {{1, 3, 4}, {4, 0, 2}}},
+    ["spreads what it doesn't know over several numbers"] = {{num_oov_indices = 2}, {{12, 1138, 42}, {37, 1000, 36}},
+      {{2, 4, 5}, {1, 0, 3}}},
+    ["gives vectors of one 1"] = {{output_mode = "one_hot"}, {12, 36, 1138, 42, 7},
+      {{0, 1, 0, 0, 0}, {0, 0, 1, 0, 0}, {0, 0, 0, 1, 0}, {0, 0, 0, 0, 1}, {1, 0, 0, 0, 0}}},
+    ["gives vectors of several 1"] = {{output_mode = "multi_hot"}, {{12, 1138, 42, 42}, {42, 7, 36, 7}},
+      {{0, 1, 0, 1, 1}, {1, 0, 1, 0, 1}}},
+    ["counts"] = {{output_mode = "count"}, {{12, 1138, 42, 42}, {42, 7, 36, 7}}, {{0, 1, 0, 1, 2}, {2, 0, 1, 0, 1}}},
+    ["goes back to values"] = {{invert = true}, {{1, 3, 4}, {4, 0, 2}}, {{12, 1138, 42}, {42, -1, 36}}},
+    ["gives masked values the number 0"] = {{mask_token = 0, num_oov_indices = 1}, {{0, 12, 5}}, {{0, 2, 1}}},
+    ["gives masked values no 1"] = {{mask_token = 0, output_mode = "count"}, {{0, 12, 12}}, {{0, 2, 0, 0, 0}}},
+    ["goes back to masks"] = {{mask_token = 0, invert = true}, {{0, 1, 2, 9, -3}}, {{0, -1, 12, -1, -1}}},
+    ["fills vectors up"] = {{max_tokens = 7, pad_to_max_tokens = true, output_mode = "multi_hot"}, {{36}}, {{0, 0, 1, 0, 0, 0, 0}}},
+    ["takes negative values modulo"] = {{num_oov_indices = 3}, {{-1, -2, -3}}, {{2, 1, 0}}},
+  } do
+    it(name, function()
+      case[1].vocabulary = vocabulary
+      local layer = Lookup(case[1])
+      local y = layer(int(case[2]))
+      assert.are.same(case[3], y:totable())
+      assert.equal(layer.output_mode == "int" and "int32" or "float32", y.dtype)
+    end)
+  end
+
+  it("learns its vocabulary: the most frequent first, then the greatest", function()
+    local layer = Lookup()
+    layer:adapt(int{{12, 1138, 42}, {42, 1000, 36}})
+    assert.are.same({-1, 42, 1138, 1000, 36, 12}, layer:get_vocabulary())
+    assert.are.same({{5, 2, 1}, {1, 3, 4}}, layer(int{{12, 1138, 42}, {42, 1000, 36}}):totable())
+    assert.equal(6, layer:vocabulary_size())
+    local batches = ipu.data.from_tensor_slices(int{7, 7, 8, 9, 9, 9, -1, 0}):batch(3)
+    local small = Lookup{max_tokens = 4, mask_token = 0}
+    small:adapt(batches)
+    assert.are.same({0, -1, 9, 7}, small:get_vocabulary())
+    assert.are.same({9, 7}, small:get_vocabulary{include_special_tokens = false})
+  end)
+
+  it("takes a vocabulary from a file, a tensor, or one with special values in front", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write("12\n36\n")
+    file:close()
+    assert.are.same({-1, 12, 36}, Lookup{vocabulary = path}:get_vocabulary())
+    os.remove(path)
+    assert.are.same({-1, 12, 36}, Lookup{vocabulary = int{12, 36}}:get_vocabulary())
+    local layer = Lookup{mask_token = 0}
+    layer:set_vocabulary{0, -1, 12}
+    assert.are.same({0, -1, 12}, layer:get_vocabulary())
+    assert.are.same({{2}}, layer(int{{12}}):totable())
+  end)
+
+  it("runs in a model, and is saved with what it learnt", function()
+    local layer = Lookup{input_shape = {2}, dtype = "float32"}
+    layer:adapt(int{{5, 5, 7}})
+    local input = keras.Input{shape = {2}, dtype = "int32"}
+    local model = keras.Model{inputs = input, outputs = layers.Embedding(3, 1, {embeddings_initializer = "ones"})(layer(input))}
+    local copy = keras.models.model_from_json(model:to_json())
+    assert.are.same({-1, 5, 7}, copy.layers[2]:get_vocabulary())
+    local numbers = keras.Model{inputs = input, outputs = layer(input)}
+    assert.are.same({{1, 2}, {0, 0}}, numbers:predict(int{{5, 7}, {6, 8}}, {verbose = 0, batch_size = 2}):totable())
+  end)
+
+  it("refuses vocabularies and arguments that make no sense", function()
+    assert.matches("the vocabulary has 1 twice", message_of(Lookup, {vocabulary = {1, 1}}))
+    assert.matches("must not hold oov_token, %-1", message_of(Lookup, {vocabulary = {1, -1}}))
+    assert.matches("must not hold mask_token, 4", message_of(Lookup, {vocabulary = {1, 4}, mask_token = 4}))
+    assert.matches("larger than max_tokens, 2", message_of(Lookup, {vocabulary = {1, 2}, max_tokens = 2}))
+    assert.matches("must be 'int' where 'invert' is set", message_of(Lookup, {invert = true, output_mode = "count"}))
+    assert.matches("'pad_to_max_tokens' wants 'max_tokens'", message_of(Lookup, {pad_to_max_tokens = true}))
+    assert.matches("'num_oov_indices' must be at least 1, got 0", message_of(Lookup, {num_oov_indices = 0}))
+    assert.matches("its vocabulary is unknown", message_of(function() Lookup()(int{1}) end))
+    assert.matches("the vocabulary's file 'nowhere' can't be read", message_of(Lookup, {vocabulary = "nowhere"}))
+    assert.matches("wants integers, got 0.5", message_of(function() Lookup():adapt(ipu.tensor{0.5}) end))
+  end)
+end)
+
+describe("Wrapper", function()
+  local Twice = layers.Wrapper:extend("Twice")
+  function Twice:call(x, options) return self.layer(self.layer(x, options), options) end
+
+  it("builds, holds and saves the layer in it", function()
+    local model = keras.Sequential{Twice(layers.Dense(2, {kernel_initializer = "ones"}), {input_shape = {2}})}
+    assert.are.same({{6, 6}}, model(ipu.tensor{{1, 2}}):totable()) -- 3 and 3, then 6 and 6
+    assert.equal(6, model:count_params())
+    local path = os.tmpname() .. ".safetensors"
+    model:save(path)
+    local copy = keras.models.load_model(path, {custom_objects = {Twice = Twice}})
+    os.remove(path)
+    assert.are.same({{6, 6}}, copy(ipu.tensor{{1, 2}}):totable())
+    assert.matches("Twice: 'layer' must be a layer, got table", message_of(Twice, {layer = {}}))
+  end)
+
+  it("is what TimeDistributed is", function()
+    assert.is_true(layers.TimeDistributed(layers.Dense(1)):is_a(layers.Wrapper))
+  end)
+end)
+
+describe("AbstractRNNCell", function()
+  -- The minimal cell of Keras' documentation: output = input·kernel + state·recurrent_kernel.
+  local Minimal = layers.AbstractRNNCell:extend("Minimal")
+  function Minimal:init(units)
+    layers.AbstractRNNCell.init(self)
+    self.state_size, self.output_size = units, units
+  end
+  function Minimal:build(shape)
+    local units = self.state_size
+    self.kernel = self:add_weight{name = "kernel", shape = {shape[#shape], units}, initializer = "ones"}
+    self.recurrent = self:add_weight{name = "recurrent", shape = {units, units}, initializer = "ones"}
+  end
+  function Minimal:call(x, states)
+    local y = ipu.matmul(x, self.kernel) + ipu.matmul(states[1], self.recurrent)
+    return y, {y}
+  end
+
+  it("is run by RNN, its states beginning with zeros", function()
+    -- step 1: 1 + 2 = 3; step 2: 3 + 4 + 2·3 = 13
+    assert.are.same({{{3, 3}, {13, 13}}}, layers.RNN(Minimal(2), {return_sequences = true})(ipu.tensor{{{1, 2}, {3, 4}}}):totable())
+    local cell = layers.AbstractRNNCell()
+    cell.state_size = {2, {3, 4}}
+    local states = cell:get_initial_state(5, "float32")
+    assert.are.same({{5, 2}, {5, 3, 4}}, {states[1].shape, states[2].shape})
+  end)
+
+  it("says what a class lacks", function()
+    local Lacking = layers.AbstractRNNCell:extend("Lacking")
+    assert.matches("a cell must be a layer .* has a state_size", message_of(layers.RNN, Lacking()))
+    assert.matches("its class Lacking sets no state_size", message_of(function() Lacking():get_initial_state(1) end))
+    local cell = Lacking()
+    cell.state_size = 2
+    assert.matches("its class Lacking defines no call%(x, states%)", message_of(layers.RNN(cell), ipu.ones{1, 2, 3}))
+  end)
+end)
+
+describe("InputSpec", function()
+  local function checked(spec)
+    local Own = layers.Layer:extend("Own")
+    function Own:call(x) return x end -- luacheck: ignore 212
+    local layer = Own()
+    layer.input_spec = spec
+    return layer
+  end
+
+  it("is honoured by the layer that has it", function()
+    local layer = checked(layers.InputSpec{shape = {-1, -1, 3}, dtype = "float32"}) -- the example of Keras: (None, None, 3)
+    assert.are.same({2, 5, 3}, layer(ipu.ones{2, 5, 3}).shape)
+    assert.matches("expected rank 3, got the shape %[2, 3%]", message_of(layer, ipu.ones{2, 3}))
+    assert.matches("expected axis 2 to have 3 elements, got the shape %[2, 5, 4%]", message_of(layer, ipu.ones{2, 5, 4}))
+    assert.matches("expected the dtype float32, got int32", message_of(layer, ipu.ones({2, 5, 3}, {dtype = "int32"})))
+    assert.matches("expected rank 3", message_of(layer, keras.Input{shape = {3}}))
+    layer = checked{layers.InputSpec{ndim = 1}, layers.InputSpec{min_ndim = 2, max_ndim = 3, axes = {[-1] = 2}}}
+    assert.matches("input 1 .* expected a rank of at least 2", message_of(layer, {ipu.ones{2}, ipu.ones{2}}))
+    assert.matches("input 1 .* expected a rank of at most 3", message_of(layer, {ipu.ones{2}, ipu.ones{1, 1, 1, 2}}))
+    assert.matches("input 1 .* expected axis %-1 to have 2 elements", message_of(layer, {ipu.ones{2}, ipu.ones{2, 3}}))
+  end)
+
+  it("is refused where it makes no sense", function()
+    assert.matches("'ndim' is 3, but 'shape' has 2 extents", message_of(layers.InputSpec, {shape = {-1, 3}, ndim = 3}))
+    assert.matches("'axes' is a table from numbers of axes", message_of(layers.InputSpec, {axes = {last = 3}}))
+    assert.matches("'min_ndim' must not be negative", message_of(layers.InputSpec, {min_ndim = -1}))
+  end)
+end)
