@@ -2676,12 +2676,13 @@ function ipu.selection_order(order, count, options) end
 
 ---The price of a function or model: {target, ipus, fits, seconds, samples_per_second, cycles, memory, max_tile_bytes, tile_bytes,
 ---stages, …}. Of a model: one weight update if it is compiled, else one prediction. A function that returns a model is called
----first; the weights made in it have no values, so that their size doesn't matter.
+---first; the weights made in it have no values, so that their size doesn't matter. With explain, explanation is a text about what
+---doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param fn any
----@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string}
+---@param options? {batch_size?: integer, inputs?: any, target?: string|table, ipus?: integer, labels?: any, training?: boolean, topology?: string, host?: string, explain?: boolean}
 ---@return table
 function ipu.estimate(fn, options) end
 
