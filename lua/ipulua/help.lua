@@ -126,6 +126,7 @@ end
 local function row_line(width, row, part)
   local kind = part or help.type_text(row)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
+  if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" end
   if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
   return line .. (row.optional and "" or ", required")
 end
@@ -298,10 +299,10 @@ local hidden <const> = {init = true, extend = true, is_a = true, new = true, sub
 ---@param c Class
 ---@return table
 function help.class(c)
-  local methods, seen, list = {}, {}, c.argument_rows
+  local methods, seen, list = {}, {}, nil
   local k = c
   while k do
-    list = list or help.rows(k.init)
+    list = list or rawget(k, "argument_rows") or help.rows(rawget(k, "init"))
     for name, f in next, k do
       local about = type(f) == "function" and type(name) == "string" and name:find("^%l") and not (hidden[name] or seen[name])
         and help.about(f)

@@ -30,6 +30,7 @@ describe("help", function()
     assert.truthy(out:find("activation(x · kernel + bias) along the last axis.\n", 1, true))
     assert.truthy(out:find("\n  units +integer, required\n"))
     assert.truthy(out:find("\n  kernel_initializer +initializer, default glorot_uniform\n"))
+    assert.truthy(typed("?keras.Sequential\n"):find("^Sequential{layers, name, .*\n  layers +list, default {}\n")) -- not Model's
     assert.equal("ipu.json.encode(value, options)\n", (typed("?ipu.json.encode\n"):match("^[^\n]*\n")))
     local placeholder = typed("?ipu.placeholder\n")
     assert.truthy(placeholder:find("ipu.placeholder{dtype, shape, name}\nA value that a session is fed", 1, true))

@@ -135,6 +135,13 @@ describe("the prompt", function()
       local out = typed("help()\n")
       assert.truthy(out:find("Ctrl-C", 1, true))
       assert.equal(out, (typed("?\n")))
+      assert.equal(out, (typed(" help \n")))
+    end)
+    it("how to leave, where other prompts are told to", function()
+      for _, word in ipairs{"quit", "exit", "quit()", "exit ()"} do
+        assert.equal("Ctrl-D leaves, and so does os.exit().\n", (typed(word .. "\n")))
+      end
+      assert.equal("7\n8\n", (typed("quit = 7\nquit\nlocal exit = 8\nexit\n")))
     end)
     it("values without the library's help", function()
       assert.truthy(typed("?print\n"):find("^print: a function, function: "))

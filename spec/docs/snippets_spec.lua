@@ -72,6 +72,25 @@ describe("what is shown of", function()
     assert.is_truthy(shown and r.out:find(shown, 1, true), r.out)
   end)
 
+  it("a program that does not fit in docs/profile.md is near what an estimate explains", function()
+    local page, folder = command.read("docs/profile.md"), command.folder()
+    command.write(folder .. "/wide.lua", (snippets("docs/profile.md")))
+    local r = command.run{command.ipulua, "wide.lua", dir = folder, env = {IPULUA_LOG = "error"}}
+    command.remove(folder)
+    local number = "%d[%d,.]*"
+    local function parts(text) -- what stands between numbers, and those; the page's lines move
+      local list = {}
+      text = text:gsub("%.lua:%d+", ".lua")
+      for n in text:gmatch(number) do list[#list + 1] = tonumber((n:gsub(",", ""):gsub("[.]$", ""))) end
+      return text:gsub(number, "N"), list
+    end
+    local shown = page:match("\n```\n(out of memory: .-\n)```\n")
+    local words, numbers = parts(shown)
+    local got_words, got_numbers = parts(r.out:match("out of memory: .*"))
+    assert.equal(words, got_words)
+    for i, n in ipairs(numbers) do assert.is_true(math.abs(got_numbers[i] - n) <= 0.1 * n + 3, n .. " became " .. got_numbers[i]) end
+  end)
+
   it("a session in docs/command.md comes when it is typed", function()
     local session = command.read("docs/command.md"):match("\n```\n(> a = .-)```\n")
     local typed, printed = {}, {}

@@ -129,6 +129,7 @@ Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a functi
 method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors; named arguments are in the last table. In shapes a name is
 an extent and `...` any number of them. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the
 line of the script; *Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong.
+*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.
 ]]
 
 ---@return string

@@ -328,6 +328,25 @@ static Reading run_chunk(lua_State *L, Editor *e) {
   return reading;
 }
 
+/* What other prompts have taught: help, quit and exit by themselves, unless a script has given them a meaning. */
+static bool answer_habit(lua_State *L, const char *line) {
+  char word[8];
+  int end = 0;
+  if (sscanf(line, " %7[a-z] %n", word, &end) != 1) return false;
+  bool leaving = !strcmp(word, "quit") || !strcmp(word, "exit");
+  if (leaving && !strncmp(line + end, "()", 2)) end += 2;
+  if (!is_blank(line + end)) return false;
+  lua_pushglobaltable(L);
+  lua_pushstring(L, word);
+  lua_rawget(L, -2);
+  const char *answer = NULL;
+  if (lua_tocfunction(L, -1) == help) answer = general_help;
+  if (leaving && lua_isnil(L, -1)) answer = "Ctrl-D leaves, and so does os.exit().\n";
+  lua_pop(L, 2);
+  if (answer) fputs(answer, stdout), fflush(stdout);
+  return answer != NULL;
+}
+
 static Reading read_and_run(lua_State *L, Editor *e) {
   int base = lua_gettop(L);
   Reading reading = read_line(L, e, "");
@@ -335,6 +354,8 @@ static Reading read_and_run(lua_State *L, Editor *e) {
   if (lua_tostring(L, -1)[0] == '?') {
     editor_remember(e, lua_tostring(L, -1));
     explain(L, lua_tostring(L, -1) + 1);
+  } else if (answer_habit(L, lua_tostring(L, -1))) {
+    editor_remember(e, lua_tostring(L, -1));
   } else {
     reading = run_chunk(L, e);
   }
