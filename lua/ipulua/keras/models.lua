@@ -53,4 +53,4 @@ function models.save_model(...)
   a.model:save(a.path)
 end
 
-return models
+return require("ipulua.keras.other_names").answer("models", models)

@@ -61,7 +61,9 @@ other_names.missing = {
     boston_housing = no_downloads .. "read its file by ipu.load or ipu.data.from_csv",
     reuters = no_downloads .. "read its file by ipu.load, and fill its sequences up by utils.pad_sequences",
   },
+  models = {model_from_yaml = "it was taken out of Keras, too; use model_from_json"},
   utils = {
+    Progbar = "fit, evaluate and predict show their progress themselves",
     get_file = no_downloads .. "give the paths of files that are there", model_to_dot = "plot_model returns the DOT text",
     GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,
     image_dataset_from_directory = folder_of_images, text_dataset_from_directory = no_texts,
@@ -79,8 +81,10 @@ other_names.missing = {
   layers = {
     RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
     RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
-    StringLookup = text_needed .. "utils.Vocabulary or a Lua table", Hashing = text_needed .. "a Lua table",
-    TextVectorization = text_needed .. "utils.Vocabulary or a Lua table",
+    StringLookup = text_needed .. "preprocessing.text.Tokenizer or a Lua table",
+    Hashing = text_needed .. "preprocessing.text.hashing_trick",
+    TextVectorization = text_needed .. "preprocessing.text.Tokenizer and utils.pad_sequences",
+    experimental = "what Keras has there is in layers itself",
     DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and Normalization",
   },
 }
