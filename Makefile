@@ -257,10 +257,10 @@ conformance: all ## run the conformance cases under DIR=
 	@test -n '$(DIR)' || { echo 'usage: make conformance DIR=folder'; exit 2; }
 	@$(BUILD)/ipulua spec/support/conformance.lua '$(DIR)'
 
-# Where things go, under DESTDIR. Below /usr, Lua's own folders are asked for.
+# Where things go, under DESTDIR. Below /usr, Lua's own folders are asked for: the library finds the Lua module below its own.
 LUA_VARIABLE = $(if $(filter /usr,$(PREFIX)),$(shell $(PKG_CONFIG) --variable=$(1) lua5.4 2>/dev/null))
 BINDIR ?= $(PREFIX)/bin
-LIBDIR ?= $(PREFIX)/lib
+LIBDIR ?= $(or $(call LUA_VARIABLE,libdir),$(PREFIX)/lib)
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man

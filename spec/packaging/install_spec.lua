@@ -64,6 +64,14 @@ describe("make install", function()
     assert.truthy(command.read(folder .. "/dest/usr/share/man/man1/ipulua.1"):find('"ipulua ' .. pc:match("Version: (%S+)"), 1, true))
   end)
 
+  run_if("puts the library where it finds the Lua module, below /usr as elsewhere", function()
+    make("install", "PREFIX=/usr", "DESTDIR=" .. folder .. "/usr-install")
+    local lib = run{"sh", "-c", "dirname $(find " .. folder .. "/usr-install -name libipulua.so.0)"}:match("[^\n]+")
+    local script = "local ipu = require 'ipulua.ffi' print(ipu.run_lua('return 1'))"
+    local env = {LUA_PATH = folder .. "/usr-install/usr/share/lua/5.1/?.lua", LD_LIBRARY_PATH = lib}
+    assert.equal("1\n", run{"luajit", "-e", script, env = env, dir = "/"})
+  end)
+
   it("comes with completion for bash", function()
     local function complete(...)
       local words = table.concat({...}, " ")
