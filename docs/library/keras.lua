@@ -1248,7 +1248,7 @@ function Model:compute_loss(...) end
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.
 function Model:evaluate(...) end
 
----Trains. Give a dataset, x and y, or a keras.utils.Sequence or generator of batches as x; then epochs, steps_per_epoch, batch_size, verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps, validation_batch_size, validation_freq. Returns a History.
+---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps, validation_batch_size, validation_freq. Returns a History.
 function Model:fit(...) end
 
 ---The layer of a name, or the one at a position (from 0; negative from the end).
@@ -1421,14 +1421,6 @@ function utils.reset_names(...) end
 
 ---Draws a model's layers into a .dot file, or with graphviz a .png, .svg or .pdf; returns the DOT text.
 function utils.plot_model(...) end
-
----What fit, evaluate and predict take in place of a dataset: batches that Lua code makes. Own ones extend it with `length()`, how many batches there are, and `get_item(index)`, which gives batch `index` (from 0): x; x and y; or x, y and sample weights, as so many values or as a list of tensors. Batches must all have the same shapes. `on_epoch_end()`, if defined, is called after each epoch of fit, and each evaluate and predict. fit takes the batches in random order unless `shuffle = false`. `#sequence` is its length.
----@class keras.utils.Sequence
----@overload fun(): keras.utils.Sequence
-utils.Sequence = {}
-
----`for x, y in sequence:iter() do`: the batches in their order.
-function utils.Sequence:iter(...) end
 
 ---Another name of `preprocessing.sequence.pad_sequences`.
 function utils.pad_sequences(...) end

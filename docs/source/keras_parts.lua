@@ -58,7 +58,7 @@ return {
   },
   functions = {
     models = {"load_model", "model_from_json", "model_from_config", "save_model", "clone_model", "Model", "Sequential"},
-    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "Sequence", "pad_sequences",
+    utils = {"to_categorical", "normalize", "set_random_seed", "reset_names", "plot_model", "pad_sequences",
       "timeseries_dataset_from_array", "custom_object_scope", "get_custom_objects", "register_keras_serializable", "get_registered_name",
       "get_registered_object", "vocabulary", "Vocabulary", "generate_text"},
     preprocessing = {"timeseries_dataset_from_array"},
@@ -73,7 +73,7 @@ return {
     ["utils.timeseries_dataset_from_array"] = "preprocessing.timeseries_dataset_from_array",
   },
   -- Classes among the functions whose methods are shown.
-  spelled_out = {Sequence = true, Tokenizer = true},
+  spelled_out = {Tokenizer = true},
   -- Fields of ipu.keras itself.
   top = {
     {"PipelineStage", "`keras.PipelineStage(stage)`: a scope; layers made or called in it are in that stage of the pipeline, from 0."},

@@ -40,7 +40,7 @@ describe("the arguments of fit", function()
   after_each(function() log.set_writer(former) end)
 
   for what, given in pairs{
-    ["there is no data"] = {}, ["'y' must not be given beside a generator"] = {x = function() return x end, y = y},
+    ["there is no data"] = {}, ["a generator, iterator or sequence can't be fed"] = {x = function() return x end, y = y},
     ["8 samples in batches of 3: it has a partial batch"] = {x = x, y = y, batch_size = 3},
     ["different numbers of samples: 8 and 4"] = {x = x, y = ipu.ones{4, 1}},
     ["'y' must not be given beside a dataset"] = {x = batches(), y = y},

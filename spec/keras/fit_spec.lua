@@ -217,6 +217,7 @@ describe("fit refuses", function()
     ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch", {x = x, y = y, batch_size = 3}},
     ["an endless dataset without steps"] = {"endless.*steps_per_epoch", {x = endless}},
     ["a generator"] = {"from_generator", {x = function() end}},
+    ["a coroutine"] = {"shapes of its elements must be known", {x = coroutine.create(function() end)}},
     ["labels beside a dataset"] = {"'y' must not be given", {x = endless, y = y, steps_per_epoch = 1}},
     ["an open shape"] = {"drop_remainder", {x = data.from_tensor_slices{x, y}:batch(3)}},
     ["steps that don't divide"] = {"steps_per_execution, 3, must be a divisor of the number of steps, 4",

@@ -46,7 +46,7 @@ local size_changes <const> = "the size of its output would change from step to s
 local folder_of_images <const> = "use ipu.data.from_image_folder(path, {image_size = {height, width}})"
 local no_texts <const> = "there are no tensors of text; number the words with preprocessing.text.Tokenizer, and make a dataset of the numbers"
 local no_downloads <const> = "nothing is downloaded; "
-local no_queue <const> = "fit, evaluate and predict read a Sequence themselves, and datasets have threads of their own"
+local no_queue <const> = "datasets have threads of their own"
 local text_needed <const> = "there are no tensors of text; number the words while the dataset is made, with "
 
 ---Module → name → why it can't be had, and what to use.
@@ -63,6 +63,7 @@ other_names.missing = {
   },
   models = {model_from_yaml = "it was taken out of Keras, too; use model_from_json"},
   utils = {
+    Sequence = "programs must know the shapes of batches ahead; make them by ipu.data.from_generator",
     Progbar = "fit, evaluate and predict show their progress themselves",
     get_file = no_downloads .. "give the paths of files that are there", model_to_dot = "plot_model returns the DOT text",
     GeneratorEnqueuer = no_queue, OrderedEnqueuer = no_queue, SequenceEnqueuer = no_queue,

@@ -10,7 +10,6 @@ local names = require "ipulua.keras.names"
 local Model <const> = require "ipulua.keras.model".Model
 
 local utils = {
-  Sequence = require "ipulua.keras.sequence".Sequence,
   pad_sequences = require "ipulua.keras.preprocessing.sequence".pad_sequences,
   timeseries_dataset_from_array = require "ipulua.keras.preprocessing.timeseries".timeseries_dataset_from_array,
 }

@@ -29,7 +29,6 @@ function methods:evaluate(...)
   run.callbacks:on_test_begin({})
   local latest = runs.epoch(self, run)
   programs.rewind(run.entry)
-  run.end_epoch()
   run.callbacks:on_test_end(logs.by_name(latest))
   return logs.results(latest, a.return_dict)
 end

@@ -1,8 +1,7 @@
--- What fit, evaluate and predict are fed with: datasets, or what becomes one (tensors; Sequences and generators, by batches.lua); and
--- how many steps of it make an epoch and an execution.
+-- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many steps of it
+-- make an epoch and an execution.
 
 local args = require "ipulua.args"
-local batches = require "ipulua.keras.training.batches"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
@@ -18,22 +17,14 @@ local feeding = {}
 local function is_dataset(x) return class.is_a(x, data.Dataset) end
 feeding.is_dataset = is_dataset
 
----Whether x holds labels and weights itself, in batches.
-function feeding.gives_batches(x) return batches.kind(x) ~= nil end
-
----A generator as a dataset, which goes on where it stands at each reading; anything else as it is.
-function feeding.from_generator(x, who)
-  return batches.is_generator(x) and batches.of_generator(who, x) or x
-end
-
 local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 
 -- Lists of numbers as tensors, in a structure.
 local function as_tensors(value, who)
   if value == nil then return nil end
-  if batches.is_generator(value) then
-    blame.error(who .. ": a generator or iterator can't stand here; as 'x' of fit, evaluate and predict it gives x, y and weights",
-      "value")
+  if type(value) == "function" or type(value) == "thread" or class.of(value) and (class.of(value).next or class.of(value).get_item) then
+    blame.error(who .. ": a generator, iterator or sequence can't be fed, because the shapes of its elements must be known; make a "
+      .. "dataset with ipu.data.from_generator", "value")
   end
   if is_value(value) then return core.is_variable(value) and value:read_value() or value end
   if args.is_plain(value) then
@@ -125,8 +116,7 @@ end
 ---@field dataset Dataset
 ---@field batch_size integer
 ---@field batches integer number of batches; -1 endless, -2 unknown
----@field restarts boolean each epoch begins with the first element, however many steps it has
----@field end_epoch fun() to be called after an epoch
+---@field is_tensors boolean
 
 -- The divisor of length that is nearest to the wanted batch size.
 local function nearest_divisor(length, wanted)
@@ -145,65 +135,47 @@ local function check_divides(who, length, batch_size)
     who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
 end
 
--- A dataset of batches from what gives them.
-local function from_batches(who, o)
-  local x, kind = o.x, batches.kind(o.x)
-  if o.y ~= nil then
-    blame.error(string.format("%s: 'y' must not be given beside %s, which holds the labels", who, kind), "value")
-  end
-  if o.sample_weight ~= nil then
-    blame.error(string.format("%s: 'sample_weight' must not be given beside %s; it is the third value of its elements", who, kind),
-      "value")
-  end
-  if o.batch_size then
-    blame.error(string.format("%s: 'batch_size' must not be given beside %s, which is batched already", who, kind), "value")
-  end
-  if batches.is_sequence(x) then return batches.of_sequence(who, x, o.shuffle, o.epoch) end
-  return feeding.from_generator(x, who)
-end
-
--- A dataset of batches cut from tensors.
-local function from_tensors(who, o)
-  local x, y, w = as_tensors(o.x, who), as_tensors(o.y, who), as_tensors(o.sample_weight, who)
-  local element = {x, y, w}
-  if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
-  local batch_size = o.batch_size or 32
-  local length = length_of(element, who)
-  if not length then blame.error(who .. ": there is no tensor in the data", "value") end
-  if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
-  if length == 0 then blame.error(who .. ": there are no samples", "value") end
-  check_divides(who, length, batch_size)
-  local dataset = data.from_tensor_slices(element)
-  if o.shuffle then
-    dataset = dataset:shuffle(math.max(length, 1))
-    dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
-  end
-  return dataset:batch(batch_size, {drop_remainder = true})
-end
-
--- Labels of a dataset play no part in predicting.
-local function only_inputs(dataset)
-  if not elements.is_tuple(dataset.template) or #dataset.template.items == 1 then return dataset end
-  return dataset:map(function(first) return first end)
-end
-
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
----@param o table x, y, sample_weight, batch_size, class_weight as fit has them; shuffle; epoch, the epochs fed before; inputs_only
+---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
 ---@return Feed
 function feeding.open(who, o)
   local x = o.x
+  local dataset
+  local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
-  local dataset = feeding.gives_batches(x) and from_batches(who, o) or from_tensors(who, o)
-  if o.inputs_only then dataset = only_inputs(dataset) end
+  if not is_tensors then
+    if o.y ~= nil then blame.error(who .. ": 'y' must not be given beside a dataset, which holds the labels", "value") end
+    if o.sample_weight ~= nil then
+      blame.error(who .. ": 'sample_weight' must not be given beside a dataset; it is the third value of its elements", "value")
+    end
+    if o.batch_size then
+      blame.error(who .. ": 'batch_size' must not be given beside a dataset, which is batched already", "value")
+    end
+    dataset = x
+  else
+    x = as_tensors(x, who)
+    local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
+    local element = {x, y, w}
+    if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
+    local batch_size = o.batch_size or 32
+    local length = length_of(element, who)
+    if not length then blame.error(who .. ": there is no tensor in the data", "value") end
+    if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
+    if length == 0 then blame.error(who .. ": there are no samples", "value") end
+    check_divides(who, length, batch_size)
+    dataset = data.from_tensor_slices(element)
+    if o.shuffle then
+      dataset = dataset:shuffle(math.max(length, 1))
+      dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
+    end
+    dataset = dataset:batch(batch_size, {drop_remainder = true})
+  end
   dataset = narrow(dataset)
   check_static(dataset, who)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
-  local first, is_sequence = dataset.handle:types()[1], batches.is_sequence(x)
-  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality(), restarts = is_sequence,
-    end_epoch = function()
-      if is_sequence then x:on_epoch_end() end
-    end}
+  local first = dataset.handle:types()[1]
+  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality(), is_tensors = is_tensors}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.
@@ -272,12 +244,11 @@ end
 ---@param feed Feed
 ---@param run Run
 function feeding.check_enough(who, feed, run)
-  if feed.batches < 0 then return end
-  local epochs = run.recreates and 1 or run.epochs
-  local needed = epochs * run.steps * run.replicas
+  if feed.batches < 0 or run.recreates then return end
+  local needed = run.epochs * run.steps * run.replicas
   if needed > feed.batches then
-    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; %srun fewer steps", who, epochs,
-      epochs == 1 and "" or "s", run.steps, needed, feed.batches, feed.restarts and "" or "repeat_n() it, or "), "value")
+    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
+      .. "fewer steps", who, run.epochs, run.epochs == 1 and "" or "s", run.steps, needed, feed.batches), "value")
   end
 end
 

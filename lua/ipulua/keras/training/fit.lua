@@ -53,8 +53,8 @@ local function plan(self, a, feed)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local run = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
-    accumulation = accumulation, epochs = a.epochs - a.initial_epoch, end_epoch = feed.end_epoch,
-    recreates = feed.restarts or a.steps_per_epoch == nil or feed.batches == count * replicas,
+    accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
+    recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
   feeding.check_enough("fit", feed, run)
@@ -173,15 +173,14 @@ local function run_epochs(self, run, a)
     resume = nil
     rawset(self, "_interrupted", interrupted)
     run.callbacks:on_epoch_end(epoch, named)
-    if interrupted or self.stop_training then break end
-    run.end_epoch()
+    if interrupted then break end
   end
   if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
   return named
 end
 
----Trains. Give a dataset, x and y, or a keras.utils.Sequence or generator of batches as x; then epochs, steps_per_epoch, batch_size,
----verbose, callbacks, validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
+---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
+---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
 ---validation_batch_size, validation_freq. Returns a History.
 ---Shapes: x and y [samples, ...]; a dataset's elements [batch, ...]; every step takes a whole batch
 ---Errors: a model that was not compiled, shapes that the model can't take, a partial batch, an endless dataset without
@@ -193,7 +192,6 @@ function methods:fit(...)
   compile.check(self, "fit")
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   validation.split(a)
-  a.validation_data = feeding.from_generator(a.validation_data, "fit")
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   rawset(self, "_epochs_fed", (self._epochs_fed or 0) + math.max(a.epochs - a.initial_epoch, 0))

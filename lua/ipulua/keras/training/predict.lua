@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local compile = require "ipulua.keras.training.compile"
+local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local nest = require "ipulua.keras.nest"
@@ -15,6 +16,12 @@ local predict_rows <const> = {
   {"x", "any", optional = true}, feeding.count_row "batch_size", {"verbose", {"integer", "string"}, 0}, feeding.count_row "steps",
   {"callbacks", "table", optional = true},
 }
+
+-- Labels of a dataset play no part in predicting.
+local function only_inputs(x)
+  if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then return x end
+  return x:map(function(first) return first end)
+end
 
 local most_tensors <const> = 32 -- that one concat takes
 
@@ -52,6 +59,7 @@ end
 function methods:predict(...)
   local a = args.check("predict", predict_rows, ...)
   if self.run_eagerly then compile.check(self, "predict") end
+  a.x = only_inputs(a.x)
   local parts, form = {}, nil
   local run = runs.begin(self, "predict", "predict", a, function(outputs, structure_of_outputs)
     parts[#parts + 1], form = outputs, structure_of_outputs
@@ -59,7 +67,6 @@ function methods:predict(...)
   run.callbacks:on_predict_begin({})
   runs.epoch(self, run)
   programs.rewind(run.entry)
-  run.end_epoch()
   run.callbacks:on_predict_end({})
   local joined = join(parts)
   return nest.pack(form, joined)

@@ -32,7 +32,6 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field recreates boolean? whether each epoch begins with the dataset's first element
 ---@field started boolean? whether an epoch has begun
 ---@field validation Dataset?
----@field end_epoch fun() tells what feeds it that an epoch is over
 
 ---A bar for that many steps; nil where none is wanted.
 ---@param verbose any
@@ -63,8 +62,7 @@ end
 ---@param take fun(outputs: userdata[], form: any)?
 ---@return Run
 function runs.begin(model, who, mode, a, take)
-  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
-    inputs_only = mode == "predict"})
+  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   building.own_from_dataset(model, feed.dataset)
   local replicas = pipelining.replicas(model)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
@@ -72,7 +70,7 @@ function runs.begin(model, who, mode, a, take)
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = {steps = count, per_execution = per_execution, prefix = mode, batch_size = feed.batch_size,
-    replicas = replicas, take = take, epochs = 1, end_epoch = feed.end_epoch}
+    replicas = replicas, take = take, epochs = 1}
   feeding.check_enough(who, feed, run)
   run.callbacks = callbacks.CallbackList(a.callbacks, model, {verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and model._options.asynchronous and runs.wants_batches(run.callbacks, "test")

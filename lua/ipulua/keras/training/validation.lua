@@ -12,7 +12,7 @@ function validation.split(a)
   if a.validation_split < 0 or a.validation_split >= 1 then
     blame.error("fit: 'validation_split' must lie in [0, 1), got " .. a.validation_split, "value")
   end
-  if feeding.gives_batches(a.x) then
+  if feeding.is_dataset(a.x) then
     blame.error("fit: 'validation_split' can't be taken from a dataset; give validation_data", "value")
   end
   if a.validation_data then return end
@@ -46,7 +46,7 @@ end
 function validation.arguments(a)
   local v = a.validation_data
   local o = {steps = a.validation_steps, verbose = 0, return_dict = true}
-  if feeding.gives_batches(v) then o.x = v
+  if feeding.is_dataset(v) then o.x = v
   else
     if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
     o.x, o.y, o.sample_weight = v[1] or v.x, v[2] or v.y, v[3]
