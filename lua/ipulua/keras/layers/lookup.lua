@@ -73,7 +73,9 @@ end
 
 local function as_list(given)
   if type(given) == "string" then return read_file(given) end
-  return core.is_tensor(given) and ipu.cast(given, "int32"):reshape{-1}:totable() or given
+  if core.is_tensor(given) then return ipu.cast(given, "int32"):reshape{-1}:totable() end
+  if args.is_list(given) then return given end
+  blame.error("IntegerLookup: a vocabulary is a list or tensor of integers, or the name of a file, got " .. args.describe(given), "type")
 end
 
 -- The list without mask_token and oov_tokens, where it begins with them as get_vocabulary() does.
@@ -113,12 +115,14 @@ function IntegerLookup:set_vocabulary(vocabulary)
   rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
 end
 
+local get_rows <const> = {{"include_special_tokens", "boolean", true}}
+
 ---The vocabulary in the order of its numbers, what stands for mask and unknown values first.
----@param options {include_special_tokens: boolean?}?
+---@param ... any include_special_tokens
 ---@return integer[]
-function IntegerLookup:get_vocabulary(options)
+function IntegerLookup:get_vocabulary(...)
   local list = {}
-  if not (options and options.include_special_tokens == false) then
+  if args.check("get_vocabulary", get_rows, ...).include_special_tokens then
     for i = 1, token_start(self) do list[i] = i <= oov_start(self) and self.mask_token or self.oov_token end
   end
   local tokens = rawget(self, "_tokens") or {}
@@ -191,6 +195,9 @@ end
 
 function IntegerLookup:call(x)
   local tokens = known_tokens(self)
+  if not args.is_tensor(x) then
+    blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name, args.describe(x)), "type")
+  end
   if x.dtype ~= "int32" then x = ipu.cast(x, "int32") end
   if self.invert then return values_of(self, x) end
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
