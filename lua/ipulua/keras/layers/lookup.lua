@@ -24,7 +24,9 @@ end
 ---numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class IntegerLookup: Layer
 local IntegerLookup = Layer.declare("IntegerLookup", {
-  {"max_tokens", "integer", optional = true, check = at_least(2)}, {"num_oov_indices", "integer", 1, check = at_least(1)},
+  {"max_tokens", "integer", optional = true, check = at_least(2)}, {"num_oov_indices", "integer", 1, check = function(n)
+    if n < 1 or n >= 1 << 31 then return "must be at least 1 and an int32, got " .. n end
+  end},
   {"mask_token", "integer", optional = true}, {"oov_token", "integer", -1},
   {"vocabulary", {"integers", "tensor", "string"}, optional = true}, {"invert", "boolean", false},
   {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}}, {"pad_to_max_tokens", "boolean", false},

@@ -76,13 +76,27 @@ local function filled(shape, value, axis)
   return list
 end
 
--- Exactly `length` steps of a list.
-local function fitted(list, length, a, blank)
-  local kept = math.min(#list, length)
-  local first = a.truncating == "pre" and #list - kept + 1 or 1
-  local out = {}
-  for i = 1, length do out[i] = blank end
-  return table.move(list, first, first + kept - 1, a.padding == "pre" and length - kept + 1 or 1, out)
+-- All steps that stay, one after another behind a blank one; for each sequence where its first one is, and how many there are.
+local function kept_steps(lists, length, a, blank)
+  local steps, offsets, counts = {blank}, {}, {}
+  for i, list in ipairs(lists) do
+    local kept = math.min(#list, length)
+    offsets[i], counts[i] = {#steps}, {kept}
+    local first = a.truncating == "pre" and #list - kept + 1 or 1
+    table.move(list, first, first + kept - 1, #steps + 1, steps)
+  end
+  return steps, offsets, counts
+end
+
+-- Rows of `length` steps, of those that stay or the blank one.
+local function padded(lists, length, a, blank)
+  local steps, offsets, counts = kept_steps(lists, length, a, blank)
+  local count = core.tensor(counts, "int32")
+  local place = ipu.broadcast_to(ipu.arange(length):reshape{1, length}, {#lists, length})
+  if a.padding == "pre" then place = place - (length - count) end
+  local is_step = ipu.logical_and(ipu.greater_equal(place, 0), ipu.less(place, count))
+  local index = ipu.where(is_step, place + core.tensor(offsets, "int32"), ipu.zeros_like(place))
+  return ipu.gather(core.tensor(steps, a.dtype), index)
 end
 
 ---Sequences as the rows of one tensor: those shorter than maxlen (by default the longest one's length) are filled up with
@@ -104,9 +118,7 @@ function sequence.pad_sequences(...)
   if #lists == 0 or length == 0 then
     return core.full({#lists, length, table.unpack(shape)}, a.value, a.dtype)
   end
-  local blank, rows = filled(shape, a.value), {}
-  for i, list in ipairs(lists) do rows[i] = fitted(list, length, a, blank) end
-  return core.tensor(rows, a.dtype)
+  return padded(lists, length, a, filled(shape, a.value))
 end
 
 -- ------------------------------------------------ skip-grams
@@ -132,13 +144,9 @@ local euler <const> = 0.577
 ---@return userdata
 function sequence.make_sampling_table(...)
   local a = args.check("make_sampling_table", table_rows, ...)
-  local list = {}
-  for i = 0, a.size - 1 do
-    local rank = math.max(i, 1)
-    local inverse_frequency = rank * (math.log(rank) + euler) + 0.5 - 1 / (12 * rank)
-    list[i + 1] = math.min(1, math.sqrt(a.sampling_factor * inverse_frequency))
-  end
-  return core.tensor(list)
+  local rank = ipu.maximum(ipu.cast(ipu.arange(a.size), "float64"), 1)
+  local inverse_frequency = rank * (ipu.log(rank) + euler) + 0.5 - ipu.reciprocal(rank * 12)
+  return ipu.cast(ipu.minimum(ipu.sqrt(inverse_frequency * a.sampling_factor), 1), "float32")
 end
 
 local skipgram_rows <const> = {
@@ -172,22 +180,28 @@ end
 
 -- Pairs of a word and one in its window.
 local function near_pairs(words, a, kept, draw)
-  local pairs_found = {}
+  local pairs_found, reach = {}, math.min(a.window_size, #words)
   for i, word in ipairs(words) do
     local is_drawn = word ~= 0 and (not kept or kept[word + 1] >= draw())
-    for k = math.max(1, i - a.window_size), is_drawn and math.min(#words, i + a.window_size) or 0 do
+    for k = math.max(1, i - reach), is_drawn and math.min(#words, i + reach) or 0 do
       if k ~= i and words[k] ~= 0 then pairs_found[#pairs_found + 1] = {word, words[k]} end
     end
   end
   return pairs_found
 end
 
+local most_pairs <const> = 1 << 28 -- as Lua lists they take 16 GiB and more
+
 -- Pairs of the same first words with any others.
 local function random_pairs(near, a, draw)
   local words, others = {}, {}
+  local count = #near * a.negative_samples
+  if count ~= count or count >= most_pairs then
+    blame.error(string.format("skipgrams: %g random pairs for each of %d are too many", a.negative_samples, #near), "value")
+  end
   for i, pair in ipairs(near) do words[i] = pair[1] end
   shuffle(words, draw)
-  for i = 1, math.floor(#near * a.negative_samples) do
+  for i = 1, math.floor(count) do
     others[i] = {words[(i - 1) % #words + 1], 1 + math.floor(draw() * (a.vocabulary_size - 1))}
   end
   return others

@@ -37,7 +37,7 @@ end
 
 local hashing_rows <const> = {
   {"text", "string"}, {"n", "integer", check = function(n)
-    if n < 2 then return "must be at least 2 (0 is no word), got " .. n end
+    if n < 2 or n > 1 << 31 then return "must lie between 2 (0 is no word) and 2^31, got " .. n end
   end},
   {"hash_function", {"string", "callable"}, "md5"}, filter_row, lower_row, split_row,
 }

@@ -49,7 +49,8 @@ end
 
 -- How many positions a window can begin at.
 local function count_windows(a, first, behind, targets)
-  local count = behind - first - a.sequence_length * a.sampling_rate + 1
+  local fits = a.sequence_length <= behind - first
+  local count = fits and behind - first - a.sequence_length * a.sampling_rate + 1 or 0
   if targets then count = math.min(count, targets.shape[1] - first) end
   if count < 1 then
     blame.error(string.format("%s: no window of %d steps, %d apart, fits into the %d steps%s", who, a.sequence_length,
