@@ -82,9 +82,9 @@ other_names.missing = {
   layers = {
     RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
     RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
-    StringLookup = text_needed .. "preprocessing.text.Tokenizer or a Lua table",
+    StringLookup = text_needed .. "preprocessing.text.Tokenizer, utils.Vocabulary or a Lua table",
     Hashing = text_needed .. "preprocessing.text.hashing_trick",
-    TextVectorization = text_needed .. "preprocessing.text.Tokenizer and utils.pad_sequences",
+    TextVectorization = text_needed .. "preprocessing.text.Tokenizer (characters: utils.Vocabulary) and utils.pad_sequences",
     experimental = "what Keras has there is in layers itself",
     DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and Normalization",
   },
