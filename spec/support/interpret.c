@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/subnormal.h"
 #include "graph/control.h"
 #include "ops/ops.h"
 
@@ -60,7 +61,9 @@ static Status run_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
               .rng = how->rng,
               .error = e,
               .source = n->source};
+    uint64_t before = subnormal_flush();
     s = op_eval(n->op, &c);
+    subnormal_restore(before);
   }
   free(in_data);
   free(types);

@@ -1,4 +1,6 @@
 #include "base/pool.h"
+
+#include "base/subnormal.h"
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -135,6 +137,7 @@ static void *member_main(void *argument) {
   Member *m = argument;
   Pool *p = m->pool;
   uint64_t seen = 0;
+  subnormal_flush();
   for (;;) {
     if (is_lent(m)) rest(m);
     wait_for_work(m, seen);
@@ -218,7 +221,7 @@ static void wait_for_members(Pool *p, int64_t count) {
   }
 }
 
-void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
+static void run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
   int team = p ? p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) : 1;
   if (team == 1 || count <= 1 || count >= UINT32_MAX || !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
@@ -230,6 +233,12 @@ void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
   work(p, generation, 0);
   wait_for_members(p, count);
   atomic_store(&p->busy, false);
+}
+
+void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
+  uint64_t before = subnormal_flush();
+  run(p, count, task, context);
+  subnormal_restore(before);
 }
 
 bool pool_lend(Pool *p) {

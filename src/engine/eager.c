@@ -4,6 +4,7 @@
 
 #include "base/interrupt.h"
 #include "base/memory.h"
+#include "base/subnormal.h"
 #include "engine/engine.h"
 #include "ops/ops.h"
 
@@ -62,7 +63,9 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   if (scratch && (!memory_has_room(scratch) || posix_memalign(&c.scratch, 64, scratch)))
     return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);
   interrupt_begin_droppable();
+  uint64_t subnormal = subnormal_flush();
   Status s = op_eval(n->op, &c);
+  subnormal_restore(subnormal);
   if (interrupt_end_droppable()) {
     interrupt_take();
     s = fail(e, ERR_CANCELLED, "interrupted!");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "base/subnormal.h"
 #include "engine/drop.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
@@ -301,8 +302,10 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *ar
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
   Run r = {g, p, pool, e, &p->cancelled, false, false};
   program_begin_rounding(g, p);
+  uint64_t subnormal = subnormal_flush();
   Status s = bind_variables(p, e);
   if (s == OK) s = run_block(&r, &p->main);
+  subnormal_restore(subnormal);
   p->executions++;
   return s;
 }
@@ -318,6 +321,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
   Run r = {g, p, engine_pool(g), e, &p->cancelled, false, false};
   if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
+  uint64_t subnormal = subnormal_flush();
   if (p->replicas > 1 && program_diverges(p)) {
     if (s == OK) s = program_make_instances(e, p, g->threads);
     if (s == OK) s = run_replicas(g, r.pool, p, e);
@@ -326,6 +330,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     if (s == OK) s = bind_variables(p, e);
     if (s == OK) s = run_whole(&r);
   }
+  subnormal_restore(subnormal);
   p->executions++;
   if (s == OK) return OK;
   for (int i = 0; i < p->result_count; i++) {

@@ -89,6 +89,18 @@ Value *simplify_transpose(Node *n) {
   return n->in[0];
 }
 
+/* Arithmetic makes 0 of what lies below the normal range (base/subnormal.h); what only moves numbers leaves it. So no arithmetic may be
+ * left out but of a value that comes from some. */
+static bool is_flushed(const Value *v) {
+  const Node *n = v->node;
+  if (dtype_is_integer(v->type.dtype) || is(n, "matmul")) return true;
+  if (node_is_constant(n) || !n->op->strip) return false;
+  Elementwise kernel;
+  double p[4] = {0};
+  n->op->strip(n, &kernel, p);
+  return kernel == EW_ADD || kernel == EW_SUB || kernel == EW_MUL || kernel == EW_DIV;
+}
+
 /* Does each value of dtype d come back from there as it was? */
 static bool holds(Dtype through, Dtype d) {
   return d == BOOL || (d == F32 && through == F64) || (d == I32 && (through == I64 || through == F64));
@@ -96,7 +108,8 @@ static bool holds(Dtype through, Dtype d) {
 
 Value *simplify_cast(Node *n) {
   const Node *from = operand_maker(n, 0);
-  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) && holds(n->in[0]->type.dtype, n->out[0].type.dtype))
+  if (is(from, "cast") && type_equal(&from->in[0]->type, &n->out[0].type) && holds(n->in[0]->type.dtype, n->out[0].type.dtype) &&
+      is_flushed(from->in[0]))
     return from->in[0];
   return simplify_whole(n);
 }
@@ -111,6 +124,6 @@ Value *simplify_binary(Node *n) {
   if ((!either && kernel != EW_SUB && kernel != EW_DIV) || (d != F32 && d != F64 && !dtype_is_integer(d))) return NULL;
   double neutral = kernel == EW_ADD ? -0.0 : kernel == EW_SUB ? 0.0 : 1.0;
   for (int k = 0; k < 1 + either; k++)
-    if (type_equal(&n->in[k]->type, &n->out[0].type) && value_is_number(n->in[1 - k], neutral)) return n->in[k];
+    if (type_equal(&n->in[k]->type, &n->out[0].type) && value_is_number(n->in[1 - k], neutral) && is_flushed(n->in[k])) return n->in[k];
   return NULL;
 }

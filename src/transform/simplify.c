@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/subnormal.h"
 #include "graph/control.h"
 #include "ops/remote.h"
 
@@ -167,7 +168,9 @@ static Status evaluate(const Simplify *s, const Node *n, Tensor *result) {
   Call c = {.in = in, .out = &out, .in_type = type, .out_type = &out_type, .node = n, .attr = n->attr, .in_count = n->in_count};
   c.out_count = 1, c.kernels = s->kernels, c.numerics = s->numerics, c.error = &quiet, c.source = n->source;
   c.scratch = padded ? aligned_alloc(64, padded) : NULL;
+  uint64_t subnormal = subnormal_flush();
   Status status = padded && !c.scratch ? ERR_OUT_OF_MEMORY : op_eval(n->op, &c);
+  subnormal_restore(subnormal);
   free(c.scratch);
   return status;
 }
