@@ -301,6 +301,14 @@ local function names_known(compiled, t)
   return true
 end
 
+-- The same for names that are known or nearly so, which are better told as slips.
+local function names_slipped(compiled, t)
+  for key in next, t do
+    if not compiled.index[key] and not nearest.find(key, compiled.names) then return false end
+  end
+  return true
+end
+
 -- {1, 2, name = "w"}: the second element can't be the second argument.
 local function is_whole_list(first, t)
   return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
@@ -362,7 +370,7 @@ local function is_constructor(compiled, t)
     -- a list for a first argument that takes one: read it as that argument if the element does not fit there
     return not (first.takes_tables and not args.is_plain(t[1]))
   end
-  return not first.takes_names or t[1] ~= nil or names_known(compiled, t)
+  return not first.takes_names or t[1] ~= nil or names_slipped(compiled, t)
 end
 
 local function fill_defaults(fname, compiled, values)

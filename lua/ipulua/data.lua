@@ -13,12 +13,19 @@ require "ipulua.data.order"
 
 local data = {AUTOTUNE = elements.AUTOTUNE, Dataset = class.guard(Dataset), IPUInfeedQueue = infeed.IPUInfeedQueue}
 
+-- Several tensors are one argument: a list.
+local function check_single(who, ...)
+  if select("#", ...) == 0 then return end
+  blame.error(string.format("%s takes one argument, got %d; several tensors go in a list, %s{x, y}", who, select("#", ...) + 1, who), "type")
+end
+
 ---One element: x, in any structure.
 ---Shapes: any → one element of those shapes
 ---Errors: no tensor in x, a symbolic one: `data.from_tensors{}`
 ---@param x any a tensor, a number, or a table of them
 ---@return Dataset
-function data.from_tensors(x)
+function data.from_tensors(x, ...)
+  check_single("from_tensors", ...)
   local leaves, template = elements.components(x, "from_tensors")
   return Dataset(core.data.from_tensors(leaves), template)
 end
@@ -28,7 +35,8 @@ end
 ---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`, `data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
 ---@param x any a tensor, a list of numbers, or a table of them
 ---@return Dataset
-function data.from_tensor_slices(x)
+function data.from_tensor_slices(x, ...)
+  check_single("from_tensor_slices", ...)
   local leaves, template = elements.components(x, "from_tensor_slices")
   return Dataset(core.data.from_slices(leaves), template)
 end

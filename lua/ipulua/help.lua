@@ -216,7 +216,9 @@ function help.about(f)
   local found = comment_above(lines, info.linedefined)
   found.rows, found.parameters = help.rows(f), {}
   for i = 1, info.nparams do found.parameters[i] = debug.getlocal(f, i) end
-  if info.isvararg then found.parameters[#found.parameters + 1] = "..." end
+  local takes_more = #found.takes == 0 -- what is refused is not annotated
+  for _, each in ipairs(found.takes) do takes_more = takes_more or each:sub(1, 3) == "..." end
+  if info.isvararg and takes_more then found.parameters[#found.parameters + 1] = "..." end
   return found
 end
 

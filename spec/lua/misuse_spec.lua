@@ -35,6 +35,12 @@ local cases <const> = {
   {"one tensor without a name", function() ipu.save("x.npz", t) end, "'x.npz' holds tensors by name, as in {x = tensor}"},
   {"one tensor in no format", function() ipu.save("x.txt", t) end, "'x.txt' must end in .safetensors, .npz or .npy"},
   {"a tensor as a list of tensors", function() ipu.concat(t, t) end, "must be a list of tensors, got a tensor float32%[2, 2%]"},
+  {"tensors of a dataset one by one", function() ipu.data.from_tensor_slices(t, t) end,
+    "several tensors go in a list, from_tensor_slices{x, y}"},
+  {"a list for a layer of one input", function() ipu.keras.layers.Dense{4}{t} end, "layer 'dense[_%d]*' takes one tensor, got a list of 1"},
+  {"a misspelt first argument", function()
+    ipu.keras.Sequential{ipu.keras.layers.Dense{1}}:compile{optimiser = "sgd", loss = "mse"}
+  end, "compile has no argument 'optimiser'; did you mean 'optimizer'"},
   {"a dataset as an iterator", function() for x in ipu.data.range(3) do print(x) end end, "for x in ds:iter%(%) do"},
   {"an outfeed as an iterator", function() for x in ipu.IPUOutfeedQueue() do print(x) end end, "for x in outfeed:iter%(%) do"},
   {"saving no tensors", function() ipu.save("x.npz", 3) end, "must be a table of tensors by name, got integer"},

@@ -98,7 +98,7 @@ static bool is_flushed(const Value *v) {
   Elementwise kernel;
   double p[4] = {0};
   n->op->strip(n, &kernel, p);
-  return kernel == EW_ADD || kernel == EW_SUB || kernel == EW_MUL || kernel == EW_DIV;
+  return kernel == EW_ADD || kernel == EW_SUB || kernel == EW_MUL || kernel == EW_DIV || kernel == EW_EXP;
 }
 
 /* Does each value of dtype d come back from there as it was? */

@@ -87,6 +87,9 @@ local function check_spec(self, inputs)
   local spec = rawget(self, "input_spec") or class.of(self).input_spec
   if not spec then return end
   local leaves = nest.flatten(inputs)
+  if spec[1] == nil and args.is_plain(inputs) and #inputs > 0 and (spec.ndim or spec.min_ndim) then
+    blame.error(string.format("layer '%s' takes one tensor, got a list of %d", self.name, #inputs), "type")
+  end
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
     if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
