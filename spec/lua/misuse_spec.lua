@@ -110,6 +110,14 @@ local cases <const> = {
   {"one picture without a batch", function()
     ipu.keras.Sequential{ipu.keras.layers.Conv2D{1, 3, input_shape = {8, 8, 2}}}(ipu.ones{8, 8, 2})
   end, "but got %[8, 8, 2%]; a single sample wants"},
+  {"a layer for an initializer", function() ipu.keras.layers.Dense{3, kernel_initializer = ipu.keras.layers.Dense(2)} end,
+    "'kernel_initializer' must be an initializer: .*, got Dense"},
+  {"an initializer for a constraint", function() ipu.keras.layers.Dense{3, kernel_constraint = ipu.keras.initializers.Zeros()} end,
+    "'kernel_constraint' must be a constraint: .*, got Zeros"},
+  {"from_config with a dot", function() ipu.keras.Model.from_config{} end, "called of a class with a colon"},
+  {"from_config of a number", function() ipu.keras.layers.Dense:from_config(3) end, "Dense:from_config: a config .* got integer"},
+  {"no axis to normalise", function() ipu.keras.layers.LayerNormalization{axis = {}} end, "'axis' must name an axis"},
+  {"an axis twice", function() ipu.keras.layers.LayerNormalization{axis = {1, -1}}(t) end, "axis 1 is named twice"},
   {"a part of Keras out of its module", function() return ipu.keras.Dense end, "keras has no 'Dense'; did you mean 'layers.Dense'"},
   {"an old name of the learning rate", function() ipu.keras.optimizers.Adam{lr = 0.1} end, "did you mean 'learning_rate'"},
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},

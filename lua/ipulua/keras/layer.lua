@@ -273,6 +273,7 @@ end
 ---@param config table
 ---@return Layer
 function Layer.from_config(c, config)
+  parts.want_config(c, config)
   return c(config)
 end
 

@@ -13,6 +13,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
 local layer_weights = require "ipulua.keras.layer_weights"
 local nest = require "ipulua.keras.nest"
+local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
 
@@ -281,6 +282,7 @@ function Model:get_config()
 end
 
 function Model.from_config(c, config, custom_objects)
+  parts.want_config(c, config)
   if config.layers then return require "ipulua.keras.saving".graph_from_config(c, config, custom_objects) end
   return c(config)
 end

@@ -176,8 +176,22 @@ local function is_callable(value)
   return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
 end
 
+-- kind → its base class. One in place of the other could be called, but would compute something else.
+local bases <const> = {initializer = "Initializer", regularizer = "Regularizer", constraint = "Constraint", layer = "Layer",
+  loss = "Loss", metric = "Metric", optimizer = "Optimizer"}
+local told_apart <const> = {initializer = true, regularizer = true, constraint = true}
+
+local function is_of_another_kind(kind, value)
+  if not told_apart[kind] or not class.of(value) then return false end
+  for other, name in pairs(bases) do
+    local module = other ~= kind and package.loaded[modules[other]]
+    if module and class.is_a(value, module[name]) then return true end
+  end
+  return false
+end
+
 local function check_part(c, name, kind, value)
-  if value == nil or is_callable(value) then return end
+  if value == nil or is_callable(value) and not is_of_another_kind(kind, value) then return end
   blame.error(string.format("%s: '%s' must be %s %s: a name, an object or a function, got %s", c.__name, name,
     kind:find("^[aeiou]") and "an" or "a", kind, args.describe(value)), "type")
 end
@@ -212,6 +226,16 @@ function parts.config(self)
   return config
 end
 
+---An error unless from_config was called of a class and with a table.
+---@param c any
+---@param config any
+function parts.want_config(c, config)
+  if not class.is_class(c) then blame.error("from_config: it is called of a class with a colon, as in Dense:from_config(config)", "type") end
+  if not args.is_plain(config) then
+    blame.error(string.format("%s:from_config: a config as get_config() gives it is wanted, got %s", c.__name, args.describe(config)), "type")
+  end
+end
+
 ---A method of a base class that derived ones define.
 ---@param c table
 ---@param name string
@@ -239,6 +263,7 @@ end
 ---@param config table
 ---@return any
 function Part.from_config(c, config)
+  parts.want_config(c, config)
   return c(config)
 end
 

@@ -153,6 +153,7 @@ end
 
 function Sequential.from_config(c, config, custom_objects)
   local parts = require "ipulua.keras.parts"
+  parts.want_config(c, config)
   local layers = {}
   for i, each in ipairs(config.layers or {}) do layers[i] = parts.get("layer", each, {custom_objects = custom_objects}) end
   local model = c{layers = layers, name = config.name}

@@ -119,12 +119,17 @@ end
 
 ---By mean and variance over axes of each sample.
 ---@class LayerNormalization: Layer
-local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "integers"}, -1}, {"epsilon", "number", 0.001}))
+local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "integers"}, -1, check = function(axis)
+  if type(axis) == "table" and #axis == 0 then return "must name an axis" end
+end}, {"epsilon", "number", 0.001}))
 
 local function axes_of(self, rank)
   local list = {}
   for i, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do list[i] = axis_of(self, axis, rank) end
   table.sort(list)
+  for i = 2, #list do
+    if list[i] == list[i - 1] then blame.error(string.format("layer '%s': its axis %d is named twice", self.name, list[i]), "value") end
+  end
   return list
 end
 

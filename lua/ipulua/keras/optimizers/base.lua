@@ -454,6 +454,7 @@ end
 ---@param config table
 ---@return Optimizer
 function Optimizer.from_config(c, config)
+  parts.want_config(c, config)
   return c(config)
 end
 

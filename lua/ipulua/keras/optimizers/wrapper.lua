@@ -94,6 +94,7 @@ function Wrapper:get_config()
 end
 
 function Wrapper.from_config(c, config, custom_objects)
+  parts.want_config(c, config)
   local given = {}
   for key, value in pairs(config) do given[key] = value end
   given.opt = parts.get("optimizer", config.opt, {custom_objects = custom_objects})
