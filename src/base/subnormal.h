@@ -36,7 +36,7 @@ static inline void subnormal_set(uint64_t mode) { (void)mode; }
 
 #endif
 
-/* On the calling thread; what it was before, for subnormal_set when the computation is over. */
+/* On the calling thread; what it was before, for subnormal_restore when the computation is over. */
 static inline uint64_t subnormal_flush(void) {
   uint64_t before = subnormal_mode();
   if (before != SUBNORMAL_FLUSH) subnormal_set(SUBNORMAL_FLUSH);

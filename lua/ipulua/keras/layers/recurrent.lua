@@ -6,6 +6,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local cells = require "ipulua.keras.layers.cells"
 local class = require "ipulua.class"
+local concat = require "ipulua.keras.concat"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -80,22 +81,13 @@ local function step_of(x, t)
   return ipu.squeeze(ipu.slice(x, begin, size), {axis = 1})
 end
 
--- Along the time axis; concat takes a bounded number of tensors at once.
+-- Along the time axis.
 local function stack_steps(list)
-  local most <const> = 32
   local parts_of = {}
-  for at = 1, #list, most do
-    parts_of[#parts_of + 1] = ipu.stack(table.move(list, at, math.min(at + most - 1, #list), 1, {}), {axis = 1})
+  for at = 1, #list, concat.most do
+    parts_of[#parts_of + 1] = ipu.stack(table.move(list, at, math.min(at + concat.most - 1, #list), 1, {}), {axis = 1})
   end
-  while #parts_of > 1 do
-    local shorter = {}
-    for at = 1, #parts_of, most do
-      local chunk = table.move(parts_of, at, math.min(at + most - 1, #parts_of), 1, {})
-      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = 1})
-    end
-    parts_of = shorter
-  end
-  return parts_of[1]
+  return concat.all(parts_of, 1)
 end
 
 -- The states of a batch: given, kept from the batch before (stateful), or zeros.

@@ -116,7 +116,6 @@ end
 ---@field dataset Dataset
 ---@field batch_size integer
 ---@field batches integer number of batches; -1 endless, -2 unknown
----@field is_tensors boolean
 
 -- The divisor of length that is nearest to the wanted batch size.
 local function nearest_divisor(length, wanted)
@@ -175,7 +174,7 @@ function feeding.open(who, o)
   check_static(dataset, who)
   if o.class_weight then dataset = weigh_classes(dataset, o.class_weight) end
   local first = dataset.handle:types()[1]
-  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality(), is_tensors = is_tensors}
+  return {dataset = dataset, batch_size = first.shape[1] or 1, batches = dataset:cardinality()}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.

@@ -2,9 +2,9 @@
 
 local args = require "ipulua.args"
 local compile = require "ipulua.keras.training.compile"
+local concat = require "ipulua.keras.concat"
 local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
-local ipu = require "ipulua"
 local nest = require "ipulua.keras.nest"
 local programs = require "ipulua.keras.training.programs"
 local runs = require "ipulua.keras.training.runs"
@@ -23,21 +23,6 @@ local function only_inputs(x)
   return x:map(function(first) return first end)
 end
 
-local most_tensors <const> = 32 -- that one concat takes
-
--- A list of tensors, one after the other along the first axis.
-local function concat_all(list)
-  while #list > 1 do
-    local shorter = {}
-    for at = 1, #list, most_tensors do
-      local chunk = table.move(list, at, math.min(at + most_tensors - 1, #list), 1, {})
-      shorter[#shorter + 1] = #chunk == 1 and chunk[1] or ipu.concat(chunk, {axis = 0})
-    end
-    list = shorter
-  end
-  return list[1]
-end
-
 -- Each output of all executions together.
 local function join(parts)
   if #parts == 1 then return parts[1] end
@@ -45,7 +30,7 @@ local function join(parts)
   for i = 1, #parts[1] do
     local list = {}
     for k, part in ipairs(parts) do list[k] = part[i] end
-    joined[i] = concat_all(list)
+    joined[i] = concat.all(list, 0)
   end
   return joined
 end
