@@ -21,8 +21,8 @@ ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
 # (libedit, LIBEDIT): pkg-config's name when that part is wanted and there
 optional = $(if $(filter no,$(WITH_$(2))),,$(if $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes),$(1),\
   $(if $(filter yes,$(WITH_$(2))),$(error WITH_$(2)=yes, but pkg-config does not know $(1)))))
-cflags_of = $(if $(1),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
-libs_of = $(if $(1),$(shell $(PKG_CONFIG) --libs $(1)))
+cflags_of = $(if $(strip $(1)),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
+libs_of = $(if $(strip $(1)),$(shell $(PKG_CONFIG) --libs $(1)))
 LIBEDIT := $(call optional,libedit,LIBEDIT)
 LIBPNG := $(call optional,libpng,LIBPNG)
 LIBJPEG := $(call optional,libjpeg,LIBJPEG)
