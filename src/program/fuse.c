@@ -48,8 +48,8 @@ int region_group(const Region *r, int node) {
 
 int region_position(const Region *r, int node) {
   if (node >= r->graph->node_count) return node;
-  int g = region_group(r, node);
-  return g >= 0 ? r->group[g].last : node;
+  int g = region_group(r, node), unit = g >= 0 ? r->group[g].last : node;
+  return r->position ? r->position[unit] : unit;
 }
 
 bool region_read_outside(const Region *r, int node) {

@@ -79,7 +79,7 @@ bool region_read_last_by(const Region *r, const Value *v, const Node *last) {
   for (int k = r->reader_begin[v->node->id]; k < r->reader_begin[v->node->id + 1]; k++) {
     int reader = r->reader[k];
     if (reader == last->id) continue;
-    if (region_position(r, reader) >= last->id) return false;
+    if (region_position(r, reader) >= region_position(r, last->id)) return false;
     const Node *n = r->graph->node[reader];
     if (is_whole_load(n) && (times_read(last, n->out) || !region_read_last_by(r, n->out, last))) return false;
   }

@@ -1,4 +1,4 @@
-/* The compiler: a finished root trace becomes a program. Region by region: analyse (fuse.c), decide which values may be
+/* The compiler: a finished root trace becomes a program. Region by region: analyse (fuse.c), order (order.c), decide which values may be
  * written over the variable or carried value they replace (in_place.c), emit steps (here, groups.c, control.c, pipeline.c); then
  * one memory plan, and every pointer is set (place.c). */
 #include <stdlib.h>
@@ -215,10 +215,11 @@ Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targ
     return lower_no_memory(l);
   }
   for (int i = 0; i < g->input_count; i++) *region_slot(&r, g->input[i]) = inputs[i];
-  lower_in_place(l, &r, inputs, targets, direct);
+  if (!lower_order(&r, inputs, targets)) lower_no_memory(l);
+  else lower_in_place(l, &r, inputs, targets, direct);
   for (int i = 0; i < g->node_count && l->error->status == OK; i++) {
-    Node *n = g->node[i];
-    if (r.live[i] && node_is_made(n) && !(n->op->traits & VIEW)) lower_node(l, &r, n, block);
+    Node *n = g->node[r.sequence[i]];
+    if (r.live[n->id] && node_is_made(n) && !(n->op->traits & VIEW)) lower_node(l, &r, n, block);
   }
   if (l->error->status == OK) lower_outputs(l, &r, targets, 0, block);
   arena_free(scratch);

@@ -153,8 +153,8 @@ static void lower_pass(Pipeline *p, int q) {
   set_inputs(p, q);
   keep_old_inputs(p, q);
   for (int i = 0; i < p->g->node_count && l->error->status == OK; i++) {
-    Node *n = p->g->node[i];
-    if (!p->r.live[i] || p->r.pass[i] != q || !node_is_made(n) || (n->op->traits & VIEW)) continue;
+    Node *n = p->g->node[p->r.sequence[i]];
+    if (!p->r.live[n->id] || p->r.pass[n->id] != q || !node_is_made(n) || (n->op->traits & VIEW)) continue;
     if (node_calls_host(n)) pass->on_main = true;
     lower_node(l, &p->r, n, node_is_dequeue(n) ? &pass->dequeues : &pass->body);
   }
@@ -193,7 +193,7 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
   int shared = l->p->buffer_count;
   set_inputs(p, 0);
   bool *direct = arena_alloc(scratch, (size_t)p->g->output_count + 1);
-  if (direct) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
+  if (direct && lower_order(&p->r, p->inputs, p->targets)) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
   else lower_no_memory(l);
   for (int q = 0; q < p->step->pass_count && l->error->status == OK; q++) lower_pass(p, q);
   l->position++;

@@ -26,6 +26,7 @@ typedef struct Region {
   int *group_of;              /* -1: none */
   Group *group;
   int group_count;
+  int *sequence, *position;   /* the order in which nodes run, and where a node is in it (order.c); NULL: trace order */
   int *first_value; /* of node i in buffer[] */
   int *buffer;      /* by value; -1: not yet */
 } Region;
@@ -40,6 +41,6 @@ bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
 void gemm_extents(const Node *n, int64_t *rows, int64_t *cols, int64_t *inner);
 int region_group(const Region *r, int node);          /* with merges followed; -1: none */
-int region_position(const Region *r, int node);       /* where the node runs: its group's last */
+int region_position(const Region *r, int node);       /* when the node runs: with its group's last; outputs come after all */
 bool region_read_outside(const Region *r, int node);  /* somebody outside node's group reads it */
 #endif
