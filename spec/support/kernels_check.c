@@ -479,6 +479,12 @@ static void see_block(void *context, void *block, int64_t block_row, int64_t row
     }
 }
 
+/* A tile that is about to be computed lies in C. */
+static void see_ahead(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+  Seen *s = context;
+  if (row < 0 || col < 0 || row + rows > s->g->m || col + cols > s->g->n) s->wrong++;
+}
+
 /* sum and mass (m x n) += A B and |A| |B|, term by term in float64. Only this thread is at work: watching each of its loads
  * would cost the thread sanitizer most of its run. */
 __attribute__((no_sanitize("thread"))) static void multiply(Dtype d, const Gemm *g, double *sum, double *mass) {
@@ -514,7 +520,13 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
   for (int64_t i = 0; i < c_count; i++) real_set(d, c, i, uniform() - 0.5), start[i] = real_get(d, c, i);
   g.a = a, g.b = b, g.c = no_c ? NULL : c;
   Seen seen = {.g = &g, .f64 = d == F64, .c = shown, .count = count};
-  if (epilogue) g.epilogue = see_block, g.context = &seen;
+  g.context = &seen;
+  if (epilogue) g.epilogue = see_block;
+  /* What is fetched for a later product, here one of some other shape, changes nothing. */
+  Gemm next = {.m = 7, .n = 1 + (int64_t)(bits64() % 200), .k = 1 + (int64_t)(bits64() % 200)};
+  void *next_b = calloc((size_t)(next.n * next.k), size);
+  next.b = next_b;
+  if (bits64() & 1) g.next = &next, g.ahead = see_ahead;
   GemmPlan plan = kernels->gemm_plan(d, &g);
   void *shared = aligned_alloc(64, (plan.shared_bytes + 64) & ~(size_t)63), *slots = aligned_alloc(64, (2 * plan.slot_bytes + 64) & ~(size_t)63);
   memset(slots, 0xff, 2 * plan.slot_bytes);
@@ -539,7 +551,7 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
       for (int64_t j = n; j < n + pad; j++)
         if (real_get(d, c, r * g.c_row + j) != start[r * g.c_row + j]) COMPLAIN(what, 1, 0, r);
   finish();
-  free(a), free(b), free(c), free(start), free(shown), free(count), free(shared), free(slots), free(sums), free(masses);
+  free(a), free(b), free(c), free(start), free(shown), free(count), free(shared), free(slots), free(sums), free(masses), free(next_b);
 }
 
 static void check_gemm(void) {

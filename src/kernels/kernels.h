@@ -55,8 +55,8 @@ typedef void (*Strip)(const void *const *in, unsigned single, void *out, int64_t
  * a[i * a_row + k * a_col], B's (k, j) is b[k * b_row + j * b_col]; each of A and B has a unit stride one way.
  * The work is cut into chunks by m, n, k alone. When a block of C is final, epilogue (may be NULL) is called with
  * it: rows [row, row + rows) and columns [col, col + cols) at block[r * block_row + c]. With c NULL the block lives in
- * the slot's scratch and is gone afterwards. Of a large problem, ahead (may be NULL) is told of each tile before it is
- * computed, so that what the epilogue will read can be fetched meanwhile. */
+ * the slot's scratch and is gone afterwards. Of a large problem, and where next is given, ahead (may be NULL) is told of each
+ * tile before it is computed, so that what the epilogue will read can be fetched meanwhile. So is the B of next. */
 typedef struct Gemm Gemm;
 typedef void (*GemmAhead)(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols);
 typedef void (*GemmEpilogue)(void *context, void *block, int64_t block_row, int64_t row, int64_t rows,
@@ -70,6 +70,7 @@ struct Gemm {
   bool accumulate; /* C += A B (needs c) */
   GemmEpilogue epilogue;
   GemmAhead ahead;
+  const Gemm *next; /* the product after this one, if its operands have probably left the cache; else NULL */
   void *context;
   void *shared;    /* scratch for packed operands or partial sums: gemm_plan()'s shared_bytes, 64-byte aligned */
   void *slots;     /* slot i's scratch at slots + i * slot_bytes */

@@ -9,6 +9,7 @@
 #include "kernels/transpose.h"
 
 enum {
+  LINE_BYTES = 64,
   WIDE = 3, /* vectors of the widest tile */
   DOT = 4   /* rows and columns of a tile of dots */
 };
@@ -52,7 +53,7 @@ INLINE void fold_row_f64(int cols, const f64v row[DOT], double sums[DOT]) {
 
 /* [float64][partial][vectors][rows] */
 typedef void (*Tile)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b, int64_t b_row, void *c,
-                     int64_t c_row, int64_t last, bool add);
+                     int64_t c_row, int64_t last, bool add, const char *ahead, int64_t lines);
 static const Tile tiles[2][2][WIDE + 1][PANEL + 1] = {
 #define TILE(r, v) [0][0][v][r] = full_##r##_##v##_f32, [0][1][v][r] = part_##r##_##v##_f32, \
                    [1][0][v][r] = full_##r##_##v##_f64, [1][1][v][r] = part_##r##_##v##_f64,
@@ -154,23 +155,34 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
   }
 }
 
-/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched a few at each tile. */
+/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched by the tiles in equal shares. */
 typedef struct Ahead {
   const char *at;
   int64_t row_bytes, rows, lines, line; /* line: the next one of the stretch at `at` */
   int64_t at_once;
 } Ahead;
 
-enum { LINE_BYTES = 64 };
-
-static void fetch_ahead(Ahead *a) {
-  for (int64_t i = 0; i < a->at_once && a->rows > 0; i++) {
-    __builtin_prefetch(a->at + a->line * LINE_BYTES, 0, 2);
-    if (++a->line < a->lines) continue;
+static int64_t take_stretch(Ahead *a, int64_t most, const char **from) {
+  int64_t lines = at_most(most, a->lines - a->line);
+  *from = a->at + a->line * LINE_BYTES;
+  a->line += lines;
+  if (a->line == a->lines) {
     a->line = 0;
     a->at += a->row_bytes;
     a->rows--;
   }
+  return lines;
+}
+
+/* How many lines the next tile fetches while it computes, and from where. Those of earlier stretches are asked for here. */
+static int64_t take_ahead(Ahead *a, const char **from) {
+  int64_t left = a->at_once, lines = 0;
+  while (a->rows > 0 && left > 0) {
+    for (int64_t i = 0; i < lines; i++) __builtin_prefetch(*from + i * LINE_BYTES, 0, 2);
+    lines = take_stretch(a, left, from);
+    left -= lines;
+  }
+  return lines;
 }
 
 /* A block of C in the making: rows x cols at c, from k steps of a and b. */
@@ -183,7 +195,7 @@ typedef struct Block {
   char *c;
   int64_t c_row;
   bool add;
-  Ahead ahead; /* of the next block of b */
+  Ahead ahead; /* of the next block of b, or of the next product */
 } Block;
 
 /* Vectors of the next tile when `left` remain: threes, and twos rather than a lone one. */
@@ -201,11 +213,12 @@ static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, in
     for (int64_t t = 0, row = first, rows; t < count; t++, row += rows) {
       rows = b->packed_a ? at_most(limit, end - row) : (end - row) / (count - t);
       if (g) g->ahead(g->context, block_row + row, rows, block_col + col, at_most(width * lanes, b->cols - col));
-      fetch_ahead(&b->ahead);
+      const char *ahead = NULL;
+      int64_t lines = take_ahead(&b->ahead, &ahead);
       const char *a = b->packed_a ? b->a + row / PANEL * b->panel_bytes + row % PANEL * element_bytes
                                   : b->a + row * b->a_row * element_bytes;
       row_tiles[rows](b->k, a, b->a_row, b->a_col, b->b + col * element_bytes, b->b_row,
-                      b->c + (row * b->c_row + col) * element_bytes, b->c_row, last, b->add);
+                      b->c + (row * b->c_row + col) * element_bytes, b->c_row, last, b->add, ahead, lines);
     }
   }
 }
@@ -233,6 +246,17 @@ static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t 
   return a;
 }
 
+/* The chunk's share of the next product's B, if that fits beside what this one needs. */
+static Ahead next_product(const Gemm *g, const Layout *l, const Block *b, int64_t chunk) {
+  enum { MOST_BYTES = 1024 * 1024 };
+  const Gemm *next = g->next;
+  int64_t bytes = next ? next->k * next->n * (b->f64 ? 8 : 4) : 0, chunks = l->row_chunks * l->col_chunks * l->k_parts;
+  if (bytes == 0 || bytes > MOST_BYTES || next->b == g->a || next->b == g->b || next->b == g->c) return (Ahead){0};
+  int64_t share = ceil_div(ceil_div(bytes, LINE_BYTES), chunks);
+  int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) * ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));
+  return (Ahead){.at = (const char *)next->b + chunk * share * LINE_BYTES, .rows = 1, .lines = share, .at_once = ceil_div(share, calls)};
+}
+
 /* Rows [first, first + height) of the block are final. A swapped problem's one row is a column of the given one. */
 static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t first, int64_t height, int64_t col, int slot) {
   if (b->swapped) g->epilogue(g->context, b->c, 1, col, b->cols, 0, 1, slot);
@@ -242,15 +266,16 @@ static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t firs
 /* The epilogue of a large block, or of one that is soon computed, takes panel after panel, which is still near. */
 static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, int slot) {
   int64_t height = b->packed_a || g->k <= SHORT_BATCH ? PANEL : b->rows;
+  bool fetches = g->ahead && !b->swapped && (b->packed_a || (g->next && g->k > SHORT_BATCH)); /* asking takes longer than a short product */
   for (int64_t first = 0; first < b->rows; first += height) {
     int64_t rows = at_most(height, b->rows - first);
-    run_strip(b, first, rows, b->packed_a && g->ahead ? g : NULL, row, col);
+    run_strip(b, first, rows, fetches ? g : NULL, row, col);
     finish_rows(b, g, row, first, rows, col, slot);
   }
 }
 
 /* The sums over one part of k of a block of C. */
-static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t part, int64_t row, int64_t col) {
+static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t part, int64_t row, int64_t col) {
   int64_t bytes = b->f64 ? 8 : 4, begin = part * l->k_part, end = at_most(begin + l->k_part, g->k);
   b->c = (char *)g->shared + (part * g->m * g->n + row * g->n + col) * bytes;
   b->c_row = g->n;
@@ -259,6 +284,7 @@ static void run_part(const Gemm *g, const Layout *l, Block *b, int64_t part, int
     b->add = k > begin;
     b->a = (const char *)g->a + (row * g->a_row + k * g->a_col) * bytes;
     b->b = (const char *)g->b + (k * g->b_row + col * g->b_col) * bytes;
+    if (end - k <= l->k_block) b->ahead = next_product(g, l, b, chunk);
     run_strip(b, 0, b->rows, NULL, row, col);
   }
 }
@@ -276,7 +302,7 @@ static void gemm_finish(Dtype d, const Gemm *g, int64_t chunk, int slot) {
   if (g->epilogue) g->epilogue(g->context, c, c_row, row, rows, 0, g->n, slot);
 }
 
-static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, int64_t col, char *scratch, int slot) {
+static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t chunk, int64_t row, int64_t col, char *scratch, int slot) {
   int64_t element_bytes = b->f64 ? 8 : 4;
   for (int64_t k = 0; k == 0 || k < g->k; k += l->k_block) {
     b->k = at_most(l->k_block, g->k - k);
@@ -292,7 +318,7 @@ static void run_k_blocks(const Gemm *g, const Layout *l, Block *b, int64_t row, 
       pack(b->f64, source, g->b_col, g->b_row, b->cols, b->k, scratch, l->b_stride);
       b->b = scratch;
     }
-    b->ahead = next_block(g, l, b, k, col);
+    b->ahead = k + l->k_block < g->k ? next_block(g, l, b, k, col) : next_product(g, l, b, chunk);
     if (g->epilogue && k + l->k_block >= g->k) run_last_strips(b, g, row, col, slot);
     else run_strip(b, 0, b->rows, NULL, row, col);
   }
@@ -316,7 +342,7 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
   b.c_row = g->c ? g->c_row : own_c_row(g, &l);
   b.c = g->c ? (char *)g->c + (row * g->c_row + col) * element_bytes : scratch + slot_b_bytes(&l, element_bytes);
   if (l.k_parts > 1) {
-    run_part(g, &l, &b, part, row, col);
+    run_part(g, &l, &b, chunk, part, row, col);
   } else if (l.b == B_DOTS) {
     b.k = g->k;
     b.add = g->accumulate;
@@ -325,7 +351,7 @@ static void gemm_run(Dtype d, const Gemm *given, int64_t chunk, int slot) {
     run_dots(&b, g->b_col);
     if (g->epilogue) finish_rows(&b, g, row, 0, b.rows, col, slot);
   } else {
-    run_k_blocks(g, &l, &b, row, col, scratch, slot);
+    run_k_blocks(g, &l, &b, chunk, row, col, scratch, slot);
   }
 }
 

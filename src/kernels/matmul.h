@@ -1,16 +1,12 @@
 /* The text of matmul.c for one element type, in the words of real_f32.h and real_f64.h. */
 
-/* k steps; a and b advance by a_col and b_row; the last vector of b and c has `last` lanes. */
-INLINE void NAME(tile)(int rows, int vectors, bool partial, int64_t k, const REAL *a, int64_t a_row, int64_t a_col,
-                     const REAL *b, int64_t b_row, REAL *c, int64_t c_row, int64_t last, bool add) {
-  VECTOR sum[PANEL][WIDE];
-  UNROLL for (int i = 0; i < rows; i++)
-    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (VECTOR){0};
-  if (add)
-    UNROLL for (int i = 0; i < rows; i++)
-      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * LANES);
+/* k steps; a and b advance by a_col and b_row; the last vector of b has `last` lanes. One line a step is fetched from ahead on,
+ * unless it is NULL. */
+INLINE void NAME(tile_steps)(int rows, int vectors, bool partial, int64_t k, const REAL *a, int64_t a_row, int64_t a_col,
+                             const REAL *b, int64_t b_row, int64_t last, VECTOR sum[PANEL][WIDE], const char *ahead) {
   for (int64_t p = 0; p < k; p++, a += a_col, b += b_row) {
     VECTOR row[WIDE];
+    if (ahead) __builtin_prefetch(ahead + p * LINE_BYTES, 0, 2);
     UNROLL for (int j = 0; j < vectors; j++)
       row[j] = partial && j == vectors - 1 ? LOAD_SOME(b + j * LANES, last) : LOAD(b + j * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
@@ -18,6 +14,20 @@ INLINE void NAME(tile)(int rows, int vectors, bool partial, int64_t k, const REA
       UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = FMA(x, row[j], sum[i][j]);
     }
   }
+}
+
+/* C's last vector has `last` lanes, too; `lines` cache lines from `ahead` on are fetched meanwhile. */
+INLINE void NAME(tile)(int rows, int vectors, bool partial, int64_t k, const REAL *a, int64_t a_row, int64_t a_col,
+                     const REAL *b, int64_t b_row, REAL *c, int64_t c_row, int64_t last, bool add, const char *ahead, int64_t lines) {
+  VECTOR sum[PANEL][WIDE];
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (VECTOR){0};
+  if (add)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * c_row + j * LANES);
+  if (lines > k) lines = k;
+  if (lines > 0) NAME(tile_steps)(rows, vectors, partial, lines, a, a_row, a_col, b, b_row, last, sum, ahead);
+  NAME(tile_steps)(rows, vectors, partial, k - lines, a + lines * a_col, a_row, a_col, b + lines * b_row, b_row, last, sum, NULL);
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < vectors; j++) {
       REAL *to = c + i * c_row + j * LANES;
@@ -30,12 +40,14 @@ INLINE void NAME(tile)(int rows, int vectors, bool partial, int64_t k, const REA
 
 #define TILE(rows, vectors)                                                                                            \
   static void NAME(full_##rows##_##vectors)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,     \
-                                            int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {           \
-    NAME(tile)(rows, vectors, false, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                               \
+                                            int64_t b_row, void *c, int64_t c_row, int64_t last, bool add,             \
+                                            const char *ahead, int64_t lines) {                                        \
+    NAME(tile)(rows, vectors, false, k, a, a_row, a_col, b, b_row, c, c_row, last, add, ahead, lines);                 \
   }                                                                                                                    \
   static void NAME(part_##rows##_##vectors)(int64_t k, const void *a, int64_t a_row, int64_t a_col, const void *b,     \
-                                            int64_t b_row, void *c, int64_t c_row, int64_t last, bool add) {           \
-    NAME(tile)(rows, vectors, true, k, a, a_row, a_col, b, b_row, c, c_row, last, add);                                \
+                                            int64_t b_row, void *c, int64_t c_row, int64_t last, bool add,             \
+                                            const char *ahead, int64_t lines) {                                        \
+    NAME(tile)(rows, vectors, true, k, a, a_row, a_col, b, b_row, c, c_row, last, add, ahead, lines);                  \
   }
 TILES_1(TILE) TILES_2(TILE) TILES_3(TILE)
 #undef TILE

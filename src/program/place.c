@@ -1,6 +1,7 @@
 /* One memory plan for all buffers of a program; then every pointer is set, or known by the argument that it will be bound to. */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "program/lower.h"
@@ -103,10 +104,39 @@ static void give_scratch(Program *p, Block *b, int lane) {
   }
 }
 
+/* What all buffers take; more than a second-level cache holds, and each product finds its operands gone. */
+static bool outgrows_cache(const Program *p) {
+  size_t bytes = p->memory_bytes;
+  for (int i = 0; i < p->buffer_count; i++)
+    if (p->buffer[i].kind != BUFFER_ARENA && p->buffer[i].first >= 0) bytes += p->buffer[i].bytes;
+  long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > (cache > 0 ? (size_t)cache : 1 << 20);
+}
+
+/* Products tell the one before them what to fetch; the first of a loop tells the last. */
+static void chain_products(Block *b, bool loops) {
+  Gemm *first = NULL, *last = NULL;
+  for (int i = 0; i < b->count; i++) {
+    Step *s = &b->step[i];
+    if (s->kind == STEP_GEMM) {
+      if (last) last->next = &s->gemm->gemm;
+      else first = &s->gemm->gemm;
+      last = &s->gemm->gemm;
+    } else if (s->kind == STEP_PIPELINE) {
+      for (int k = 0; k < s->pipeline->pass_count; k++) chain_products(&s->pipeline->pass[k].body, false);
+    } else if (s->kind >= STEP_REPEAT) {
+      chain_products(s->control.body, s->kind == STEP_REPEAT);
+      if (s->control.other) chain_products(s->control.other, false);
+    }
+  }
+  if (last && loops) last->next = first;
+}
+
 Status lower_place(Lower *l) {
   Status s = plan_and_point(l);
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(l->p, &l->p->main, 0);
+  if (s == OK && outgrows_cache(l->p)) chain_products(&l->p->main, false);
   return s;
 }
 
