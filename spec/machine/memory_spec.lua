@@ -1,6 +1,8 @@
 -- Programs that do not fit: refused when a machine was named, with what is needed to do something about it.
 
 local command = require "spec.support.command"
+local ipu = require "ipulua"
+local keras, layers = ipu.keras, ipu.keras.layers
 
 local script <const> = [[
 local ipu = require "ipulua"
@@ -66,9 +68,7 @@ describe("a program that does not fit", function()
 end)
 
 describe("remedies", function()
-  local ipu = require "ipulua"
   local estimate = require "ipulua.estimate"
-  local keras, layers = ipu.keras, ipu.keras.layers
   local strategy = ipu.IPUStrategy()
 
   it("tell what each would save", function()
@@ -132,15 +132,31 @@ describe("remedies", function()
       model = keras.Sequential{layers.Dense{3000, input_shape = {3000}}, layers.Dense{3000}, layers.Dense{3000}, layers.Dense{3000}}
       model:compile{optimizer = "adam", loss = "mse"}
     end
-    local x = ipu.zeros{256, 3000}
+    local x = ipu.zeros{1024, 3000}
     local ok, text = pcall(function()
       local _ <close> = strategy:scope()
-      model:fit(x, x, {batch_size = 128, verbose = 0})
+      model:fit(x, x, {batch_size = 1024, verbose = 0})
     end)
     ipu.reset_ipu_configuration()
     assert.is_false(ok)
-    assert.matches("a batch of 64 instead of 128: [%d.]+ [KM]iB less on the fullest tile", text)
+    assert.matches("a batch of 512 instead of 1024: [%d.]+ [KM]iB less on the fullest tile", text)
     assert.matches("\n  2 pipeline stages: [%d.]+ [KM]iB less on the fullest tile", text)
     assert.is_false(model:is_pipelined())
+  end)
+end)
+
+describe("the memory of a training step", function()
+  it("holds gradients one by one, as the updates run", function()
+    local depth <const>, width <const>, batch <const> = 12, 512, 16
+    for _, optimizer in ipairs{"sgd", "adam"} do
+      local model = keras.Sequential()
+      for _ = 1, depth do model:add(layers.Dense{width, activation = "relu"}) end
+      model:build{batch, width}
+      model:compile{optimizer = optimizer, loss = "mse"}
+      local memory = ipu.estimate(model, {batch_size = batch, target = "gc200"}).memory
+      -- activations of all layers, and what one or two layers are at; all gradients would be 12 MiB
+      assert(memory.activation <= 4 * (depth * batch * width + 2 * width * (width + batch)), optimizer .. ": " .. memory.activation)
+      assert(memory.activation >= 4 * depth * batch * width, memory.activation)
+    end
   end)
 end)

@@ -38,7 +38,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
   in->homes = place_find(&w->placer, g);
-  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch)) {
+  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch) ||
+      !region_order(&in->region, inputs, targets, true)) {
     w->failed = true;
     arena_free(scratch);
     return;
@@ -47,8 +48,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
   for (int i = 0; i < g->input_count; i++) *walk_slot_of(in, g->input[i]) = inputs[i];
   aim_outputs(w, in, targets);
   for (int i = 0; i < g->node_count && !w->failed; i++) {
-    Node *n = g->node[i];
-    if (in->region.live[i] && !node_is_input(n) && !node_is_constant(n)) walk_node(w, in, n);
+    Node *n = g->node[in->region.sequence[i]];
+    if (in->region.live[n->id] && !node_is_input(n) && !node_is_constant(n)) walk_node(w, in, n);
   }
   for (int i = 0; i < g->output_count && !w->failed; i++) {
     int held = walk_held_operand(w, in, g->output[i]);

@@ -215,7 +215,7 @@ Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targ
     return lower_no_memory(l);
   }
   for (int i = 0; i < g->input_count; i++) *region_slot(&r, g->input[i]) = inputs[i];
-  if (!lower_order(&r, inputs, targets)) lower_no_memory(l);
+  if (!region_order(&r, inputs, targets, false)) lower_no_memory(l);
   else lower_in_place(l, &r, inputs, targets, direct);
   for (int i = 0; i < g->node_count && l->error->status == OK; i++) {
     Node *n = g->node[r.sequence[i]];

@@ -36,9 +36,6 @@ void lower_product(Lower *l, Region *r, Node *n, const Group *g, Block *b);
 void lower_loop(Lower *l, Region *r, Node *n, Block *b);
 void lower_branches(Lower *l, Region *r, Node *n, Block *b);
 
-/* order.c: the sequence in which the region's units run. False: out of memory. */
-bool lower_order(Region *r, const int *inputs, const int *targets);
-
 /* in_place.c. Decide which outputs go straight to their targets; lower_outputs copies the others that a pass makes (0 where there are
  * none; inputs and constants count for pass 0). */
 void lower_in_place(Lower *l, Region *r, const int *inputs, const int *targets, bool *direct);

@@ -1,51 +1,77 @@
 /* When each unit of a region runs; a unit is a node, or a group at its last member. Trace order leaves all updates of variables to the end,
- * where the weights and gradients that they read have left the caches, and every gradient has been kept until then. So a group whose
- * values only replace what the region was given runs as soon as what it reads is there and everybody else is done with what it
- * replaces; elementwise groups that lead only to such ones run right before them. All other units keep their order. */
+ * where the weights and gradients that they read have left the caches, and every gradient has been kept until then. So a unit of elementwise
+ * work whose values only replace what the region was given runs as soon as what it reads is there and everybody else is done with
+ * what it replaces; those that lead only to such ones run right before them. All other units keep their order. Programs run in it,
+ * and are priced in it. */
+#include <string.h>
+
 #include "program/lower.h"
 
 typedef struct Order {
   Region *r;
   const int *inputs, *targets;
+  bool singles;
   bool *movable;
+  int *replaced_by; /* of an input: the unit that replaces it; -1: none */
   int *after; /* of each unit: the unit of trace order that it follows; itself, or an earlier one when it moved */
 } Order;
 
-static int unit_of(const Region *r, int node) {
+static int unit_id(const Region *r, int node) {
   int g = region_group(r, node);
   return g >= 0 ? r->group[g].last : node;
 }
 
-/* The members of a group, its product at -1. */
-static int group_first(const Group *g) { return g->gemm >= 0 ? -1 : 0; }
-static int group_node(const Group *g, int i) { return i < 0 ? g->gemm : g->member[i]; }
+/* What runs together: the product (-1: none) and the elementwise nodes of a group, or one node. */
+typedef struct Unit {
+  const Region *r;
+  int id, gemm, count;
+  const int *member;
+} Unit;
 
-/* ---- which groups may move ---- */
+static Unit unit_at(const Region *r, const int *id) {
+  int g = region_group(r, *id);
+  if (g < 0) return (Unit){r, *id, -1, 1, id};
+  const Group *group = &r->group[g];
+  return (Unit){r, group->last, group->gemm, group->count, group->member};
+}
 
-/* Everybody outside the group who reads it is an output or may move. */
-static bool leads_to_outputs(const Order *o, const Group *g, bool *only) {
+static int first_of(const Unit *u) { return u->gemm >= 0 ? -1 : 0; }
+static int node_of(const Unit *u, int i) { return i < 0 ? u->gemm : u->member[i]; }
+
+/* Its reader k as a unit; -1: an output. */
+static int reader_unit(const Region *r, int k) {
+  int reader = r->reader[k];
+  return reader < r->graph->node_count ? unit_id(r, reader) : -1;
+}
+
+/* ---- which units may move ---- */
+
+/* Everybody outside of the unit who reads it is an output or may move. */
+static bool leads_to_outputs(const Order *o, const Unit *u, bool *only) {
   const Region *r = o->r;
   *only = true;
-  for (int i = group_first(g); i < g->count; i++) {
-    int node = group_node(g, i);
+  for (int i = first_of(u); i < u->count; i++) {
+    int node = node_of(u, i);
     for (int k = r->reader_begin[node]; k < r->reader_begin[node + 1]; k++) {
-      int reader = r->reader[k];
-      if (reader >= r->graph->node_count) continue;
-      int unit = unit_of(r, reader);
-      if (unit == g->last) continue;
-      if (!o->movable[unit]) return false;
+      int reader = reader_unit(r, k);
+      if (reader < 0 || reader == u->id) continue;
+      if (!o->movable[reader]) return false;
       *only = false;
     }
   }
   return true;
 }
 
+static bool is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
+
 static void find_movable(Order *o) {
-  for (int i = o->r->graph->node_count - 1; i >= 0; i--) {
-    int index = region_group(o->r, i);
-    const Group *g = index >= 0 ? &o->r->group[index] : NULL;
-    bool only;
-    if (g && g->last == i && leads_to_outputs(o, g, &only)) o->movable[i] = only || g->gemm < 0;
+  const Region *r = o->r;
+  for (int i = r->graph->node_count - 1; i >= 0; i--) {
+    const Node *n = r->graph->node[i];
+    bool only, grouped = region_group(r, i) >= 0;
+    if (!r->live[i] || unit_id(r, i) != i || !(grouped || (o->singles && (node_is_fusible(n) || is_broadcast(n))))) continue;
+    Unit u = unit_at(r, &i);
+    if (leads_to_outputs(o, &u, &only)) o->movable[i] = only || u.gemm < 0;
   }
 }
 
@@ -55,61 +81,81 @@ static void follow(int *after, int unit) {
   if (unit > *after) *after = unit;
 }
 
-static void follow_operands(const Order *o, const Group *g, int *after) {
-  for (int i = group_first(g); i < g->count; i++) {
-    const Node *n = o->r->graph->node[group_node(g, i)];
+static void follow_operands(const Order *o, const Unit *u, int *after) {
+  for (int i = first_of(u); i < u->count; i++) {
+    const Node *n = o->r->graph->node[node_of(u, i)];
     for (int k = 0; k < n->in_count; k++) {
-      const Node *from = value_root(i < 0 ? n->in[k] : value_operand(n, k))->node;
-      int unit = unit_of(o->r, from->id);
-      if (node_is_made(from) && unit != g->last) follow(after, o->after[unit]);
+      bool chained = i >= 0 && !o->singles; /* looks through broadcasts */
+      const Node *from = value_root(chained ? value_operand(n, k) : n->in[k])->node;
+      int unit = unit_id(o->r, from->id);
+      if (node_is_made(from) && unit != u->id) follow(after, o->after[unit]);
     }
   }
 }
 
-/* Those who read what the region was given for the place that an output of node goes to. Where one may move, too, the group stays. */
-static void follow_old_readers(const Order *o, int node, int unit, int *after) {
+static void find_replaced(Order *o) {
+  const Graph *g = o->r->graph;
+  for (int i = 0; i < g->node_count; i++) o->replaced_by[i] = -1;
+  for (int j = 0; o->targets && j < g->output_count; j++) {
+    const Node *made = value_root(g->output[j])->node;
+    for (int i = 0; node_is_made(made) && i < g->input_count; i++)
+      if (o->inputs[i] == o->targets[j]) o->replaced_by[g->input[i]->node->id] = unit_id(o->r, made->id);
+  }
+}
+
+/* Those who read the inputs that the unit replaces; an output, or who reads them later in the trace, keeps it where it is. */
+static void follow_old_readers(const Order *o, const Unit *u, int *after) {
   const Region *r = o->r;
-  for (int j = 0; j < r->graph->output_count; j++) {
-    if (value_root(r->graph->output[j])->node->id != node) continue;
-    for (int i = 0; i < r->graph->input_count; i++) {
-      if (o->inputs[i] != o->targets[j]) continue;
-      int old = r->graph->input[i]->node->id;
-      for (int k = r->reader_begin[old]; k < r->reader_begin[old + 1]; k++) {
-        int reader = unit_of(r, r->reader[k] < r->graph->node_count ? r->reader[k] : unit);
-        if (reader != unit) follow(after, o->movable[reader] ? unit : reader);
-      }
+  for (int i = 0; i < r->graph->input_count; i++) {
+    int old = r->graph->input[i]->node->id;
+    for (int k = r->reader_begin[old]; o->replaced_by[old] == u->id && k < r->reader_begin[old + 1]; k++) {
+      int reader = reader_unit(r, k);
+      if (reader != u->id) follow(after, reader < 0 || reader > u->id ? u->id : o->after[reader]);
     }
   }
 }
 
 static void place_early(Order *o) {
-  const Region *r = o->r;
-  for (int i = 0; i < r->graph->node_count; i++) {
+  for (int i = 0; i < o->r->graph->node_count; i++) {
     o->after[i] = i;
     if (!o->movable[i]) continue;
-    const Group *g = &r->group[region_group(r, i)];
+    Unit u = unit_at(o->r, &i);
     int after = -1;
-    follow_operands(o, g, &after);
-    for (int m = group_first(g); m < g->count; m++) follow_old_readers(o, group_node(g, m), i, &after);
+    follow_operands(o, &u, &after);
+    follow_old_readers(o, &u, &after);
     if (after < i) o->after[i] = after;
+  }
+}
+
+static void precede(int *latest, int unit) {
+  if (unit < *latest) *latest = unit;
+}
+
+/* What reads the results of node, and what replaces the inputs that it reads. */
+static void precede_readers(const Order *o, int node, int unit, int *latest, bool *is_read) {
+  const Region *r = o->r;
+  for (int k = r->reader_begin[node]; k < r->reader_begin[node + 1]; k++) {
+    int reader = reader_unit(r, k);
+    if (reader < 0 || reader == unit) continue;
+    precede(latest, o->after[reader]);
+    *is_read = true;
+  }
+  const Node *n = r->graph->node[node];
+  for (int k = 0; k < n->in_count; k++) {
+    int next = o->replaced_by[value_root(value_operand(n, k))->node->id];
+    if (next > unit) precede(latest, o->after[next]);
   }
 }
 
 /* What leads to others waits for the first of them, not beyond its own place: made early it would only lie about. */
 static void place_late(Order *o) {
-  const Region *r = o->r;
-  for (int i = r->graph->node_count - 1; i >= 0; i--) {
+  for (int i = o->r->graph->node_count - 1; i >= 0; i--) {
     if (!o->movable[i]) continue;
-    const Group *g = &r->group[region_group(r, i)];
-    int latest = r->graph->node_count;
-    for (int m = group_first(g); m < g->count; m++) {
-      int node = group_node(g, m);
-      for (int k = r->reader_begin[node]; k < r->reader_begin[node + 1]; k++) {
-        int unit = r->reader[k] < r->graph->node_count ? unit_of(r, r->reader[k]) : i;
-        if (unit != i && o->after[unit] < latest) latest = o->after[unit];
-      }
-    }
-    if (latest < r->graph->node_count) o->after[i] = latest < i ? latest : i;
+    Unit u = unit_at(o->r, &i);
+    int latest = i;
+    bool is_read = false;
+    for (int m = first_of(&u); m < u.count; m++) precede_readers(o, node_of(&u, m), i, &latest, &is_read);
+    if (is_read) o->after[i] = latest;
   }
 }
 
@@ -133,10 +179,14 @@ static bool sort_units(Order *o) {
   return true;
 }
 
-bool lower_order(Region *r, const int *inputs, const int *targets) {
+bool region_order(Region *r, const int *inputs, const int *targets, bool singles) {
   size_t n = (size_t)r->graph->node_count + 1;
-  Order o = {r, inputs, targets, arena_alloc(r->arena, n), arena_alloc(r->arena, n * sizeof *o.after)};
-  if (!o.movable || !o.after) return false;
+  Order o = {.r = r, .inputs = inputs, .targets = targets, .singles = singles};
+  o.movable = arena_alloc(r->arena, n);
+  o.after = arena_alloc(r->arena, n * sizeof *o.after);
+  o.replaced_by = arena_alloc(r->arena, n * sizeof *o.replaced_by);
+  if (!o.movable || !o.after || !o.replaced_by) return false;
+  find_replaced(&o);
   find_movable(&o);
   place_early(&o);
   place_late(&o);

@@ -193,7 +193,7 @@ static void lower_passes(Pipeline *p, Arena *scratch) {
   int shared = l->p->buffer_count;
   set_inputs(p, 0);
   bool *direct = arena_alloc(scratch, (size_t)p->g->output_count + 1);
-  if (direct && lower_order(&p->r, p->inputs, p->targets)) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
+  if (direct && region_order(&p->r, p->inputs, p->targets, false)) lower_in_place(l, &p->r, p->inputs, p->targets, direct);
   else lower_no_memory(l);
   for (int q = 0; q < p->step->pass_count && l->error->status == OK; q++) lower_pass(p, q);
   l->position++;

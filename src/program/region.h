@@ -33,6 +33,9 @@ typedef struct Region {
 
 /* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out of memory. */
 bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch);
+/* order.c: the sequence in which the region's nodes run; output i replaces each input j with inputs[j] = targets[i] (NULL: none does).
+ * With singles nothing is grouped, and elementwise nodes may move one by one. False: out of memory. */
+bool region_order(Region *r, const int *inputs, const int *targets, bool singles);
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v (through broadcasts). */
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
