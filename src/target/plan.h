@@ -9,15 +9,23 @@
  */
 #define CONTROL_BYTES 7.2
 
+/* PL reductions: cycles of a vector of sums in the log domain. */
+#define LOG_ADD_VECTOR_F32 23
+#define LOG_ADD_VECTOR_F16 13
+
 double ceil_div(double a, double b);
 double element_bytes(Dtype d);
 double vector_width(const Target *t, Dtype d);
 double tile_share(const Target *t, Dtype d, double elements);
 double tiles_used(const Target *t, Dtype d, double elements);
 double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width);
+/* Entering an elementwise vertex of that many operands. */
+double pass_prologue(Dtype d, int operands);
 /* Compute cycles of moving bytes per tile in runs of that many contiguous bytes. */
 double rearrange_cycles(const Target *t, double bytes, double run_bytes);
 
+/* A compute set whose operands lie where they are needed: nothing is exchanged before it. */
+void cost_local(Cost *c, const Target *t, const char *name, double compute);
 void cost_stream(Cost *c, const char *name, double bytes, double cycles);
 void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes);
 /* At least so many bytes per tile of that category. */
