@@ -33,6 +33,14 @@ void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
 static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
 
+static inline int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
+
 /* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
 #define EXTENT_MAX ((int64_t)1 << 52)
 static inline int64_t clamp_extent(int64_t a) { return a < 0 ? 0 : a < EXTENT_MAX ? a : EXTENT_MAX; }

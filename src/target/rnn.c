@@ -13,11 +13,9 @@ typedef struct Layer {
   int64_t state, input; /* elements of one step: batch x outputs, batch x inputs */
 } Layer;
 
-static int64_t greatest_divisor(int64_t a, int64_t b) { return b ? greatest_divisor(b, a % b) : a; }
-
 /* Of one [batch, outputs] tensor on the fullest tile: grains of 16 neighbours aren't cut. */
 static double state_share(const Layer *l) {
-  int64_t grain = greatest_divisor(16, l->s->outputs);
+  int64_t grain = common_divisor(16, l->s->outputs);
   return (double)(idiv(l->state / grain, l->t->tiles) * grain);
 }
 
@@ -28,6 +26,8 @@ static void pass(Cost *c, const Layer *l, double tensors, int operands, double c
 }
 
 static void binary(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("mul", l->d)); }
+
+static void derivative(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("sigmoid_grad", l->d)); }
 
 /* Sigmoids and hyperbolic tangents in one compute set. */
 static void gates(Cost *c, const Layer *l, double sigmoids, double tangents) {
@@ -99,12 +99,12 @@ static Cost lstm_backward(const Layer *l) {
   Cost c = cost_free();
   slice(&c, l, l->state); /* the output's gradient */
   slice(&c, l, 6 * l->state);
+  binary(&c, l, 1); /* the next step's gradient added */
+  binary(&c, l, 2); /* x output gate, x tanh */
+  derivative(&c, l, 2);
   binary(&c, l, 1);
-  binary(&c, l, 2);
-  pass(&c, l, 2, 2, cost_vector_cycles("sigmoid_grad", l->d));
-  binary(&c, l, 1);
-  binary(&c, l, 4);
-  pass(&c, l, 3, 2, cost_vector_cycles("sigmoid_grad", l->d));
+  binary(&c, l, 4); /* of the cell: x input gate, candidate, cell before, forget gate */
+  derivative(&c, l, 3);
   product(&c, l, 4, true);
   copy(&c, l, 2 * l->state);
   slice(&c, l, l->input);
@@ -141,13 +141,14 @@ static Cost gru_backward(const Layer *l) {
   binary(&c, l, 1); /* 1 - update */
   binary(&c, l, 1); /* state - candidate */
   binary(&c, l, 2);
-  pass(&c, l, 2, 2, cost_vector_cycles("sigmoid_grad", l->d));
+  derivative(&c, l, 2);
   product(&c, l, 1, true);
   binary(&c, l, 1);
-  pass(&c, l, 1, 2, cost_vector_cycles("sigmoid_grad", l->d));
+  derivative(&c, l, 1);
   product(&c, l, 2, true);
-  binary(&c, l, 1); /* the two inputs' gradients: of inputs */
-  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1);
+  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, cost_vector_cycles("add", l->d)); /* gradients of both products */
+  cost_then(&c, &inputs);
+  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1); /* the state's: two products and three terms */
   copy(&c, l, l->state);
   slice(&c, l, l->input);
   count_step(&c, l);
