@@ -103,8 +103,7 @@ return function(row, t)
     model:compile{optimizer = "adam", loss = "mse"}
     return model
   end
-  row("N11", "cycles", 790804, 1.0, "LSTM of 64, 20 steps, batch 16, Adam", training(keras_lstm, 16),
-    "that layer was a loop of small operations there, 39,500 cycles a time step; here it is one recurrence, as in V-20")
+  row("N11", "cycles", 790804, 1.0, "LSTM of 64, 20 steps, batch 16, Adam", training(keras_lstm, 16))
   row("N11", "total", 21240386, 1.0, "", training(keras_lstm, 16))
 
   -- ------------------------------------------------ networks

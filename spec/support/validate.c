@@ -249,6 +249,9 @@ static void run_triangular(Case *c) {
 static void run_ctc(Case *c) {
   int64_t batch = integer(c, "batch"), time = integer(c, "time"), labels = integer(c, "label_length");
   add(c, cost_ctc_loss(&c->target, c->dtype, batch, time, labels, integer(c, "classes")));
+  /* The host sends logits and labels within the program. */
+  double sent = (double)(batch * time * integer(c, "classes")) * size_of(c) + (double)(batch * (labels + 2)) * 4;
+  c->cost.cycles[PHASE_STREAM] += sent * (double)c->target.clock_hz / (double)c->target.model_host_bytes_per_second;
   c->live = (double)(batch * time * integer(c, "classes") * 2) * size_of(c) + (double)(batch * labels * 4);
 }
 

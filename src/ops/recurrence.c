@@ -395,10 +395,14 @@ void rnn_cost_backward(const Target *t, const Node *n, Cost *c) {
   int input = 0;
   while (strcmp(n->op->inputs[input], "gates")) input++;
   backward_sequence(n, input, gates, &s);
+  Dtype d = n->in[0]->type.dtype, partials = nn_partials(n);
+  RnnShape shape = {.batch = s.batch, .steps = s.steps, .inputs = s.units, .outputs = s.units, .gradients_apart = true};
+  if (gates == 4) *c = cost_lstm(t, d, partials, &shape, true, NULL);
+  if (gates == 3) *c = cost_gru(t, d, partials, &shape, true, NULL);
+  if (gates > 1) return;
   PlanOptions held = {.resident = true};
-  Dtype d = n->in[0]->type.dtype;
-  *c = cost_matmul(t, d, nn_partials(n), 1, s.batch, gates * s.units, s.units, &held);
-  Cost derivative = cost_elementwise(t, d, s.batch * s.units, 3, 6 * (double)gates);
+  *c = cost_matmul(t, d, partials, 1, s.batch, s.units, s.units, &held);
+  Cost derivative = cost_elementwise(t, d, s.batch * s.units, 3, 6);
   cost_then(c, &derivative);
   cost_repeat(c, (double)s.steps);
 }

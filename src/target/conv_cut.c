@@ -35,14 +35,6 @@ static double point_of_part(double part, double split, double columns) {
   return floor(part / split) * columns + floor(fmod(part, split) * columns / split);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b) {
-    int64_t rest = a % b;
-    a = b, b = rest;
-  }
-  return a;
-}
-
 /* Rows are cut into so many equal parts that each worker gets as many as any other, one after the other (PL's partition). A worker
  * pays a set-up, each of its pieces within a row, and its points. The slowest one counts. */
 static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,

@@ -77,6 +77,13 @@ void cost_step(Cost *c, const Target *t, const char *name, double exchange_bytes
   cost_steps(c, t, name, 1, exchange_bytes, compute);
 }
 
+void cost_local(Cost *c, const Target *t, const char *name, double compute) {
+  double start = (double)t->exchange_start_cycles;
+  cost_step(c, t, name, 0, compute);
+  c->cycles[PHASE_EXCHANGE] -= start;
+  find_row(c, name)->exchange -= start;
+}
+
 void cost_stream(Cost *c, const char *name, double bytes, double cycles) {
   CostStep *row = find_row(c, name);
   row->times += 1;
@@ -292,7 +299,7 @@ double cost_vector_cycles(const char *name, Dtype d) {
 }
 
 /* Prologues of PL's elementwise vertices: one operand, two, or more (fused expressions). */
-static double pass_prologue(Dtype d, int operands) {
+double pass_prologue(Dtype d, int operands) {
   if (operands <= 0) return element_bytes(d) >= 4 ? 7 : 26;
   if (operands == 1) return 26;
   return element_bytes(d) >= 4 ? 29 : 26;

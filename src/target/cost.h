@@ -185,7 +185,8 @@ Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool
 /* --- sequences --- */
 typedef struct RnnShape {
   int64_t batch, steps, inputs, outputs;
-  bool training; /* forward keeps what backward needs */
+  bool training;        /* forward keeps what backward needs */
+  bool gradients_apart; /* backward stops at the gates: the gradients of inputs and weights are products of their own, over all steps */
 } RnnShape;
 Cost cost_lstm(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool backward,
                const PlanOptions *options);

@@ -1,28 +1,128 @@
-/* Connectionist temporal classification. Labels are spread over tiles; time passes in steps, forwards for one
- * half of the recurrence and backwards for the other, which run side by side. Each step adds the paths into
- * each label (two log-additions and two products) and spreads the gradient over the classes. */
+/* Connectionist temporal classification as PopLibs' popnn plans and runs it (CTCLossPlan.cpp, CTCLoss.cpp). Batch, time and labels
+ * are cut over the tiles; every tile has all classes of its time, as data and as a gradient of its own. One half of the time runs
+ * forwards, the other backwards: a loop finds the paths up to the middle, a second one goes on and adds up the gradient; each pass is
+ * one point of time. At the end the tiles' gradients are added, in the log domain, where the logits lie. */
 #include <math.h>
 
 #include "target/plan.h"
 
-/* Worker cycles of a label and its blank, and of a class's gradient: two log-adds with their loads and
- * stores. */
-#define LABEL_CYCLES 40
-#define CLASS_CYCLES 28
+/* PL popnn/PerformanceEstimation.hpp, labels with their blanks at one point of time: sums of paths, products, loads and stores. */
+static const double log_add = 16, log_multiply = 1;
+static double path_cycles(double labels) { return labels * (2 * 4 + 2 * log_add + 2 * log_multiply + 2); }
+static double gradient_cycles(double labels) { return path_cycles(labels) + labels * 2 * (3 + log_multiply + log_add); }
+
+enum { AT_ONCE = 512 }; /* gradients that are added in one stage */
+
+typedef struct CtcShape {
+  int64_t batch, time, labels, classes;
+} CtcShape;
+
+typedef struct CtcPlan {
+  int64_t batch_parts, time_parts, label_parts;
+  double batch, time, labels, extended; /* of one tile; extended: with blanks */
+  double passes;                        /* of each of the two loops */
+  double path, gradient, received;      /* of a pass */
+  double bytes, cycles;
+  bool fits;
+} CtcPlan;
+
+static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, int64_t time, int64_t labels) {
+  CtcPlan p = {batch, time, labels, .batch = (double)idiv(s->batch, batch), .time = (double)idiv(s->time, time)};
+  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w); /* a worker takes one sequence */
+  p.labels = (double)idiv(s->labels, labels);
+  p.extended = 2 * p.labels + 1;
+  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2); /* of odd parts the middle one waits */
+  p.path = rounds * w * path_cycles(p.labels);
+  p.gradient = rounds * w * gradient_cycles(p.labels);
+  p.received = p.batch * (2 * p.extended + 2) * size; /* the last two points of time; of the next labels the nearest */
+  p.bytes = p.batch * (p.time * (double)s->classes * (element_bytes(d) + 2 * size) + 4 * p.extended * size);
+  double planned = (2 + 4 * p.labels) * size / (double)t->exchange_bytes_per_cycle; /* PL's planner: of one sequence */
+  p.cycles = p.passes * (2 * step_cycles(t) + 2 * planned + p.path + p.gradient);
+  p.fits = p.bytes <= plan_limit(t, 0);
+  return p;
+}
+
+static bool is_better_cut(const CtcPlan *p, const CtcPlan *than) {
+  if (than->batch_parts == 0) return true;
+  if (p->fits != than->fits) return p->fits;
+  if (!p->fits) return p->bytes < than->bytes;
+  return p->cycles != than->cycles ? p->cycles < than->cycles : p->bytes < than->bytes;
+}
+
+static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
+  CtcPlan best = {0};
+  int64_t tiles = t->tiles;
+  for (int64_t b = 1; b && b <= tiles; b = next_split(s->batch, b))
+    for (int64_t l = 1; l && b * l <= tiles; l = next_split(s->labels, l))
+      for (int64_t time = 1; time && b * l * time <= tiles; time = next_split(s->time, time)) {
+        CtcPlan p = cut(t, d, s, b, time, l);
+        if (is_better_cut(&p, &best)) best = p;
+      }
+  return best;
+}
+
+static double tiles_of(const CtcPlan *p) { return (double)(p->batch_parts * p->time_parts * p->label_parts); }
+
+static Cost cost_loops(const Target *t, Dtype d, const CtcShape *s, const CtcPlan *p) {
+  Cost c = cost_free();
+  double classes = p->batch * p->time * (double)s->classes, size = element_bytes(F32);
+  c.tiles = tiles_of(p);
+  cost_step(&c, t, "classes", classes * element_bytes(d), worker_cycles(t, 7, classes, 1, vector_width(t, F32)));
+  cost_steps(&c, t, "paths", p->passes, p->received, p->path);
+  cost_steps(&c, t, "gradient", p->passes, p->received, p->gradient);
+  cost_memory(&c, MEMORY_MESSAGE, classes * element_bytes(d) + p->received);
+  cost_memory(&c, MEMORY_PARTIALS, classes * size);
+  cost_memory(&c, MEMORY_TEMPORARY, p->batch * p->time * p->extended * size + p->received);
+  cost_vertex(&c, t, VERTEX_CTC, 200, 200);
+  if (!p->fits) c.fits = false, c.why = "no plan's classes fit the available memory of a tile";
+  return c;
+}
+
+/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile (ReductionPlan.cpp). */
+static double expected_cycles(const Target *t, double share, double depth) { return depth * ceil_div(share, vector_width(t, F32)); }
+
+static double in_grains(const Target *t, double elements) { return 16 * ceil_div(elements / 16, (double)t->tiles); }
+
+static void add_up(Cost *c, const Target *t, double share, double depth) {
+  double w = (double)t->workers, vectors = ceil_div(ceil_div(share, vector_width(t, F32)), w), bytes = share * depth * element_bytes(F32);
+  cost_step(c, t, "sum of gradients", bytes, w * (55 + vectors * (depth * LOG_ADD_VECTOR_F32 + 12)));
+  cost_memory(c, MEMORY_MESSAGE, bytes);
+}
+
+/* The gradients of all parts of the labels; very many are added in two stages (the published 200 and 480 aren't). Of the result, as of
+ * the logits, a tile has whole points of time: time is cut over as many of the plan's tiles as it has points. They are added there,
+ * unless it is expected to be quicker on all tiles, in grains of 16, from where they go there. */
+static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
+  Cost c = cost_free();
+  double depth = (double)p->label_parts, size = element_bytes(F32), rate = (double)t->exchange_bytes_per_cycle, classes = (double)s->classes;
+  double parts = fmin((double)(p->time_parts * p->label_parts), (double)s->time), all = (double)s->batch * (double)s->time * classes;
+  if (depth <= 1) return c;
+  double here = p->batch * ceil_div((double)s->time, parts) * classes, spread = in_grains(t, all);
+  cost_memory(&c, MEMORY_PARTIALS, p->batch * p->time * classes * size);
+  if (depth > AT_ONCE) {
+    depth = ceil(sqrt(depth));
+    add_up(&c, t, in_grains(t, all * depth), depth);
+  }
+  bool apart = expected_cycles(t, spread, depth) + spread * depth * size / rate + step_cycles(t) < expected_cycles(t, here, depth);
+  c.tiles = apart ? fmin((double)t->tiles, ceil_div(all, spread)) : (double)p->batch_parts * parts;
+  add_up(&c, t, apart ? spread : here, depth);
+  if (apart) cost_step(&c, t, "sum of gradients", here * size, 0);
+  cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
+  return c;
+}
 
 Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels, int64_t classes) {
-  Cost c = cost_free();
-  if (batch <= 0 || time <= 0 || labels < 0 || classes <= 0) return c;
-  batch = clamp_extent(batch), time = clamp_extent(time), labels = clamp_extent(labels);
-  c = cost_softmax(t, d, times(batch, time), classes, false);
-  double tiles = (double)t->tiles, paths = fmax(1, (double)labels) * (double)batch;
-  double share = ceil_div(paths, tiles), bytes = element_bytes(F32), k = (double)classes;
-  cost_steps(&c, t, "labels", (double)time, (share + 2) * bytes + k * bytes,
-             (double)t->workers * LABEL_CYCLES * share + CLASS_CYCLES * k);
-  c.tiles = fmax(c.tiles, fmin(tiles, paths));
-  cost_memory(&c, MEMORY_TEMPORARY,
-              ceil_div(2 * paths * (double)time * bytes, c.tiles) + k * (double)time * bytes);
-  cost_vertex(&c, t, VERTEX_CTC, 200, 200);
-  c.flops += 8 * paths * (double)time;
+  if (batch <= 0 || time <= 0 || labels < 0 || classes <= 0) return cost_free();
+  CtcShape s = {clamp_extent(batch), clamp_extent(time), clamp_extent(labels > 0 ? labels : 1), clamp_extent(classes)};
+  CtcPlan p = plan_ctc(t, d, &s);
+  int64_t outputs = times(times(s.batch, s.time), s.classes);
+  Cost c = cost_softmax(t, d, times(s.batch, s.time), s.classes, false), loops = cost_loops(t, d, &s, &p), sum = cost_sum(t, &s, &p);
+  /* e^logits minus e^(gradient + loss) */
+  Cost last = cost_elementwise(t, F32, outputs, 3, 2 * cost_vector_cycles("exp", F32) + 2 * cost_vector_cycles("add", F32));
+  double more = fmax(0, cost_temporary(&sum) - cost_temporary(&loops)) * sum.tiles; /* on the tiles that sum */
+  sum.temporary_total = loops.temporary_total + more;
+  Cost *const parts[] = {&loops, &sum, &last};
+  for (int i = 0; i < 3; i++) cost_then(&c, parts[i]);
+  c.flops += 8 * (double)s.labels * (double)s.batch * (double)s.time;
   return c;
 }

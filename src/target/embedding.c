@@ -37,13 +37,12 @@ static Lookups share_lookups(const Target *t, TablePlan *p, double indices) {
   return l;
 }
 
-/* Partial results, or partial tables, of the parts become one. Half of them are already where they are
- * needed. */
+/* Partial results, or partial tables, of the parts become one. */
 static void combine(Cost *c, const Target *t, double outputs, double parts) {
   if (parts <= 1) return;
   double exchange, steps, rate = (double)t->exchange_bytes_per_cycle;
   double cycles = reduce_partials(t, outputs, parts, 4, true, &exchange, &steps);
-  cost_steps(c, t, "combine", steps, exchange / 2 * rate / steps, cycles / steps);
+  cost_steps(c, t, "combine", steps, exchange * rate / steps, cycles / steps);
 }
 
 static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, TablePlan p) {
@@ -55,7 +54,7 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   c.tiles = fmin((double)t->tiles, p.columns * p.parts);
   cost_step(&c, t, "gather", l.seen * 4 + copied, w * (30 + mine * each));
   if (p.by_rows) combine(&c, t, l.seen * l.bytes / element_bytes(d), p.parts);
-  cost_steps(&c, t, "results", 3, l.seen * l.bytes / 3, 0);
+  cost_step(&c, t, "results", l.seen * l.bytes, 0);
   cost_memory(&c, MEMORY_MESSAGE, l.seen * l.bytes + (copied > 0 ? 2 * copied : 0));
   c.flops = 0;
   cost_vertex(&c, t, VERTEX_MULTI_SLICE, 40, 120);
@@ -93,7 +92,6 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
   c.tiles = fmin((double)t->tiles, p.columns * p.parts);
   cost_step(&c, t, "scatter", l.seen * (4 + l.bytes), w * (18 + l.seen * each));
   if (!p.by_rows) combine(&c, t, (double)rows * l.bytes / element_bytes(d), p.parts);
-  cost_steps(&c, t, "results", 3, 0, 0);
   cost_memory(&c, MEMORY_MESSAGE, l.seen * l.bytes);
   c.separate_bytes = apart(t, &p, &l, (double)rows, (double)indices);
   c.flops = (double)indices * (double)width;

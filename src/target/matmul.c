@@ -285,6 +285,13 @@ static void keep_weights(const Target *t, Plan *p, double bytes) {
   p->weight_bytes -= held;
 }
 
+/* An operand that lies where the plan wants it: each of the tiles that share a block holds its part of it, and receives the others. */
+static void keep_inputs(const Target *t, Plan *p) {
+  double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1, held = p->input_bytes / (double)p->out_split;
+  p->exchange_in -= held / pair / (double)t->exchange_bytes_per_cycle;
+  p->input_bytes -= held;
+}
+
 /* PL outer product: one column after the other, each worker takes a share of its rows. */
 static double outer_cycles(const Target *t, const Units *u, double rows, double columns) {
   double per_row = u->element == 4 ? 12 : 12.5, per_column = u->element == 4 ? 11 : 10;
@@ -413,7 +420,7 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   Plan p = row     ? plan_row(t, d, partials, k, m == 1 ? n : m, share)
            : outer ? plan_outer(t, d, partials, m, n, share)
                    : plan_matmul(t, d, partials, &s, &other, all, share);
-  if (o->resident) p.input_bytes *= 1 - 1 / (double)p.out_split; /* only what other tiles hold is copied */
+  if (o->resident) keep_inputs(t, &p);
   cost_plan(&c, t, &p);
   if (o->result_moved && m > 1 && n > 1 && !outer) {
     move_matrix(&c, t, d, g * (double)m * (double)n, m);

@@ -9,21 +9,37 @@
  */
 #define CONTROL_BYTES 7.2
 
+/* PL reductions: cycles of a vector of sums in the log domain. */
+#define LOG_ADD_VECTOR_F32 23
+#define LOG_ADD_VECTOR_F16 13
+
 double ceil_div(double a, double b);
 double element_bytes(Dtype d);
 double vector_width(const Target *t, Dtype d);
 double tile_share(const Target *t, Dtype d, double elements);
 double tiles_used(const Target *t, Dtype d, double elements);
 double worker_cycles(const Target *t, double prologue, double elements, double per_vector, double width);
+/* Entering an elementwise vertex of that many operands. */
+double pass_prologue(Dtype d, int operands);
 /* Compute cycles of moving bytes per tile in runs of that many contiguous bytes. */
 double rearrange_cycles(const Target *t, double bytes, double run_bytes);
 
+/* A compute set whose operands lie where they are needed: nothing is exchanged before it. */
+void cost_local(Cost *c, const Target *t, const char *name, double compute);
 void cost_stream(Cost *c, const char *name, double bytes, double cycles);
 void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes);
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
 
 static inline int64_t idiv(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
+
+static inline int64_t common_divisor(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b, b = rest;
+  }
+  return a;
+}
 
 /* Extents come from scripts: products stay below 2^52, where int64_t and double both hold them. */
 #define EXTENT_MAX ((int64_t)1 << 52)

@@ -1,7 +1,24 @@
-/* Pooling: windows over channels in packs of eight. */
+/* Pooling as PopLibs plans it (PoolPlan.cpp): channels move in groups of one or two vectors; groups, images and the field are cut over
+ * the tiles, and each tile receives what its windows see. Of all cuts the one is taken whose vertex and received bytes cost least. */
 #include <math.h>
 
 #include "target/plan.h"
+
+/* One pass: forward each output collects its window, backward each input what its windows give back. */
+typedef struct Pool {
+  const Target *t;
+  int rank;
+  int64_t batch, channels; /* channels in vectors */
+  int64_t field[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL];
+  bool backward, widest; /* widest: the maximum */
+} Pool;
+
+/* What one tile works on, and what that costs. */
+typedef struct PoolPlan {
+  int64_t vectors, groups; /* vectors of a channel group; groups on the tile */
+  int64_t batch, field[COST_SPATIAL];
+  double tiles, received, compute, cycles; /* cycles: what plans are compared by */
+} PoolPlan;
 
 static double product(const int64_t *x, int rank) {
   double p = 1;
@@ -9,42 +26,121 @@ static double product(const int64_t *x, int rank) {
   return p;
 }
 
-/* Points of a neighbourhood that `points` of the other side of a pooling need, in multiples of their own
- * share. */
-static double halo(double points, double side, double stride, int rank) {
-  double edge = pow(points, 1.0 / rank);
-  return pow((edge * stride + fmax(0, side - stride)) / (edge * stride), rank);
+/* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the kernel, group and vector. Backward over a
+ * stride a point of the kernel meets every stride-th point only. */
+static double row_cycles(const Pool *q, const PoolPlan *p, int64_t length) {
+  if (length <= 0) return 0;
+  int last = q->rank - 1;
+  bool gradient = q->backward && q->widest;
+  double passes = product(q->kernel, q->rank), groups = (double)p->groups, points = (double)length;
+  if (q->backward) passes /= product(q->stride, last), points = ceil_div(points, (double)q->stride[last]);
+  double vector = 3 + (gradient ? 7 + 5 * points : (q->widest ? 4 : 5) + 3 * points);
+  return 15 + fmax(1, passes) * (23 + groups * (2 + (double)p->vectors * vector) + (groups - 1) * (gradient ? 6 : 4));
+}
+
+/* The tile's points in row order, in equal ranges; sums or maxima are cleared first. The slowest worker counts. */
+static double vertex_cycles(const Pool *q, const PoolPlan *p) {
+  int64_t columns = p->field[q->rank - 1], workers = q->t->workers;
+  double points = (double)p->batch * product(p->field, q->rank), worst = 0, width = (double)columns;
+  double clear = (double)p->groups * (4 + points * (double)p->vectors / (double)workers);
+  for (double w = 0; w < (double)workers; w++) {
+    double from = floor(w * points / (double)workers), to = floor((w + 1) * points / (double)workers);
+    if (!(to > from)) continue;
+    double head = fmin(to, (floor(from / width) + 1) * width) - from, left = to - from - head, rows = floor(left / width);
+    double cycles = row_cycles(q, p, to_extent(head)) + rows * row_cycles(q, p, columns) + row_cycles(q, p, to_extent(left - rows * width));
+    worst = fmax(worst, cycles);
+  }
+  return 13 + (double)workers * (41 + (q->backward && q->widest ? 10 : 0) + clear + worst);
+}
+
+/* Points of the other side that a block's windows meet. */
+static double points_met(const Pool *q, const PoolPlan *p, bool strided) {
+  double points = (double)p->batch;
+  for (int i = 0; i < q->rank; i++) {
+    double edge = (double)p->field[i], kernel = (double)q->kernel[i], stride = (double)q->stride[i];
+    points *= !q->backward ? (edge - 1) * stride + kernel : strided ? ceil_div(edge + kernel - 1, stride) : edge + kernel - 1;
+  }
+  return points;
+}
+
+/* Backward the maximum reads the gradient, the output and the input. */
+static double received_bytes(const Pool *q, const PoolPlan *p, bool strided) {
+  double channels = (double)p->groups * (double)p->vectors * (double)q->t->vector_bytes, met = points_met(q, p, strided);
+  if (!q->backward || !q->widest) return channels * met;
+  return channels * (2 * met + (double)p->batch * product(p->field, q->rank));
+}
+
+static void consider(const Pool *q, PoolPlan p, int64_t present, PoolPlan *best) {
+  double planned = received_bytes(q, &p, false) / (double)q->t->exchange_bytes_per_cycle; /* PL's planner forgets the stride here */
+  p.compute = vertex_cycles(q, &p);
+  p.cycles = p.compute + planned * (p.vectors == present ? 1 : 2);
+  p.received = received_bytes(q, &p, true);
+  if (best->cycles == 0 || p.cycles < best->cycles) *best = p;
+}
+
+/* The field's dimensions from the last to the first; the first takes the tiles that are left. */
+static void cut_field(const Pool *q, PoolPlan p, int dimension, int64_t room, int64_t present, PoolPlan *best) {
+  int64_t extent = q->field[dimension];
+  if (dimension == 0) {
+    p.field[0] = idiv(extent, room < extent ? room : extent);
+    p.tiles *= (double)idiv(extent, p.field[0]);
+    consider(q, p, present, best);
+    return;
+  }
+  for (int64_t parts = 1; parts && parts <= room; parts = next_split(extent, parts)) {
+    PoolPlan cut = p;
+    cut.field[dimension] = idiv(extent, parts), cut.tiles *= (double)parts;
+    cut_field(q, cut, dimension - 1, room / parts, present, best);
+  }
+}
+
+/* present: vectors in the channel groups that the operand comes in; groups are cut to it, not joined. */
+static PoolPlan plan_pool(const Pool *q, int64_t present) {
+  PoolPlan best = {0};
+  int64_t tiles = q->t->tiles;
+  for (int64_t vectors = 1; vectors <= present && vectors <= q->channels; vectors++) {
+    int64_t groups = idiv(q->channels, vectors);
+    for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
+      for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
+        PoolPlan p = {.vectors = vectors, .groups = idiv(groups, g), .batch = idiv(q->batch, b), .tiles = (double)(g * b)};
+        cut_field(q, p, q->rank - 1, tiles / (g * b), present, &best);
+      }
+  }
+  return best;
+}
+
+static Pool read_shape(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
+  Pool q = {.t = t, .rank = s->rank, .batch = clamp_extent(s->batch), .backward = backward, .widest = kind == POOL_MAX};
+  q.channels = idiv(times(clamp_extent(s->groups), clamp_extent(s->in_channels)), (int64_t)vector_width(t, d));
+  for (int i = 0; i < s->rank; i++) {
+    int64_t in = clamp_extent(s->in[i]), kernel = clamp_extent(s->kernel[i]);
+    q.field[i] = backward ? in : clamp_extent(s->out[i]);
+    q.kernel[i] = kernel < in ? kernel : in; /* the rest is padding */
+    q.stride[i] = s->stride[i] > 1 ? clamp_extent(s->stride[i]) : 1;
+  }
+  return q;
 }
 
 Cost cost_pool(const Target *t, Dtype d, PoolKind kind, const ConvShape *s, bool backward) {
   Cost c = cost_free();
-  int last = s->rank - 1;
-  double channels = (double)s->batch * (double)s->groups * (double)s->in_channels;
   if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
+  double channels = (double)s->batch * (double)s->groups * (double)s->in_channels, bytes = element_bytes(d);
   double in = channels * product(s->in, s->rank), out = channels * product(s->out, s->rank);
-  if (in <= 0 || out <= 0) return c;
-  double w = (double)t->workers, window = product(s->kernel, s->rank), strides = product(s->stride, s->rank);
-  double tiles = (double)t->tiles, width = vector_width(t, d),
-         pack = 2 * width; /* channels that move together */
-  double points = ceil_div(backward ? in : out, pack * tiles),
-         line = (double)(backward ? s->in : s->out)[last];
-  double taps = backward ? fmax(1, window / strides) : window, per_tap = backward && kind == POOL_MAX ? 5 : 3;
-  double each = ceil_div(points, w), vectors = pack / width;
-  double rows = 13 * ceil_div(points, line) + 20 * ceil_div(each, line);
-  double compute = w * (rows + each * vectors * (7 + per_tap * taps)) + 13;
-  double bytes = element_bytes(d), share_in = in * bytes / tiles, share_out = out * bytes / tiles;
-  double side = pow(window, 1.0 / s->rank), stride = pow(strides, 1.0 / s->rank);
-  double received = backward ? share_in + 2 * share_out * halo(points / strides, side / stride, 1, s->rank)
-                             : share_in * halo(points, side, stride, s->rank);
-  c.tiles = fmin(tiles, ceil_div(backward ? in : out, pack));
-  cost_steps(&c, t, "rearrange", 4, (share_in + share_out) / 4,
-             rearrange_cycles(t, share_in + share_out, bytes) / 4);
-  cost_steps(&c, t, "pool", 2, received / 2, compute / 2);
-  cost_steps(&c, t, "result", 4, 0, 0);
-  c.flops = (backward ? in : out) * taps;
-  cost_memory(&c, MEMORY_MESSAGE, received);
-  cost_memory(&c, MEMORY_REARRANGEMENT, backward ? share_out : 0);
-  c.separate_bytes = received;
-  cost_vertex(&c, t, VERTEX_POOL, 150, 200);
+  if (!(in > 0 && out > 0)) return c;
+  enum { PRESENT = 2 }; /* vectors: convolutions leave channels in groups of 16 bytes */
+  Pool forward = read_shape(t, d, kind, s, false), q = read_shape(t, d, kind, s, backward);
+  PoolPlan p = plan_pool(&forward, PRESENT);
+  if (backward) p = plan_pool(&q, p.vectors); /* what comes back lies as the output does */
+  Cost pool = cost_free();
+  pool.tiles = p.tiles;
+  cost_step(&pool, t, "pool", p.received, p.compute);
+  pool.flops = fmin(in, out) * product(q.kernel, q.rank);
+  pool.separate_bytes = p.received;
+  cost_memory(&pool, MEMORY_MESSAGE, p.received);
+  if (backward) cost_memory(&pool, MEMORY_REARRANGEMENT, out * bytes / (double)t->tiles); /* the gradient, laid like the output */
+  cost_vertex(&pool, t, VERTEX_POOL, 150, 200);
+  cost_layout(&c, t, d, in, vector_width(t, d)); /* vectors of channels stay together */
+  cost_layout(&c, t, d, out, vector_width(t, d));
+  cost_then(&c, &pool);
   return c;
 }

@@ -42,16 +42,17 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   Spread s = spread(t, d, axes, rank);
   double sum_bytes = kind == COST_MAX ? element_bytes(d) : kind == COST_ARG ? 8 : 4;
   double vectors = ceil_div(s.outputs, 4), w = (double)t->workers;
-  double scale = kind == COST_LOG_ADD ? (element_bytes(d) >= 4 ? 23 : 13) : kind == COST_ARG ? 3 : 1;
+  double scale = kind == COST_LOG_ADD ? (element_bytes(d) >= 4 ? LOG_ADD_VECTOR_F32 : LOG_ADD_VECTOR_F16) : kind == COST_ARG ? 3 : 1;
   bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
   double local = cut ? vertex(t, s.outputs, scale * s.depth / w) + vertex(t, s.outputs, scale * w)
                      : vertex(t, s.outputs, scale * s.depth);
   c.tiles = tiles_used(t, d, total);
   cost_step(&c, t, "reduce", 0, local);
-  int stages = s.tiles <= 1 ? 0 : s.tiles <= 128 ? 1 : 2;
+  /* PL ReductionPlan, calculateNextStep: twice the root of the tiles; on fewer tiles published 64 take one stage, 286 take two. */
+  int stages = s.tiles <= 1 ? 0 : s.tiles <= fmax(64, 2 * sqrt((double)t->tiles)) ? 1 : 2;
   double depth = stages == 2 ? sqrt(s.tiles) : s.tiles;
-  /* Tiles that share outputs divide them, but not below a grain. */
-  double mine = fmin(s.outputs, fmax(16, ceil_div(s.outputs, fmax(1, depth))));
+  /* Tiles that share outputs divide them, but not below a grain of eight (PL ReductionPlan: shouldReduceAtDestination). */
+  double mine = fmin(s.outputs, fmax(8, ceil_div(s.outputs, fmax(1, depth))));
   for (int i = 0; i < stages; i++)
     cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth, vertex(t, mine, scale * depth));
   c.flops = total;

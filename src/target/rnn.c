@@ -1,58 +1,203 @@
-/* Layers that step through a sequence, and attention. */
+/* Layers that step through a sequence, and attention.
+ *
+ * What a time step runs is what PopLibs' popnn runs (Lstm.cpp, Gru.cpp, Rnn.cpp), operation by operation: the sequence is read and
+ * written by slices; the product's result is laid out like the state; then come passes over the gates, whose tensors [batch, outputs]
+ * all lie alike, so that nothing is exchanged between them. */
 #include "target/plan.h"
 
-/* An elementwise operation on a few elements of each tile. */
-static void small_steps(Cost *c, const Target *t, double count) {
-  cost_steps(c, t, "gates", count, 0, (double)t->workers * (26 + 12) + SUPERVISOR_CYCLES);
+typedef struct Layer {
+  const Target *t;
+  Dtype d, partials;
+  const RnnShape *s;
+  const PlanOptions *options;
+  int64_t state, input; /* elements of one step: batch x outputs, batch x inputs */
+} Layer;
+
+/* Of one [batch, outputs] tensor on the fullest tile: grains of 16 neighbours aren't cut. */
+static double state_share(const Layer *l) {
+  int64_t grain = common_divisor(16, l->s->outputs);
+  return (double)(idiv(l->state / grain, l->t->tiles) * grain);
 }
 
-static void slice_steps(Cost *c, const Target *t, double count) {
-  cost_steps(c, t, "slice", count, 0, 25 + (double)t->workers * 63);
+/* One pass over `tensors` of them. */
+static void pass(Cost *c, const Layer *l, double tensors, int operands, double cycles_per_vector) {
+  double prologue = pass_prologue(l->d, operands);
+  cost_local(c, l->t, "gates", worker_cycles(l->t, prologue, tensors * state_share(l), cycles_per_vector, vector_width(l->t, l->d)));
 }
 
-/* LSTM: four gates at once. GRU: two, then the candidate, which needs the reset gate. */
-static Cost cell(const Target *t, Dtype d, Dtype partials, const RnnShape *s, int gates, bool backward,
-                 const PlanOptions *options) {
-  Cost c = cost_free();
-  int64_t in = s->inputs + s->outputs;
-  static const int64_t lstm[] = {4}, gru[] = {2, 1};
-  const int64_t *parts = gates == 4 ? lstm : gru;
-  PlanOptions held = options ? *options : (PlanOptions){0};
+static void binary(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("mul", l->d)); }
+
+static void derivative(Cost *c, const Layer *l, double tensors) { pass(c, l, tensors, 2, cost_vector_cycles("sigmoid_grad", l->d)); }
+
+/* Sigmoids and hyperbolic tangents in one compute set. */
+static void gates(Cost *c, const Layer *l, double sigmoids, double tangents) {
+  double all = sigmoids + tangents;
+  double cycles = sigmoids * cost_vector_cycles("sigmoid", l->d) + tangents * cost_vector_cycles("tanh", l->d);
+  pass(c, l, all, 1, cycles / all);
+}
+
+/* Several operations in one vertex: no loads and stores between them, which are two of the cycles of each. */
+static double fused(const Layer *l, const char *first, const char *second, const char *third) {
+  double cycles = cost_vector_cycles(first, l->d) + cost_vector_cycles(second, l->d) - 2;
+  return third ? cycles + cost_vector_cycles(third, l->d) - 2 : cycles;
+}
+
+static void slice(Cost *c, const Layer *l, int64_t elements) {
+  Cost part = cost_slice(l->t, l->d, elements);
+  cost_then(c, &part);
+}
+
+/* Every step counts itself, on one tile. */
+static void count_step(Cost *c, const Layer *l) {
+  cost_local(c, l->t, "count", worker_cycles(l->t, pass_prologue(I32, 2), 1, cost_vector_cycles("add", I32), vector_width(l->t, I32)));
+}
+
+/* Inputs and state side by side times the weights of some gates; the weights stay where they are. */
+static void product(Cost *c, const Layer *l, int64_t count, bool backward) {
+  PlanOptions held = l->options ? *l->options : (PlanOptions){0};
   held.resident = true;
-  for (int i = 0; i < (gates == 4 ? 1 : 2); i++) {
-    Cost p = backward ? cost_matmul(t, d, partials, 1, s->batch, times(parts[i], s->outputs), in, &held)
-                      : cost_matmul(t, d, partials, 1, s->batch, in, times(parts[i], s->outputs), &held);
-    cost_then(&c, &p);
-    if (!backward) continue;
-    PlanOptions add = options ? *options : (PlanOptions){0};
-    add.left_moved = add.right_moved = add.accumulate = true;
-    p = cost_matmul(t, d, partials, 1, in, s->batch, times(parts[i], s->outputs), &add);
-    cost_then(&c, &p);
-  }
-  if (backward) {
-    small_steps(&c, t, gates == 4 ? 10 : 14);
-    slice_steps(&c, t, 2);
-  } else {
-    small_steps(&c, t, gates == 4 ? 7 : 10);
-    slice_steps(&c, t, s->training ? 3 : 0);
-  }
+  int64_t in = l->s->inputs + l->s->outputs, out = times(count, l->s->outputs), from = backward ? out : in, to = backward ? in : out;
+  Cost p = cost_matmul(l->t, l->d, l->partials, 1, l->s->batch, from, to, &held);
+  Cost laid = cost_transpose(l->t, l->d, times(l->s->batch, to));
+  cost_then(c, &p);
+  cost_then(c, &laid);
+}
+
+/* ... and their gradient, added up over the steps. */
+static void weight_gradient(Cost *c, const Layer *l, int64_t count) {
+  PlanOptions add = l->options ? *l->options : (PlanOptions){0};
+  add.left_moved = add.right_moved = add.accumulate = true;
+  Cost p = cost_matmul(l->t, l->d, l->partials, 1, l->s->inputs + l->s->outputs, l->s->batch, times(count, l->s->outputs), &add);
+  cost_then(c, &p);
+}
+
+static void copy(Cost *c, const Layer *l, int64_t elements) {
+  Cost part = cost_copy(l->t, to_extent((double)elements * element_bytes(l->d)));
+  cost_then(c, &part);
+}
+
+static Cost lstm_forward(const Layer *l) {
+  Cost c = cost_free();
+  slice(&c, l, l->input);
+  product(&c, l, 4, false);
+  binary(&c, l, 4); /* bias */
+  gates(&c, l, 3, 1);
+  binary(&c, l, 2); /* forget x cell, input x candidate */
+  binary(&c, l, 1);
+  if (l->s->training) {
+    gates(&c, l, 0, 1);
+    binary(&c, l, 1);
+    slice(&c, l, 6 * l->state); /* four gates, tanh, the cell before */
+    copy(&c, l, 2 * l->state);
+  } else pass(&c, l, 1, 2, fused(l, "tanh", "mul", NULL));
+  slice(&c, l, l->state);
+  count_step(&c, l);
   return c;
 }
 
-static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *s, int gates, bool backward,
-                     const PlanOptions *options) {
-  RnnShape clamped = *s;
-  clamped.batch = clamp_extent(s->batch), clamped.steps = clamp_extent(s->steps);
-  clamped.inputs = clamp_extent(s->inputs), clamped.outputs = clamp_extent(s->outputs);
-  s = &clamped;
-  if (s->batch <= 0 || s->steps <= 0 || s->inputs <= 0 || s->outputs <= 0) return cost_free();
-  Cost c = cell(t, d, partials, s, gates, backward, options);
-  cost_repeat(&c, (double)s->steps);
-  if (backward) {
-    Cost layout = cost_transpose(t, d, times(times(s->inputs + s->outputs, s->outputs), gates));
-    cost_then(&c, &layout);
-    cost_then(&c, &layout);
+static Cost lstm_backward(const Layer *l) {
+  Cost c = cost_free();
+  slice(&c, l, l->state); /* the output's gradient */
+  slice(&c, l, 6 * l->state);
+  binary(&c, l, 1); /* the next step's gradient added */
+  binary(&c, l, 2); /* x output gate, x tanh */
+  derivative(&c, l, 2);
+  binary(&c, l, 1);
+  binary(&c, l, 4); /* of the cell: x input gate, candidate, cell before, forget gate */
+  derivative(&c, l, 3);
+  product(&c, l, 4, true);
+  copy(&c, l, 2 * l->state);
+  slice(&c, l, l->input);
+  count_step(&c, l);
+  return c;
+}
+
+static Cost gru_forward(const Layer *l) {
+  Cost c = cost_free();
+  slice(&c, l, l->input);
+  product(&c, l, 2, false);
+  binary(&c, l, 2);
+  gates(&c, l, 2, 0);
+  binary(&c, l, 1); /* reset x state */
+  product(&c, l, 1, false);
+  binary(&c, l, 1);
+  gates(&c, l, 0, 1);
+  pass(&c, l, 1, 3, fused(l, "sub", "mul", "add"));
+  if (l->s->training) {
+    slice(&c, l, 3 * l->state);
+    copy(&c, l, l->state);
   }
+  slice(&c, l, l->state);
+  count_step(&c, l);
+  return c;
+}
+
+static Cost gru_backward(const Layer *l) {
+  Cost c = cost_free();
+  slice(&c, l, l->state);
+  slice(&c, l, l->state);
+  slice(&c, l, 3 * l->state);
+  binary(&c, l, 1);
+  binary(&c, l, 1); /* 1 - update */
+  binary(&c, l, 1); /* state - candidate */
+  binary(&c, l, 2);
+  derivative(&c, l, 2);
+  product(&c, l, 1, true);
+  binary(&c, l, 1);
+  derivative(&c, l, 1);
+  product(&c, l, 2, true);
+  Cost inputs = cost_elementwise(l->t, l->d, l->input, 2, cost_vector_cycles("add", l->d)); /* gradients of both products */
+  cost_then(&c, &inputs);
+  pass(&c, l, 1, 5, fused(l, "mul", "mul", "add") + 1); /* the state's: two products and three terms */
+  copy(&c, l, l->state);
+  slice(&c, l, l->input);
+  count_step(&c, l);
+  return c;
+}
+
+/* The weights' gradients come from the loop that walks back, if the gates' gradients of all steps would take more memory than the
+ * transposed weights; else a second loop reads what the first one saved (PL interleavedWUIsBeneficial). */
+static void add_gradients(Cost *c, const Layer *l, int count) {
+  bool lstm = count == 4, apart = l->s->inputs + l->s->outputs > times(l->s->batch, l->s->steps);
+  if (apart) {
+    slice(c, l, count * l->state); /* saved */
+    slice(c, l, count * l->state); /* read again */
+    count_step(c, l);
+  }
+  if (lstm || apart) slice(c, l, l->state); /* the output before; a GRU's way back has read it, and its gates */
+  if (!lstm && apart) slice(c, l, 3 * l->state);
+  slice(c, l, l->input);
+  if (lstm) weight_gradient(c, l, 4);
+  else binary(c, l, 1), weight_gradient(c, l, 2), weight_gradient(c, l, 1);
+  binary(c, l, count); /* of the biases, by row of the batch */
+}
+
+/* The slices and gates that a step holds while its products run. */
+static void hold(Cost *c, const Layer *l, int count, bool backward) {
+  int64_t saved = count == 4 ? 6 : 4, elements = l->input + (backward ? saved + count : count) * l->state;
+  double bytes = (double)elements * element_bytes(l->d);
+  c->bytes[MEMORY_TEMPORARY] += bytes / (double)l->t->tiles;
+  c->temporary_total += bytes;
+}
+
+static Cost sequence(const Target *t, Dtype d, Dtype partials, const RnnShape *shape, int count, bool backward,
+                     const PlanOptions *options) {
+  RnnShape s = *shape;
+  s.batch = clamp_extent(s.batch), s.steps = clamp_extent(s.steps), s.inputs = clamp_extent(s.inputs), s.outputs = clamp_extent(s.outputs);
+  if (s.batch <= 0 || s.steps <= 0 || s.inputs <= 0 || s.outputs <= 0) return cost_free();
+  bool apart = backward && s.gradients_apart;
+  if (apart) s.inputs = 0;
+  Layer l = {t, d, partials, &s, options, times(s.batch, s.outputs), times(s.batch, s.inputs)};
+  Cost c = count == 4 ? (backward ? lstm_backward(&l) : lstm_forward(&l)) : (backward ? gru_backward(&l) : gru_forward(&l));
+  if (apart) slice(&c, &l, count * l.state);
+  else if (backward) add_gradients(&c, &l, count);
+  cost_repeat(&c, (double)s.steps);
+  hold(&c, &l, count, backward);
+  if (!backward) return c;
+  Cost once = cost_transpose(t, d, times(times(s.inputs + s.outputs, s.outputs), count));
+  Cost biases = apart ? cost_free() : cost_reduce(t, d, COST_SUM, count, s.batch, s.outputs);
+  cost_then(&once, &biases);
+  cost_then(&c, &once);
   return c;
 }
 

@@ -1,27 +1,22 @@
 /* Blocked factorisation and substitution.
  *
- * A block of a Cholesky factorisation is one vertex, one worker: the inner loop of n^3/6 multiply-subtracts.
- * The inverse of its triangle is cut over columns. Substitution has no vertex of its own: each row is a
- * product with the rows solved so far, a subtraction and a copy, one after the other. */
+ * A block of a Cholesky factorisation is one vertex, one worker, and so is the inverse of its triangle. Substitution has no vertex of
+ * its own: each row is a product with the rows solved so far, a subtraction and a copy, one after the other. */
 #include <math.h>
 #include <string.h>
 
 #include "target/plan.h"
 
-/* Cycles of a worker's multiply-subtract in these loops (fit to 16 x 16 blocks of the published table). */
-#define FACTORISE_CYCLES 9
-#define INVERT_CYCLES 7
-
+/* PL poplin's cycle estimators: of each of the three loops, rows, pairs of them and triples. */
 static void factorise(Cost *c, const Target *t, double b) {
-  double w = (double)t->workers;
-  cost_step(c, t, "factorise", 0, w * b * b * b / 6 * FACTORISE_CYCLES);
+  double pairs = b * (b + 1) / 2, triples = (b + 1) * b * (b - 1) / 6;
+  cost_step(c, t, "factorise", 0, (double)t->workers * (1 + 11 * b + 18 * pairs + 5 * triples));
   cost_vertex(c, t, VERTEX_SOLVE, 60, 40);
 }
 
-/* Each tile inverts as many columns as it has workers. */
 static void invert(Cost *c, const Target *t, Dtype d, double b) {
-  double w = (double)t->workers;
-  cost_step(c, t, "invert", b * b * element_bytes(d), w * fmin(w, b) * b * b / 2 * INVERT_CYCLES);
+  double pairs = b * (b - 1) / 2, triples = (b + 1) * b * (b - 1) / 6;
+  cost_step(c, t, "invert", b * b * element_bytes(d), (double)t->workers * (28 + 63 * b + 17 * pairs + 6 * triples));
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
@@ -73,6 +68,7 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   int64_t span =
       group > idiv(block, 64) ? group : idiv(block, 64); /* rows that cost the same, or nearly so */
   double share = ceil_div((double)batch * (double)columns, (double)t->tiles), width = vector_width(t, d);
+  double free_tiles = 1, state = 0; /* each row's product begins at another tile (PL: a hash of its shape) */
   for (int64_t at = 1; at < block; at += span) {
     double rows = (double)(at + span < block ? span : block - at);
     Cost product = cost_matmul(t, d, F32, batch, 1, at + span < block ? at + span : block, columns, NULL);
@@ -83,11 +79,13 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
     c.temporary_total = fmax(c.temporary_total, product.temporary_total);
     c.interleaved_bytes = fmax(c.interleaved_bytes, product.interleaved_bytes);
     c.separate_bytes = fmax(c.separate_bytes, product.separate_bytes);
-    c.tiles = fmax(c.tiles, product.tiles);
+    free_tiles *= pow(1 - product.tiles / (double)t->tiles, rows);
+    state += rows * product.bytes[MEMORY_VERTEX_STATE] * product.tiles;
     c.vertices |= product.vertices;
     if (!product.fits) c.fits = false, c.why = product.why;
   }
-  cost_vertex(&c, t, VERTEX_ELEMENTWISE, 24 * (double)block, 8 * (double)block);
+  c.tiles = fmax(1, (double)t->tiles * (1 - free_tiles));
+  cost_vertex(&c, t, VERTEX_ELEMENTWISE, state / c.tiles, 8 * (double)block);
   return c;
 }
 
