@@ -132,7 +132,6 @@ void finish_plan(const Target *t, const Units *u, Plan *p) {
   else if (u->element == 2 && !p->written_narrow) p->convert = 26 + ceil_div(p->outputs, 4) + 12;
   p->serial = 1;
   p->cycles = planned_exchange(t, u, p, pair) + p->compute + p->reduce + p->convert;
-  if (p->dots) p->cycles += p->reduce_steps * step_cycles(t); /* a sum of few numbers isn't worth two more steps */
 }
 
 /* Plans within so much of each other count as equal: less memory decides. */
