@@ -12,6 +12,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local untrained = require "ipulua.untrained"
 
 local saving = {}
 
@@ -76,6 +77,7 @@ end
 function saving.save_weights(model, path)
   check_path("save_weights", path)
   local tensors, order = tensors_of(model)
+  if untrained.keeps(path) then return end
   if path:find("%.npz$") then core.save(path, tensors, nil, order) -- its members' order is all that it can say beside them
   else core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))}) end
 end
@@ -415,6 +417,7 @@ function saving.save(model, ...)
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
   local training = training_config(model)
+  if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", model = saving.to_json(model), options = json.encode(plain_options(model._options)),
     training = training and json.encode(training) or nil,
