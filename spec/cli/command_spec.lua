@@ -154,7 +154,7 @@ describe("the command line", function()
       {{"--threads=99999999999999999999"}, "at least 1"}, {{"--threads=1x"}, "got '1x'"}, {{"--seed=-1"}, "at least 0, got '-1'"},
       {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs the name of a folder, got ''"},
       {{"--ipus", "3"}, "'--ipus' needs a power of two of at least 1 and at most 1024, got '3'"}, {{"--ipus", "2048"}, "at most 1024"},
-      {{"--profile", "README.md"}, "needs the name of a folder, and there is a file of that name, got 'README.md'"},
+      {{"--profile", "/etc/passwd"}, "needs the name of a folder, and there is a file of that name, got '/etc/passwd'"},
       {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file, got 'gc7'"},
       {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"},
       {{"--thread=1"}, "unrecognized option '--thread=1'; did you mean '--threads'?"},

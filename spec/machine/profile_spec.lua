@@ -275,12 +275,10 @@ model:save("kept.safetensors")
   end)
 
   it("leaves weights that are there as they are", function()
-    local folder, _, result = profiled(fitted:format(8, 8) .. [[
-local before = io.open("kept.safetensors", "rb"):read("a")
-assert(#before > 1000)
-]])
+    local folder = profiled(fitted:format(8, 8))
     local trained = command.read(folder .. "/kept.safetensors")
-    result = command.run{command.ipulua, "--estimate", "train.lua", dir = folder}
+    assert(#trained > 1000)
+    local result = command.run{command.ipulua, "--estimate", "train.lua", dir = folder}
     assert.equal(0, result.status)
     assert.matches("'kept.safetensors' stays as it is, for nothing was trained", result.err)
     assert.equal(trained, command.read(folder .. "/kept.safetensors"))
