@@ -102,6 +102,21 @@ local function is_tensor(v) return getmetatable(v) == Tensor end
 local function is_value(v) return getmetatable(v) == Value end
 local function is_variable(v) return getmetatable(v) == Variable end
 
+-- Fields and methods of a class; of a name that it doesn't have an error, since nil would be taken for a value.
+local function members_of(class, what, elsewhere)
+  return function(_, name)
+    local member = rawget(class, name)
+    if member ~= nil then return member end
+    if type(name) == "string" then
+      local op = C.ipu_op_summary(name) ~= nil and name or C.ipu_op_summary("nn." .. name) ~= nil and "nn." .. name
+      if op then raise(what .. " has no '" .. name .. "'; it is a function: ipu." .. op .. "(x)") end
+    end
+    raise(what .. " has no '" .. tostring(name) .. "'" .. (elsewhere[name] or elsewhere[type(name)] or ""))
+  end
+end
+
+local function never_compared() raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)") end
+
 local function shape_of(rank, extent)
   local shape = {}
   for axis = 0, rank - 1 do shape[axis + 1] = tonumber(extent(axis)) end
@@ -144,8 +159,9 @@ local function raw_tensor(dtype, shape, data)
   return new_tensor(out[0])
 end
 
----A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array).
+---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array); or the dtype alone.
 function ipu.tensor(data, options)
+  if type(options) == "string" then options = {dtype = options} end
   options = options or {}
   if is_tensor(data) then return data end
   local dtype = options.dtype or "float32"
@@ -314,7 +330,9 @@ end
 local function module_of(prefix, place)
   return setmetatable(place, {__index = function(t, name)
     local op = prefix .. tostring(name)
-    if C.ipu_op_summary(op) == nil then raise("there is no op '" .. op .. "'") end
+    if C.ipu_op_summary(op) == nil then
+      raise("there is no op '" .. op .. "'" .. (C.ipu_op_summary("nn." .. op) ~= nil and "; did you mean 'nn." .. op .. "'?" or ""))
+    end
     local function f(...) return call(op, ...) end
     rawset(t, name, f)
     return f
@@ -341,8 +359,13 @@ local operators = {
   __pow = function(a, b) return call("pow", a, b) end, __mod = function(a, b) return call("mod", a, b) end,
   __unm = function(a) return call("neg", a) end,
 }
+local unknown = ": its value is not known while a function is traced"
+Tensor.__index = members_of(Tensor, "a tensor", {number = "; t:totable() has its elements, ipu.slice and ipu.gather its parts"})
+Value.__index = members_of(Value, "a value of a traced function", {item = unknown, totable = unknown, data = unknown, number = unknown})
+Variable.__index = members_of(Variable, "a variable", {item = "; v:read() gives its tensor", totable = "; v:read() gives its tensor",
+  number = "; v:read() gives its tensor"})
 for _, class in ipairs{Tensor, Value, Variable} do
-  class.__index = class
+  class.__lt, class.__le = never_compared, never_compared
   for name, f in pairs(operators) do class[name] = f end
 end
 

@@ -38,7 +38,8 @@ end
 local serial = 0
 
 local function folder_for(wanted, name)
-  local plain, path = name:gsub("[^%w%-_.]", "_"):sub(1, 60), nil
+  local plain = name:gsub("[^%w%-_.]", "_"):sub(1, 60)
+  local path
   repeat -- another run of the same second may have written there
     serial = serial + 1
     path = string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"), serial, plain)
