@@ -205,7 +205,8 @@ function Timetable:__tostring()
   local facts = self.facts
   local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used",
     self.schedule, counted(facts.places, "stage"), counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
-    self.training and "training" or "inference", counted(self.count, "micro-batch", "es"), counted(self.time_steps, "time step"), 100 * self.utilisation, self.is_timed and "time" or "slots")}
+    self.training and "training" or "inference", counted(self.count, "micro-batch", "es"), counted(self.time_steps, "time step"),
+    100 * self.utilisation, self.is_timed and "time" or "slots")}
   draw(self, lines)
   stage_table(self, lines)
   return table.concat(lines, "\n")

@@ -314,7 +314,9 @@ describe("estimate's words", function()
 
   it("name the file of a target", function()
     local path = os.tmpname() .. ".json"
-    for text, wanted in pairs{['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected", ["[1]"] = "must hold an object"} do
+    for text, wanted in pairs{
+      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected", ["[1]"] = "must hold an object",
+    } do
       command.write(path, text)
       assert(words{inputs = {{2}}, target = path}:find("target: '" .. path .. "'[: ].*" .. wanted), text)
     end
@@ -323,7 +325,8 @@ describe("estimate's words", function()
 
   it("ask for extents that are known", function()
     for _, inputs in ipairs{{{-1, 5}}, {{shape = {-1, 5}}}} do
-      assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': every extent must be known, the batch's, too; got {%-1, 5}", words{inputs = inputs})
+      assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': every extent must be known, the batch's, too; got {%-1, 5}",
+        words{inputs = inputs})
     end
   end)
 end)
