@@ -285,6 +285,14 @@ model:save("kept.safetensors")
     command.remove(folder)
   end)
 
+  it("or a profile by a misspelt option is told", function()
+    local folder, reports, result = profiled(training, {}, {
+      IPULUA_ENGINE_OPTIONS = '{"autoReport.al": "true", "autoReport.outputArchive": "true", "target.hostSyncTimeout": "60"}'})
+    command.remove(folder)
+    assert.equal(0, #reports)
+    assert.equal("ipulua: warning: the engine option 'autoReport.al' has no effect; did you mean 'autoReport.all'?\n", result.err)
+  end)
+
   it("and --profile tell that there was no program", function()
     for _, words in ipairs{{"--estimate"}, {"--profile", "out"}} do
       local folder, _, result = profiled([[local x = require "ipulua".ones{2} print((x + 1)[1]:item())]], words)
