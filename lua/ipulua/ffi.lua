@@ -66,6 +66,12 @@ local function check(status)
   raise(ffi.string(C.ipu_last_error(context)))
 end
 
+-- Refuses an argument of another type, in words and at the caller's line.
+local function want(who, name, value, wanted)
+  if type(value) == wanted then return end
+  raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got " .. (value == nil and "none" or "a " .. type(value)))
+end
+
 -- The collector can't see what C allocates: it is told by collecting after so many bytes.
 local LIMIT = 32 * 1024 * 1024
 local unseen = 0
@@ -173,7 +179,10 @@ function ipu.tensor(data, options)
   return raw_tensor(dtype, options.shape or shape, ffi.new(ctype .. "[?]", #numbers + 1, numbers))
 end
 
-function ipu.zeros(shape, options) return raw_tensor(options and options.dtype or "float32", shape, nil) end
+function ipu.zeros(shape, options)
+  want("zeros", "shape", shape, "table")
+  return raw_tensor(options and options.dtype or "float32", shape, nil)
+end
 
 ---The elements as an array of C's: read it while the tensor lives.
 function Tensor:data()
@@ -232,8 +241,14 @@ end
 
 ---Tensors by name into .safetensors or .npz.
 function ipu.save(path, tensors)
+  want("save", "path", path, "string")
+  want("save", "tensors", tensors, "table")
   local names = {}
-  for name in pairs(tensors) do names[#names + 1] = name end
+  for name, t in pairs(is_tensor(tensors) and {[""] = tensors} or tensors) do
+    if type(name) ~= "string" or not is_tensor(t) then raise("save: tensors by name are wanted, as in {x = tensor}") end
+    names[#names + 1] = name
+  end
+  if is_tensor(tensors) then tensors = {[""] = tensors} end
   table.sort(names)
   local list, texts = ffi.new("ipu_tensor *[?]", #names + 1), ffi.new("const char *[?]", #names + 1, names)
   for i, name in ipairs(names) do list[i - 1] = tensors[name].p end
@@ -242,6 +257,7 @@ end
 
 ---The tensors of a file by name; a .npy gives its tensor.
 function ipu.load(path)
+  want("load", "path", path, "string")
   local archive = ffi.new("ipu_archive *[1]")
   check(C.ipu_archive_open(context, path, archive))
   archive = ffi.gc(archive[0], C.ipu_archive_free)
@@ -394,6 +410,7 @@ end
 ---In a function being traced: the gradients of y for a list of values and variables; false where there is no path.
 function ipu.gradients(y, xs)
   if not builder then raise("gradients: only inside a function given to ipu.func") end
+  want("gradients", "xs", xs, "table")
   local keep, list, out = {}, ffi.new("ipu_value *[?]", #xs + 1), ffi.new("ipu_value *[?]", #xs + 1)
   for i, x in ipairs(xs) do
     keep[i] = as_value(x)
@@ -434,7 +451,10 @@ local function trace(f, arguments)
 end
 
 ---f, traced once for each combination of argument types, then compiled. Its arguments and results are tensors.
-function ipu.func(f) return setmetatable({f = f, compiled = {}}, Function) end
+function ipu.func(f)
+  if type(f) ~= "table" then want("func", "f", f, "function") end
+  return setmetatable({f = f, compiled = {}}, Function)
+end
 
 function Function:__call(...)
   local n = select("#", ...)
@@ -458,13 +478,22 @@ function Function:__call(...)
   return unpack(results, 1, count[0])
 end
 
-local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, ints = ints, is_tensor = is_tensor,
+local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, want = want, ints = ints, is_tensor = is_tensor,
   new_tensor = new_tensor, text_of = text_of, hold = hold})
 for name, f in pairs(models) do ipu[name] = f end
 
 ---Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.
-function ipu.run_lua(code) return text_of(C.ipu_run_lua, context, code) end
-function ipu.set_threads(n) check(C.ipu_set_threads(context, n)) end
-function ipu.set_seed(n) check(C.ipu_set_seed(context, n)) end
+function ipu.run_lua(code)
+  want("run_lua", "code", code, "string")
+  return text_of(C.ipu_run_lua, context, code)
+end
+function ipu.set_threads(n)
+  want("set_threads", "n", n, "number")
+  check(C.ipu_set_threads(context, n))
+end
+function ipu.set_seed(n)
+  want("set_seed", "n", n, "number")
+  check(C.ipu_set_seed(context, n))
+end
 
 return ipu

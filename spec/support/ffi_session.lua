@@ -43,6 +43,14 @@ function sections.tensors()
   refused("a tensor has no 'shap'", function() local x = t.shap return x end)
   refused("compared with ipu.less(a, b)", function() local x = t < t return x end)
   refused("v:read() gives its tensor", function() local x = ipu.variable(1):item() return x end)
+  refused("zeros: 'shape' must be a table, got a number", ipu.zeros, 3)
+  refused("save: 'tensors' must be a table, got none", ipu.save, "x.npz")
+  refused("save: tensors by name are wanted", ipu.save, "x.npz", {1, 2})
+  refused("load: 'path' must be a string, got none", ipu.load)
+  refused("func: 'f' must be a function, got a number", ipu.func, 5)
+  refused("set_threads: 'n' must be a number, got a string", ipu.set_threads, "x")
+  refused("run_lua: 'code' must be a string, got none", ipu.run_lua)
+  refused("load_model: 'path' must be a string, got none", ipu.load_model)
   refused("not known while a function is traced", function() ipu.func(function(x) local y = x:item() return y end)(t) end)
   local count = 0
   for _ in pairs(ipu.ops()) do count = count + 1 end
@@ -88,6 +96,9 @@ function sections.models()
   local x, y = ipu.tensor{{1}, {2}, {3}, {4}}, ipu.tensor{{3}, {5}, {7}, {9}}
   model:build{4, 1}
   model:compile{optimizer = {class_name = "SGD", config = {learning_rate = 0.05}}, loss = "mse", metrics = {"mae"}}
+  refused("a model has no 'foo'", function() model.foo() end)
+  refused("a tensor or a list of tensors is wanted, got a number", function() model:predict(5) end)
+  refused("save: 'path' must be a string, got none", function() model:save() end)
   local history = model:fit(x, y, {epochs = 300, batch_size = 4})
   assert(#history.loss == 300 and history.loss[300] < 1e-2 and history.loss[300] < history.loss[1])
   assert(#model:get_weights() == 2)
