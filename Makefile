@@ -63,7 +63,10 @@ LIBRARY := $(BUILD)/libipulua.so.$(ABI)
 PLUGINS := $(if $(HDF5),$(BUILD)/modules/ipulua/hdf5.so)
 
 .PHONY: all
-all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(PLUGINS) ## build the command, the C library, the Lua module
+all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(BUILD)/ipulua.1 $(PLUGINS) ## build the command, the C library, the Lua module
+
+$(BUILD)/ipulua.1: src/packaging/ipulua.1
+	@sed -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^

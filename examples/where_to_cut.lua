@@ -62,7 +62,22 @@ local models = {
     return keras.Model{inputs = words, outputs = x, name = "gpt"}
   end},
 }
-local chosen = models[model_name] or dofile(model_name)
+local function refuse(words, ...)
+  io.stderr:write("where_to_cut: ", words:format(...), "\n")
+  os.exit(1, true)
+end
+
+local function load_model(path)
+  local file = io.open(path) or refuse("'%s' is neither resnet50, gpt nor a file", path)
+  file:close()
+  local made = dofile(path)
+  if type(made) ~= "table" or getmetatable(made) or type(made.build) ~= "function" or not made.samples or not made.sizes then
+    refuse("'%s' must return {title =, samples =, sizes = {…}, build = function(block) … return model end}", path)
+  end
+  made.title = made.title or path
+  return made
+end
+local chosen = models[model_name] or load_model(model_name)
 
 -- ------------------------------------------------ pricing
 
@@ -87,6 +102,7 @@ local model = chosen.build(function(name, f, ...)
   local _ <close> = keras.PipelineStage(#blocks - 1)
   return f(...)
 end)
+if #blocks < ipus then refuse("%d blocks can't be cut into stages for %d IPUs", #blocks, ipus) end
 model:compile{optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9},
   loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
 local layer_calls, block_of = model:get_pipeline_stage_assignment(), {}
@@ -301,6 +317,7 @@ end
 local started = os.clock()
 local found, cycles = search()
 local best = found[1]
+if best.refused then refuse("no program was priced: %s", best.refused) end
 print(string.format("%s on %d IPUs (%s), %d samples for a weight update: %d programs priced in %.1f s, none of them ran\n", chosen.title,
   ipus, best.e.target, chosen.samples, tried, os.clock() - started))
 local shown, misfits = {}, 0
@@ -400,7 +417,7 @@ local function draw(path)
     end
   end
   put("</svg>")
-  local file <close> = assert(io.open(path, "w"))
+  local file <close> = io.open(path, "w") or refuse("'%s' can't be written", path)
   assert(file:write(table.concat(out, "\n"), "\n"))
   print("\n" .. path .. " has the picture")
 end

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
+local untrained = require "ipulua.untrained"
 
 local folder = {}
 
@@ -61,9 +62,10 @@ end
 ---@param options {keep: integer, best: boolean?}
 ---@return string path of the checkpoint
 function folder.write(dir, step, content, options)
+  local name = string.format("step-%06d", step)
+  if untrained.keeps(dir) then return dir .. "/" .. name end
   core.make_folder(dir)
   remove_unfinished(dir)
-  local name = string.format("step-%06d", step)
   local temporary = string.format("%s/.%s.%d.tmp", dir, name, math.floor(core.epoch() * 1e6))
   core.make_folder(temporary)
   local state = {format = format, files = {}}

@@ -8,6 +8,7 @@ local devices = require "ipulua.devices"
 local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
+local nearest = require "ipulua.nearest"
 local object = require "ipulua.ipu_config"
 local rules = require "ipulua.config_rules"
 local selection = require "ipulua.device_selection"
@@ -332,12 +333,31 @@ function config.environment_options()
   return given
 end
 
+local engine_options <const> = { -- that have an effect; the many others of Poplar are taken and ignored
+  "autoReport.all", "autoReport.directory", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile",
+  "autoReport.executionProfileProgramRunCount", "debug.allowOutOfMemory", "debug.floatPointOpException",
+}
+local seen_options = {}
+
+-- A slip in one of those would leave the option without effect, unnoticed.
+local function tell_slips(options)
+  for key in pairs(options) do
+    for _, known in ipairs(seen_options[key] and {} or engine_options) do
+      if key ~= known and nearest.distance(key:lower(), known:lower(), 2) <= 2 then
+        log.warn("the engine option '%s' has no effect; did you mean '%s'?", key, known)
+      end
+    end
+    seen_options[key] = true
+  end
+end
+
 ---The same over compilation_poplar_options.
 ---@return table<string, string>
 function config.engine_options()
   local merged = {}
   for key, value in pairs(config.get("compilation_poplar_options")) do merged[key] = value end
   for key, value in pairs(config.environment_options()) do merged[key] = value end
+  tell_slips(merged)
   return merged
 end
 

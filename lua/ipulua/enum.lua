@@ -58,7 +58,7 @@ end
 ---@return string
 function enum.refusal(self, value)
   local d = details[self]
-  local shown = type(value) == "string" and "'" .. value:sub(1, 60) .. "'" or tostring(value)
+  local shown = type(value) == "string" and "'" .. value:sub(1, 60) .. "'" or type(value) == "table" and "a table" or tostring(value)
   local article = d.name:find("^[AEIOU]") and "an" or "a"
   return string.format("%s is not %s %s; choose one of %s", shown, article, d.name, table.concat(d.members, ", "))
 end

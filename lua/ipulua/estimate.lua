@@ -31,6 +31,17 @@ function estimate.mode()
   return setmetatable({former = core.set_estimating(true)}, estimating_meta)
 end
 
+-- A shape whose extents are all known.
+local function known(shape)
+  for _, extent in ipairs(shape) do
+    if math.type(extent) == "integer" and extent < 0 then
+      blame.error(string.format("estimate: 'inputs': every extent must be known, the batch's, too; got {%s}", table.concat(shape, ", ")),
+        "value")
+    end
+  end
+  return shape
+end
+
 -- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers of rank 0 stay known, since they
 -- may count iterations. Nothing of an argument's size is made.
 local function as_argument(spec, name)
@@ -40,8 +51,8 @@ local function as_argument(spec, name)
     return core.trace_argument(spec.dtype, spec.shape, name)
   end
   if not structure.is_plain(spec) then return spec end
-  if spec.shape then return core.trace_argument(spec.dtype or "float32", spec.shape, name) end
-  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", spec, name) end
+  if spec.shape then return core.trace_argument(spec.dtype or "float32", known(spec.shape), name) end
+  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", known(spec), name) end
   local out = {}
   for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name) end
   return out
@@ -106,8 +117,8 @@ local function input_specs(model, a, batch)
   if a.inputs then
     local function convert(spec)
       if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
-      if is_shape(spec) then return {shape = spec, dtype = "float32"} end
-      if spec.shape then return {shape = spec.shape, dtype = spec.dtype or "float32"} end
+      if is_shape(spec) then return {shape = known(spec), dtype = "float32"} end
+      if spec.shape then return {shape = known(spec.shape), dtype = spec.dtype or "float32"} end
       local out = {}
       for k, v in pairs(spec) do out[k] = convert(v) end
       return out

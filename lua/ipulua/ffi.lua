@@ -66,6 +66,12 @@ local function check(status)
   raise(ffi.string(C.ipu_last_error(context)))
 end
 
+-- Refuses an argument of another type, in words and at the caller's line.
+local function want(who, name, value, wanted)
+  if type(value) == wanted then return end
+  raise(who .. ": '" .. name .. "' must be a " .. wanted .. ", got " .. (value == nil and "none" or "a " .. type(value)))
+end
+
 -- The collector can't see what C allocates: it is told by collecting after so many bytes.
 local LIMIT = 32 * 1024 * 1024
 local unseen = 0
@@ -101,6 +107,21 @@ local element = {
 local function is_tensor(v) return getmetatable(v) == Tensor end
 local function is_value(v) return getmetatable(v) == Value end
 local function is_variable(v) return getmetatable(v) == Variable end
+
+-- Fields and methods of a class; of a name that it doesn't have an error, since nil would be taken for a value.
+local function members_of(class, what, elsewhere)
+  return function(_, name)
+    local member = rawget(class, name)
+    if member ~= nil then return member end
+    if type(name) == "string" then
+      local op = C.ipu_op_summary(name) ~= nil and name or C.ipu_op_summary("nn." .. name) ~= nil and "nn." .. name
+      if op then raise(what .. " has no '" .. name .. "'; it is a function: ipu." .. op .. "(x)") end
+    end
+    raise(what .. " has no '" .. tostring(name) .. "'" .. (elsewhere[name] or elsewhere[type(name)] or ""))
+  end
+end
+
+local function never_compared() raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)") end
 
 local function shape_of(rank, extent)
   local shape = {}
@@ -144,8 +165,9 @@ local function raw_tensor(dtype, shape, data)
   return new_tensor(out[0])
 end
 
----A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array).
+---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array); or the dtype alone.
 function ipu.tensor(data, options)
+  if type(options) == "string" then options = {dtype = options} end
   options = options or {}
   if is_tensor(data) then return data end
   local dtype = options.dtype or "float32"
@@ -157,7 +179,10 @@ function ipu.tensor(data, options)
   return raw_tensor(dtype, options.shape or shape, ffi.new(ctype .. "[?]", #numbers + 1, numbers))
 end
 
-function ipu.zeros(shape, options) return raw_tensor(options and options.dtype or "float32", shape, nil) end
+function ipu.zeros(shape, options)
+  want("zeros", "shape", shape, "table")
+  return raw_tensor(options and options.dtype or "float32", shape, nil)
+end
 
 ---The elements as an array of C's: read it while the tensor lives.
 function Tensor:data()
@@ -216,8 +241,14 @@ end
 
 ---Tensors by name into .safetensors or .npz.
 function ipu.save(path, tensors)
+  want("save", "path", path, "string")
+  want("save", "tensors", tensors, "table")
   local names = {}
-  for name in pairs(tensors) do names[#names + 1] = name end
+  for name, t in pairs(is_tensor(tensors) and {[""] = tensors} or tensors) do
+    if type(name) ~= "string" or not is_tensor(t) then raise("save: tensors by name are wanted, as in {x = tensor}") end
+    names[#names + 1] = name
+  end
+  if is_tensor(tensors) then tensors = {[""] = tensors} end
   table.sort(names)
   local list, texts = ffi.new("ipu_tensor *[?]", #names + 1), ffi.new("const char *[?]", #names + 1, names)
   for i, name in ipairs(names) do list[i - 1] = tensors[name].p end
@@ -226,6 +257,7 @@ end
 
 ---The tensors of a file by name; a .npy gives its tensor.
 function ipu.load(path)
+  want("load", "path", path, "string")
   local archive = ffi.new("ipu_archive *[1]")
   check(C.ipu_archive_open(context, path, archive))
   archive = ffi.gc(archive[0], C.ipu_archive_free)
@@ -314,7 +346,9 @@ end
 local function module_of(prefix, place)
   return setmetatable(place, {__index = function(t, name)
     local op = prefix .. tostring(name)
-    if C.ipu_op_summary(op) == nil then raise("there is no op '" .. op .. "'") end
+    if C.ipu_op_summary(op) == nil then
+      raise("there is no op '" .. op .. "'" .. (C.ipu_op_summary("nn." .. op) ~= nil and "; did you mean 'nn." .. op .. "'?" or ""))
+    end
     local function f(...) return call(op, ...) end
     rawset(t, name, f)
     return f
@@ -341,8 +375,13 @@ local operators = {
   __pow = function(a, b) return call("pow", a, b) end, __mod = function(a, b) return call("mod", a, b) end,
   __unm = function(a) return call("neg", a) end,
 }
+local unknown = ": its value is not known while a function is traced"
+Tensor.__index = members_of(Tensor, "a tensor", {number = "; t:totable() has its elements, ipu.slice and ipu.gather its parts"})
+Value.__index = members_of(Value, "a value of a traced function", {item = unknown, totable = unknown, data = unknown, number = unknown})
+Variable.__index = members_of(Variable, "a variable", {item = "; v:read() gives its tensor", totable = "; v:read() gives its tensor",
+  number = "; v:read() gives its tensor"})
 for _, class in ipairs{Tensor, Value, Variable} do
-  class.__index = class
+  class.__lt, class.__le = never_compared, never_compared
   for name, f in pairs(operators) do class[name] = f end
 end
 
@@ -371,6 +410,7 @@ end
 ---In a function being traced: the gradients of y for a list of values and variables; false where there is no path.
 function ipu.gradients(y, xs)
   if not builder then raise("gradients: only inside a function given to ipu.func") end
+  want("gradients", "xs", xs, "table")
   local keep, list, out = {}, ffi.new("ipu_value *[?]", #xs + 1), ffi.new("ipu_value *[?]", #xs + 1)
   for i, x in ipairs(xs) do
     keep[i] = as_value(x)
@@ -411,7 +451,10 @@ local function trace(f, arguments)
 end
 
 ---f, traced once for each combination of argument types, then compiled. Its arguments and results are tensors.
-function ipu.func(f) return setmetatable({f = f, compiled = {}}, Function) end
+function ipu.func(f)
+  if type(f) ~= "table" then want("func", "f", f, "function") end
+  return setmetatable({f = f, compiled = {}}, Function)
+end
 
 function Function:__call(...)
   local n = select("#", ...)
@@ -435,13 +478,22 @@ function Function:__call(...)
   return unpack(results, 1, count[0])
 end
 
-local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, ints = ints, is_tensor = is_tensor,
+local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, want = want, ints = ints, is_tensor = is_tensor,
   new_tensor = new_tensor, text_of = text_of, hold = hold})
 for name, f in pairs(models) do ipu[name] = f end
 
 ---Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.
-function ipu.run_lua(code) return text_of(C.ipu_run_lua, context, code) end
-function ipu.set_threads(n) check(C.ipu_set_threads(context, n)) end
-function ipu.set_seed(n) check(C.ipu_set_seed(context, n)) end
+function ipu.run_lua(code)
+  want("run_lua", "code", code, "string")
+  return text_of(C.ipu_run_lua, context, code)
+end
+function ipu.set_threads(n)
+  want("set_threads", "n", n, "number")
+  check(C.ipu_set_threads(context, n))
+end
+function ipu.set_seed(n)
+  want("set_seed", "n", n, "number")
+  check(C.ipu_set_seed(context, n))
+end
 
 return ipu

@@ -6,10 +6,14 @@ local json = require "ipulua.ffi_json"
 local MOST = 64 -- results of one call
 
 return function(C, base)
-  local context, check, raise, ints = base.context, base.check, base.raise, base.ints
+  local context, check, raise, want, ints = base.context, base.check, base.raise, base.want, base.ints
   local is_tensor, new_tensor, text_of, hold = base.is_tensor, base.new_tensor, base.text_of, base.hold
   local models, Model = {}, {}
-  Model.__index = Model
+  function Model.__index(_, name)
+    local member = rawget(Model, name)
+    if member == nil then raise("a model has no '" .. tostring(name) .. "'") end
+    return member
+  end
 
   local function new_model(create, text)
     local out = ffi.new("ipu_model *[1]")
@@ -22,13 +26,20 @@ return function(C, base)
   ---A Keras model from its JSON (a text, or a table like it).
   function models.model_from_json(description) return new_model(C.ipu_model_from_json, as_json(description)) end
   ---A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
-  function models.model_from_lua(code) return new_model(C.ipu_model_from_lua, code) end
-  function models.load_model(path) return new_model(C.ipu_model_load, path) end
+  function models.model_from_lua(code)
+    want("model_from_lua", "code", code, "string")
+    return new_model(C.ipu_model_from_lua, code)
+  end
+  function models.load_model(path)
+    want("load_model", "path", path, "string")
+    return new_model(C.ipu_model_load, path)
+  end
 
   -- A tensor, or a list of them.
   local function tensors(given)
     if given == nil then return ffi.new("ipu_tensor *[1]"), 0, {} end
     local keep = is_tensor(given) and {given} or given
+    if type(keep) ~= "table" then raise("a tensor or a list of tensors is wanted, got a " .. type(keep)) end
     local list = ffi.new("ipu_tensor *[?]", #keep + 1)
     for i = 1, #keep do
       if not is_tensor(keep[i]) then raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i])) end
@@ -37,11 +48,23 @@ return function(C, base)
     return list, #keep, keep
   end
 
-  function Model:build(shape) check(C.ipu_model_build(self.p, #shape, ints(shape))) end
+  function Model:build(shape)
+    want("build", "shape", shape, "table")
+    check(C.ipu_model_build(self.p, #shape, ints(shape)))
+  end
   function Model:compile(options) check(C.ipu_model_compile(self.p, as_json(options))) end
-  function Model:save(path) check(C.ipu_model_save(self.p, path)) end
-  function Model:save_weights(path) check(C.ipu_model_save_weights(self.p, path)) end
-  function Model:load_weights(path) check(C.ipu_model_load_weights(self.p, path)) end
+  function Model:save(path)
+    want("save", "path", path, "string")
+    check(C.ipu_model_save(self.p, path))
+  end
+  function Model:save_weights(path)
+    want("save_weights", "path", path, "string")
+    check(C.ipu_model_save_weights(self.p, path))
+  end
+  function Model:load_weights(path)
+    want("load_weights", "path", path, "string")
+    check(C.ipu_model_load_weights(self.p, path))
+  end
   function Model:to_json() return text_of(C.ipu_model_to_json, self.p) end
   function Model:summary() return text_of(C.ipu_model_summary, self.p) end
 

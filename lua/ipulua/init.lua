@@ -145,7 +145,7 @@ function ipu.save(path, tensors)
   if type(tensors) ~= "table" and not core.is_tensor(tensors) and not core.is_variable(tensors) then
     blame.error("save: 'tensors' must be a table of tensors by name, got " .. describe(tensors), "type")
   end
-  core.save(path, tensors)
+  if not require("ipulua.untrained").keeps(path) then core.save(path, tensors) end
 end
 
 ---What ipu.save wrote: a table of tensors by name; a .npy gives its tensor.

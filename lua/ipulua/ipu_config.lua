@@ -385,6 +385,9 @@ end
 ---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function IPUConfig:from_json(text)
+  if type(self) == "string" then
+    blame.error("IPUConfig.from_json is a method of a configuration: cfg:from_json(text), with cfg = ipu.IPUConfig()", "type")
+  end
   local dict, problem = json.parse(text)
   if problem then blame.error("IPUConfig: from_json: " .. problem, "value") end
   if type(dict) ~= "table" or getmetatable(dict) ~= nil then

@@ -299,6 +299,18 @@ function loops.range(n)
   end
 end
 
+-- What a branch returns, in words: types of tensors; a number is said to be none.
+local function results_text(results, count)
+  local parts = {}
+  for i = 1, count do
+    local value = results[i]
+    if core.is_tensor(value) or core.is_variable(value) then parts[i] = structure.type_text(core.type_of(value))
+    elseif type(value) == "table" then parts[i] = "a table"
+    else parts[i] = args.describe(value) end
+  end
+  return count == 0 and "nothing" or table.concat(parts, ", ")
+end
+
 local function branch(f, role)
   core.trace_begin(true)
   loops.check_parameters(f, 0, role)
@@ -311,7 +323,17 @@ local function branch(f, role)
     local dtype, shape = core.type_of(leaf)
     types[i] = structure.type_text(dtype, shape)
   end
+  types.text = results_text(results, count)
   return core.suspend(leaves), leaves, template, count, types
+end
+
+-- Where the results themselves look alike, what differs is inside of tables.
+local function refuse_branches(yes, no)
+  local a, b = yes.text, no.text
+  if a == b then a, b = table.concat(yes, ", "), table.concat(no, ", ") end
+  local numbers = (a .. b):find("integer (", 1, true) or (a .. b):find("number (", 1, true)
+  blame.error(string.format("cond: the branches return different values: %s and %s%s", a, b,
+    numbers and "; ipu.tensor(…) makes a tensor of a number" or ""), "type")
 end
 
 local function trace_cond(pred, yes_fn, no_fn)
@@ -319,8 +341,7 @@ local function trace_cond(pred, yes_fn, no_fn)
   local yes, leaves, template, count, yes_types = branch(yes_fn, "true branch")
   local no, _, no_template, _, no_types = branch(no_fn, "false branch")
   if structure.key(template) ~= structure.key(no_template) or table.concat(yes_types, ", ") ~= table.concat(no_types, ", ") then
-    blame.error(string.format("cond: the branches return different values: %s and %s",
-      table.concat(yes_types, ", "), table.concat(no_types, ", ")), "type")
+    refuse_branches(yes_types, no_types)
   end
   local results = core.end_cond(pred, yes, no, #leaves)
   return table.unpack(structure.rebuild(template, results), 1, count)

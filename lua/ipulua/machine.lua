@@ -31,7 +31,13 @@ function machine.target(given)
       "type")
   end
   if given:match("%.json$") then
-    return read_file(given) or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
+    local text = read_file(given) or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
+    local value, problem = json.parse(text)
+    if problem then blame.error(string.format("target: '%s': %s", given, problem), "value") end
+    if type(value) ~= "table" or #value > 0 then
+      blame.error(string.format([[target: '%s' must hold an object such as {"base": "GC200", "name": "mine", "tiles": 2944}]], given), "value")
+    end
+    return text
   end
   return given
 end

@@ -1,5 +1,5 @@
--- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip, or else the one that is
--- abbreviated: lr, learning_rate.
+-- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip, one that it begins or ends
+-- (schedule, pipeline_schedule), or else the one that is abbreviated: lr, learning_rate.
 
 local nearest = {}
 
@@ -54,7 +54,11 @@ function nearest.find(name, candidates)
   local best, best_distance
   for _, candidate in ipairs(candidates) do
     local d = nearest.distance(wanted, candidate:lower(), limit)
-    if d > limit and #name >= 4 and candidate:sub(1, #name):lower() == wanted then d = limit end -- a beginning of it
+    if #name >= 4 then
+      local known = candidate:lower()
+      if known:sub(1, #name) == wanted then d = math.min(d, limit, 2) -- a beginning of it
+      elseif d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end -- its last words
+    end
     if d <= limit and d < #candidate and
       (not best or d < best_distance or (d == best_distance and candidate < best)) then
       best, best_distance = candidate, d

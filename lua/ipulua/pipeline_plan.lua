@@ -126,6 +126,7 @@ end
 local function read_order(who, steps, training, places, ipus)
   local order = {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
+  if #steps == 0 then blame.error(who .. ": 'pipeline_schedule' holds no time steps", "value") end
   for step, entries in ipairs(steps) do
     if not args.is_list(entries) then
       blame.error(string.format("%s: 'pipeline_schedule' must be a name, or a list of time steps, each a list of entries; step %d is %s",

@@ -38,9 +38,13 @@ end
 local serial = 0
 
 local function folder_for(wanted, name)
-  serial = serial + 1
   local plain = name:gsub("[^%w%-_.]", "_"):sub(1, 60)
-  return string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"), serial, plain)
+  local path
+  repeat -- another run of the same second may have written there
+    serial = serial + 1
+    path = string.format("%s/ipulua_report_%s_%03d_%s", wanted.directory, os.date("%Y%m%d_%H%M%S"), serial, plain)
+  until not core.folder_exists(path)
+  return path
 end
 
 local page -- the template, once read
@@ -71,6 +75,7 @@ local function write_files(state)
     created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version, options = config.engine_options(),
     executions = state.executions, runs = state.runs, compile_seconds = state.compile_seconds,
   })
+  start.profiled = true
   core.make_folder(state.folder)
   write(state.folder, "profile.json", profile)
   write(state.folder, "summary.txt", price:text())
@@ -96,7 +101,9 @@ end
 local function refuse_misfit(entry)
   if not machine.enforces() then return end
   local price = price_of(entry)
-  if price and not price:fits() then blame.error(price:complaint(require "ipulua.remedies".of(entry)), "out_of_memory") end
+  if not price or price:fits() then return end
+  blame.error(price:complaint(require "ipulua.remedies".of(entry)) .. "\nto run it all the same, with its profile: " ..
+    [[IPULUA_ENGINE_OPTIONS='{"debug.allowOutOfMemory": "true"}']], "out_of_memory")
 end
 
 local function begin(entry, arguments)
@@ -171,15 +178,23 @@ function report.give_zeros(entry, arguments)
   return zeros(entry)
 end
 
+-- Does it fit? And if it doesn't, why, and what would help.
+local function verdict(entry, price)
+  if not price:fits() then return "\n" .. price:complaint(require "ipulua.remedies".of(entry)) .. "\n" end
+  local s = price:summary()
+  return string.format("\nIt fits: the fullest tile needs %.1f KiB of %.0f, gaps included\n", s.fullest_tile_bytes / 1024, s.tile_bytes / 1024)
+end
+
 ---The same, and the price is noted.
 ---@return userdata[]
 function report.pretend(entry, arguments)
   local list, e = report.give_zeros(entry, arguments), entry.estimate
   if not e then
     local price = entry.price
-    e = {name = entry.name, text = price:text(), calls = 0, seconds = price:summary().seconds}
+    e = {name = entry.name, text = price:text() .. verdict(entry, price), calls = 0, seconds = price:summary().seconds}
     entry.estimate = e
     estimates[#estimates + 1] = e
+    start.priced = true
     print_at_end()
     local wanted = report.wanted()
     if wanted then write_files{wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} end

@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local log = require "ipulua.log"
 local terminal = require "ipulua.terminal"
 
 local options = core.options()
@@ -22,7 +23,8 @@ local function number(name, least)
   return n
 end
 
-terminal.set{is_terminal = core.terminal(), columns = function() return (select(2, core.terminal())) end}
+terminal.set{is_terminal = core.terminal(), columns = function() return (select(2, core.terminal())) end,
+  quiet = options.estimate}
 
 local threads = options.threads or number("IPULUA_THREADS", 1)
 if threads then core.set_threads(threads) end
@@ -32,4 +34,17 @@ if seed then core.set_seed(seed) end
 
 if options.estimate then core.set_estimating(true) end
 
-return {options = options, environment = environment}
+local start = {options = options, environment = environment} -- and priced, profiled: whether any program was
+
+-- When the script has ended: what was asked for and didn't come about, since nothing made a program.
+local function tell_end()
+  local made <const> = "ipu.func, fit and sessions make programs; ops called one at a time are computed at once"
+  if options.estimate then
+    if not start.priced then log.warn("--estimate: there was no program to price; %s", made) end
+  elseif options.profile and not start.profiled then
+    log.warn("--profile: no program ran, so '%s' got no profile; %s", options.profile, made)
+  end
+end
+if options.estimate or options.profile then start.sentinel = setmetatable({}, {__gc = tell_end}) end
+
+return start

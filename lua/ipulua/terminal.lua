@@ -3,12 +3,13 @@
 
 local terminal = {}
 
-local known = {} -- fields: is_terminal, columns, utf8, colour
+local known = {} -- fields: is_terminal, columns, utf8, colour, quiet
 
 ---Overrides what would be found out; nil fields are found out again.
----@param answers {is_terminal: boolean?, columns: (integer|fun(): integer?)?, utf8: boolean?, colour: boolean?}
+---@param answers {is_terminal: boolean?, columns: (integer|fun(): integer?)?, utf8: boolean?, colour: boolean?, quiet: boolean?}
 function terminal.set(answers)
-  known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8, colour = answers.colour}
+  known = {is_terminal = answers.is_terminal, columns = answers.columns, utf8 = answers.utf8, colour = answers.colour,
+    quiet = answers.quiet}
 end
 
 -- Lua itself cannot ask whether a stream is a terminal; the shell's `test` can, of the inherited one.
@@ -42,6 +43,10 @@ end
 ---Whether standard error is a terminal.
 ---@return boolean
 function terminal.is_terminal() return answer("is_terminal", find_is_terminal) end
+
+---Whether progress is kept quiet, as nothing is computed of which it could tell.
+---@return boolean
+function terminal.is_quiet() return known.quiet == true end
 
 ---Whether text is shown as UTF-8.
 ---@return boolean

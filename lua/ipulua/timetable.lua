@@ -198,12 +198,15 @@ local function stage_table(self, lines)
   end
 end
 
+local function counted(n, word, ending) return string.format("%d %s%s", n, word, n == 1 and "" or ending or "s") end
+
 ---The drawing: stages by time steps; a digit is a micro-batch, a point an idle slot.
 function Timetable:__tostring()
   local facts = self.facts
-  local lines = {string.format("%s, %d stages on %d IPUs, %s, %d micro-batches: %d time steps, %.1f %% of the %s used",
-    self.schedule, facts.places, math.max(table.unpack(facts.ipu_of)) + 1, self.training and "training" or "inference", self.count,
-    self.time_steps, 100 * self.utilisation, self.is_timed and "time" or "slots")}
+  local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used",
+    self.schedule, counted(facts.places, "stage"), counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
+    self.training and "training" or "inference", counted(self.count, "micro-batch", "es"), counted(self.time_steps, "time step"),
+    100 * self.utilisation, self.is_timed and "time" or "slots")}
   draw(self, lines)
   stage_table(self, lines)
   return table.concat(lines, "\n")

@@ -59,6 +59,20 @@ local function blocks(path, language)
   return list
 end
 
+describe("the op of docs/extending.md", function()
+  it("compiles as it stands", function()
+    local list = blocks("docs/extending.md", "c")
+    assert.equal(1, #list)
+    local folder = command.folder()
+    command.write(folder .. "/bump.c", list[1] .. "\n")
+    local r = command.run{"gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only", "-Isrc",
+      "-I" .. build .. "/generated", folder .. "/bump.c"}
+    command.remove(folder)
+    assert.equal("", r.err)
+    assert.equal(0, r.status)
+  end)
+end)
+
 describe("snippets of docs/embedding.md", function()
   run_if("in C compile and run, where they are whole", function()
     local count = 0

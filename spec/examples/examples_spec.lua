@@ -236,6 +236,33 @@ describe("example", function()
     assert.equal("predictions\t64x10", lines[#lines])
   end)
 
+  it("where_to_cut says what it can't work with", function()
+    local folder = command.folder()
+    local path = folder .. "/model.lua"
+    local function refused(words)
+      local r = command.run{command.ipulua, "examples/where_to_cut.lua", path, "2"}
+      assert.equal(1, r.status)
+      assert.matches("^where_to_cut: [^\n]*" .. words .. "[^\n]*\n$", r.err)
+    end
+    refused("is neither resnet50, gpt nor a file")
+    command.write(path, "return 5")
+    refused("must return {title =, samples =, sizes =")
+    command.write(path, "local k = require('ipulua').keras return k.Sequential{k.layers.Dense{1}}")
+    refused("must return {title =, samples =, sizes =")
+    local one = [[return {samples = %d, sizes = {4}, loss = "mse", build = function(block)
+      local keras = require("ipulua").keras
+      local x = keras.Input{shape = {4}}
+      local y = x
+      for i = 1, %d do y = block("d" .. i, function() return keras.layers.Dense(4)(y) end) end
+      return keras.Model{inputs = x, outputs = y}
+    end}]]
+    command.write(path, one:format(8, 1))
+    refused("1 blocks can't be cut into stages for 2 IPUs")
+    command.write(path, one:format(2, 2))
+    refused("no program was priced: .*gradient_accumulation_steps_per_replica")
+    command.remove(folder)
+  end)
+
   -- The borders that it takes are the best of all that there are, in the way to run that it takes.
   it("where_to_cut", function()
     local folder = command.folder()

@@ -1,6 +1,7 @@
 -- Layers, their weights, and functional models.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 
 local keras = ipu.keras
 local layers = keras.layers
@@ -243,5 +244,36 @@ describe("a Sequential model", function()
     model:pop()
     assert.are.equal(16, model:count_params())
     assert.matches("a layer is wanted, got", message_of(model.add, model, 3))
+  end)
+end)
+
+describe("a class of one's own", function()
+  it("whose call gives a number is told so", function()
+    local Five = layers.Layer:extend("Five")
+    function Five:call() return 5 end -- luacheck: ignore 212
+    assert.matches("layer_spec.lua:%d+: layer 'five': its call must give tensors, got integer %(5%)",
+      message_of(function() return keras.Sequential{layers.Dense{4, input_shape = {3}}, Five()} end))
+    local One = keras.losses.Loss:extend("One")
+    function One:call() return 1 end -- luacheck: ignore 212
+    assert.matches("One: call%(y_true, y_pred%) must give a tensor, a loss for each sample, got integer %(1%)",
+      message_of(function() return One()(ipu.ones{2}, ipu.ones{2}) end))
+  end)
+
+  it("with an init that files can't tell of is warned of, once", function()
+    local function saved(get_config)
+      local Times = layers.Layer:extend("Times")
+      function Times:init(factor)
+        layers.Layer.init(self)
+        self.factor = factor
+      end
+      function Times:call(x) return x * self.factor end
+      Times.get_config = get_config
+      local model = keras.Sequential{layers.Dense{4, input_shape = {3}}, Times(2), Times(3)}
+      return (log.capture("warn", model.to_json, model))
+    end
+    local told = saved()
+    assert.are.equal(1, #told)
+    assert.matches("class Times has an init with arguments, but no get_config that gives them", told[1])
+    assert.are.equal(0, #saved(function(self) return {factor = self.factor} end))
   end)
 end)

@@ -1,6 +1,7 @@
 -- The options of training on IPUs and the assignment of layers to pipeline stages.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 
 local keras = ipu.keras
 local layers = keras.layers
@@ -18,6 +19,19 @@ local function stack(count)
 end
 
 describe("set_pipelining_options", function()
+  it("of a model without stages is said, once, to have no effect", function()
+    local model = stack(1)
+    model:set_pipelining_options{gradient_accumulation_steps_per_replica = 2}
+    model:compile{loss = "mse", optimizer = "sgd"}
+    local function fit() model:fit{x = ipu.ones{4, 2}, y = ipu.ones{4, 2}, batch_size = 2, verbose = 0} end
+    local told = log.capture("warn", function()
+      fit()
+      fit()
+    end)
+    assert.are.equal(1, #told)
+    assert.matches("has no pipeline stages, so what set_pipelining_options says has no effect", told[1])
+  end)
+
   it("row 194: merges options over calls", function()
     local model = stack(2)
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, schedule = "interleaved"}

@@ -70,6 +70,41 @@ describe("saving", function()
     assert.matches("holds no model, only tensors", message_of(keras.models.load_model, path))
   end)
 
+  it("writes weights that NumPy reads, and takes NumPy's in their order", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local written, theirs = folder .. ".npz", folder .. "_numpy.npz"
+    local model = trained()
+    model:save_weights(written)
+    local program = [[
+import numpy as np
+f = np.load("%s")
+print(" ".join(f.files), f["hidden/kernel"].shape)
+np.savez("%s", *[f[name] for name in f.files])]]
+    local python = io.popen(("/usr/bin/python3 - <<'END'\n" .. program .. "\nEND"):format(written, theirs))
+    local said = python:read("a")
+    python:close()
+    local names = {}
+    for _, weight in ipairs(model.weights) do names[#names + 1] = weight.name end
+    assert.equal(6 + 2, #names)
+    assert.matches("^hidden/kernel hidden/bias .* out/kernel out/bias %(2, 4%)", said)
+    for _, path_of_weights in ipairs{written, theirs} do -- the second's members are arr_0, arr_1 …
+      local other = trained()
+      other:load_weights(path_of_weights)
+      assert.equal(0, difference(model(x), other(x)))
+    end
+    local short = keras.Sequential{layers.Dense{4, input_shape = {2}}}
+    assert.matches("no weight 'dense[_%d]*/kernel'", message_of(short.load_weights, short, theirs))
+    os.remove(written)
+    os.remove(theirs)
+  end)
+
+  it("says which files it reads", function()
+    local model = trained()
+    assert.matches("must end in .safetensors, .npz or .h5", message_of(model.load_weights, model, "w.pt"))
+    assert.matches("'m.h5' is of Keras", message_of(keras.models.load_model, "m.h5"))
+  end)
+
   it("rebuilds own classes that are handed in", function()
     local Twice = layers.Layer:extend("Twice")
     function Twice:call(inputs) return inputs * 2 end -- luacheck: ignore 212

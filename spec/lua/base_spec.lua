@@ -115,6 +115,10 @@ describe("nearest", function()
     assert.equal("use_bias", nearest.find("USE_BIAS", names))
     assert.equal("learning_rate", nearest.find("lr", {"beta_1", "epsilon", "learning_rate", "name"}))
     assert.equal("use_bias", nearest.find("UB", names))
+    local long = {"gradient_accumulation_dtype", "gradient_accumulation_steps_per_replica", "pipeline_schedule"}
+    assert.equal(long[2], nearest.find("gradient_accumulation_steps", long)) -- a beginning is nearer than five edits
+    assert.equal("pipeline_schedule", nearest.find("schedule", long))
+    assert.is_nil(nearest.find("line_schedules", {"pipeline_scheduler"}))
     assert.is_nil(nearest.find("lx", {"beta_1", "learning_rate"}))
     assert.is_nil(nearest.find("momentum", names))
     assert.is_nil(nearest.find(("x"):rep(100000), names))

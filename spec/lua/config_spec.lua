@@ -316,7 +316,7 @@ describe("devices", function()
     end
     assert.equal("64\n", run("64", 64).out)
     assert.matches("%(command line%):4: IPUConfig: unsupported number of IPUs: 8 %(the machine has 4; ipulua %-%-ipus N", run("4", 8).err)
-    assert.matches("the number of IPUs of the machine must be a power of two, at most 1024, got integer %(3%)", run("3", 2).err)
+    assert.matches("'%-%-ipus' needs a power of two of at least 1 and at most 1024, got '3'", run("3", 2).err)
   end)
 
   it("row 16: logs what was attached", function()

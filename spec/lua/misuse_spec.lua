@@ -57,6 +57,15 @@ local cases <const> = {
   {"branches of different types", function()
     ipu.func(function(p) return ipu.cond(p, function() return ipu.tensor(1.0) end, function() return ipu.ones{2} end) end)(ipu.tensor(true))
   end, "the branches return different values: float32%[%] and float32%[2%]"},
+  {"a branch that returns a number", function()
+    ipu.func(function(x) return ipu.cond(ipu.less(x, 2), function() return x end, function() return 0.0 end) end)(ipu.tensor(1.0))
+  end, "return different values: float32%[%] and number %(0.0%); ipu.tensor%(…%) makes a tensor of a number"},
+  {"a branch that returns nothing", function()
+    ipu.func(function(x) return ipu.cond(ipu.less(x, 2), function() return x end, function() end) end)(ipu.tensor(1.0))
+  end, "return different values: float32%[%] and nothing"},
+  {"options in an operator's place", function()
+    ipu.func(function() return ipu.within_replica.all_reduce({ipu.ones{2}, ipu.ones{2}}, {op = "ADD"}) end)()
+  end, "a table is not a CollectiveOp; choose one of ADD"},
   {"a symbolic value that is kept", function()
     local kept
     ipu.func(function(x) kept = x + 1 end)(ipu.tensor(1.0))

@@ -1,5 +1,6 @@
 -- ipu.estimate: prices of programs. What is asserted is arithmetic of published constants, or a relation that must hold.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local core = require "ipulua.core"
 
@@ -301,5 +302,31 @@ describe("a pipeline", function()
     end, {ipus = 1})
     assert.is_false(ok)
     assert(text:find("spread over 2 IPUs", 1, true) or text:find("number of shards, 2", 1, true), text)
+  end)
+end)
+
+describe("estimate's words", function()
+  local function words(options)
+    local ok, text = pcall(ipu.estimate, function(a) return a + 1 end, options)
+    assert.is_false(ok)
+    return text
+  end
+
+  it("name the file of a target", function()
+    local path = os.tmpname() .. ".json"
+    for text, wanted in pairs{
+      ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected", ["[1]"] = "must hold an object",
+    } do
+      command.write(path, text)
+      assert(words{inputs = {{2}}, target = path}:find("target: '" .. path .. "'[: ].*" .. wanted), text)
+    end
+    os.remove(path)
+  end)
+
+  it("ask for extents that are known", function()
+    for _, inputs in ipairs{{{-1, 5}}, {{shape = {-1, 5}}}} do
+      assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': every extent must be known, the batch's, too; got {%-1, 5}",
+        words{inputs = inputs})
+    end
   end)
 end)

@@ -37,6 +37,7 @@ describe("a program that does not fit", function()
       "large.lua:8: out of memory: 'too_large' does not fit on IPU 0 of GC2", "needs [%d,]+ bytes of 262,144, [%d,]+ too many",
       "of 1216 tiles are over", "most is live at step %d+, %w+ %(.*large.lua:[56]%)", "wide %(variable%)", "abs %(activation%)  .*large.lua:5",
       "always live", "it is code", "a smaller batch",
+      "to run it all the same, with its profile: IPULUA_ENGINE_OPTIONS='{\"debug.allowOutOfMemory\": \"true\"}'",
     } do
       assert.matches(words, err)
     end

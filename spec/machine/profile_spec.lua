@@ -311,4 +311,53 @@ print(eager:gradient(eager(function() return w * 2 end), unused)) -- nothing was
     assert.matches("^0.0\t3x1\t1.0\nnil\n", result.out)
     assert.matches("Program loss_of\n", result.out)
   end)
+
+  local fitted <const> = [[
+local ipu = require "ipulua"
+local keras, layers = ipu.keras, ipu.keras.layers
+local model = keras.Sequential{layers.Dense{%d, input_shape = {2048}}, name = "fitted"}
+model:compile{optimizer = "adam", loss = "mse"}
+model:fit(ipu.ones{8, 2048}, ipu.ones{8, %d}, {batch_size = 4})
+model:save("kept.safetensors")
+model:save("kept.safetensors")
+]]
+
+  it("says whether each program fits, and why not, and shows no progress of what isn't computed", function()
+    local folder, _, result = profiled(fitted:format(8, 8), {"--estimate"})
+    command.remove(folder)
+    assert.matches("\nIt fits: the fullest tile needs %d+%.%d KiB of 624, gaps included\n\nPriced for 2 calls", result.out)
+    assert.equal("", result.err) -- the file is this run's own
+    folder, _, result = profiled(fitted:format(131072, 131072), {"--estimate"})
+    command.remove(folder)
+    assert.matches("out of memory: 'fitted.train' does not fit on IPU 0 of GC200: tile %d+ needs", result.out)
+    assert.matches("what would help:\n.*\n\nPriced for 2 calls", result.out)
+  end)
+
+  it("leaves weights that are there as they are", function()
+    local folder = profiled(fitted:format(8, 8))
+    local trained = command.read(folder .. "/kept.safetensors")
+    assert(#trained > 1000)
+    local result = command.run{command.ipulua, "--estimate", "train.lua", dir = folder}
+    assert.equal(0, result.status)
+    assert.matches("'kept.safetensors' stays as it is, for nothing was trained", result.err)
+    assert.equal(trained, command.read(folder .. "/kept.safetensors"))
+    command.remove(folder)
+  end)
+
+  it("or a profile by a misspelt option is told", function()
+    local folder, reports, result = profiled(training, {}, {
+      IPULUA_ENGINE_OPTIONS = '{"autoReport.al": "true", "autoReport.outputArchive": "true", "target.hostSyncTimeout": "60"}'})
+    command.remove(folder)
+    assert.equal(0, #reports)
+    assert.equal("ipulua: warning: the engine option 'autoReport.al' has no effect; did you mean 'autoReport.all'?\n", result.err)
+  end)
+
+  it("and --profile tell that there was no program", function()
+    for _, words in ipairs{{"--estimate"}, {"--profile", "out"}} do
+      local folder, _, result = profiled([[local x = require "ipulua".ones{2} print((x + 1)[1]:item())]], words)
+      command.remove(folder)
+      assert.equal("2.0\n", result.out)
+      assert.matches("warning: " .. words[1]:gsub("%-", "%%-") .. ": .*ops called one at a time are computed at once", result.err)
+    end
+  end)
 end)

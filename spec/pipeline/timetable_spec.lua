@@ -5,6 +5,8 @@ local jsonl = require "spec.support.jsonl"
 local pipelines = require "spec.support.pipelines"
 local system_table = require "spec.support.system_table"
 
+local schedules <const> = {"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"}
+
 local function timetable(schedule, mapping, count, training)
   return ipu.timetable{schedule = schedule, device_mapping = mapping, count = count, training = training}
 end
@@ -106,7 +108,7 @@ describe("ipu.timetable", function()
 
   it("runs each micro-batch once in each stage, in order, and one thing at a time on an IPU", function()
     local checked = 0
-    for _, schedule in ipairs{"Grouped", "Interleaved", "Sequential", "OneFOneB", "InterleavedVirtual"} do
+    for _, schedule in ipairs(schedules) do
       for _, mapping in ipairs(mappings) do
         for _, training in ipairs{true, false} do
           local ok, t = pcall(timetable, schedule, mapping, nil, training)
@@ -124,18 +126,21 @@ describe("ipu.timetable", function()
     assert.is_true(checked > 30, checked)
   end)
 
-  it("stashes no more than is in flight", function()
-    for _, schedule in ipairs{"Grouped", "Interleaved", "Sequential", "OneFOneB"} do
-      local t = timetable(schedule, {0, 1, 2, 3}, 16)
-      for stage = 0, 3 do
-        local waiting, most = 0, 0
-        for _, entries in ipairs(t.order) do
-          for _, e in ipairs(entries) do
-            if e.stage == stage then waiting = waiting + (e.kind == "forward" and 1 or -1) end
-            most = math.max(most, waiting)
+  -- The depth is laid down when a program is compiled, while the count may come at run time: it must do for any count.
+  it("stashes what is in flight, however many micro-batches there are", function()
+    for _, schedule in ipairs(schedules) do
+      for _, count in ipairs{16, 160} do
+        local t = timetable(schedule, {0, 1, 2, 3}, count)
+        for stage = 0, 3 do
+          local waiting, most = 0, 0
+          for _, entries in ipairs(t.order) do
+            for _, e in ipairs(entries) do
+              if e.stage == stage then waiting = waiting + (e.kind == "forward" and 1 or -1) end
+              most = math.max(most, waiting)
+            end
           end
+          assert.are.equal(most - 1, t.stash_depth[stage + 1], schedule)
         end
-        assert.are.equal(most - 1, t.stash_depth[stage + 1])
       end
     end
   end)
@@ -152,6 +157,10 @@ describe("ipu.timetable", function()
     fails("value", function() ipu.timetable{schedule = "Sideways", device_mapping = {0, 1}} end, "Grouped")
     fails("failed_precondition", function() timetable("Grouped", {0, 1}, 6) end, "multiple of 4", "it is 6")
     fails("not_implemented", function() timetable("Interleaved", {0, 0}, 2) end, "Interleaved")
+    fails("value", function() timetable({}, {0, 1}, 2) end, "holds no time steps")
+    local one <const> = {{{ipu = 0, kind = "forward", stage = 0, micro_batch = 0}}}
+    fails("value", function() timetable(one, {0, 1}, 1) end, "the backward pass of stage 0 runs on 0 micro-batches of 1")
+    assert.matches("1 stage on 1 IPU, inference, 1 micro%-batch: 1 time step,", tostring(timetable("Sequential", {0}, 1, false)))
     fails("type", function() timetable("Grouped", 3, 2) end, "device_mapping")
     fails("value", function() ipu.timetable{schedule = "Grouped"} end, "device_mapping")
     fails("value", function() ipu.timetable(ipu.func(function() return 1 end)) end, "not been compiled with a pipeline")

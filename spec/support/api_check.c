@@ -51,6 +51,33 @@ static void check_tensors(ipu_context *c) {
   ipu_tensor_free(t);
 }
 
+/* The words are of this call, not of one before. */
+static void check_null_words(ipu_context *c) {
+  const int64_t shape[] = {2};
+  ipu_tensor *t;
+  ipu_builder *b;
+  ipu_value *v;
+  ipu_archive *a;
+  ipu_model *m;
+  OK_(c, ipu_tensor_new(c, "float32", 1, shape, NULL, &t));
+  OK_(c, ipu_builder_new(c, &b));
+  OK_(c, ipu_builder_argument(b, "float32", 1, shape, &v));
+  REFUSED(c, ipu_tensor_new(c, "float32", 1, shape, NULL, NULL), IPU_E_INVALID_ARGUMENT, "ipu_tensor_new: 'out' is NULL");
+  REFUSED(c, ipu_tensor_write(c, NULL, shape, 8), IPU_E_INVALID_ARGUMENT, "ipu_tensor_write: 't' is NULL");
+  REFUSED(c, ipu_save(c, NULL, NULL, NULL, 0), IPU_E_INVALID_ARGUMENT, "ipu_save: 'path' is NULL");
+  REFUSED(c, ipu_archive_open(c, NULL, &a), IPU_E_INVALID_ARGUMENT, "ipu_archive_open: 'path' is NULL");
+  REFUSED(c, ipu_archive_tensor(c, NULL, "x", &t), IPU_E_INVALID_ARGUMENT, "ipu_archive_tensor: 'a' is NULL");
+  REFUSED(c, ipu_apply(c, "exp", &t, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_apply: 'outputs' is NULL");
+  REFUSED(c, ipu_variable_read(c, NULL, &t), IPU_E_INVALID_ARGUMENT, "ipu_variable_read: 'v' is NULL");
+  REFUSED(c, ipu_builder_apply(b, "exp", &v, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_builder_apply: 'outputs' is NULL");
+  REFUSED(c, ipu_builder_finish(b, &v, 1, NULL), IPU_E_INVALID_ARGUMENT, "ipu_builder_finish: 'out' is NULL");
+  REFUSED(c, ipu_model_from_lua(c, NULL, &m), IPU_E_INVALID_ARGUMENT, "'text' is NULL");
+  REFUSED(c, ipu_run_lua(c, NULL, NULL), IPU_E_INVALID_ARGUMENT, "ipu_run_lua: 'code' is NULL");
+  EXPECT(c, ipu_tensor_new(NULL, "float32", 1, shape, NULL, &t) == IPU_E_INVALID_ARGUMENT);
+  ipu_builder_free(b);
+  ipu_tensor_free(t);
+}
+
 static void check_ops(ipu_context *c) {
   ipu_tensor *x = vector(c, 4, (float[]){1, -2, 3, -4}), *y = vector(c, 3, (float[]){1, 2, 3}), *out[4], *pair[] = {x, y};
   int n = 99;
@@ -84,6 +111,11 @@ static void check_ops(ipu_context *c) {
   REFUSED(c, ipu_apply(c, "cast", &x, 1, "{}", out, 1, NULL), IPU_E_TYPE, "'dtype' is missing");
   ipu_tensor *none = NULL;
   REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT, "number 0 is NULL");
+  REFUSED(c, ipu_apply(c, "relu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'relu'; did you mean 'nn.relu'?");
+  REFUSED(c, ipu_apply(c, "matmul", &x, 1, NULL, out, 1, NULL), IPU_E_VALUE, "matmul takes 2 tensors, got 1");
+  REFUSED(c, ipu_apply(c, "exp", pair, 2, NULL, out, 1, NULL), IPU_E_VALUE, "exp takes 1 tensor, got 2");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; it has axis, keepdims");
+  REFUSED(c, ipu_apply(c, "exp", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; it has none");
   EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") && !ipu_op_summary("no such op"));
   ipu_tensor_free(x), ipu_tensor_free(y);
 }
@@ -280,6 +312,7 @@ int main(void) {
   check_null();
   if (ipu_context_new(&c) != IPU_OK) return 1;
   check_tensors(c);
+  check_null_words(c);
   check_ops(c);
   check_functions(c);
   check_files(c);

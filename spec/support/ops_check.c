@@ -363,6 +363,7 @@ static void check_sample(Sweep *w, const Sample *s) {
 }
 
 static void check_row(Sweep *w, const OpDef *op) {
+  expect(w, op_find(op->name) == op, &(Sample){.op = op, .text = ""}, "name", "another row has the same");
   if (op->traits & (CONTROL | STATEFUL)) return; /* what they do shows in programs */
   const char *text = op->sample ? op->sample : "";
   Error e = {.status = OK};

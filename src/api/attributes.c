@@ -1,6 +1,7 @@
 #include "api/attributes.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,13 +13,28 @@ enum { MAX_LIST = 64 };
 
 static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
 
+/* The op of that name in another module: relu is nn.relu. */
+static const OpDef *unknown_op(Error *e, const char *name) {
+  const OpDef *op = op_next(NULL);
+  for (; op; op = op_next(op)) {
+    const char *dot = strrchr(op->name, '.');
+    if (dot && is_open(op) && !strcmp(dot + 1, name)) break;
+  }
+  fail(e, ERR_NOT_FOUND, "there is no op '%.60s'%s%s%s", name, op ? "; did you mean '" : "", op ? op->name : "", op ? "'?" : "");
+  return NULL;
+}
+
 const OpDef *attributes_op(Error *e, const char *name, int input_count) {
   const OpDef *op = name ? op_find(name) : NULL;
-  if (!op || !is_open(op)) return fail(e, ERR_NOT_FOUND, "there is no op '%.60s'", name ? name : "NULL"), NULL;
+  if (!op || !is_open(op)) return unknown_op(e, name ? name : "NULL");
   int required, most = op_input_count(op, &required), counter = (op->traits & RANDOM) != 0;
   if (op->traits & VARIADIC) return op;
-  if (input_count < required - counter || input_count > most - counter)
-    return fail(e, ERR_VALUE, "%s takes %d to %d tensors, got %d", name, required - counter, most - counter, input_count), NULL;
+  required -= counter, most -= counter;
+  if (input_count < required || input_count > most) {
+    char range[32] = "";
+    if (required < most) snprintf(range, sizeof range, "%d to ", required);
+    return fail(e, ERR_VALUE, "%s takes %s%d tensor%s, got %d", name, range, most, most == 1 ? "" : "s", input_count), NULL;
+  }
   return op;
 }
 
@@ -80,7 +96,9 @@ static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, con
       if (!json_is_string(value)) return wrong_type(e, op, def, "a string");
       return read_choice(e, op, def, root, json_string_value(value), &a->attr[i]);
     case ATTR_DTYPE:
-      if (!json_is_string(value) || !dtype_find(json_string_value(value), &d)) return wrong_type(e, op, def, "a dtype");
+      if (!json_is_string(value)) return wrong_type(e, op, def, "a dtype");
+      if (!dtype_find(json_string_value(value), &d))
+        return fail(e, ERR_VALUE, "%s: '%s': there is no dtype '%.40s'", op->name, def->name, json_string_value(value));
       a->attr[i] = attr_dtype(d);
       return OK;
     case ATTR_INTS:
@@ -99,11 +117,20 @@ static int find(const OpDef *op, const char *name) {
   return -1;
 }
 
+static Status unknown_attribute(Error *e, const OpDef *op, const char *name) {
+  char known[256] = "";
+  size_t at = 0;
+  for (int i = 0; i < op_attr_count(op) && at < sizeof known; i++)
+    if (strcmp(op->attrs[i].name, "stream"))
+      at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", op->attrs[i].name);
+  return fail(e, ERR_VALUE, "%s has no attribute '%.60s'; it has %s", op->name, name, at ? known : "none");
+}
+
 static Status read_all(Error *e, const OpDef *op, json_t *root, Attributes *a) {
   for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at)) {
     const char *name = json_object_iter_key(at);
     int i = find(op, name);
-    if (i < 0) return fail(e, ERR_VALUE, "%s has no attribute '%.60s'", op->name, name);
+    if (i < 0) return unknown_attribute(e, op, name);
     if (json_is_null(json_object_iter_value(at))) continue;
     if (read_attribute(e, op, i, root, json_object_iter_value(at), a) != OK) return e->status;
   }

@@ -70,6 +70,15 @@ int context_fail(ipu_context *c, Status s, const char *format, ...) {
   return context_end(c);
 }
 
+bool context_given(ipu_context *c, const char *function, const Given *given) {
+  if (!c) return false;
+  while (given->name && given->pointer) given++;
+  if (!given->name) return true;
+  context_begin(c);
+  context_fail(c, ERR_INVALID_ARGUMENT, "%s: '%s' is NULL", function, given->name);
+  return false;
+}
+
 int context_text(ipu_context *c, char *text, const char **out) {
   if (!text) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   free(c->text);

@@ -23,6 +23,12 @@ Error *context_begin(ipu_context *c);
 int context_end(const ipu_context *c);
 /* A message about an argument. what: "ipu_tensor_new: shape". */
 int context_fail(ipu_context *c, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Is what a function can't do without there? Else the context, if there is one, says what is NULL, and false. The list ends with {0}. */
+typedef struct Given {
+  const char *name;
+  const void *pointer;
+} Given;
+bool context_given(ipu_context *c, const char *function, const Given *given);
 /* Hand out text; takes it over. NULL counts as out of memory. */
 int context_text(ipu_context *c, char *text, const char **out);
 /* The text may be absent; counts must not be negative, lists not NULL unless empty. */

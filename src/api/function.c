@@ -67,7 +67,7 @@ static void give_out(ipu_context *c, const char *what, Tensor **list, int total,
 
 int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count, const char *attributes,
               ipu_tensor **outputs, int capacity, int *output_count) {
-  if (!c || (capacity > 0 && !outputs)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_apply", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (output_count) *output_count = 0;
   if (context_check_list(e, name ? name : "ipu_apply", inputs, input_count) != OK) return context_end(c);
@@ -91,7 +91,7 @@ int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int i
 /* ---- variables ---- */
 
 int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial, ipu_variable **out) {
-  if (!c || !initial || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_variable_new", (Given[]){{"initial", initial}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   const Tensor *t = tensor_of(initial);
   *out = NULL;
@@ -105,14 +105,14 @@ int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial
 void ipu_variable_free(ipu_variable *v) { variable_release(variable_of(v)); }
 
 int ipu_variable_read(ipu_context *c, const ipu_variable *v, ipu_tensor **out) {
-  if (!c || !v || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_variable_read", (Given[]){{"v", v}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   *out = handle_of(tensor_from(e, &variable_of(v)->type, variable_of(v)->value->data));
   return context_end(c);
 }
 
 int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
-  if (!c || !v || !t) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_variable_assign", (Given[]){{"v", v}, {"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
   variable_assign(context_begin(c), variable_of(v), tensor_of(t));
   return context_end(c);
 }
@@ -120,7 +120,7 @@ int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
 /* ---- building ---- */
 
 int ipu_builder_new(ipu_context *c, ipu_builder **out) {
-  if (!c || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_builder_new", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   *out = NULL;
   ipu_builder *b = calloc(1, sizeof *b);
@@ -168,7 +168,7 @@ static Status check_values(ipu_builder *b, const char *what, ipu_value *const *v
 }
 
 int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape, ipu_value **out) {
-  if (!b || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_argument", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   Graph *g = begin(b);
   Type type;
@@ -180,7 +180,7 @@ int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int6
 }
 
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
-  if (!b || !t || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_constant", (Given[]){{"t", t}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   Graph *g = begin(b);
   if (!g) return end(b);
@@ -192,7 +192,7 @@ int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
 }
 
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
-  if (!b || !v || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_read", (Given[]){{"v", v}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   if (!begin(b)) return end(b);
   b->has_begun = true;
@@ -201,7 +201,7 @@ int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
 }
 
 int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
-  if (!b || !v) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_assign", (Given[]){{"v", v}, {0}})) return IPU_E_INVALID_ARGUMENT;
   if (!begin(b) || check_values(b, "ipu_builder_assign", &value, 1) != OK) return end(b);
   const Variable *to = variable_of(v);
   char want[TYPE_TEXT], got[TYPE_TEXT];
@@ -248,7 +248,7 @@ static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int
 
 int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count, const char *attributes,
                       ipu_value **outputs, int capacity, int *output_count) {
-  if (!b || (capacity > 0 && !outputs)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_apply", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   if (output_count) *output_count = 0;
   Error *e = &b->context->error;
   if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK) return end(b);
@@ -263,7 +263,7 @@ int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs
 }
 
 int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count, ipu_value **gradients) {
-  if (!b || (count > 0 && !gradients)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_gradients", (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Graph *g = begin(b);
   if (!g || check_values(b, "ipu_builder_gradients: y", &y, 1) != OK ||
       check_values(b, "ipu_builder_gradients: xs", xs, count) != OK)
@@ -305,7 +305,7 @@ static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
 }
 
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out) {
-  if (!b || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(b ? b->context : NULL, "ipu_builder_finish", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   *out = NULL;
   if (!begin(b) || check_values(b, "ipu_builder_finish", results, count) != OK) return end(b);
   ipu_function *f = calloc(1, sizeof *f);
@@ -330,7 +330,7 @@ void ipu_function_free(ipu_function *f) {
 
 static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arguments, int count) {
   if (count != p->argument_count)
-    return fail(e, ERR_VALUE, "the function takes %d tensors, got %d", p->argument_count, count);
+    return fail(e, ERR_VALUE, "the function takes %d tensor%s, got %d", p->argument_count, p->argument_count == 1 ? "" : "s", count);
   if (context_check_list(e, "ipu_function_call", arguments, count) != OK) return e->status;
   for (int i = 0; i < count; i++) {
     const Type *want = &p->graph->input[i]->type, *got = &tensor_of(arguments[i])->type;
@@ -343,7 +343,7 @@ static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arg
 
 int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count, ipu_tensor **results, int capacity,
                       int *result_count) {
-  if (!f || (capacity > 0 && !results)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(f ? f->context : NULL, "ipu_function_call", (Given[]){{"results", capacity > 0 ? (const void *)results : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = f->context;
   Error *e = context_begin(c);
   Program *p = f->program;

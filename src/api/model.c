@@ -73,7 +73,7 @@ static int call_text(ipu_context *c, BridgeCall call, const char **text) {
 }
 
 static int new_model(ipu_context *c, const char *function, const char *text, ipu_model **out) {
-  if (!c || !text || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, function, (Given[]){{"text", text}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   *out = NULL;
   ipu_model *m = calloc(1, sizeof *m);
@@ -120,12 +120,15 @@ int ipu_model_compile(ipu_model *m, const char *options) { return simple(m, "com
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json) { return simple(m, "estimate", options, json); }
 
 int ipu_run_lua(ipu_context *c, const char *code, const char **result) {
-  if (!c || !code) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_run_lua", (Given[]){{"code", code}, {0}})) return IPU_E_INVALID_ARGUMENT;
   return call_text(c, (BridgeCall){.function = "run", .text = code}, result);
 }
 
 int ipu_model_build(ipu_model *m, int rank, const int64_t *shape) {
-  if (!m || rank < 0 || rank > MAX_RANK || (rank > 0 && !shape)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(m ? m->context : NULL, "ipu_model_build", (Given[]){{"shape", rank > 0 ? (const void *)shape : ""}, {0}}))
+    return IPU_E_INVALID_ARGUMENT;
+  if (rank < 0 || rank > MAX_RANK)
+    return context_begin(m->context), context_fail(m->context, ERR_INVALID_ARGUMENT, "ipu_model_build: the rank must be 0 to %d, got %d", MAX_RANK, rank);
   Text t = {0};
   text_add(&t, "[");
   for (int i = 0; i < rank; i++) text_print(&t, "%s%lld", i ? ", " : "", (long long)shape[i]);
@@ -175,7 +178,7 @@ int ipu_model_evaluate(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tens
 }
 
 int ipu_model_log(ipu_model *m, const char *name, double *out) {
-  if (!m || !name || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(m ? m->context : NULL, "ipu_model_log", (Given[]){{"name", name}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(m->context);
   json_t *logs = m->logs ? json_loads(m->logs, 0, NULL) : NULL;
   const json_t *value = json_object_get(logs, name);
@@ -191,7 +194,7 @@ int ipu_model_log(ipu_model *m, const char *name, double *out) {
 
 static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count, const char *options,
                         ipu_tensor **outputs, int capacity, int *count) {
-  if (!m || (capacity > 0 && !outputs)) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(m ? m->context : NULL, "ipu_model_predict", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = m->context;
   Error *e = context_begin(c);
   if (count) *count = 0;

@@ -9,7 +9,7 @@
 
 int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape, const void *data,
                    ipu_tensor **out) {
-  if (!c || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_tensor_new", (Given[]){{"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Type type;
   *out = NULL;
@@ -31,7 +31,7 @@ int64_t ipu_tensor_extent(const ipu_tensor *t, int axis) {
 }
 
 int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t bytes) {
-  if (!c || !t) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_tensor_write", (Given[]){{"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   if (bytes != ipu_tensor_bytes(t))
     return context_fail(c, ERR_VALUE, "ipu_tensor_write: the tensor has %zu bytes, got %zu", ipu_tensor_bytes(t), bytes);
@@ -41,7 +41,7 @@ int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t byt
 }
 
 int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text) {
-  if (!c || !t) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_tensor_text", (Given[]){{"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   return context_text(c, tensor_text(e, tensor_of(t)), text);
 }
@@ -62,7 +62,7 @@ static Status unknown_ending(Error *e, const char *path) {
 }
 
 int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_tensor *const *tensors, int count) {
-  if (!c || !path) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_save", (Given[]){{"path", path}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (context_check_list(e, "ipu_save: tensors", tensors, count) != OK) return context_end(c);
   if (ends_with(path, ".npy")) {
@@ -89,7 +89,7 @@ static Status read_npy(Error *e, const char *path, NamedTensors *n) {
 }
 
 int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out) {
-  if (!c || !path || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_archive_open", (Given[]){{"path", path}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   *out = NULL;
   ipu_archive *a = calloc(1, sizeof *a);
@@ -115,7 +115,7 @@ const char *ipu_archive_name(const ipu_archive *a, int index) {
 }
 
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out) {
-  if (!c || !a || !name || !out) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_archive_tensor", (Given[]){{"a", a}, {"name", name}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Tensor *t = named_find(&a->tensors, name);
   *out = NULL;

@@ -28,6 +28,7 @@ bool folder_exists(const char *path) {
 
 static Status make_one(Error *e, const char *path) {
   if (mkdir(path, 0777) == 0 || (errno == EEXIST && folder_exists(path))) return OK;
+  if (errno == EEXIST) return fail(e, ERR_RUNTIME, "%s: cannot make the folder: a file has that name", path);
   return system_failed(e, path, "cannot make the folder", errno);
 }
 

@@ -5,23 +5,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "target/target.h"
 
 /* What a long option takes. */
-typedef enum Kind { FLAG, COUNT, NATURAL, TEXT, CHIP, HELP, VERSION } Kind;
+typedef enum Kind { FLAG, COUNT, IPUS, NATURAL, FOLDER, CHIP, HELP, VERSION } Kind;
 
 static const struct LongOption {
   const char *name;
   Kind kind;
 } long_options[] = {
-    {"threads", COUNT}, {"seed", NATURAL}, {"profile", TEXT}, {"estimate", FLAG},
-    {"target", CHIP},   {"ipus", COUNT},   {"help", HELP},    {"version", VERSION},
+    {"threads", COUNT}, {"seed", NATURAL}, {"profile", FOLDER}, {"estimate", FLAG},
+    {"target", CHIP},   {"ipus", IPUS},    {"help", HELP},      {"version", VERSION},
 };
 typedef struct LongOption LongOption;
 
-/* One million threads or IPUs is a typing mistake. */
-enum { COUNT_LIMIT = 1000000 };
+/* One million threads is a typing mistake; the largest system has 1024 IPUs. */
+enum { COUNT_LIMIT = 1000000, MOST_IPUS = 1024 };
 
 static const LongOption *find_option(const char *argument) {
   const char *name = argument + 2;
@@ -43,7 +44,7 @@ static const char *similar_option(const char *argument) {
   return NULL;
 }
 
-static bool takes_value(Kind kind) { return kind == COUNT || kind == NATURAL || kind == TEXT || kind == CHIP; }
+static bool takes_value(Kind kind) { return kind != FLAG && kind != HELP && kind != VERSION; }
 
 static bool is_long(const char *argument) { return argument[0] == '-' && argument[1] == '-' && argument[2]; }
 
@@ -75,8 +76,16 @@ static bool is_chip(const char *value) {
   return target_find(value) || (n > 5 && !strcmp(value + n - 5, ".json"));
 }
 
+/* A script in the folder's place is one that was forgotten. */
+static bool is_file(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
 static bool read_option(const LongOption *option, const char *value, long long *number) {
   if (option->kind == COUNT) return read_integer(value, 1, COUNT_LIMIT, number);
+  if (option->kind == IPUS) return read_integer(value, 1, MOST_IPUS, number) && !(*number & (*number - 1));
+  if (option->kind == FOLDER) return *value && !is_file(value);
   if (option->kind == NATURAL) return read_integer(value, 0, LLONG_MAX, number);
   if (option->kind == CHIP) return is_chip(value);
   return *value != '\0';
@@ -101,9 +110,11 @@ static void check_long(CommandLine *line, int index) {
       snprintf(line->problem, size, "'--%s' needs a value", option->name);
     } else if (!read_option(option, value, &number)) {
       const char *wanted = option->kind == COUNT     ? "an integer of at least 1"
+                           : option->kind == IPUS    ? "a power of two of at least 1 and at most 1024"
                            : option->kind == NATURAL ? "an integer of at least 0"
                            : option->kind == CHIP    ? "one of gc2, gc200, bow, c600, or a .json file"
-                                                     : "a name";
+                           : *value                  ? "the name of a folder, and there is a file of that name"
+                                                     : "the name of a folder";
       snprintf(line->problem, size, "'--%s' needs %s, got '%.60s'", option->name, wanted, value);
     }
   }
@@ -160,7 +171,7 @@ static void store_option(lua_State *L, const CommandLine *line, int index) {
   long long number = 0;
   if (option->kind == HELP || option->kind == VERSION) return;
   if (option->kind == FLAG) lua_pushboolean(L, true);
-  else if (option->kind == TEXT || option->kind == CHIP) lua_pushstring(L, value);
+  else if (option->kind == FOLDER || option->kind == CHIP) lua_pushstring(L, value);
   else if (read_option(option, value, &number)) lua_pushinteger(L, (lua_Integer)number);
   lua_setfield(L, -2, option->name);
 }

@@ -57,6 +57,19 @@ static const char **sorted_names(lua_State *L, int index, int *count) {
   return names;
 }
 
+/* The names of the list at index, in its order, in a userdata that is pushed. The table of tensors keeps them alive. */
+static const char **listed_names(lua_State *L, int index, int *count) {
+  int n = (int)lua_rawlen(L, index);
+  const char **names = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *names, 0);
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, index, i + 1);
+    names[i] = luaL_checkstring(L, -1);
+    lua_pop(L, 1);
+  }
+  *count = n;
+  return names;
+}
+
 /* Replaces a table of tensors by name, of which a .npy holds one, by that one. A list is a tensor itself. */
 static void only_tensor(lua_State *L, int index) {
   if (lua_rawlen(L, index)) return;
@@ -67,11 +80,11 @@ static void only_tensor(lua_State *L, int index) {
   lua_replace(L, index);
 }
 
-/* (path, {name = tensor} | tensor, {key = text} | nil) */
+/* (path, {name = tensor} | tensor, {key = text} | nil, names in the order in which they are written | nil: sorted) */
 static int save(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   Error e = {0};
-  lua_settop(L, 3);
+  lua_settop(L, 4);
   if (ends_with(path, ".npy")) {
     if (lua_istable(L, 2)) only_tensor(L, 2);
     Tensor *t = bind_concrete(L, 2, "save");
@@ -86,7 +99,7 @@ static int save(lua_State *L) {
     bind_fail(L, ERR_TYPE, "save: '%s' holds tensors by name, as in {x = tensor}; a .npy holds a single one", path);
   NamedTensors *n = new_named(L);
   int count;
-  const char **names = sorted_names(L, 2, &count);
+  const char **names = lua_istable(L, 4) ? listed_names(L, 4, &count) : sorted_names(L, 2, &count);
   for (int i = 0; i < count; i++) {
     lua_getfield(L, 2, names[i]);
     Tensor *t = bind_concrete(L, -1, names[i]);
@@ -109,7 +122,7 @@ static int save(lua_State *L) {
   return 0;
 }
 
-/* (path, ending | nil: the path's) → {name = tensor}, metadata; a .npy gives its tensor */
+/* (path, ending | nil: the path's) → {name = tensor}, metadata, names as they stand in the file; a .npy gives its tensor */
 static int load(lua_State *L) {
   const char *path = luaL_checkstring(L, 1), *ending = luaL_optstring(L, 2, path);
   Error e = {0};
@@ -133,7 +146,12 @@ static int load(lua_State *L) {
     lua_pushstring(L, n->value[i]);
     lua_setfield(L, -2, n->key[i]);
   }
-  return 2;
+  lua_createtable(L, n->count, 0);
+  for (int i = 0; i < n->count; i++) {
+    lua_pushstring(L, n->name[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 3;
 }
 
 static int exists(lua_State *L) {

@@ -157,6 +157,8 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   const Type *type_at[MAX_INPUTS + MAX_OUTPUTS];
   char *at = c->scratch;
   bool narrow = false;
+  if (!c->node->op->scratch) /* a slip in a new row, which would write beyond its buffers */
+    return fail_at(c->error, c->source, ERR_INTERNAL, "%s: a row whose eval is eval_wide needs .scratch = scratch_wide", c->node->op->name);
   for (int i = 0; i < c->in_count; i++) {
     type[i] = *c->in_type[i];
     type_at[i] = &type[i];

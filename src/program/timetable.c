@@ -314,7 +314,7 @@ Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros) {
     size_t waiting = 0;
     while (waiting < entries && row[waiting] >= 0) waiting++;
     if (waiting < entries)
-      fail(e, ERR_VALUE, "the schedule never comes to %s of place %d on micro-batch %d: its IPUs wait for one another",
+      fail(e, ERR_VALUE, "the schedule never comes to %s of stage %d on micro-batch %d: its IPUs wait for one another",
            (int)(waiting / (size_t)micros) < p->places ? "the forward pass" : "the backward pass",
            plan_place_of_program(p, (int)(waiting / (size_t)micros)), (int)(waiting % (size_t)micros));
     else t = from_rows(e, row, programs, micros);
@@ -342,14 +342,14 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
       int place = plan_place_of_program(p, order[i].program);
       const char *pass = order[i].program < p->places ? "forward" : "backward";
       if (!uses_ipu(p, place, d))
-        s = fail(e, ERR_VALUE, "the schedule runs place %d on IPU %d, where it isn't", place, d);
+        s = fail(e, ERR_VALUE, "the schedule runs stage %d on IPU %d, where it isn't", place, d);
       else if (order[i].micro != expected[order[i].program]++)
-        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of place %d takes micro-batch %d where %d is next", d, pass,
+        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of stage %d takes micro-batch %d where %d is next", d, pass,
                  place, order[i].micro, expected[order[i].program] - 1);
     }
     for (int k = 0; k < programs && s == OK; k++)
       if (uses_ipu(p, plan_place_of_program(p, k), d) && expected[k] != micros)
-        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of place %d runs on %d micro-batches of %d", d,
+        s = fail(e, ERR_VALUE, "IPU %d of the schedule: the %s pass of stage %d runs on %d micro-batches of %d", d,
                  k < p->places ? "forward" : "backward", plan_place_of_program(p, k), expected[k], micros);
   }
   free(expected);

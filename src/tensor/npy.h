@@ -12,7 +12,7 @@ Status npy_write(Error *e, const char *path, const Tensor *t); /* v1, little-end
  * empty. */
 Status npy_header(Error *e, const char *path, const Type *type, Text *text);
 Status npz_read(Error *e, const char *path, NamedTensors *out); /* names without their .npy */
-/* Stored, not compressed, ordered by name, without times: equal input gives equal bytes. Atomic. Metadata has
+/* Stored, not compressed, in the given order, without times: equal input gives equal bytes. Atomic. Metadata has
  * no place in the format: any is an error. */
 Status npz_write(Error *e, const char *path, const NamedTensors *tensors);
 #endif

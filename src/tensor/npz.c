@@ -231,17 +231,23 @@ static Status write_empty(Error *e, const char *path) {
   return file_write(e, path, end, sizeof end);
 }
 
+/* Each name once; sorts the members. */
+static Status check_names(Error *e, const char *path, Member *members, int count) {
+  qsort(members, (size_t)count, sizeof *members, by_name);
+  for (int i = 1; i < count; i++)
+    if (strcmp(members[i - 1].name, members[i].name) == 0)
+      return fail(e, ERR_VALUE, "%s: two tensors are called '%s'", path, members[i].name);
+  return OK;
+}
+
 Status npz_write(Error *e, const char *path, const NamedTensors *n) {
   if (n->metadata_count) return fail(e, ERR_VALUE, "%s: npz files can't hold metadata", path);
   if (n->count == 0) return write_empty(e, path);
   Member *members = calloc((size_t)n->count, sizeof *members);
   if (!members) return out_of_memory(e);
   for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i]};
-  qsort(members, (size_t)n->count, sizeof *members, by_name);
-  Status s = OK;
-  for (int i = 1; i < n->count && s == OK; i++)
-    if (strcmp(members[i - 1].name, members[i].name) == 0)
-      s = fail(e, ERR_VALUE, "%s: two tensors are called '%s'", path, members[i].name);
+  Status s = check_names(e, path, members, n->count);
+  for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i]};
   if (s == OK) s = write_archive(e, path, members, n->count);
   free(members);
   return s;

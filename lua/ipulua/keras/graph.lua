@@ -1,6 +1,7 @@
 -- The graph of a functional model: calls of layers (nodes) that turn KerasTensors into KerasTensors, the order
 -- in which they run, and running them.
 
+local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local infer = require "ipulua.keras.infer"
 local KerasTensor = require "ipulua.keras.tensor"
@@ -25,6 +26,9 @@ local function make_results(node, types)
   local packed = {n = types.n}
   for i = 1, types.n do
     packed[i] = nest.map(function(type)
+      if getmetatable(type) ~= infer.Type then
+        blame.error(string.format("layer '%s': its call must give tensors, got %s", node.layer.name, args.describe(type)), "type")
+      end
       local t = KerasTensor(type.shape, type.dtype, node.layer.name)
       results[#results + 1] = t
       t.layer, t.node, t.tensor_index = node.layer, node, #results

@@ -78,7 +78,9 @@ function infer.results(f, given, is_spec)
   local others = try(f, given, is_spec, guesses[2])
   for i = 1, types.n do
     local a, b = nest.flatten(types[i]), nest.flatten(others[i])
-    for k = 1, #a do merge(a[k], b[k]) end
+    for k = 1, #a do
+      if getmetatable(a[k]) == infer.Type and getmetatable(b[k]) == infer.Type then merge(a[k], b[k]) end
+    end
   end
   return types
 end

@@ -5,12 +5,14 @@
 -- assigned; lists and tables of them count too.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local layer_calls = require "ipulua.keras.layer_calls"
 local layer_losses = require "ipulua.keras.layer_losses"
 local layer_weights = require "ipulua.keras.layer_weights"
+local log = require "ipulua.log"
 local names = require "ipulua.keras.names"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
@@ -259,9 +261,22 @@ end
 
 -- ------------------------------------------------ configs
 
+local told_classes = setmetatable({}, {__mode = "k"})
+
+-- A file can't say what an init of the script's own was given, unless the class tells by a get_config of its own.
+local function tell_lost_arguments(c)
+  if told_classes[c] or c.get_config ~= Layer.get_config or rawget(c, "argument_rows") then return end
+  local init = debug.getinfo(c.init, "Su")
+  if blame.is_own(init.source) or init.nparams < 2 and not init.isvararg then return end
+  told_classes[c] = true
+  log.warn("class %s has an init with arguments, but no get_config that gives them: saved and loaded, its layers are made without them",
+    c.__name)
+end
+
 ---The arguments that make the layer again, without weights.
 ---@return table
 function Layer:get_config()
+  tell_lost_arguments(class.of(self))
   local config = parts.config(self)
   config.name, config.trainable = self.name, self.trainable
   config.dtype = self.policy and self.policy.name or nil

@@ -268,7 +268,12 @@ end
 function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then sample_weight = sample_weight.sample_weight end
   if args.is_plain(y_pred) and type(y_pred[1]) ~= "userdata" then y_pred = as_tensor(y_pred) end
-  return losses.reduce(self:call(y_true, y_pred), sample_weight, self.reduction == "auto" and "sum_over_batch_size"
+  local per_sample = self:call(y_true, y_pred)
+  if not core.is_tensor(per_sample) then
+    blame.error(string.format("%s: call(y_true, y_pred) must give a tensor, a loss for each sample, got %s", class.of(self).__name,
+      args.describe(per_sample)), "type")
+  end
+  return losses.reduce(per_sample, sample_weight, self.reduction == "auto" and "sum_over_batch_size"
     or self.reduction)
 end
 

@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local log = require "ipulua.log"
 local config = require "ipulua.config"
 local Layer = require "ipulua.keras.layer"
 local placement = require "ipulua.placement"
@@ -375,6 +376,8 @@ function methods:print_pipeline_stage_assignment_summary(...)
   for _, line in ipairs(summary.stage_lines(description, a.line_length)) do print_line(line) end
 end
 
+local told = setmetatable({}, {__mode = "k"}) -- models whose options were said to do nothing
+
 ---Steps that one weight update takes, and how their gradients are reduced.
 ---@param self Model
 ---@return integer steps, string method, string? dtype
@@ -385,6 +388,11 @@ function pipelining.accumulation(self)
   if stages and not steps then
     blame.error(string.format("model '%s' is pipelined: set_pipelining_options{gradient_accumulation_steps_per_replica = …} "
       .. "must say how many steps a weight update takes", self.name), "value")
+  end
+  if not stages and self._options.pipelining.gradient_accumulation_steps_per_replica and not told[self] then
+    told[self] = true
+    log.warn("model '%s' has no pipeline stages, so what set_pipelining_options says has no effect: " ..
+      "set_pipeline_stage_assignment assigns layers to stages; on one IPU, set_gradient_accumulation_options accumulates", self.name)
   end
   return steps or 1, o.gradient_accumulation_reduction_method or "SUM", o.gradient_accumulation_dtype or o.dtype
 end

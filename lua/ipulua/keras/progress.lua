@@ -5,7 +5,7 @@
 --
 -- Modes (IPULUA_PROGRESS): "bar" draws one line again and again; "line" writes whole lines only, one at the end
 -- and one every ten seconds before it; "json" writes an object a line, at most two each second; "off" writes
--- nothing; "auto" is "bar" on a terminal, "line" elsewhere.
+-- nothing; "auto" is "bar" on a terminal, "line" elsewhere, and "off" where programs are only priced.
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
@@ -46,6 +46,7 @@ function progress.settings()
     if mode ~= told then log.warn("IPULUA_PROGRESS is '%s'; it can be auto, bar, line, json or off", text.cut(mode, 40)) end
     told, mode = mode, "auto"
   end
+  if mode == "auto" and terminal.is_quiet() then mode = "off" end
   if mode == "auto" then mode = terminal.is_terminal() and "bar" or "line" end
   return {mode = mode, style = terminal.style(), colour = mode == "bar" and terminal.wants_colour()}
 end

@@ -12,6 +12,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local untrained = require "ipulua.untrained"
 
 local saving = {}
 
@@ -52,12 +53,12 @@ end
 
 -- ------------------------------------------------ weights
 
-local function check_path(who, path)
+local function check_path(who, path, endings)
   if type(path) ~= "string" or path == "" then
     blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
   end
   if not path:find("%.safetensors$") and not path:find("%.npz$") then
-    blame.error(string.format("%s: '%s' must end in .safetensors or .npz", who, path), "value")
+    blame.error(string.format("%s: '%s' must end in %s", who, path, endings or ".safetensors or .npz"), "value")
   end
 end
 
@@ -76,7 +77,9 @@ end
 function saving.save_weights(model, path)
   check_path("save_weights", path)
   local tensors, order = tensors_of(model)
-  core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
+  if untrained.keeps(path) then return end
+  if path:find("%.npz$") then core.save(path, tensors, nil, order) -- its members' order is all that it can say beside them
+  else core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))}) end
 end
 
 ---Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
@@ -135,8 +138,9 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
   if a.path:find("%.h5$") then return require "ipulua.keras.h5".load_weights(model, a.path) end
-  check_path("load_weights", a.path)
-  local tensors, metadata = core.load(a.path)
+  check_path("load_weights", a.path, ".safetensors, .npz or .h5")
+  local tensors, metadata, order = core.load(a.path)
+  if a.path:find("%.npz$") then metadata = {order = json.encode(json.array(order))} end
   local entries = saving.paths(model)
   if #entries == 0 then
     blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
@@ -413,6 +417,7 @@ function saving.save(model, ...)
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
   local training = training_config(model)
+  if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", model = saving.to_json(model), options = json.encode(plain_options(model._options)),
     training = training and json.encode(training) or nil,
@@ -430,7 +435,11 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  check_path("load_model", a.path)
+  if a.path:find("%.h5$") or a.path:find("%.keras$") then
+    blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the model here, and give it " ..
+      "the weights of an .h5 file with model:load_weights", a.path), "value")
+  end
+  check_path("load_model", a.path, ".safetensors")
   local tensors, metadata = core.load(a.path)
   if not metadata or not metadata.model then
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
