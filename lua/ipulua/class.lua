@@ -12,6 +12,9 @@ local class = {}
 
 -- What every class offers. `extend` makes a derived class, `is_a` asks an instance.
 local function extend(base, name)
+  if type(base) == "string" then
+    blame.error(string.format("extend is called with a colon, as in Base:extend(\"%s\")", base), "type")
+  end
   if type(name) ~= "string" then
     blame.error(string.format("%s:extend(name): the new class's name must be a string, got %s", base.__name, type(name)), "type")
   end

@@ -408,13 +408,14 @@ function saving.save(model, ...)
     blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
       "not_implemented")
   end
-  local tensors = tensors_of(model)
+  local tensors, order = tensors_of(model)
   if a.include_optimizer then
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
   local training = training_config(model)
   core.save(a.path, tensors, {
-    format = "ipulua.model/1", model = saving.to_json(model), options = json.encode(plain_options(model._options)),
+    format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
+    options = json.encode(plain_options(model._options)),
     training = training and json.encode(training) or nil,
   })
 end

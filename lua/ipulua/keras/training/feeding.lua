@@ -134,6 +134,17 @@ local function check_divides(who, length, batch_size)
     who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
 end
 
+---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is x and y (and sample weights).
+---@param model Model
+---@param a {x: any, y: any, sample_weight: any}
+function feeding.take_apart(model, a)
+  local list = a.x
+  if a.y ~= nil or not model.compile_arguments or model.compile_arguments.loss == nil then return end
+  if not args.is_list(list) or #list < 2 or #list > 3 or not args.is_tensor(nest.first(list)) then return end
+  a.x, a.y = list[1], list[2]
+  if a.sample_weight == nil then a.sample_weight = list[3] end
+end
+
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
 ---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
@@ -216,6 +227,9 @@ function feeding.count_steps(who, feed, o)
     log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
   end
   local steps = total // o.replicas
+  if total == 0 then
+    blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are not full", "value")
+  end
   if steps == 0 then
     blame.error(string.format("%s: %d batches can't be shared among %d replicas: there would be 0 steps on each", who, total,
       o.replicas), "value")
