@@ -218,6 +218,11 @@ describe("one table", function()
     assert.equal(0.5, line():fit({ipu.zeros{32, 1}, ipu.ones{32, 1}, ipu.full({32}, 0.5)}, {verbose = 0}).history.loss[1])
   end)
 
+  it("of x and y is a batch of both", function()
+    assert.equal(1, line():train_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})
+    assert.equal(1, line():test_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})
+  end)
+
   it("of inputs and outputs makes a model", function()
     local a, b = keras.Input{shape = {2}}, keras.Input{shape = {2}}
     assert.same({3, 4}, keras.Model{a, layers.Dense{4}(a)}(ipu.ones{3, 2}).shape)

@@ -159,6 +159,11 @@ local cases <const> = {
   {"training on no batch", function()
     compiled("mse"):fit(ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}:batch(8, true), {verbose = 0})
   end, "the dataset has no batches"},
+  {"a class without a weight", function()
+    local m = ipu.keras.Sequential{ipu.keras.layers.Dense(3, "softmax")}
+    m:compile{loss = "sparse_categorical_crossentropy"}
+    m:fit(ipu.ones{3, 2}, ipu.arange(3), {batch_size = 3, class_weight = {[0] = 1, [1] = 2}, verbose = 0})
+  end, "'class_weight' must hold all classes of the labels; 2 is missing"},
   {"a layer's call without self", function()
     local Same = ipu.keras.layers.Layer:extend("Same")
     function Same.call(x) return x end

@@ -112,6 +112,15 @@ local function weigh_classes(dataset, class_weight)
   end)
 end
 
+-- Labels in memory are looked through for classes that have no weight; those of a dataset are met while it is read.
+local function check_classes(who, class_weight, y)
+  if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
+  local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
+  if class_weight[largest] == nil then
+    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is missing", who, largest), "value")
+  end
+end
+
 ---@class Feed
 ---@field dataset Dataset
 ---@field batch_size integer
@@ -174,6 +183,7 @@ function feeding.open(who, o)
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     check_divides(who, length, batch_size)
+    if o.class_weight then check_classes(who, o.class_weight, y) end
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))
