@@ -70,6 +70,18 @@ describe("saving", function()
     assert.matches("holds no model, only tensors", message_of(keras.models.load_model, path))
   end)
 
+  it("writes weights that NumPy reads", function()
+    local model = trained()
+    local npz = os.tmpname() .. ".npz"
+    model:save_weights(npz)
+    assert.are.same({2, 4}, ipu.load(npz)["hidden/kernel"].shape)
+    local before = model(x)
+    for _, v in ipairs(model.weights) do v:assign(ipu.zeros(v.shape)) end
+    model:load_weights(npz)
+    assert.are.equal(0, difference(before, model(x)))
+    os.remove(npz)
+  end)
+
   it("gives the weights of a saved model to one like it whose layers were named later", function()
     local function make()
       local model = keras.Sequential{layers.Dense{4, input_shape = {2}}, layers.Dense(1)}

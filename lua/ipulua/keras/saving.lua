@@ -76,7 +76,8 @@ end
 function saving.save_weights(model, path)
   check_path("save_weights", path)
   local tensors, order = tensors_of(model)
-  core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))})
+  local metadata = {format = "ipulua.weights/1", order = json.encode(json.array(order))}
+  core.save(path, tensors, not path:find("%.npz$") and metadata or nil) -- NumPy's archives have no place for it
 end
 
 ---Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
