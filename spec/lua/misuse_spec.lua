@@ -164,6 +164,11 @@ local cases <const> = {
     m:compile{loss = "sparse_categorical_crossentropy"}
     m:fit(ipu.ones{3, 2}, ipu.arange(3), {batch_size = 3, class_weight = {[0] = 1, [1] = 2}, verbose = 0})
   end, "'class_weight' must hold all classes of the labels; 2 is missing"},
+  {"a metric's method with a dot", function() ipu.keras.metrics.Mean().reset_state() end, "Metric.reset_state is a method; .* colon"},
+  {"an optimizer's method with a dot", function() ipu.keras.optimizers.Adam().apply_gradients({}, {}) end,
+    "Optimizer.apply_gradients is a method; .* colon"},
+  {"saving the weights of a model that isn't built", function() sequential():save_weights("x.safetensors") end,
+    "has no weights yet; build it first"},
   {"a layer's call without self", function()
     local Same = ipu.keras.layers.Layer:extend("Same")
     function Same.call(x) return x end

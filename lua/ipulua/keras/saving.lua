@@ -76,6 +76,9 @@ end
 function saving.save_weights(model, path)
   check_path("save_weights", path)
   local tensors, order = tensors_of(model)
+  if #order == 0 and not model.built then
+    blame.error(string.format("save_weights: model '%s' has no weights yet; build it first", model.name), "value")
+  end
   local metadata = {format = "ipulua.weights/1", order = json.encode(json.array(order))}
   core.save(path, tensors, not path:find("%.npz$") and metadata or nil) -- NumPy's archives have no place for it
 end
