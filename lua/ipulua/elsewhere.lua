@@ -30,7 +30,7 @@ local names <const> = {
   ipu = functions,
   ["ipu.nn"] = {Module = "keras.Model", Linear = "keras.layers.Dense", Sequential = "keras.Sequential",
     CrossEntropyLoss = "keras.losses.SparseCategoricalCrossentropy", MSELoss = "keras.losses.MeanSquaredError",
-    functional = "nn itself", Conv2d = "conv2d, or keras.layers.Conv2D", sigmoid = "ipu.sigmoid", tanh = "ipu.tanh"},
+    Conv2d = "conv2d, or keras.layers.Conv2D", sigmoid = "ipu.sigmoid", tanh = "ipu.tanh"},
   ["ipu.random"] = {seed = "set_seed", rand = "uniform", randn = "normal", randint = "uniform with dtype = \"int32\""},
   ["ipu.data"] = {DataLoader = "from_tensor_slices", TensorDataset = "from_tensor_slices"},
   keras = {load_model = "models.load_model", save_model = "model:save", Layer = "layers.Layer"},
@@ -64,6 +64,7 @@ local of_models <const> = {
 function elsewhere.hint(module, name)
   if module == "ipu" and dtypes[name] then return string.format("; a dtype is a string: \"%s\"", name) end
   if module == "ipu" and (name == "math" or name == "linalg") then return "; its functions stand in ipu itself: ipu.exp, ipu.matmul" end
+  if module == "ipu.nn" and name == "functional" then return "; its functions stand in ipu.nn itself: ipu.nn.relu" end
   local found = names[module] and names[module][name]
   return found and "; did you mean '" .. found .. "'?"
 end

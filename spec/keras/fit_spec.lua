@@ -218,6 +218,18 @@ describe("one table", function()
     assert.equal(0.5, line():fit({ipu.zeros{32, 1}, ipu.ones{32, 1}, ipu.full({32}, 0.5)}, {verbose = 0}).history.loss[1])
   end)
 
+  it("of a dataset is the dataset", function()
+    local ds = data.from_tensor_slices{ipu.zeros{8, 1}, ipu.ones{8, 1}}:batch(4, {drop_remainder = true})
+    local model = line()
+    assert.equal(2, #model:fit({ds}, {epochs = 2, verbose = 0}).history.loss)
+    assert.is_number(model:evaluate({ds}, {verbose = 0}))
+    assert.same({8, 1}, model:predict{ds}.shape)
+  end)
+
+  it("in another one is no place for options", function()
+    assert.matches("fit{x, y, verbose = 0}", message_of(function() line():fit{x, y, {verbose = 0}} end), 1, true)
+  end)
+
   it("of x and y is a batch of both", function()
     assert.equal(1, line():train_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})
     assert.equal(1, line():test_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})

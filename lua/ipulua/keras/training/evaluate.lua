@@ -24,7 +24,7 @@ local evaluate_rows <const> = {
 function methods:evaluate(...)
   local a = args.check("evaluate", evaluate_rows, ...)
   compile.check(self, "evaluate")
-  feeding.take_apart(self, a)
+  feeding.take_apart("evaluate", self, a)
   local run = runs.begin(self, "evaluate", "test", a)
   self:reset_metrics()
   run.callbacks:on_test_begin({})

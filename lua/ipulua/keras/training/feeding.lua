@@ -144,12 +144,17 @@ local function check_divides(who, length, batch_size)
 end
 
 ---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is x and y (and sample weights).
+---@param who string
 ---@param model Model
 ---@param a {x: any, y: any, sample_weight: any}
-function feeding.take_apart(model, a)
+function feeding.take_apart(who, model, a)
   local list = a.x
   if a.y ~= nil or not model.compile_arguments or model.compile_arguments.loss == nil then return end
   if not args.is_list(list) or #list < 2 or #list > 3 or not args.is_tensor(nest.first(list)) then return end
+  if args.is_plain(list[3]) and not args.is_list(list[3]) then
+    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}, or in the last of several arguments, "
+      .. "%s(x, y, {verbose = 0})", who, who, who), "type")
+  end
   a.x, a.y = list[1], list[2]
   if a.sample_weight == nil then a.sample_weight = list[3] end
 end
@@ -160,6 +165,7 @@ end
 ---@return Feed
 function feeding.open(who, o)
   local x = o.x
+  if args.is_list(x) and #x == 1 and is_dataset(x[1]) then x = x[1] end -- fit{ds}
   local dataset
   local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end

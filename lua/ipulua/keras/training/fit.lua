@@ -190,7 +190,7 @@ end
 function methods:fit(...)
   local a = args.check("fit", fit_rows, ...)
   compile.check(self, "fit")
-  feeding.take_apart(self, a)
+  feeding.take_apart("fit", self, a)
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   validation.split(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
