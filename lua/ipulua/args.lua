@@ -32,6 +32,11 @@ args.dtypes = {"float32", "float16", "bfloat16", "float64", "int8", "uint8", "in
 local is_dtype = {}
 for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
 
+---Whether a string is the name of a dtype.
+---@param name any
+---@return boolean
+function args.is_dtype(name) return is_dtype[name] == true end
+
 -- The name of a value's type as a user would say it: a class or userdata by its __name.
 local function type_name(value)
   local t = math.type(value) == "integer" and "integer" or type(value)
@@ -41,6 +46,17 @@ local function type_name(value)
     if type(name) == "string" then return name end
   end
   return t
+end
+
+-- A module of the library given where something else is wanted is the `ipu` of ipu:ones{2}.
+local function is_module(value)
+  local ipu = package.loaded["ipulua"]
+  if rawequal(value, ipu) then return true end
+  if type(ipu) == "table" and (rawequal(value, rawget(ipu, "nn")) or rawequal(value, rawget(ipu, "random"))) then return true end
+  for name, module in next, package.loaded do
+    if rawequal(value, module) then return type(name) == "string" and name:sub(1, 7) == "ipulua." end
+  end
+  return false
 end
 
 ---A value for messages: its type, and for short things the value too: `string (256)`.
@@ -56,6 +72,8 @@ function args.describe(value)
     return type_name(value) .. " (" .. tostring(value) .. ")"
   elseif t == "boolean" then
     return "boolean (" .. tostring(value) .. ")"
+  elseif t == "table" and is_module(value) then
+    return "a module; its functions are called with a dot, not with a colon"
   end
   return type_name(value)
 end
@@ -167,6 +185,7 @@ local function compile_row(row)
     tests[i], words[i] = test, noun
     compiled.enumeration = enumeration
     if type(t) == "string" then
+      compiled.takes_integers = compiled.takes_integers or t == "integers"
       compiled.takes_tables = compiled.takes_tables or takes_tables[t]
       compiled.takes_lists = compiled.takes_lists or t == "list" or t == "any"
       compiled.takes_names = compiled.takes_names or takes_names[t]
@@ -209,7 +228,9 @@ local function refuse(fname, row, value)
   if e and type(value) == "string" then
     blame.error(string.format("%s: '%s': %s", fname, row.name, enum.refusal(e, value)), "value")
   end
-  blame.error(string.format("%s: '%s' must be %s, got %s", fname, row.name, row.noun, args.describe(value)), "type")
+  local hint = row.takes_integers and args.is_plain(value) and value[1] == nil and value[2] ~= nil
+    and "; an extent that is not known is -1" or "" -- {nil, 8}, which is Keras' (None, 8)
+  blame.error(string.format("%s: '%s' must be %s, got %s%s", fname, row.name, row.noun, args.describe(value), hint), "type")
 end
 
 local function show_choice(choice)
@@ -262,7 +283,10 @@ local function too_many(fname, compiled, count)
     "type")
 end
 
-local function unknown(fname, compiled, key)
+local function unknown(fname, compiled, key, value)
+  if key == fname and type(value) == "function" then
+    blame.error(fname .. " is a function of a module; it is called with a dot, not with a colon", "type")
+  end
   blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key), nearest.hint(key, compiled.names)),
     "type")
 end
@@ -278,7 +302,7 @@ local function put_named(fname, compiled, values, t, skip_list)
         blame.error(string.format("%s: the last table mixes names with a list; give the list as an argument "
           .. "of its own", fname), "type")
       end
-      unknown(fname, compiled, key)
+      unknown(fname, compiled, key, value)
     end
   end
 end

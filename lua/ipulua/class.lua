@@ -12,6 +12,9 @@ local class = {}
 
 -- What every class offers. `extend` makes a derived class, `is_a` asks an instance.
 local function extend(base, name)
+  if type(base) == "string" then
+    blame.error(string.format("extend is called with a colon, as in Base:extend(\"%s\")", base), "type")
+  end
   if type(name) ~= "string" then
     blame.error(string.format("%s:extend(name): the new class's name must be a string, got %s", base.__name, type(name)), "type")
   end
@@ -54,7 +57,7 @@ function class.new(name, base)
   return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show})
 end
 
-local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true}
+local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
 
 ---Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
 ---@param c Class
@@ -71,6 +74,18 @@ function class.guard(c)
     end
   end
   return c
+end
+
+---The same for the classes that a module holds, each once whatever its names.
+---@param module table
+function class.guard_all(module)
+  local seen = {}
+  for _, c in next, module do
+    if class.is_class(c) and not seen[c] then
+      seen[c] = true
+      class.guard(c)
+    end
+  end
 end
 
 ---The class of an instance, nil for anything else.

@@ -6,6 +6,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
+local elsewhere = require "ipulua.elsewhere"
 local infeed = require "ipulua.data.infeed"
 local structure = require "ipulua.structure"
 require "ipulua.data.functions"
@@ -140,11 +141,19 @@ function data.__names()
   return names
 end
 
+-- tf.data.Dataset.from_tensor_slices: the class answers to what makes datasets, too.
+local makers <const> = {"from_tensors", "from_tensor_slices", "from_generator", "range", "zip"}
+local made = {}
+for _, name in ipairs(makers) do made[name] = data[name] end
+getmetatable(Dataset).__index = made
+
 -- Readers of files load when first asked for.
 setmetatable(data, {__index = function(_, name)
   if type(name) ~= "string" then return nil end
   local files = require "ipulua.data.files"
   if files[name] then return files[name] end
+  local known = elsewhere.hint("ipu.data", name)
+  if known then blame.error(string.format("ipu.data has no '%s'%s", name, known), "value") end
   elements.suggest("ipu.data", name, files)
   elements.suggest("ipu.data", name, data)
 end})

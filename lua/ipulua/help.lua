@@ -464,6 +464,17 @@ local function wrapped(line, columns, deeper)
   return table.concat(pieces, "\n")
 end
 
+-- Sentences that a source breaks at its own width are one line here: what follows a line that doesn't end in a full stop belongs to it.
+local function joined(lines)
+  local out = {lines[1]}
+  for i = 2, #lines do
+    local last = out[#out]
+    local goes_on = #out > 1 and not last:find("^ ") and not last:find("[.:]$") and not lines[i]:find("^ ")
+    if goes_on then out[#out] = last .. " " .. lines[i] else out[#out + 1] = lines[i] end
+  end
+  return out
+end
+
 ---Prints them; false when there is nothing to say.
 ---@param x any
 ---@param text string?
@@ -472,7 +483,7 @@ function help.show(x, text)
   local lines = help.lines(x, text)
   if not lines then return false end
   local columns = math.min(require "ipulua.terminal".columns(), 120)
-  for i, line in ipairs(lines) do
+  for i, line in ipairs(joined(lines)) do
     local is_sentence = i > 1 and not line:find("^ ")
     print(wrapped(line, columns, is_sentence and "" or "    "))
   end

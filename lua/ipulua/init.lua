@@ -95,8 +95,9 @@ setmetatable(ipu, {
   __index = function(t, name)
     local value = find(name)
     if value == nil then
-      local near = type(name) == "string" and (in_module(name) or require("ipulua.nearest").find(name, ipu.__names()))
-      blame.error(string.format("ipu has no '%s'%s", tostring(name), near and "; did you mean '" .. near .. "'?" or ""), "value")
+      local known = require("ipulua.elsewhere").hint("ipu", name)
+      local near = not known and type(name) == "string" and (in_module(name) or require("ipulua.nearest").find(name, ipu.__names()))
+      blame.error(string.format("ipu has no '%s'%s", tostring(name), known or near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     rawset(t, name, value)
     return value

@@ -63,11 +63,17 @@ end
 ---@return boolean
 function terminal.wants_colour() return answer("colour", find_colour) end
 
+local told -- the wrong style that was warned of
+
 ---"modern" on a UTF-8 terminal, "classic" otherwise; IPULUA_STYLE overrides.
 ---@return "modern"|"classic"
 function terminal.style()
   local wanted = (os.getenv("IPULUA_STYLE") or ""):lower()
   if wanted == "modern" or wanted == "classic" then return wanted end
+  if wanted ~= "" and wanted ~= told then
+    require "ipulua.log".warn("IPULUA_STYLE is '%s'; it can be modern or classic", wanted:sub(1, 40))
+    told = wanted
+  end
   return terminal.is_terminal() and terminal.is_utf8() and "modern" or "classic"
 end
 

@@ -42,6 +42,9 @@ local variable_spec <const> = {
 ---@return userdata
 function variables.Variable(...)
   local a = args.check("Variable", variable_spec, ...)
+  if args.is_dtype(a.name) then
+    blame.error(string.format("Variable: '%s' would be its name; the dtype is given as {dtype = \"%s\"}", a.name, a.name), "value")
+  end
   local initial = a.initial_value
   if type(initial) == "function" then initial = tracing.outside(initial) end
   if core.is_symbolic(initial) then

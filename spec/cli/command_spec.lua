@@ -35,6 +35,31 @@ describe("the command line", function()
   end)
   teardown(function() command.remove(folder) end)
 
+  -- Lua's words, and the name that is meant behind them.
+  describe("a misspelt method", function()
+    local function problem(text)
+      local out = run{"-e", "local ipu = require 'ipulua' " .. text}
+      return out.err
+    end
+    local cases = {
+      {"ipu.ones{2}:sum()", "method 'sum'%); did you mean 'reduce_sum'?"},
+      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))", "method 'any'%); did you mean 'reduce_any'?"},
+      {"ipu.Variable(1.0):numpy()", "method 'numpy'%); did you mean 'totable'?"},
+      {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
+      {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})", "method 'forward'%); did you mean 'call'?"},
+      {"ipu.data.range(3):as_numpy_iterator()", "method 'as_numpy_iterator'%); did you mean 'iter'?"},
+      {"local s = 'a' s:foo()", "method 'foo'%)\n"}, {"local t = {} t:foo(ipu.ones{2})", "method 'foo'%)\n"},
+    }
+    for _, case in ipairs(cases) do
+      it("says what was meant: " .. case[1], function() assert.matches(case[2], problem(case[1])) end)
+    end
+
+    it("says how a script begins", function()
+      local out = run{"-e", "print(ipu.ones{2})"}
+      assert.matches("global 'ipu'%); a script begins with `local ipu = require \"ipulua\"`", out.err)
+    end)
+  end)
+
   -- What the standard interpreter does, we do, to the byte: output, messages with tracebacks, exit status.
   describe("agrees with lua5.4", function()
     local cases = {

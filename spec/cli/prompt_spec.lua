@@ -36,7 +36,9 @@ describe("the prompt", function()
     local cases = {
       {"1 + 1", "2"}, {"1, 'two', nil, true", "1\ttwo\tnil\ttrue"}, {"nil", "nil"}, {"x = 1", ""}, {"=1 + 1", "2"},
       {"(function() end)()", ""}, {"'a\\nb', 1", "a\nb\n1"}, {"{}", "{}"}, {"{1, 2.5, 'a\"b\\0'}", [[{1, 2.5, "a\"b\x00"}]]},
-      {"{x = 1, ['y z'] = {}, [1.5] = {1}, [true] = 'ü'}", '{["y z"] = {}, [1.5] = {...}, [true] = "ü", x = 1}'},
+      {"{x = 1, ['y z'] = {}, [1.5] = {1}, [true] = 'ü'}", '{["y z"] = {}, [1.5] = {1}, [true] = "ü", x = 1}'},
+      {"{{1, 2}, {{3}, {{4}}}, loss = {0.5}, other = {x = 1}}", "{{1, 2}, {{3}, {{...}}}, loss = {0.5}, other = {...}}"},
+      {"{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}", "{{1, 2, 3, 4, 5, 6, 7, 8, ... 2 more}}"}, {"local t = {} t[1] = t return t", "{{{{...}}}}"},
       {"setmetatable({1}, {__name = 'Point'})", "Point {1}"}, {"{setmetatable({1}, {__name = 'Point'})}", "{Point {...}}"},
       {"setmetatable({}, {__tostring = function() return 'own text' end})", "own text"},
       {"setmetatable({}, {__repr = function() return 'repr' end, __tostring = function() return 'own text' end})", "repr"},

@@ -35,6 +35,11 @@ local causes <const> = {
   ["reduce_sum has no argument 'axes'"] = function() ipu.reduce_sum(ipu.ones{2}, {axes = 0}) end,
   ["'units' must be an integer"] = function() layers.Dense{units = "four"} end,
   ["'auto_select' is not"] = function() ipu.IPUConfig().auto_select = 2 end,
+  ["got a module"] = function() ipu:ones{2} end,
+  ["inside a loop or branch"] = function()
+    ipu.func(function(x) for _ in ipu.range(3) do x = x + 1 end return x end)(ipu.tensor(1.0))
+  end,
+  ["'y' is missing"] = function() compiled():fit(ipu.ones{4, 1}, {batch_size = 4, verbose = 0}) end,
   ["Dataset.batch is a method"] = function() data.range(3).batch(2) end,
   ["inner extents"] = function() ipu.matmul(ipu.ones{2, 3}, ipu.ones{2, 3}) end,
   ["don't broadcast"] = function() return ipu.ones{2, 3} + ipu.ones{2} end,
@@ -107,7 +112,7 @@ local causes <const> = {
 }
 -- What other specs provoke: by a signal, from C, with another library.
 local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends on the batch", "models need ipulua/core.so",
-  "of the C interface"}
+  "of the C interface", "attempt to call a nil value (method 'sum')", "a script begins with"}
 
 -- Each row's first text of the page.
 local function messages()

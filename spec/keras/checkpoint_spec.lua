@@ -183,6 +183,21 @@ describe("ipu.train.Checkpoint", function()
     assert.error_matches(function() checkpoint:restore(folder .. "/none") end, "there is no checkpoint in")
   end)
 
+  it("refuses to pass over the weights of a model that isn't built", function()
+    local function make() return keras.Sequential{keras.layers.Dense(1)} end
+    local model, other = make(), make()
+    model:build{-1, 2}
+    ipu.train.Checkpoint{model = model, epoch = 3}:save(folder)
+    local checkpoint = ipu.train.Checkpoint{model = other, epoch = 0}
+    local ok, message = pcall(checkpoint.restore, checkpoint, folder)
+    assert.is_false(ok)
+    assert.matches("'model' has no weights yet; build it first", message)
+    other:build{-1, 2}
+    checkpoint:restore(folder)
+    assert.same(model:get_weights()[1]:totable(), other:get_weights()[1]:totable())
+    assert.equal(3, checkpoint.epoch)
+  end)
+
   it("refuses what it can't save", function()
     assert.error_matches(function() ipu.train.Checkpoint{model = print} end, "'model' must be a model.*got function")
     assert.error_matches(function() ipu.train.Checkpoint(3) end, "a table of what is saved is wanted")

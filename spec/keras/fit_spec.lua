@@ -204,6 +204,64 @@ describe("fit", function()
   end)
 end)
 
+describe("one table", function()
+  it("of x and y is the same as the two", function()
+    local a, b = line(), line()
+    a:fit(quiet{x, y, batch_size = 4})
+    a:evaluate(quiet{x, y, batch_size = 4})
+    local wide_x, wide_y = ipu.zeros{32, 1}, ipu.ones{32, 1}
+    assert.equal(1, b:fit({wide_x, wide_y}, {verbose = 0}).history.loss[1]) -- w = b = 0: (0 - 1)^2
+    assert.near(0.64, b:evaluate({wide_x, wide_y}, {verbose = 0}), 1e-6) -- b = 0.1 * 2
+  end)
+
+  it("of x, y and weights has the weights last", function()
+    assert.equal(0.5, line():fit({ipu.zeros{32, 1}, ipu.ones{32, 1}, ipu.full({32}, 0.5)}, {verbose = 0}).history.loss[1])
+  end)
+
+  it("of a dataset is the dataset", function()
+    local ds = data.from_tensor_slices{ipu.zeros{8, 1}, ipu.ones{8, 1}}:batch(4, {drop_remainder = true})
+    local model = line()
+    assert.equal(2, #model:fit({ds}, {epochs = 2, verbose = 0}).history.loss)
+    assert.is_number(model:evaluate({ds}, {verbose = 0}))
+    assert.same({8, 1}, model:predict{ds}.shape)
+  end)
+
+  it("in another one is no place for options", function()
+    assert.matches("fit{x, y, verbose = 0}", message_of(function() line():fit{x, y, {verbose = 0}} end), 1, true)
+  end)
+
+  it("of x and y is a batch of both", function()
+    assert.equal(1, line():train_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})
+    assert.equal(1, line():test_on_batch{ipu.zeros{8, 1}, ipu.ones{8, 1}})
+  end)
+
+  it("of inputs and outputs makes a model", function()
+    local a, b = keras.Input{shape = {2}}, keras.Input{shape = {2}}
+    assert.same({3, 4}, keras.Model{a, layers.Dense{4}(a)}(ipu.ones{3, 2}).shape)
+    assert.equal(2, #keras.Model{{a, b}, a + b}.inputs)
+  end)
+end)
+
+describe("verbose", function()
+  it("may be a boolean", function()
+    local model = line()
+    assert.equal(1, #model:fit{x, y, batch_size = 4, verbose = false}.history.loss)
+    assert.is_number(model:evaluate{x, y, batch_size = 4, verbose = false})
+    assert.same({4, 1}, model:predict(x, {batch_size = 4, verbose = false}).shape)
+  end)
+end)
+
+describe("a layer", function()
+  it("may have an init that doesn't call the base's", function()
+    local Twice = layers.Layer:extend("Twice")
+    function Twice:init(factor) self.factor = factor end
+    function Twice:call(v) return v * self.factor end
+    local model = keras.Sequential{Twice(3)}
+    assert.same({3, 6}, model(ipu.tensor{{1, 2}}):totable()[1])
+    assert.matches("^twice", model.layers[1].name)
+  end)
+end)
+
 describe("fit refuses", function()
   local former
   setup(function() former = log.set_writer(function() end) end)

@@ -255,7 +255,7 @@ describe("a class of one's own", function()
       message_of(function() return keras.Sequential{layers.Dense{4, input_shape = {3}}, Five()} end))
     local One = keras.losses.Loss:extend("One")
     function One:call() return 1 end -- luacheck: ignore 212
-    assert.matches("One: call%(y_true, y_pred%) must give a tensor, a loss for each sample, got integer %(1%)",
+    assert.matches("a loss must return a tensor, .* integer %(1%)",
       message_of(function() return One()(ipu.ones{2}, ipu.ones{2}) end))
   end)
 

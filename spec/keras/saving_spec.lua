@@ -105,6 +105,26 @@ np.savez("%s", *[f[name] for name in f.files])]]
     assert.matches("'m.h5' is of Keras", message_of(keras.models.load_model, "m.h5"))
   end)
 
+  it("gives the weights of a saved model to one like it whose layers were named later", function()
+    local function make()
+      local model = keras.Sequential{layers.Dense{4, input_shape = {2}}, layers.Dense(1)}
+      model:compile{loss = "mse"}
+      return model
+    end
+    local model, other = make(), make()
+    assert.are_not.equal(model.layers[1].name, other.layers[1].name)
+    model:save(path)
+    other:load_weights(path)
+    assert.are.equal(0, difference(model(x), other(x)))
+  end)
+
+  it("says how a class of one's own is handed in", function()
+    local Own = layers.Layer:extend("OwnUnknown")
+    function Own:call(inputs) return inputs end -- luacheck: ignore 212
+    keras.Sequential{Own{input_shape = {2}}}:save(path)
+    assert.matches("unknown layer 'OwnUnknown'; .*custom_objects = {OwnUnknown = Class}", message_of(keras.models.load_model, path))
+  end)
+
   it("rebuilds own classes that are handed in", function()
     local Twice = layers.Layer:extend("Twice")
     function Twice:call(inputs) return inputs * 2 end -- luacheck: ignore 212

@@ -3,6 +3,15 @@
 local ipu = require "ipulua"
 
 local t <const> = ipu.tensor{{1, 2}, {3, 4}}
+
+local function sequential() return ipu.keras.Sequential{ipu.keras.layers.Dense(1)} end
+local function compiled(loss)
+  local m = sequential()
+  m:compile{loss = loss}
+  return m
+end
+local function train(m) m:fit(ipu.ones{4, 3}, ipu.ones{4, 1}, {batch_size = 4, verbose = 0}) end
+
 local holds_itself = {}
 holds_itself[1] = holds_itself
 
@@ -130,6 +139,56 @@ local cases <const> = {
   {"a part of Keras out of its module", function() return ipu.keras.Dense end, "keras has no 'Dense'; did you mean 'layers.Dense'"},
   {"an old name of the learning rate", function() ipu.keras.optimizers.Adam{lr = 0.1} end, "did you mean 'learning_rate'"},
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
+  {"a dtype where the name of a variable is", function() ipu.Variable(1, "int32") end, "'int32' would be its name; .*dtype = \"int32\""},
+  {"assigning to an element of a variable", function() ipu.Variable{1, 2}[1] = 3 end, "v:assign"}, -- luacheck: ignore 122
+  {"a dataset as a list", function() for _ in ipairs(ipu.data.range(3)) do break end end, "for x in ds:iter%(%) do"}, -- luacheck: ignore 512
+  {"the length of an endless dataset", function() return #ipu.data.range(3):repeat_n() end, "endless can't be told"},
+  {"a dataset made by its class", function() ipu.data.Dataset{t} end, "made by ipu.data.from_tensor_slices"},
+  {"a function of ipu with a colon", function() ipu:ones{2} end, "'shape' must be .*called with a dot, not with a colon"},
+  {"an op with a colon", function() ipu:reduce_sum(t) end, "reduce_sum .*called with a dot, not with a colon"},
+  {"an op of a module with a colon", function() ipu.random:normal{2} end, "random.normal .*called with a dot, not with a colon"},
+  {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
+  {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data .*called with a dot"},
+  {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"extend with a dot", function() ipu.keras.layers.Layer.extend("L") end, "called with a colon, as in Base:extend%(\"L\"%)"},
+  {"an unknown extent as nil", function() ipu.keras.Input{shape = {nil, 8}} end, "an extent that is not known is %-1"},
+  {"an argument that compile lacks", function() sequential():compile{loss = "mse", lr = 0.1} end, "compile has no argument 'lr'"},
+  {"a misspelt short name of a loss", function() sequential():compile{loss = "msee"} end, "unknown loss 'msee'; did you mean 'mse'"},
+  {"training without labels", function() compiled("mse"):fit(ipu.ones{4, 3}, {batch_size = 4, verbose = 0}) end, "'y' is missing"},
+  {"a loss that gives nothing", function() train(compiled(function() end)) end, "a loss must return a tensor, .* returned nil"},
+  {"a loss that gives a number", function() train(compiled(function() return 5 end)) end, "a loss must return a tensor, .* integer %(5%)"},
+  {"numbers of classes for one-hot labels", function()
+    local m = ipu.keras.Sequential{ipu.keras.layers.Dense(10, "softmax")}
+    m:compile{loss = "categorical_crossentropy"}
+    train(m)
+  end, "%[4, 1%] and %[4, 10%]; .*sparse_categorical_crossentropy"},
+  {"training on a dataset that isn't batched", function()
+    compiled("mse"):fit(ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}, {verbose = 0})
+  end, "is the dataset batched"},
+  {"training on no batch", function()
+    compiled("mse"):fit(ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}:batch(8, true), {verbose = 0})
+  end, "the dataset has no batches"},
+  {"a class without a weight", function()
+    local m = ipu.keras.Sequential{ipu.keras.layers.Dense(3, "softmax")}
+    m:compile{loss = "sparse_categorical_crossentropy"}
+    m:fit(ipu.ones{3, 2}, ipu.arange(3), {batch_size = 3, class_weight = {[0] = 1, [1] = 2}, verbose = 0})
+  end, "'class_weight' must hold all classes of the labels; 2 is missing"},
+  {"a metric's method with a dot", function() ipu.keras.metrics.Mean().reset_state() end, "Metric.reset_state is a method; .* colon"},
+  {"an optimizer's method with a dot", function() ipu.keras.optimizers.Adam().apply_gradients({}, {}) end,
+    "Optimizer.apply_gradients is a method; .* colon"},
+  {"saving the weights of a model that isn't built", function() sequential():save_weights("x.safetensors") end,
+    "has no weights yet; build it first"},
+  {"a layer's call without self", function()
+    local Same = ipu.keras.layers.Layer:extend("Same")
+    function Same.call(x) return x end
+    Same()(t)
+  end, "function Same:call%(x%)"},
+  {"a dataset as a tensor", function() ipu.exp(ipu.data.range(3)) end, "'x' must be a number, a list or a tensor, got Dataset"},
+  {"a name of NumPy", function() return ipu.sum end, "did you mean 'reduce_sum'"},
+  {"a dtype as a name", function() return ipu.float32 end, "a dtype is a string: \"float32\""},
+  {"a layer of PyTorch", function() return ipu.keras.layers.Linear end, "did you mean 'Dense'"},
+  {"a dataset of PyTorch", function() return ipu.data.DataLoader end, "did you mean 'from_tensor_slices'"},
+  {"load_model in keras itself", function() return ipu.keras.load_model end, "did you mean 'models.load_model'"},
 }
 
 describe("a script's mistake:", function()

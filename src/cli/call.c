@@ -3,6 +3,8 @@
 #include <lauxlib.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "base/interrupt.h"
 #include "lua/callback.h"
@@ -59,6 +61,21 @@ static const char *describe(lua_State *L) {
   return lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
 }
 
+/* Lua's own message with the name that was meant behind it, where one is known: pushed; otherwise the message as it was. */
+static const char *with_hint(lua_State *L, const char *message) {
+  if (lua_type(L, 1) != LUA_TSTRING || !strstr(message, ": attempt to ")) return message;
+  int top = lua_gettop(L);
+  luaL_checkstack(L, 4, NULL);
+  bool loaded = lua_getglobal(L, "require") == LUA_TFUNCTION;
+  lua_pushliteral(L, "ipulua.slips");
+  if (loaded && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
+    lua_pushvalue(L, 1);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);
+  }
+  lua_settop(L, top);
+  return message;
+}
+
 int message_with_traceback(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (!message) {
@@ -66,12 +83,12 @@ int message_with_traceback(lua_State *L) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     message = describe(L);
   }
-  luaL_traceback(L, L, message, 1);
+  luaL_traceback(L, L, with_hint(L, message), 1);
   return 1;
 }
 
 int message_alone(lua_State *L) {
-  const char *message = describe(L);
+  const char *message = with_hint(L, describe(L));
   luaL_traceback(L, L, message, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, TRACEBACK_KEY);
   lua_pushstring(L, message);

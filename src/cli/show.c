@@ -14,6 +14,8 @@ enum {
   LIST_LIMIT = 100,  /* entries of a table shown: positions … */
   FIELD_LIMIT = 60,  /* … and other keys */
   STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table */
+  INNER_LIMIT = 8,   /* positions of a list inside a table */
+  INNER_DEPTH = 2,   /* levels of lists and tables inside a table */
 };
 
 /* A byte that is printed as it is: printable ASCII, or part of a UTF-8 character. */
@@ -69,8 +71,34 @@ static void push_type_name(lua_State *L, int index) {
   }
 }
 
-/* A value inside a table, on one line. */
-static void push_inner(lua_State *L, int index) {
+static void push_inner(lua_State *L, int index, int depth);
+
+/* What a table inside a table holds, where it is a plain list: its first positions, on the same line. False, nothing pushed, for
+ * others, which are "{...}", and below the last level. */
+static bool push_inner_list(lua_State *L, int index, int depth) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, index), count = 0;
+  if (lua_getmetatable(L, index)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) count++;
+  if (depth >= INNER_DEPTH || n == 0 || count != n) return false;
+  lua_pushliteral(L, "{");
+  for (lua_Integer i = 1; i <= n && i <= INNER_LIMIT; i++) {
+    if (i > 1) lua_pushliteral(L, ", ");
+    lua_rawgeti(L, index, i);
+    push_inner(L, -1, depth + 1);
+    lua_remove(L, -2);
+    lua_concat(L, i > 1 ? 3 : 2);
+  }
+  if (n > INNER_LIMIT) lua_pushfstring(L, ", ... %I more}", (LUAI_UACINT)(n - INNER_LIMIT));
+  else lua_pushliteral(L, "}");
+  lua_concat(L, 2);
+  return true;
+}
+
+/* A value inside a table, on one line. depth: how many tables it is in, the outermost aside. */
+static void push_inner(lua_State *L, int index, int depth) {
   index = lua_absindex(L, index);
   luaL_checkstack(L, 10, "too much to show");
   if (lua_type(L, index) == LUA_TSTRING) {
@@ -85,6 +113,7 @@ static void push_inner(lua_State *L, int index) {
     lua_concat(L, 2);
     lua_remove(L, -2);
   } else if (lua_istable(L, index)) {
+    if (push_inner_list(L, index, depth)) return;
     lua_pushnil(L);
     bool empty = !lua_next(L, index);
     if (!empty) lua_pop(L, 2);
@@ -109,11 +138,11 @@ static void push_field(lua_State *L) {
       strlen(lua_tostring(L, key)) == lua_rawlen(L, key)) {
     lua_pushvalue(L, key);
   } else {
-    push_inner(L, key);
+    push_inner(L, key, 0);
     lua_pushfstring(L, "[%s]", lua_tostring(L, -1));
     lua_remove(L, -2);
   }
-  push_inner(L, key + 1);
+  push_inner(L, key + 1, 0);
   lua_pushfstring(L, "%s = %s", lua_tostring(L, -2), lua_tostring(L, -1));
   lua_replace(L, key + 2);
   lua_settop(L, key + 2);
@@ -124,7 +153,7 @@ static void push_positions(lua_State *L, int table, lua_Integer n) {
   lua_newtable(L);
   for (lua_Integer i = 1; i <= n && i <= LIST_LIMIT; i++) {
     lua_rawgeti(L, table, i);
-    push_inner(L, -1);
+    push_inner(L, -1, 0);
     lua_rawseti(L, -3, i);
     lua_pop(L, 1);
   }

@@ -28,6 +28,15 @@ static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer 
   }
 }
 
+/* Objects of classes hold fields, no numbers; lists that were read as JSON are lists. */
+static void refuse_objects(lua_State *L, int index, const Literal *l) {
+  int kind = luaL_getmetafield(L, index, "__name");
+  if (kind == LUA_TNIL) return;
+  const char *name = kind == LUA_TSTRING ? lua_tostring(L, -1) : "an object";
+  if (strcmp(name, "json.array")) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, name);
+  lua_pop(L, 1);
+}
+
 /* The shape is that of the first elements; others are compared with it when they are filled in. */
 static void measure(lua_State *L, int index, Literal *l, int depth) {
   Type inner;
@@ -41,9 +50,11 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
     for (int i = 0; i < inner.rank; i++) l->type.shape[l->type.rank++] = inner.shape[i];
     return;
   }
+  if (lua_isnone(L, index)) bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", l->what, l->what);
   if (!lua_istable(L, index)) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, bind_describe(L, index));
   if (depth == MAX_RANK) bind_fail(L, ERR_VALUE, "%s is nested deeper than %d", l->what, MAX_RANK);
-  l->type.shape[l->type.rank++] = luaL_len(L, index);
+  l->type.shape[l->type.rank++] = (int64_t)lua_rawlen(L, index);
+  refuse_objects(L, index, l);
   refuse_names(L, index, l, l->type.shape[l->type.rank - 1]);
   if (lua_rawgeti(L, index, 1) != LUA_TNIL) measure(L, lua_gettop(L), l, depth + 1);
   else if (l->type.shape[l->type.rank - 1] > 0) bind_fail(L, ERR_TYPE, "%s has a hole", l->what);

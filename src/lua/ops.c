@@ -104,6 +104,22 @@ static bool find_stand_in(lua_State *L, int index, bool in_list) {
   return false;
 }
 
+/* Whether the first argument is the module that the op stands in: ipu:reduce_sum(x). Modules have a metatable, options have none. */
+static bool is_called_with_colon(lua_State *L, const OpDef *op) {
+  if (!lua_istable(L, 1) || arguments_is_plain_table(L, 1)) return false;
+  int top = lua_gettop(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "ipulua");
+  const char *dot = strchr(op->name, '.');
+  if (dot && lua_istable(L, -1)) {
+    lua_pushlstring(L, op->name, (size_t)(dot - op->name));
+    lua_rawget(L, -2);
+  }
+  bool found = lua_rawequal(L, 1, -1);
+  lua_settop(L, top);
+  return found;
+}
+
 static int call_op(lua_State *L) {
   const OpDef *op = lua_touserdata(L, lua_upvalueindex(1));
   for (int i = 1, n = lua_gettop(L); i <= n; i++) {
@@ -114,6 +130,8 @@ static int call_op(lua_State *L) {
     lua_call(L, n + 1, LUA_MULTRET);
     return lua_gettop(L);
   }
+  if (is_called_with_colon(L, op))
+    return bind_fail(L, ERR_TYPE, "%s is a function of a module; it is called with a dot, not with a colon", op->name);
   Arguments a = {.op = op};
   arguments_read(L, &a);
   return bind_apply(L, op, a.operand, a.operand_count, a.attr);

@@ -299,7 +299,9 @@ static int get_field(lua_State *L) {
 
 static int set_field(lua_State *L) {
   Variable *v = check(L);
-  const char *name = luaL_checkstring(L, 2);
+  if (lua_type(L, 2) != LUA_TSTRING)
+    return bind_fail(L, ERR_TYPE, "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
+  const char *name = lua_tostring(L, 2);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
     return 0;

@@ -11,6 +11,9 @@ local structure = require "ipulua.structure"
 local Dataset = class.new("Dataset")
 
 function Dataset:init(handle, template)
+  if type(handle) ~= "userdata" then
+    blame.error("a dataset is made by ipu.data.from_tensor_slices, from_csv, from_generator …", "type")
+  end
   self.handle = handle
   self.template = template
 end
@@ -26,6 +29,9 @@ function Dataset:__index(name)
     for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
     return structure.rebuild(self.template, specs)
   end
+  if math.type(name) == "integer" then -- ipairs(ds), ds[1]
+    blame.error("a dataset has no positions; `for x in ds:iter() do` walks over its elements", "type")
+  end
   local method = rawget(Dataset, name)
   if method == nil and type(name) == "string" then elements.suggest("a dataset", name, Dataset) end
   return method
@@ -35,6 +41,14 @@ function Dataset:__tostring()
   local specs = {}
   for i, t in ipairs(self.handle:types()) do specs[i] = structure.type_text(t.dtype, t.shape) end
   return string.format("Dataset(%s: %s)", (self.handle:describe()), table.concat(specs, ", "))
+end
+
+-- #ds: how many elements, where that is known.
+function Dataset:__len()
+  local count = self:cardinality()
+  if count >= 0 then return count end
+  blame.error(string.format("the length of a dataset that is %s can't be told; ds:cardinality() is %d",
+    count == -1 and "endless" or "read until it ends", count), "value")
 end
 
 -- What `for x in ds do` comes to.

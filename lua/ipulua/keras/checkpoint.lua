@@ -137,11 +137,24 @@ function checkpoint.members(list)
   }
 end
 
+-- A model that is not built has no place for the file's weights, which would be passed over without a word.
+local function check_built(who, list, entries, weights)
+  local count = 0
+  for _ in pairs(weights) do count = count + 1 end
+  if count <= #entries then return end
+  for _, object in ipairs(list) do
+    if object.kind == "layer" and #saving.paths(object.value) == 0 then
+      blame.error(string.format("%s: '%s' has no weights yet; build it first", who, object.key), "value")
+    end
+  end
+end
+
 ---Assigns what checkpoint.members saved.
 function checkpoint.assign(who, list, saved)
   local weights, metadata = saved.member("weights.safetensors")
   local slots = saved.member("optim.safetensors") or {}
   local entries, alone = entries_of(list)
+  check_built(who, list, entries, weights or {})
   entries = saving.as_in_file(entries, weights or {}, metadata)
   saving.assign(who, entries, weights or {}, "")
   saving.assign(who, alone, saved.member("variables.safetensors") or {}, "")

@@ -1,6 +1,7 @@
 -- ipulua.keras: layers, models and what trains them. Modules load when they are first asked for.
 
 local blame = require "ipulua.blame"
+local elsewhere = require "ipulua.elsewhere"
 local modules = require "ipulua.modules"
 local nearest = require "ipulua.nearest"
 
@@ -37,8 +38,9 @@ setmetatable(keras, {
       if why then blame.error(string.format("keras.%s is not offered: %s", name, why), "value") end
       local list = {}
       for each in pairs(public) do list[#list + 1] = each end
-      local near = type(name) == "string" and (in_module(name) or nearest.find(name, list))
-      blame.error(string.format("keras has no '%s'%s", tostring(name), near and "; did you mean '" .. near .. "'?" or ""), "value")
+      local known = elsewhere.hint("keras", name)
+      local near = not known and type(name) == "string" and (in_module(name) or nearest.find(name, list))
+      blame.error(string.format("keras has no '%s'%s", tostring(name), known or near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     local module = require("ipulua.keras." .. at[1])
     local value = at[2] and module[at[2]] or modules.guard("keras." .. name, module)

@@ -181,6 +181,14 @@ local function complete(options, inputs)
   return passed
 end
 
+-- `function L.call(x) return x end` takes the layer itself for x.
+local function refuse_self(self, result)
+  if not rawequal(result, self) then return end
+  local name = getmetatable(self).__name
+  blame.error(string.format("layer '%s': its call returned the layer itself; a method is written with a colon, function %s:call(x)",
+    self.name, name), "type")
+end
+
 local function run(self, given, options)
   if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
   check_spec(self, given[1])
@@ -195,6 +203,7 @@ local function run(self, given, options)
   do
     local _ <close> = context.enter(self.name, passed.training)
     results = table.pack(self:call(table.unpack(given, 1, given.n + 1)))
+    refuse_self(self, results[1])
     self:add_activity_loss(results)
   end
   record_masks(self, given[1], passed.mask, results)

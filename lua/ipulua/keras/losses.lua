@@ -253,6 +253,9 @@ end
 ---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.
 ---@return userdata
 function losses.reduce(per_sample, sample_weight, reduction)
+  if not args.is_tensor(per_sample) then
+    blame.error("a loss must return a tensor, a number for each sample; it returned " .. args.describe(per_sample), "type")
+  end
   if sample_weight ~= nil then
     local w = sample_weight
     if type(w) ~= "number" then w = shapes.fit_weight(ipu.cast(as_tensor(w), per_sample.dtype), per_sample) end
@@ -268,13 +271,16 @@ end
 function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then sample_weight = sample_weight.sample_weight end
   if args.is_plain(y_pred) and type(y_pred[1]) ~= "userdata" then y_pred = as_tensor(y_pred) end
-  local per_sample = self:call(y_true, y_pred)
-  if not core.is_tensor(per_sample) then
-    blame.error(string.format("%s: call(y_true, y_pred) must give a tensor, a loss for each sample, got %s", class.of(self).__name,
-      args.describe(per_sample)), "type")
-  end
-  return losses.reduce(per_sample, sample_weight, self.reduction == "auto" and "sum_over_batch_size"
+  return losses.reduce(self:call(y_true, y_pred), sample_weight, self.reduction == "auto" and "sum_over_batch_size"
     or self.reduction)
+end
+
+-- What two different shapes most likely come from.
+local function shape_hint(who, a, b)
+  if who:find("ategorical") and #a == #b and a[#a] == 1 and b[#b] > 1 then
+    return "; for labels that are numbers of classes there is sparse_categorical_crossentropy"
+  end
+  return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end
 
 ---y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that match.
@@ -286,7 +292,7 @@ function losses.prepare(y_true, y_pred, who, is_sparse)
   if is_sparse then return y_true, y_pred end
   if y_true.dtype ~= y_pred.dtype then y_true = ipu.cast(y_true, y_pred.dtype) end
   y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
-  shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred")
+  shapes.check_equal(y_true.shape, y_pred.shape, who, "y_true", "y_pred", shape_hint(who, y_true.shape, y_pred.shape))
   return y_true, y_pred
 end
 

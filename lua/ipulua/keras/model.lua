@@ -44,6 +44,9 @@ Model.argument_rows, Model.argument_kinds = rows, {}
 function Model:init(...)
   local given = args.check(class.of(self).__name, rows, ...)
   self:init_base(given)
+  if given.outputs == nil and args.is_list(given.inputs) and #given.inputs == 2 then -- Model{inputs, outputs}
+    given.inputs, given.outputs = given.inputs[1], given.inputs[2]
+  end
   if given.inputs ~= nil or given.outputs ~= nil then
     if given.inputs == nil or given.outputs == nil then
       blame.error(self.__name .. ": a functional model wants both 'inputs' and 'outputs'", "value")

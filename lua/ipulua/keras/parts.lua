@@ -85,7 +85,15 @@ function parts.find(kind, name, options)
   if entry ~= nil then return entry end
   local why = other_names.why_missing(plural[kind], name)
   if why then blame.error(why, "value") end
-  blame.error(string.format("unknown %s '%s'%s", kind, name, nearest.hint(name, known_names(module))), "value")
+  local list = known_names(module)
+  for other in pairs(other_names.names[plural[kind]] or {}) do
+    if other ~= other:upper() then list[#list + 1] = other end -- mse rather than MSE
+  end
+  local hint = nearest.hint(name, list)
+  if hint == "" and name:find("^%u") then
+    hint = string.format("; a class of one's own is given by custom_objects = {%s = Class}, or registered", name)
+  end
+  blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end
 
 ---An object from a name, a config {class_name =, config =} or the object itself; nil stays nil.

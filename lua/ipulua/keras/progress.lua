@@ -91,11 +91,12 @@ function progress.show_rate(seconds, unit)
   return string.format("%.0fus/%s", seconds * 1e6, unit)
 end
 
----What verbose = 0, 1, 2 or "auto" means.
+---What verbose = 0, 1, 2, "auto" or a boolean means.
 ---@param verbose any
 ---@return integer
 function progress.verbosity(verbose)
-  if verbose == nil or verbose == "auto" then return 1 end
+  if verbose == nil or verbose == "auto" or verbose == true then return 1 end
+  if verbose == false then return 0 end
   if verbose == 0 or verbose == 1 or verbose == 2 then return math.tointeger(verbose) end
   blame.error("verbose must be 0, 1, 2 or \"auto\", got " .. tostring(verbose), "value")
 end

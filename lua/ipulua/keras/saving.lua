@@ -77,6 +77,9 @@ end
 function saving.save_weights(model, path)
   check_path("save_weights", path)
   local tensors, order = tensors_of(model)
+  if #order == 0 and not model.built then
+    blame.error(string.format("save_weights: model '%s' has no weights yet; build it first", model.name), "value")
+  end
   if untrained.keeps(path) then return end
   if path:find("%.npz$") then core.save(path, tensors, nil, order) -- its members' order is all that it can say beside them
   else core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))}) end
@@ -412,14 +415,15 @@ function saving.save(model, ...)
     blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
       "not_implemented")
   end
-  local tensors = tensors_of(model)
+  local tensors, order = tensors_of(model)
   if a.include_optimizer then
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
   local training = training_config(model)
   if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
-    format = "ipulua.model/1", model = saving.to_json(model), options = json.encode(plain_options(model._options)),
+    format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
+    options = json.encode(plain_options(model._options)),
     training = training and json.encode(training) or nil,
   })
 end

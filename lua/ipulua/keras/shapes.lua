@@ -27,10 +27,10 @@ function shapes.equal(a, b)
 end
 
 ---An error unless two shapes are equal.
-function shapes.check_equal(a, b, who, a_name, b_name)
+function shapes.check_equal(a, b, who, a_name, b_name, hint)
   if shapes.equal(a, b) then return end
-  blame.error(string.format("%s: %s and %s have different shapes, %s and %s", who, a_name, b_name, shapes.text(a),
-    shapes.text(b)), "value")
+  blame.error(string.format("%s: %s and %s have different shapes, %s and %s%s", who, a_name, b_name, shapes.text(a),
+    shapes.text(b), hint or ""), "value")
 end
 
 ---A last axis of 1 that only one of the two has goes away; of equal ranks

@@ -15,8 +15,8 @@ Merge.supports_masking = true
 
 function Merge:build(input_shape)
   if type(input_shape) ~= "table" or type(input_shape[1]) ~= "table" or #input_shape < (self.fewest or 2) then
-    blame.error(string.format("layer '%s': %s merges a list of at least %d tensors", self.name, self.__name, self.fewest or 2),
-      "value")
+    blame.error(string.format("layer '%s': %s merges a list of at least %d tensors: layer{a, b}", self.name, self.__name,
+      self.fewest or 2), "value")
   end
 end
 

@@ -78,4 +78,5 @@ function metrics.get(given, about)
   blame.error("a metric must be a name, a metric object or a function, got " .. args.describe(given), "type")
 end
 
+class.guard_all(metrics)
 return require("ipulua.keras.other_names").give("metrics", metrics)

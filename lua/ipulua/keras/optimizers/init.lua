@@ -25,4 +25,5 @@ function optimizers.get(optimizer, custom_objects)
   blame.error("an optimizer must be a name or an optimizer object, got " .. args.describe(optimizer), "type")
 end
 
+class.guard_all(optimizers)
 return require("ipulua.keras.other_names").give("optimizers", optimizers)

@@ -3,6 +3,8 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local compiled = require "ipulua.keras.training.compiled"
+local nearest = require "ipulua.nearest"
+local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
 local compile = {methods = {}, properties = {}}
@@ -17,12 +19,25 @@ local compile_rows <const> = {
   end},
 }
 
+-- compile{loss = "mse", lr = 0.1} can be read as a config of an optimizer, which it is not.
+local function check_names(optimizer)
+  if not args.is_plain(optimizer) or optimizer.class_name then return end
+  local known, names = {}, {}
+  for i, row in ipairs(compile_rows) do known[row[1]], names[i] = true, row[1] end
+  for _, key in ipairs(nest.keys(optimizer)) do
+    if type(key) == "string" and not known[key] then
+      blame.error(string.format("compile has no argument '%s'%s", key, nearest.hint(key, names)), "type")
+    end
+  end
+end
+
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution.
 ---Shapes: what the model gives for labels of the loss' shape
 ---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not: `model:compile{optimizer = "sgdd"}`
 ---@param ... any
 function methods:compile(...)
   local a = args.check("compile", compile_rows, ...)
+  check_names(a.optimizer)
   rawset(self, "optimizer", optimizers.get(a.optimizer))
   rawset(self, "compiled", compiled.new(a))
   rawset(self, "compile_arguments", a)

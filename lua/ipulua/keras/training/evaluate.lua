@@ -12,7 +12,7 @@ local methods <const> = evaluate.methods
 
 local evaluate_rows <const> = {
   {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size",
-  {"verbose", {"integer", "string"}, 1}, {"sample_weight", "any", optional = true}, feeding.count_row "steps",
+  {"verbose", {"integer", "string", "boolean"}, 1}, {"sample_weight", "any", optional = true}, feeding.count_row "steps",
   {"callbacks", "table", optional = true}, {"return_dict", "boolean", false},
 }
 
@@ -24,6 +24,7 @@ local evaluate_rows <const> = {
 function methods:evaluate(...)
   local a = args.check("evaluate", evaluate_rows, ...)
   compile.check(self, "evaluate")
+  feeding.take_apart("evaluate", self, a)
   local run = runs.begin(self, "evaluate", "test", a)
   self:reset_metrics()
   run.callbacks:on_test_begin({})

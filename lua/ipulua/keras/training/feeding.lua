@@ -112,6 +112,15 @@ local function weigh_classes(dataset, class_weight)
   end)
 end
 
+-- Labels in memory are looked through for classes that have no weight; those of a dataset are met while it is read.
+local function check_classes(who, class_weight, y)
+  if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
+  local largest = ipu.reduce_max(ipu.cast(y, "int32")):item()
+  if class_weight[largest] == nil then
+    blame.error(string.format("%s: 'class_weight' must hold all classes of the labels; %d is missing", who, largest), "value")
+  end
+end
+
 ---@class Feed
 ---@field dataset Dataset
 ---@field batch_size integer
@@ -134,12 +143,29 @@ local function check_divides(who, length, batch_size)
     who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
 end
 
+---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is x and y (and sample weights).
+---@param who string
+---@param model Model
+---@param a {x: any, y: any, sample_weight: any}
+function feeding.take_apart(who, model, a)
+  local list = a.x
+  if a.y ~= nil or not model.compile_arguments or model.compile_arguments.loss == nil then return end
+  if not args.is_list(list) or #list < 2 or #list > 3 or not args.is_tensor(nest.first(list)) then return end
+  if args.is_plain(list[3]) and not args.is_list(list[3]) then
+    blame.error(string.format("%s: options stand in the table of x and y, %s{x, y, verbose = 0}, or in the last of several arguments, "
+      .. "%s(x, y, {verbose = 0})", who, who, who), "type")
+  end
+  a.x, a.y = list[1], list[2]
+  if a.sample_weight == nil then a.sample_weight = list[3] end
+end
+
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
 ---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
 ---@return Feed
 function feeding.open(who, o)
   local x = o.x
+  if args.is_list(x) and #x == 1 and is_dataset(x[1]) then x = x[1] end -- fit{ds}
   local dataset
   local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
@@ -163,6 +189,7 @@ function feeding.open(who, o)
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     check_divides(who, length, batch_size)
+    if o.class_weight then check_classes(who, o.class_weight, y) end
     dataset = data.from_tensor_slices(element)
     if o.shuffle then
       dataset = dataset:shuffle(math.max(length, 1))
@@ -216,6 +243,9 @@ function feeding.count_steps(who, feed, o)
     log.info("%s: the size of the dataset is unknown; it may end before the steps do", who)
   end
   local steps = total // o.replicas
+  if total == 0 then
+    blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are not full", "value")
+  end
   if steps == 0 then
     blame.error(string.format("%s: %d batches can't be shared among %d replicas: there would be 0 steps on each", who, total,
       o.replicas), "value")

@@ -22,7 +22,7 @@ local methods <const> = fit.methods
 
 local fit_rows <const> = {
   {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size", {"epochs", "integer", 1},
-  {"verbose", {"integer", "string"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
+  {"verbose", {"integer", "string", "boolean"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
   {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
   {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, feeding.count_row "steps_per_epoch",
   feeding.count_row "validation_steps", feeding.count_row "validation_batch_size",
@@ -190,6 +190,7 @@ end
 function methods:fit(...)
   local a = args.check("fit", fit_rows, ...)
   compile.check(self, "fit")
+  feeding.take_apart("fit", self, a)
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   validation.split(a)
   local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,

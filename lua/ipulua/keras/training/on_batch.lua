@@ -36,6 +36,7 @@ end
 local function run(self, who, mode, ...)
   local a = args.check(who, batch_rows, ...)
   compile.check(self, who)
+  feeding.take_apart(who, self, a)
   local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who), feeding.as_tensors(a.sample_weight, who)
   if a.class_weight then
     local feed = feeding.open(who, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,

@@ -13,7 +13,7 @@ local predict = {methods = {}}
 local methods <const> = predict.methods
 
 local predict_rows <const> = {
-  {"x", "any", optional = true}, feeding.count_row "batch_size", {"verbose", {"integer", "string"}, 0}, feeding.count_row "steps",
+  {"x", "any", optional = true}, feeding.count_row "batch_size", {"verbose", {"integer", "string", "boolean"}, 0}, feeding.count_row "steps",
   {"callbacks", "table", optional = true},
 }
 

@@ -66,7 +66,7 @@ function runs.begin(model, who, mode, a, take)
   building.own_from_dataset(model, feed.dataset)
   local replicas = pipelining.replicas(model)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
-    steps_per_execution = model.steps_per_execution or 1, replicas = replicas, quiet = a.verbose == 0})
+    steps_per_execution = model.steps_per_execution or 1, replicas = replicas, quiet = progress.verbosity(a.verbose) == 0})
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = {steps = count, per_execution = per_execution, prefix = mode, batch_size = feed.batch_size,

@@ -69,15 +69,18 @@ function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
   return total
 end
 
-local function require_loss(total)
+local function require_loss(total, model, y)
   if total then return total end
+  if y == nil and model.compile_arguments.loss ~= nil then
+    blame.error("fit: 'y' is missing; the model was compiled with a loss, which compares with it", "value")
+  end
   blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
 end
 
 -- A batch's loss as the optimizer wants it.
 local function total_of(model, x, y, weight)
   local y_pred = staging.forward(model, x, {training = true})
-  local total = require_loss(steps.loss(model, x, y, y_pred, weight))
+  local total = require_loss(steps.loss(model, x, y, y_pred, weight), model, y)
   local optimizer = model.optimizer
   if optimizer.scale_loss then total = optimizer:scale_loss(total) end
   return total

@@ -1,0 +1,60 @@
+-- Lua's own words for a misspelt method, "attempt to call a nil value (method 'compil')", end here with the name that was meant. The
+-- command asks when an error has reached it, so what the hint needs is looked for only then, in the frame that failed.
+
+local elsewhere = require "ipulua.elsewhere"
+
+local slips = {}
+
+-- Names of the methods of a tensor, a variable or an object of one of the library's classes; nil for anything else.
+local function methods_of(value)
+  local meta = type(value) == "userdata" and getmetatable(value) or nil
+  if type(meta) == "table" and type(rawget(meta, "methods")) == "table" then
+    local names = {}
+    for name in next, rawget(meta, "methods") do names[#names + 1] = name end
+    table.sort(names)
+    return names, "tensor"
+  end
+  if type(value) ~= "table" or not getmetatable(value) then return nil end
+  local names = require "ipulua.help".members(value, true)
+  if not names then return nil end
+  return names, type(value.fit) == "function" and "model" or tostring(getmetatable(value).__name):lower()
+end
+
+-- The object whose method was called. Lua has put it on top of the frame's locals, behind the nil that it found and before the arguments.
+local function receiver(level, name)
+  local former, i = nil, 1
+  while true do
+    local slot, value = debug.getlocal(level + 1, i)
+    if not slot then return nil end
+    if slot == "(temporary)" and former == nil then
+      local names, kind = methods_of(value)
+      if names and value[name] == nil then return names, kind end
+    end
+    former, i = value, i + 1
+  end
+end
+
+local function method_hint(name, level)
+  local names, kind = receiver(level + 1, name)
+  if not names then return nil end
+  local known = elsewhere.method(kind, name) or require "ipulua.nearest".find(name, names)
+  return known and "; did you mean '" .. known .. "'?"
+end
+
+local globals <const> = {
+  ipu = "; a script begins with `local ipu = require \"ipulua\"`", keras = "; a script says `local keras = require \"ipulua\".keras`",
+}
+
+---A message of Lua with a hint behind it, nil when there is none. To be called by the handler of the error.
+---@param message string
+---@return string?
+function slips.explain(message)
+  local global = message:match(": attempt to index a nil value %(global '([%w_]+)'%)$")
+  if global then return globals[global] and message .. globals[global] end
+  local name = message:match(": attempt to call a nil value %(method '([%w_]+)'%)$")
+  if not name or not package.loaded["ipulua.core"] then return nil end
+  local hint = method_hint(name, 3) -- this function, the handler in C, the frame
+  return hint and message .. hint
+end
+
+return slips
