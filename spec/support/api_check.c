@@ -103,7 +103,7 @@ static void check_ops(ipu_context *c) {
   REFUSED(c, ipu_apply(c, "add", pair, 2, NULL, out, 1, &n), IPU_E_INVALID_ARGUMENT, "[4] and [3]");
   EXPECT(c, n == 0);
   REFUSED(c, ipu_apply(c, "ad", pair, 2, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'ad'");
-  REFUSED(c, ipu_apply(c, "add", pair, 1, NULL, out, 1, NULL), IPU_E_VALUE, "takes 2 to 2 tensors, got 1");
+  REFUSED(c, ipu_apply(c, "add", pair, 1, NULL, out, 1, NULL), IPU_E_VALUE, "add takes 2 tensors, got 1");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT, "2 results, and room for 1");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE, "'k' must be an integer");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE, "no attribute 'j'");
@@ -164,7 +164,7 @@ static void check_functions(ipu_context *c) {
   }
   REFUSED(c, ipu_function_call(f, &wrong, 1, out, 3, &n), IPU_E_INVALID_ARGUMENT, "float32[3], got float32[2]");
   REFUSED(c, ipu_function_call(f, &in, 1, out, 2, &n), IPU_E_INVALID_ARGUMENT, "3 results, and room for 2");
-  REFUSED(c, ipu_function_call(f, NULL, 0, out, 3, &n), IPU_E_VALUE, "takes 1 tensors, got 0");
+  REFUSED(c, ipu_function_call(f, NULL, 0, out, 3, &n), IPU_E_VALUE, "takes 1 tensor, got 0");
   OK_(c, ipu_variable_read(c, v, &out[0]));
   EXPECT(c, at(out[0], 0) == 5);
   OK_(c, ipu_variable_assign(c, v, t));
