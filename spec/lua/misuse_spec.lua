@@ -141,6 +141,7 @@ local cases <const> = {
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
   {"a dtype where the name of a variable is", function() ipu.Variable(1, "int32") end, "'int32' would be its name; .*dtype = \"int32\""},
   {"assigning to an element of a variable", function() ipu.Variable{1, 2}[1] = 3 end, "v:assign"}, -- luacheck: ignore 122
+  {"renaming a variable", function() ipu.Variable(1.0).name = "w" end, "a variable's 'name' can't be assigned to"}, -- luacheck: ignore 122
   {"a dataset as a list", function() for _ in ipairs(ipu.data.range(3)) do break end end, "for x in ds:iter%(%) do"}, -- luacheck: ignore 512
   {"the length of an endless dataset", function() return #ipu.data.range(3):repeat_n() end, "endless can't be told"},
   {"a dataset made by its class", function() ipu.data.Dataset{t} end, "made by ipu.data.from_tensor_slices"},

@@ -305,11 +305,20 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
+/* Fields that a script reads only. */
+static bool is_fixed(const char *name) {
+  static const char *const fixed[] = {"name", "shape", "dtype", "rank", "size", "nbytes", "initialized", "version"};
+  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+    if (!strcmp(name, fixed[i])) return true;
+  return false;
+}
+
 static int set_field(lua_State *L) {
   Variable *v = check(L);
   if (lua_type(L, 2) != LUA_TSTRING)
     return bind_fail(L, ERR_TYPE, "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
   const char *name = lua_tostring(L, 2);
+  if (is_fixed(name)) return bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
     return 0;
