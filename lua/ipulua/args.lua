@@ -340,21 +340,16 @@ local function is_whole_list(first, t)
   return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
 end
 
-local function copy_names(t)
-  local names = {}
-  for key, value in next, t do
-    if type(key) == "string" then names[key] = value end
-  end
-  return names
+-- Reshape{3, 2}, but not Reshape{{3, 2}}, which is written as MaxPooling2D{{2, 2}}.
+local function is_whole(first, t)
+  if first.list and not (first.takes_integers and args.is_plain(t[1])) then return true end
+  return is_whole_list(first, t)
 end
 
 -- f{...}: the list part is the positional arguments (or the first one, when that is a list).
 local function from_constructor(fname, compiled, values, t)
   local first = compiled.rows[1]
-  if first and (first.list or is_whole_list(first, t)) then
-    if first.takes_integers and #t == 1 and args.is_plain(t[1]) then -- Reshape{{3, 2}}, as MaxPooling2D{{2, 2}}
-      t = table.move(t[1], 1, #t[1], 1, copy_names(t))
-    end
+  if first and is_whole(first, t) then
     local n = #t
     if n > 0 or (values[first.name] == nil and t[first.name] == nil and (first.required and next(t) == nil)) then
       put(fname, first, values, table.move(t, 1, n, 1, {}))
