@@ -6,13 +6,19 @@
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
+local function refuse(words, ...)
+  io.stderr:write("where_to_cut: ", words:format(...), "\n")
+  os.exit(1, true)
+end
+
 local model_name, ipus, plot = "resnet50", 4, nil
 for _, word in ipairs(arg or {}) do
-  if tonumber(word) then ipus = math.tointeger(tonumber(word))
+  if tonumber(word) then
+    ipus = math.tointeger(tonumber(word))
+    if not ipus or ipus < 2 or ipus & (ipus - 1) ~= 0 then refuse("the number of IPUs must be a power of two from 2 on, got %s", word) end
   elseif word:match("%.svg$") then plot = word
   else model_name = word end
 end
-assert(ipus and ipus > 1 and ipus & (ipus - 1) == 0, "a power of two of IPUs is wanted")
 local target <const> = "bow"
 
 -- ------------------------------------------------ models
@@ -62,11 +68,6 @@ local models = {
     return keras.Model{inputs = words, outputs = x, name = "gpt"}
   end},
 }
-local function refuse(words, ...)
-  io.stderr:write("where_to_cut: ", words:format(...), "\n")
-  os.exit(1, true)
-end
-
 local function load_model(path)
   local file = io.open(path) or refuse("'%s' is neither resnet50, gpt nor a file", path)
   file:close()

@@ -1502,7 +1502,7 @@ function ipu.random.set_seed(seed) end
 ---Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
 ---@param initial_value any
 ---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any[]}
----@return ipulua.Tensor
+---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
 ---The variable of that name in the scopes that are open: made now, or with reuse the one made before.
@@ -1511,7 +1511,7 @@ function ipu.Variable(initial_value, options) end
 ---Source: tf.get_variable of the original
 ---@param name string
 ---@param options? {shape?: any[], dtype?: string, initializer?: any, trainable?: boolean, use_resource?: boolean}
----@return ipulua.Tensor
+---@return ipulua.Tensor variable
 function ipu.get_variable(name, options) end
 
 ---Variables made by name inside are called "name/…".
@@ -1524,12 +1524,12 @@ function ipu.variable_scope(name, options) end
 
 ---All variables there are, in the order of making.
 ---Shapes: each its own
----@return ipulua.Tensor[]
+---@return ipulua.Tensor[] variables
 function ipu.global_variables() end
 
 ---Those that training changes.
 ---Shapes: each its own
----@return ipulua.Tensor[]
+---@return ipulua.Tensor[] variables
 function ipu.trainable_variables() end
 
 ---An operation that gives the variables made so far their initial values.
@@ -1656,7 +1656,7 @@ local Function = {}
 ---@return string[]
 function Function:signatures() end
 
----Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
+---Records what is computed while it is open; then gradient() differentiates it for any variable or tensor of it, once unless
 ---persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`

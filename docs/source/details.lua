@@ -6,11 +6,6 @@ local rows = require "rows"
 
 local details = {}
 
----Of annotations: tensors are userdata in Lua.
----@param text string
----@return string
-function details.plain(text) return (text:gsub("userdata", "tensor")) end
-
 ---The types of arguments in words: "`shape` list or integer; `dtype` dtype, default `"float32"`"; nil without arguments.
 ---@param about table what help.about or help.class says
 ---@param kinds table<string, string>? of Keras' parts
@@ -24,7 +19,7 @@ function details.arguments(about, kinds)
   end
   for i, text in ipairs(about.rows and {} or about.takes or {}) do
     local name, rest = text:match("^(%S+)%s+(.*)$")
-    list[i] = string.format("`%s` %s", name:gsub("^%.%.%.$", "…"), details.plain(rest))
+    list[i] = string.format("`%s` %s", name:gsub("^%.%.%.$", "…"), help.plain(rest))
   end
   return #list > 0 and table.concat(list, "; ") or nil
 end
@@ -45,6 +40,6 @@ end
 ---" → tensor", or nothing.
 ---@param about table
 ---@return string
-function details.result(about) return #about.gives > 0 and " → " .. details.plain(about.gives[1]) or "" end
+function details.result(about) return #about.gives > 0 and " → " .. help.plain(about.gives[1]) or "" end
 
 return details

@@ -37,13 +37,15 @@ for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
 ---@return boolean
 function args.is_dtype(name) return is_dtype[name] == true end
 
+local own_names <const> = {["ipulua.Tensor"] = "a tensor", ["ipulua.Variable"] = "a variable"}
+
 -- The name of a value's type as a user would say it: a class or userdata by its __name.
 local function type_name(value)
   local t = math.type(value) == "integer" and "integer" or type(value)
   local meta = (t == "table" or t == "userdata") and getmetatable(value)
   if type(meta) == "table" then
     local name = rawget(meta, "__name")
-    if type(name) == "string" then return name end
+    if type(name) == "string" then return own_names[name] or name end
   end
   return t
 end
@@ -338,10 +340,16 @@ local function is_whole_list(first, t)
   return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
 end
 
+-- Reshape{3, 2}, but not Reshape{{3, 2}}, which is written as MaxPooling2D{{2, 2}}.
+local function is_whole(first, t)
+  if first.list and not (first.takes_integers and args.is_plain(t[1])) then return true end
+  return is_whole_list(first, t)
+end
+
 -- f{...}: the list part is the positional arguments (or the first one, when that is a list).
 local function from_constructor(fname, compiled, values, t)
   local first = compiled.rows[1]
-  if first and (first.list or is_whole_list(first, t)) then
+  if first and is_whole(first, t) then
     local n = #t
     if n > 0 or (values[first.name] == nil and t[first.name] == nil and (first.required and next(t) == nil)) then
       put(fname, first, values, table.move(t, 1, n, 1, {}))

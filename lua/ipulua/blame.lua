@@ -69,6 +69,17 @@ function blame.remember(message, kind, source, line)
   return blame.last
 end
 
+local explain -- what f adds to messages while blame.explaining(f) is open
+
+---While what it returns is not closed, f(message) gives the words that are added to errors.
+---@param f fun(message: string): string
+---@return table closable
+function blame.explaining(f)
+  local before = explain
+  explain = f
+  return setmetatable({}, {__close = function() explain = before end})
+end
+
 ---Raises `script.lua:12: message` for the user's line, or for `at` when that is given.
 ---@param message string
 ---@param kind string? one of the kinds of ipu.last_error(); "runtime" by default
@@ -82,6 +93,7 @@ function blame.error(message, kind, at)
     source, line = user_frame(3)
   end
   if line and line <= 0 then line = nil end
+  if explain then message = message .. explain(message) end
   blame.remember(message, kind, source, line)
   if source and line then message = source .. ":" .. line .. ": " .. message end
   error(message, 0)

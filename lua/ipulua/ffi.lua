@@ -407,6 +407,20 @@ function Variable:assign(value)
   else check(C.ipu_variable_assign(context, self.p, as_tensor(value, self.dtype).p)) end
 end
 
+-- A method that tells those who write x.method() that a colon is wanted.
+local function guarded(class, name, method)
+  return function(self, ...)
+    if getmetatable(self) ~= class then raise(name .. " is a method; it is called with a colon, as in x:" .. name .. "(...)") end
+    return method(self, ...)
+  end
+end
+
+for _, class in ipairs{Tensor, Value, Variable} do
+  for name, f in pairs(class) do
+    if type(f) == "function" and name:sub(1, 2) ~= "__" then class[name] = guarded(class, name, f) end
+  end
+end
+
 ---In a function being traced: the gradients of y for a list of values and variables; false where there is no path.
 function ipu.gradients(y, xs)
   if not builder then raise("gradients: only inside a function given to ipu.func") end

@@ -151,6 +151,11 @@ help.notes = {"Shapes", "Units", "Errors", "Source"}
 local is_note <const> = {}
 for _, name in ipairs(help.notes) do is_note[name] = true end
 
+---Types of annotations in words: tensors and variables are userdata in Lua.
+---@param text string
+---@return string
+function help.plain(text) return (text:gsub("userdata(%[?%]?) (variables?)%f[%A]", "%2"):gsub("userdata", "tensor")) end
+
 ---The lines of a comment, apart: sentences `text`, `takes` and `gives` as annotated, `notes` by name.
 ---@param lines string[] without the dashes
 ---@return table
@@ -227,8 +232,10 @@ local function function_help(f, text)
   if not found or #found.text + #found.takes + #found.gives == 0 and not found.rows then return nil end
   local lines = {found.rows and "" or ("%s(%s)"):format(text or "function", table.concat(found.parameters, ", "))}
   table.move(found.text, 1, #found.text, 2, lines)
-  for _, each in ipairs(found.rows and {} or found.takes) do lines[#lines + 1] = "  takes " .. each end -- else the rows say it better
-  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. each end
+  if not found.rows then -- else the rows say it better
+    for _, each in ipairs(found.takes) do lines[#lines + 1] = "  takes " .. help.plain(each) end
+  end
+  for _, each in ipairs(found.gives) do lines[#lines + 1] = "  gives " .. help.plain(each) end
   if found.rows then
     local names = add_rows(lines, found.rows)
     lines[1] = ("%s{%s}"):format(text or "function", table.concat(names, ", "))

@@ -83,7 +83,7 @@ function tape.gradients(...)
   return found
 end
 
----Records what is computed from variables and watched tensors while it is open; then gradient() differentiates it, once unless
+---Records what is computed while it is open; then gradient() differentiates it for any variable or tensor of it, once unless
 ---persistent. In a compiled function and outside.
 ---Shapes: gradients have the shapes of what they are of
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`

@@ -39,7 +39,7 @@ local variable_spec <const> = {
 ---A variable with its value at once; initial_value may be a function that makes it.
 ---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
 ---Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
----@return userdata
+---@return userdata variable
 function variables.Variable(...)
   local a = args.check("Variable", variable_spec, ...)
   if args.is_dtype(a.name) then
@@ -99,12 +99,12 @@ end
 
 ---All variables there are, in the order of making.
 ---Shapes: each its own
----@return userdata[]
+---@return userdata[] variables
 function variables.global_variables() return list(function() return true end) end
 
 ---Those that training changes.
 ---Shapes: each its own
----@return userdata[]
+---@return userdata[] variables
 function variables.trainable_variables() return list(function(v) return v.trainable end) end
 
 -- ------------------------------------------------ by name, with a value later
@@ -259,7 +259,7 @@ end
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of the original
----@return userdata
+---@return userdata variable
 function variables.get_variable(...)
   local a = args.check("get_variable", variable_by_name_spec, ...)
   local open = scopes[#scopes] or {prefix = ""}

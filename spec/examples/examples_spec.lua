@@ -236,6 +236,14 @@ describe("example", function()
     assert.equal("predictions\t64x10", lines[#lines])
   end)
 
+  it("where_to_cut says how many IPUs there may be", function()
+    for _, count in ipairs{"1", "3", "2.5"} do
+      local r = command.run{command.ipulua, "examples/where_to_cut.lua", count}
+      assert.equal(1, r.status)
+      assert.equal("where_to_cut: the number of IPUs must be a power of two from 2 on, got " .. count .. "\n", r.err)
+    end
+  end)
+
   it("where_to_cut says what it can't work with", function()
     local folder = command.folder()
     local path = folder .. "/model.lua"

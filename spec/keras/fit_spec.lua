@@ -1,5 +1,6 @@
 -- Training: what fit, evaluate and predict accept, report and refuse.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 
@@ -149,6 +150,17 @@ describe("fit", function()
     assert.is_near(model:evaluate(quiet{x = x, y = y, batch_size = 2}), history.history.val_loss[2], 1e-6)
     local split = line():fit(quiet{x = x, y = y, batch_size = 1, validation_split = 0.25})
     assert.is_near(1, #split.history.val_loss, 0)
+  end)
+
+  it("shows validation's numbers in the order of training's", function()
+    local result = command.run{command.ipulua, "-e", [[
+      local ipu = require "ipulua"
+      local m = ipu.keras.Sequential{ipu.keras.layers.Dense(1)}
+      m:compile{loss = "mse", metrics = {"mae", "accuracy"}}
+      m:fit{ipu.ones{4, 2}, ipu.ones{4, 1}, batch_size = 2, verbose = 2, validation_split = 0.5}]], env = {IPULUA_STYLE = "classic"}}
+    local names = {}
+    for name in result.err:gmatch("%- ([%a_]+): ") do names[#names + 1] = name end
+    assert.same({"loss", "mae", "accuracy", "val_loss", "val_mae", "val_accuracy"}, names)
   end)
 
   it("row 217: stops when a callback says so, and tells callbacks what happens", function()

@@ -164,6 +164,23 @@ describe("dropout", function()
 end)
 
 describe("a functional model", function()
+  it("begins with an Input of any shape, in any spelling", function()
+    local function shape(...) return shape_of(keras.Input(...)) end
+    assert.equal("-1,28,28", shape{28, 28})
+    assert.equal("-1,28,28", shape{{28, 28}})
+    assert.equal("-1,28,28", shape{shape = {28, 28}})
+    assert.equal("-1,28,28,3", shape{28, 28, 3, name = "pictures"})
+    assert.equal("32,28", shape({28}, 32))
+    assert.equal("32,28", shape{{28}, 32})
+    assert.equal("-1,28", shape(28))
+  end)
+
+  it("reshapes and permutes, in any spelling", function()
+    assert.equal("2,3,2", shape_of(layers.Reshape{{3, 2}, input_shape = {6}}(ipu.ones{2, 6})))
+    assert.equal("2,3,2", shape_of(layers.Reshape{3, 2}(ipu.ones{2, 6})))
+    assert.equal("2,4,3", shape_of(layers.Permute{{2, 1}}(ipu.ones{2, 3, 4})))
+  end)
+
   local function two_inputs()
     local a, b = keras.Input{shape = {3}, name = "a"}, keras.Input{shape = {3}, name = "b"}
     local shared = layers.Dense{2, use_bias = false, kernel_initializer = "ones", name = "shared"}

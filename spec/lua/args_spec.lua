@@ -15,6 +15,7 @@ local dense <const> = {
 local sequential <const> = {{"layers", "list", {}, list = true}, {"name", "string", optional = true}}
 local reduce <const> = {{"x", "tensor"}, {"axis", {"integer", "list"}, optional = true}, {"keepdims", "boolean", false}}
 local reshape <const> = {{"x", "any"}, {"shape", "list"}}
+local target <const> = {{"target_shape", {"integers", "integer"}, list = true}, {"name", "string", optional = true}}
 local slices <const> = {{"x", "any", whole = true}, {"name", "string", optional = true}}
 
 local function message_of(...)
@@ -24,6 +25,14 @@ local function message_of(...)
 end
 
 describe("args.check", function()
+  it("takes a list of integers as it is or in a list of arguments", function()
+    for _, given in ipairs{{{3, 2}}, {{{3, 2}}}, {{target_shape = {3, 2}}}} do
+      assert.same({target_shape = {3, 2}}, args.check("Reshape", target, table.unpack(given)))
+    end
+    assert.same({target_shape = {3, 2}, name = "r"}, args.check("Reshape", target, {{3, 2}, name = "r"}))
+    assert.matches("got table", message_of("Reshape", target, {{3, 2}, {2}}))
+  end)
+
   it("reads every spelling of a call alike", function()
     local expected = {units = 256, activation = "relu", use_bias = true}
     for _, given in ipairs {

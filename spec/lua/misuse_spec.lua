@@ -141,6 +141,7 @@ local cases <const> = {
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
   {"a dtype where the name of a variable is", function() ipu.Variable(1, "int32") end, "'int32' would be its name; .*dtype = \"int32\""},
   {"assigning to an element of a variable", function() ipu.Variable{1, 2}[1] = 3 end, "v:assign"}, -- luacheck: ignore 122
+  {"renaming a variable", function() ipu.Variable(1.0).name = "w" end, "a variable's 'name' can't be assigned to"}, -- luacheck: ignore 122
   {"a dataset as a list", function() for _ in ipairs(ipu.data.range(3)) do break end end, "for x in ds:iter%(%) do"}, -- luacheck: ignore 512
   {"the length of an endless dataset", function() return #ipu.data.range(3):repeat_n() end, "endless can't be told"},
   {"a dataset made by its class", function() ipu.data.Dataset{t} end, "made by ipu.data.from_tensor_slices"},
@@ -150,6 +151,8 @@ local cases <const> = {
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
   {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data .*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"a variable's method with a dot", function() ipu.Variable(1.0).assign_add(1) end, "assign_add is a method; it is called with a colon"},
+  {"a variable's value with a dot", function() ipu.Variable(1.0).item() end, "item is a method; it is called with a colon"},
   {"extend with a dot", function() ipu.keras.layers.Layer.extend("L") end, "called with a colon, as in Base:extend%(\"L\"%)"},
   {"an unknown extent as nil", function() ipu.keras.Input{shape = {nil, 8}} end, "an extent that is not known is %-1"},
   {"an argument that compile lacks", function() sequential():compile{loss = "mse", lr = 0.1} end, "compile has no argument 'lr'"},
@@ -184,6 +187,14 @@ local cases <const> = {
     Same()(t)
   end, "function Same:call%(x%)"},
   {"a dataset as a tensor", function() ipu.exp(ipu.data.range(3)) end, "'x' must be a number, a list or a tensor, got Dataset"},
+  {"a tensor where a function is", function() ipu.custom_gradient(function(x) return x end)(t) end, "to input gradients, got a tensor$"},
+  {"a tensor in a checkpoint", function() ipu.train.Checkpoint{weight = t} end, "or a plain value, got a tensor$"},
+  {"shapes tried with a batch of 61", function()
+    ipu.keras.layers.Add(){ipu.keras.Input{shape = {4}}, ipu.keras.Input{shape = {3}}}
+  end, "%[61, 4%] and %[61, 3%] don't broadcast %(61 stands for an extent that is not known yet, such as the batch%)$"},
+  {"a stage for one of two layers", function()
+    ipu.keras.Sequential{ipu.keras.layers.Dense(1), ipu.keras.layers.Dense(1)}:set_pipeline_stage_assignment{0}
+  end, "wants a stage for each of its 2 layers, got 1"},
   {"a name of NumPy", function() return ipu.sum end, "did you mean 'reduce_sum'"},
   {"a dtype as a name", function() return ipu.float32 end, "a dtype is a string: \"float32\""},
   {"a layer of PyTorch", function() return ipu.keras.layers.Linear end, "did you mean 'Dense'"},

@@ -267,7 +267,11 @@ static void explain(lua_State *L, const char *text) {
   if (method) lua_pushfstring(L, "return %s.%s", lua_pushlstring(L, text, (size_t)(colon - text)), colon + 1), lua_remove(L, -2);
   else lua_pushfstring(L, "return %s", text);
   int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
-  if (status == LUA_OK) status = call_with(L, message_alone, 0, 1);
+  if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) { /* it may say which name was meant */
+    print_error(L);
+    lua_pop(L, 1);
+    return;
+  }
   if (status != LUA_OK) {
     lua_pop(L, 1);
     lua_pushnil(L);

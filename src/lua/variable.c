@@ -52,6 +52,13 @@ static Variable *check(lua_State *L) {
   return v;
 }
 
+/* The variable whose method is called. */
+static Variable *check_self(lua_State *L, const char *method) {
+  Variable *v = bind_test_variable(L, 1);
+  if (!v) bind_fail(L, ERR_TYPE, "%s is a method; it is called with a colon, as in x:%s(...)", method, method);
+  return v;
+}
+
 static int free_variable(lua_State *L) {
   LuaVariable *u = lua_touserdata(L, 1);
   variable_release(u->variable);
@@ -184,8 +191,8 @@ static void combine(lua_State *L, const Variable *v, const char *op) {
 }
 
 /* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
-static int assign_with(lua_State *L, const char *op) {
-  Variable *v = check(L);
+static int assign_with(lua_State *L, const char *method, const char *op) {
+  Variable *v = check_self(L, method);
   State *s = bind_state(L);
   lua_settop(L, 2);
   read_assigned(L, v, op);
@@ -210,13 +217,13 @@ static int assign_with(lua_State *L, const char *op) {
   return 1;
 }
 
-static int assign(lua_State *L) { return assign_with(L, NULL); }
-static int assign_add(lua_State *L) { return assign_with(L, "add"); }
-static int assign_sub(lua_State *L) { return assign_with(L, "sub"); }
+static int assign(lua_State *L) { return assign_with(L, "assign", NULL); }
+static int assign_add(lua_State *L) { return assign_with(L, "assign_add", "add"); }
+static int assign_sub(lua_State *L) { return assign_with(L, "assign_sub", "sub"); }
 
 /* The value as a tensor: symbolic in a traced function. */
 static int read_value(lua_State *L) {
-  Variable *v = check(L);
+  Variable *v = check_self(L, "read_value");
   State *s = bind_state(L);
   TraceRef *ref = s->trace ? s->trace : v->deferred ? bind_graph(L) : NULL;
   if (ref) {
@@ -229,8 +236,9 @@ static int read_value(lua_State *L) {
 }
 
 static int call_method(lua_State *L, const char *name) {
+  Variable *v = check_self(L, name);
   if (bind_state(L)->trace) read_value(L);
-  else bind_concrete(L, 1, check(L)->name);
+  else bind_concrete(L, 1, v->name);
   lua_getfield(L, -1, name);
   lua_insert(L, -2);
   lua_call(L, 1, 1);
@@ -297,11 +305,20 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
+/* Fields that a script reads only. */
+static bool is_fixed(const char *name) {
+  static const char *const fixed[] = {"name", "shape", "dtype", "rank", "size", "nbytes", "initialized", "version"};
+  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+    if (!strcmp(name, fixed[i])) return true;
+  return false;
+}
+
 static int set_field(lua_State *L) {
   Variable *v = check(L);
   if (lua_type(L, 2) != LUA_TSTRING)
     return bind_fail(L, ERR_TYPE, "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
   const char *name = lua_tostring(L, 2);
+  if (is_fixed(name)) return bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
     return 0;

@@ -1,6 +1,7 @@
 -- Shapes of what a function gives, found by calling it with symbolic tensors in a trace that is thrown away.
 -- Unknown extents are tried with two different numbers; what differs in the results is unknown there too.
 
+local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local context = require "ipulua.keras.context"
 local nest = require "ipulua.keras.nest"
@@ -30,10 +31,20 @@ function infer.close(shape, guess)
   return closed
 end
 
+-- A shape with a guess in it is not one that the script wrote.
+local function explainer(guess)
+  local number <const> = "%f[%d]" .. guess .. "%f[%D]"
+  return function(message)
+    if not message:find(number) then return "" end
+    return string.format(" (%d stands for an extent that is not known yet, such as the batch)", guess)
+  end
+end
+
 -- The types of f's results, a list of structures, when it is given symbolic tensors like those of `given`.
-local function try(f, given, is_spec, guess)
+local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()
+  local _ <close> = is_open and blame.explaining(explainer(guess)) or nil
   tracing.begin_root()
   local symbolic = {n = given.n}
   for i = 1, given.n do
@@ -73,9 +84,9 @@ function infer.results(f, given, is_spec)
   for i = 1, given.n do
     open = open or nest.any(function(leaf) return is_spec(leaf) and infer.is_open(leaf.shape) end, given[i])
   end
-  local types = try(f, given, is_spec, guesses[1])
+  local types = try(f, given, is_spec, guesses[1], open)
   if not open then return types end
-  local others = try(f, given, is_spec, guesses[2])
+  local others = try(f, given, is_spec, guesses[2], open)
   for i = 1, types.n do
     local a, b = nest.flatten(types[i]), nest.flatten(others[i])
     for k = 1, #a do

@@ -9,12 +9,13 @@ local names = require "ipulua.keras.names"
 local input = {}
 
 local rows <const> = {
-  {"shape", {"integers", "integer"}, optional = true}, {"batch_size", "integer", optional = true},
+  {"shape", {"integers", "integer"}, optional = true, list = true}, {"batch_size", "integer", optional = true},
   {"name", "string", optional = true},
   {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true}, {"tensor", "any", optional = true},
 }
 
 ---A KerasTensor of a shape without the batch, -1 for unknown extents.
+---`keras.Input{28, 28}` is `keras.Input{shape = {28, 28}}`.
 ---Errors: no shape: `keras.Input()`
 ---@param ... any shape, batch_size, name, dtype, batch_shape
 ---@return KerasTensor

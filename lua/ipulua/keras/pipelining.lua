@@ -176,7 +176,7 @@ end
 local function sequential_stages(self, list)
   local stages = {}
   if #list ~= #self._stack then
-    blame.error(string.format("set_pipeline_stage_assignment: model '%s' has %d layers, but %d stages were given", self.name,
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each of its %d layers, got %d", self.name,
       #self._stack, #list), "value")
   end
   for i, entry in ipairs(list) do

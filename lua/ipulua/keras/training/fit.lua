@@ -117,8 +117,13 @@ end
 local function finish_bar(self, bar, run, named, interrupted)
   local newest = run.bar.values or {}
   local values = table.move(newest, 1, #newest, 1, {})
+  local shown = {}
+  for _, value in ipairs(newest) do -- in the order of training's
+    local name = "val_" .. value[1]
+    if named[name] ~= nil then values[#values + 1], shown[name] = {name, named[name]}, true end
+  end
   for _, name in ipairs(nest.keys(named)) do
-    if name:sub(1, 4) == "val_" then values[#values + 1] = {name, named[name]} end
+    if name:sub(1, 4) == "val_" and not shown[name] then values[#values + 1] = {name, named[name]} end
   end
   if interrupted or self.stop_training and #values == 0 then bar:finish(values) else bar:update(run.steps, values, true) end
 end
