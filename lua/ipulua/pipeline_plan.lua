@@ -56,7 +56,7 @@ function plans.read_mapping(who, widths, mapping)
   end
   mapping = mapping or default_mapping(widths)
   if #mapping ~= #widths then
-    blame.error(string.format("%s: 'device_mapping' has %d entries, but there are %d stages", who, #mapping, #widths), "value")
+    blame.error(string.format("%s: 'device_mapping' must name a device for each of the %d stages, got %d", who, #widths, #mapping), "value")
   end
   local read = {place_of = {}, ipu_of = {}, mapping = mapping, is_default = is_default}
   for i, width in ipairs(widths) do

@@ -49,7 +49,7 @@ describe("ipu.pipeline refuses", function()
     {"row 125: a wrong multiple in inference", {computational_stages = {multiply, pass, pass}, gradient_accumulation_count = 10,
       optimizer_function = "nil"}, "failed_precondition", "multiple of 3", "it is 10"},
     {"a mapping that is no list", {device_mapping = 1}, "type", "device_mapping"},
-    {"row 119: a mapping of another length", {device_mapping = {0, 1, 2}}, "value", "3 entries", "2 stages"},
+    {"row 119: a mapping of another length", {device_mapping = {0, 1, 2}}, "value", "each of the 2 stages, got 3", "2 stages"},
     {"a mapping to a fraction", {device_mapping = {0, 0.5}}, "type", "device_mapping"},
     {"a mapping to a negative IPU", {device_mapping = {0, -1}}, "value", "device_mapping"},
     {"a list for a single stage", {device_mapping = {0, {1, 2}}}, "type", "stage 1"},

@@ -87,9 +87,20 @@ static const NumberInfo *find_number(const char *name) {
   return NULL;
 }
 
+/* A number whose name begins as the given one does. */
+static const NumberInfo *nearest_number(const char *name) {
+  for (int i = 0; strlen(name) >= 3 && i < NUMBER_COUNT; i++)
+    if (!strncasecmp(numbers[i].name, name, 3)) return &numbers[i];
+  return NULL;
+}
+
 Status target_set(Error *e, Target *t, const char *name, double value) {
   const NumberInfo *n = name ? find_number(name) : NULL;
-  if (!n) return fail(e, ERR_VALUE, "a target has no number called '%s'", name ? name : "");
+  if (!n) {
+    const NumberInfo *meant = name ? nearest_number(name) : NULL;
+    return fail(e, ERR_VALUE, "a target has no number called '%s'%s%s%s", name ? name : "", meant ? "; did you mean '" : "",
+                meant ? meant->name : "", meant ? "'?" : "");
+  }
   if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
     return fail(e, ERR_VALUE, "target: %s must be a whole number from %lld to %lld, got %g", name,
                 (long long)n->least, (long long)n->most, value);

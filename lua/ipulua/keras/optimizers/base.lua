@@ -306,7 +306,7 @@ local function read_pairs(self, first, second)
   end
   if #vars == 0 then
     blame.error(string.format("%s: no gradients are provided for any variable%s", self.name,
-      #missing > 0 and ": " .. table.concat(missing, ", ") or ""), "value")
+      #missing > 0 and ": " .. table.concat(missing, ", ") or "; is every layer frozen (trainable = false)?"), "value")
   end
   if #missing > 0 then
     log.warn("gradients do not exist for the variables %s when minimizing the loss", table.concat(missing, ", "))
