@@ -128,7 +128,7 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
 
 /* ---- ops ---- */
 
-bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || !strcmp(n->op->name, "broadcast_to"); }
+bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || node_is_broadcast(n); }
 
 /* Ops in which replicas meet; what they move is their operand. */
 static bool is_collective(const Node *n) {

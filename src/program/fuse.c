@@ -15,12 +15,14 @@ Value *value_root(Value *v) {
   return v;
 }
 
+bool node_is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
+
 bool node_is_fusible(const Node *n) { return (n->op->traits & ELEMENTWISE) && n->op->strip && !is_view(n) && n->out_count == 1; }
 
 Value *value_operand(const Node *reader, int k) {
   Value *v = reader->in[k];
   if (!node_is_fusible(reader)) return v;
-  while (!strcmp(v->node->op->name, "broadcast_to")) v = v->node->in[0];
+  while (node_is_broadcast(v->node)) v = v->node->in[0];
   return v;
 }
 

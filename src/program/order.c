@@ -3,8 +3,6 @@
  * work whose values only replace what the region was given runs as soon as what it reads is there and everybody else is done with
  * what it replaces; those that lead only to such ones run right before them. All other units keep their order. Programs run in it,
  * and are priced in it. */
-#include <string.h>
-
 #include "program/lower.h"
 
 typedef struct Order {
@@ -62,14 +60,12 @@ static bool leads_to_outputs(const Order *o, const Unit *u, bool *only) {
   return true;
 }
 
-static bool is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
-
 static void find_movable(Order *o) {
   const Region *r = o->r;
   for (int i = r->graph->node_count - 1; i >= 0; i--) {
     const Node *n = r->graph->node[i];
     bool only, grouped = region_group(r, i) >= 0;
-    if (!r->live[i] || unit_id(r, i) != i || !(grouped || (o->singles && (node_is_fusible(n) || is_broadcast(n))))) continue;
+    if (!r->live[i] || unit_id(r, i) != i || !(grouped || (o->singles && (node_is_fusible(n) || node_is_broadcast(n))))) continue;
     Unit u = unit_at(r, &i);
     if (leads_to_outputs(o, &u, &only)) o->movable[i] = only || u.gemm < 0;
   }

@@ -39,6 +39,7 @@ bool region_order(Region *r, const int *inputs, const int *targets, bool singles
 /* The value whose bytes v's are (through views), and what a fused operand may read instead of v (through broadcasts). */
 Value *value_root(Value *v);
 Value *value_operand(const Node *reader, int k);
+bool node_is_broadcast(const Node *n);
 bool node_is_fusible(const Node *n);
 bool node_is_gemm(const Node *n);
 /* Rows and columns of a product of two matrices (leading dimensions of a are rows). */
