@@ -75,6 +75,8 @@ function machine.options(given, ordinal)
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"), io_tiles = config.get("io_tiles.num_io_tiles"),
     code = config.get("ipu_model.compile_ipu_code"), model_host = model_host,
     matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
+    cholesky_block = config.get("optimizations.cholesky_block_size"),
+    solve_block = config.get("optimizations.triangular_solve_expander_block_size"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
     half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),

@@ -3,6 +3,7 @@
 local config = require "ipulua.config"
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
+local structure = require "ipulua.structure"
 
 local function price(options, f, inputs, ipus)
   local _ <close> = pipelines.device(ipus or 1, options)
@@ -60,6 +61,21 @@ describe("the configuration in an estimate", function()
       assert.same(plain.cycles, price({[other .. ".poplar_options"] = {partialsType = "half"}}, f, inputs).cycles)
       local small = price({[own .. ".poplar_options"] = {availableMemoryProportion = "0.02"}}, f, inputs)
       assert.is_true(small.max_tile_bytes < plain.max_tile_bytes, own)
+    end
+  end)
+
+  it("takes the blocks of factorisations and of solves, and chooses no slower ones", function()
+    local a, b = ipu.zeros{256, 256}, ipu.zeros{256, 64}
+    local factorised = ipu.func(function(x) return ipu.cholesky(x) end)
+    local solved = ipu.func(function(x, y) return ipu.triangular_solve(x, y) end)
+    for option, case in pairs{cholesky_block_size = {factorised, {a}}, triangular_solve_expander_block_size = {solved, {a, b}}} do
+      local chosen, cycles = price({}, table.unpack(case)).cycles.total, {}
+      for _, size in ipairs{8, 16, 64, 256} do
+        local asked = price({["optimizations." .. option] = size}, table.unpack(case)).cycles.total
+        assert.is_true(asked >= chosen, option .. " " .. size)
+        cycles[asked] = true
+      end
+      assert.is_true(#structure.sorted_keys(cycles) > 2, option)
     end
   end)
 

@@ -135,7 +135,8 @@ static double plain_product(const Target *t, const Node *n, const Cost *c) {
   if ((inputs + outputs) * size / tiles > 0.6 * (double)t->tile_bytes) return INFINITY; /* that way's operands don't fit either */
   /* A vector is of channels: neighbours in a field aren't aligned. */
   const Type *kernel = conv ? &n->in[1]->type : NULL;
-  double lanes = conv ? fmin(8 / size, (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2])) : 8 / size;
+  double channels = conv ? (double)most(kernel->shape[kernel->rank - 1], kernel->shape[kernel->rank - 2]) : 0;
+  double lanes = conv ? channels / ceil(channels * size / 8) : 8 / size;
   double compute = w * (100 + ceil(macs / tiles / lanes / w) * 5 + ceil(share / w) * 20);
   double moves = 4 * (inputs + outputs) * size / tiles * 1.25, sums = split > 1 ? split + w * (60 + 2 * split) : 0;
   return fmax(12, c->step_count) * (250 + w * 20) + bytes / 4 + moves + compute + sums + w * (30 + ceil(share / w));
@@ -149,10 +150,9 @@ static double plain_chain(const Target *t, const Node *n, const Cost *c) {
   return rounds * (250 + w * 400) + 40 * ceil((c->flops + 4 * all) / tiles) * w + 16 * all + plain_product(t, n, c);
 }
 
-/* What a planner may not exceed. Elementwise rows are that way themselves; factorisations are one worker's chain as long as the work; so
- * is a sequence of labels, of whose parts of time two work at once. */
+/* What a planner may not exceed. */
 static double plain_way(const Target *t, const Sample *s, const Node *n, const Cost *c) {
-  if (s->op->traits & (ELEMENTWISE | INTERNAL) || strstr(s->op->name, "cholesky") || strstr(s->op->name, "ctc_loss") || !n->in_count) return INFINITY;
+  if (!n->in_count) return INFINITY;
   static const char *const products[] = {"matmul", "conv", "einsum"};
   for (size_t i = 0; i < sizeof products / sizeof *products; i++)
     if (strstr(s->op->name, products[i])) return plain_product(t, n, c);
@@ -184,18 +184,17 @@ static void check_cost(const Target *t, const Sample *s, const Node *n, const Co
   check(!c->fits || cycles <= 1.2 * plain_way(t, s, n, c), "not over plain vector work", s, n); /* a rough bound */
 }
 
-/* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a field: less work. The attributes of
- * internal convolutions hold extents, which don't grow. Labels that are cut over fewer tiles have fewer gradients to add at the end,
- * which PopLibs' planner leaves out of account. A matrix that is trained on one row stays where it is: published, its layer
- * takes twice the cycles that it takes with eight rows. */
+/* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a field, a longer tuple of indices picks smaller
+ * slices: less work. The attributes of internal convolutions hold extents, which don't grow. A matrix that is trained on one row stays
+ * where it is: published, its layer takes twice the cycles that it takes with eight rows. */
 static double may_fall(const Node *n, const Node *twice, const Cost *before, const Cost *after) {
   bool internal = n->op->traits & INTERNAL && strstr(n->op->name, "conv");
-  if (internal || strstr(n->op->name, "ctc_loss")) return 0;
+  if (internal) return 0;
+  if (strstr(n->op->name, "gather_nd")) return fmin(1, output_elements(twice) / output_elements(n));
   double work = before->flops > 0 && strstr(n->op->name, "conv") ? fmin(1, after->flops / before->flops) : 1;
   const Type *y = &n->out[0].type, *larger = &twice->out[0].type;
-  bool product = !strcmp(n->op->name, "matmul"), row = product && y->rank > 1 && y->shape[y->rank - 2] == 1 && larger->shape[y->rank - 2] > 1;
-  bool outer = product && before->flops <= 2 * output_elements(n); /* the gradient of such a matrix, made where it lies */
-  return outer ? 0.3 : row ? 0.5 : work;
+  bool row = !strcmp(n->op->name, "matmul") && y->rank > 1 && y->shape[y->rank - 2] == 1 && larger->shape[y->rank - 2] > 1;
+  return row ? 0.5 : work;
 }
 
 static void check_sample(const Target *t, const Sample *s, bool *any) {

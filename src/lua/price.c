@@ -57,6 +57,8 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
   t->code = t->code && flag(L, index, "code", true);
   t->matmul_proportion = number(L, index, "matmul_proportion", 0);
   t->conv_proportion = number(L, index, "conv_proportion", 0);
+  t->cholesky_block = integer(L, index, "cholesky_block", 0);
+  t->solve_block = integer(L, index, "solve_block", 0);
   return s;
 }
 

@@ -140,6 +140,14 @@ void cost_of_scatter(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count, true);
 }
 
+/* The table is x, or what the gradient is. */
+void cost_of_take_along(const Target *t, const Node *n, Cost *cost) {
+  bool add = strstr(n->op->name, "grad") != NULL;
+  int axis = (int)n->attr[0].i;
+  Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis), picks = around_axis(&n->in[1]->type, axis);
+  *cost = cost_take_along(t, dtype(n->in[0]), table.outer * table.inner, table.extent, picks.extent, add);
+}
+
 void cost_of_one_hot(const Target *t, const Node *n, Cost *cost) {
   *cost = cost_one_hot(t, dtype(&n->out[0]), elements(n->in[0]), n->attr[0].i);
 }
@@ -164,6 +172,9 @@ static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *colu
   return parts;
 }
 
+/* Not a batch of matrices. */
+static bool is_one(const Type *t) { return t->rank < 3 || type_count(t) == t->shape[t->rank - 1] * t->shape[t->rank - 2]; }
+
 /* Flags of transposition are the last two attributes. */
 void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type, *y = &n->out[0].type;
@@ -171,7 +182,8 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   int64_t m = y->shape[y->rank - 2], columns = y->shape[y->rank - 1],
           k = a->shape[a->rank - (turned[0].i ? 2 : 1)];
   int64_t groups = m > 0 && columns > 0 ? type_count(y) / (m * columns) : 0;
-  if (b->rank == 2 && !turned[0].i) m *= groups, groups = least(groups, 1); /* one b: more rows */
+  if (is_one(b) && !turned[0].i) m *= groups, groups = least(groups, 1);       /* one b: more rows */
+  if (is_one(a) && !turned[1].i) columns *= groups, groups = least(groups, 1); /* one a: more columns */
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
   /* One row times a turned matrix, or a column times a row: what trains a matrix that one row was multiplied with. */
@@ -182,19 +194,17 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   cost_repeat(cost, (double)parts);
 }
 
-enum { SOLVER_BLOCK = 64 };
-
 void cost_of_cholesky(const Target *t, const Node *n, Cost *cost) {
   const Type *a = &n->in[0]->type;
   int64_t size = a->shape[a->rank - 1], batch = size ? type_count(a) / (size * size) : 0;
-  *cost = cost_cholesky(t, a->dtype, batch, size, SOLVER_BLOCK);
+  *cost = cost_cholesky(t, a->dtype, batch, size, t->cholesky_block);
 }
 
 void cost_of_solve(const Target *t, const Node *n, Cost *cost) {
   const Type *b = &n->in[1]->type;
   int64_t size = b->shape[b->rank - 2], columns = b->shape[b->rank - 1],
           batch = size > 0 && columns > 0 ? type_count(b) / (size * columns) : 0;
-  *cost = cost_triangular_solve(t, b->dtype, batch, size, columns, SOLVER_BLOCK);
+  *cost = cost_triangular_solve(t, b->dtype, batch, size, columns, t->solve_block);
 }
 
 /* ---- the rest ---- */

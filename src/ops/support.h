@@ -107,6 +107,7 @@ struct Cost;
       X(scan) X(norm)            /* all squares summed, then a pass */                             \
       X(gather)                  /* input 1 holds indices of rows of input 0 */                    \
       X(scatter)                 /* slices of the input added to the result's rows */              \
+      X(take_along)              /* elements of input 0, or added to the result, each column by indices of its own */ \
       X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
       X(histogram)
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);

@@ -6,36 +6,52 @@
 
 #include "target/conv_plan.h"
 
-/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do. Its inner loop goes
- * along the kernel's columns: a taller kernel is laid on its side. */
+/* A serial part of the groups, or of the rows with those that its kernel reaches over. */
+static Problem part_of(const Problem *q, int64_t parts, bool rows) {
+  Problem p = *q;
+  if (rows) p.rows = idiv(q->rows, parts), p.in_rows = idiv(q->in_rows, parts) + (parts > 1 ? q->kernel_rows - 1 : 0);
+  else p.groups = idiv(q->groups, parts);
+  return p;
+}
+
+static Problem laid_on_its_side(const Problem *q) {
+  Problem p = *q;
+  p.rows = q->columns, p.in_rows = q->in_columns, p.kernel_rows = q->kernel_columns, p.stride_rows = q->stride_columns;
+  p.columns = q->rows, p.in_columns = q->in_rows, p.kernel_columns = q->kernel_rows, p.stride_columns = q->stride_rows;
+  p.gap_rows = q->gap_columns, p.gap_columns = q->gap_rows;
+  return p;
+}
+
+static double points_of(const Problem *q) { return (double)q->groups * (double)q->batch * (double)q->rows * (double)q->columns; }
+
+static void try_parts(const Target *t, const Units *u, const Problem *q, int64_t parts, bool rows, Plan *best) {
+  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1};
+  Problem part = part_of(q, parts, rows);
+  Plan p = {0};
+  try_method(t, u, &part, m, 0, &p);
+  if (q->kernel_rows > q->kernel_columns) {
+    Problem turned = laid_on_its_side(&part);
+    double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+    try_method(t, u, &turned, m, image / (double)parts, &p);
+  }
+  if (p.cycles == 0) return;
+  if (parts > 1) {
+    p.serial = parts;
+    p.joined_bytes = points_of(q) / (double)t->tiles * (double)u->element;
+    p.update = join_cycles(t, u, points_of(&part) / (double)t->tiles, false);
+    p.cycles = (double)parts * (p.cycles + p.update);
+  }
+  if (is_better(&p, best)) *best = p;
+}
+
+/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do, or of the rows. Its inner
+ * loop goes along the kernel's columns: a taller kernel is laid on its side. */
 static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
   static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
-  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1};
-  Problem side = *q;
-  bool tall = q->kernel_rows > q->kernel_columns;
-  if (tall) {
-    side.rows = q->columns, side.in_rows = q->in_columns, side.kernel_rows = q->kernel_columns, side.stride_rows = q->stride_columns;
-    side.columns = q->rows, side.in_columns = q->in_rows, side.kernel_columns = q->kernel_rows, side.stride_columns = q->stride_rows;
-    side.gap_rows = q->gap_columns, side.gap_columns = q->gap_rows;
-  }
-  double field = (double)q->batch * (double)q->rows * (double)q->columns;
-  double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  enum { PARTS = sizeof parts / sizeof *parts };
   Plan found = {0};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= q->groups && !found.fits; i++) {
-    Plan p = {0};
-    Problem part = *q, turned = side;
-    part.groups = turned.groups = idiv(q->groups, parts[i]);
-    try_method(t, u, &part, m, 0, &p);
-    if (tall) try_method(t, u, &turned, m, image / (double)parts[i], &p);
-    if (p.cycles == 0) continue;
-    if (parts[i] > 1) {
-      p.serial = parts[i];
-      p.joined_bytes = field * (double)q->groups / (double)t->tiles * (double)u->element;
-      p.update = join_cycles(t, u, field * (double)part.groups / (double)t->tiles, false);
-      p.cycles = (double)parts[i] * (p.cycles + p.update);
-    }
-    if (is_better(&p, &found)) found = p;
-  }
+  for (size_t i = 0; i < PARTS && parts[i] <= q->groups && !found.fits; i++) try_parts(t, u, q, parts[i], false, &found);
+  for (size_t i = 1; i < PARTS && q->groups > 1 && parts[i] <= q->rows && !found.fits; i++) try_parts(t, u, q, parts[i], true, &found);
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 

@@ -119,6 +119,8 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements); /* dynamic slice or
 /* Rows of a table [rows, width] by index; scatter adds rows back (or sets them). */
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add);
+/* Elements of columns, or added to them, each column by lookups of its own. */
+Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups, bool add);
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth);
 
 /* --- reductions --- */
@@ -197,8 +199,7 @@ Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, in
                     int64_t width, int64_t value_width, bool backward, const PlanOptions *options);
 Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels, int64_t classes);
 
-/* --- solvers --- */
+/* --- solvers; block 0: the quickest one --- */
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block);
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
-                           int64_t block);
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block);
 #endif

@@ -11,7 +11,7 @@ static const double log_add = 16, log_multiply = 1;
 static double path_cycles(double labels) { return labels * (2 * 4 + 2 * log_add + 2 * log_multiply + 2); }
 static double gradient_cycles(double labels) { return path_cycles(labels) + labels * 2 * (3 + log_multiply + log_add); }
 
-enum { AT_ONCE = 512 }; /* gradients that are added in one stage */
+enum { AT_ONCE = 512 }; /* gradients that PopLibs adds in one stage */
 
 typedef struct CtcShape {
   int64_t batch, time, labels, classes;
@@ -22,64 +22,11 @@ typedef struct CtcPlan {
   double batch, time, labels, extended; /* of one tile; extended: with blanks */
   double passes;                        /* of each of the two loops */
   double path, gradient, received;      /* of a pass */
-  double bytes, cycles;
-  bool fits;
+  double bytes, cycles, sum;            /* cycles of the loops, and of adding the gradients up afterwards */
+  int stages;                           /* of that sum */
+  bool fits, spread;                    /* spread: it is made on all tiles, not where the logits lie */
+  bool sent;                            /* a tile has the classes of one point of time, sent there for its pass */
 } CtcPlan;
-
-static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, int64_t time, int64_t labels) {
-  CtcPlan p = {batch, time, labels, .batch = (double)idiv(s->batch, batch), .time = (double)idiv(s->time, time)};
-  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w); /* a worker takes one sequence */
-  p.labels = (double)idiv(s->labels, labels);
-  p.extended = 2 * p.labels + 1;
-  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2); /* of odd parts the middle one waits */
-  p.path = rounds * w * path_cycles(p.labels);
-  p.gradient = rounds * w * gradient_cycles(p.labels);
-  p.received = p.batch * (2 * p.extended + 2) * size; /* the last two points of time; of the next labels the nearest */
-  p.bytes = p.batch * (p.time * (double)s->classes * (element_bytes(d) + 2 * size) + 4 * p.extended * size);
-  double planned = (2 + 4 * p.labels) * size / (double)t->exchange_bytes_per_cycle; /* PL's planner: of one sequence */
-  p.cycles = p.passes * (2 * step_cycles(t) + 2 * planned + p.path + p.gradient);
-  p.fits = p.bytes <= plan_limit(t, 0);
-  return p;
-}
-
-static bool is_better_cut(const CtcPlan *p, const CtcPlan *than) {
-  if (than->batch_parts == 0) return true;
-  if (p->fits != than->fits) return p->fits;
-  if (!p->fits) return p->bytes < than->bytes;
-  return p->cycles != than->cycles ? p->cycles < than->cycles : p->bytes < than->bytes;
-}
-
-static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
-  CtcPlan best = {0};
-  int64_t tiles = t->tiles;
-  for (int64_t b = 1; b && b <= tiles; b = next_split(s->batch, b))
-    for (int64_t l = 1; l && b * l <= tiles; l = next_split(s->labels, l))
-      for (int64_t time = 1; time && b * l * time <= tiles; time = next_split(s->time, time)) {
-        CtcPlan p = cut(t, d, s, b, time, l);
-        if (is_better_cut(&p, &best)) best = p;
-      }
-  return best;
-}
-
-static double tiles_of(const CtcPlan *p) { return (double)(p->batch_parts * p->time_parts * p->label_parts); }
-
-static Cost cost_loops(const Target *t, Dtype d, const CtcShape *s, const CtcPlan *p) {
-  Cost c = cost_free();
-  double classes = p->batch * p->time * (double)s->classes, size = element_bytes(F32);
-  c.tiles = tiles_of(p);
-  cost_step(&c, t, "classes", classes * element_bytes(d), worker_cycles(t, 7, classes, 1, vector_width(t, F32)));
-  cost_steps(&c, t, "paths", p->passes, p->received, p->path);
-  cost_steps(&c, t, "gradient", p->passes, p->received, p->gradient);
-  cost_memory(&c, MEMORY_MESSAGE, classes * element_bytes(d) + p->received);
-  cost_memory(&c, MEMORY_PARTIALS, classes * size);
-  cost_memory(&c, MEMORY_TEMPORARY, p->batch * p->time * p->extended * size + p->received);
-  cost_vertex(&c, t, VERTEX_CTC, 200, 200);
-  if (!p->fits) c.fits = false, c.why = "no plan's classes fit the available memory of a tile";
-  return c;
-}
-
-/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile (ReductionPlan.cpp). */
-static double expected_cycles(const Target *t, double share, double depth) { return depth * ceil_div(share, vector_width(t, F32)); }
 
 static double in_grains(const Target *t, double elements) { return 16 * ceil_div(elements / 16, (double)t->tiles); }
 
@@ -89,25 +36,131 @@ static void add_up(Cost *c, const Target *t, double share, double depth) {
   cost_memory(c, MEMORY_MESSAGE, bytes);
 }
 
-/* The gradients of all parts of the labels; very many are added in two stages (the published 200 and 480 aren't). Of the result, as of
- * the logits, a tile has whole points of time: time is cut over as many of the plan's tiles as it has points. They are added there,
- * unless it is expected to be quicker on all tiles, in grains of 16, from where they go there. */
+static double points_of_sum(const CtcShape *s, const CtcPlan *p) { return p->sent ? (double)p->time_parts : (double)s->time; }
+
+/* Of the result, as of the logits, a tile has whole points of time: time is cut over as many of the plan's tiles as it has points. */
+static double parts_of_sum(const CtcShape *s, const CtcPlan *p) { return fmin((double)(p->time_parts * p->label_parts), points_of_sum(s, p)); }
+
+static double share_here(const CtcShape *s, const CtcPlan *p) {
+  return p->batch * ceil_div(points_of_sum(s, p), parts_of_sum(s, p)) * (double)s->classes;
+}
+
+static double all_of_sum(const CtcShape *s, const CtcPlan *p) { return (double)s->batch * points_of_sum(s, p) * (double)s->classes; }
+
+static double depth_of_stage(const CtcPlan *p) { return ceil(pow((double)p->label_parts, 1.0 / p->stages)); }
+
+/* The gradients of all parts of the labels, after all passes, or after each where the classes are sent: where the logits lie, or on all
+ * tiles in grains of 16, from where they go there. Stages before the last one are on all tiles. */
 static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   Cost c = cost_free();
-  double depth = (double)p->label_parts, size = element_bytes(F32), rate = (double)t->exchange_bytes_per_cycle, classes = (double)s->classes;
-  double parts = fmin((double)(p->time_parts * p->label_parts), (double)s->time), all = (double)s->batch * (double)s->time * classes;
-  if (depth <= 1) return c;
-  double here = p->batch * ceil_div((double)s->time, parts) * classes, spread = in_grains(t, all);
-  cost_memory(&c, MEMORY_PARTIALS, p->batch * p->time * classes * size);
-  if (depth > AT_ONCE) {
-    depth = ceil(sqrt(depth));
-    add_up(&c, t, in_grains(t, all * depth), depth);
-  }
-  bool apart = expected_cycles(t, spread, depth) + spread * depth * size / rate + step_cycles(t) < expected_cycles(t, here, depth);
-  c.tiles = apart ? fmin((double)t->tiles, ceil_div(all, spread)) : (double)p->batch_parts * parts;
-  add_up(&c, t, apart ? spread : here, depth);
-  if (apart) cost_step(&c, t, "sum of gradients", here * size, 0);
+  if (p->label_parts <= 1) return c;
+  double depth = depth_of_stage(p), size = element_bytes(F32), all = all_of_sum(s, p), here = share_here(s, p), spread = in_grains(t, all);
+  cost_memory(&c, MEMORY_PARTIALS, p->batch * (p->sent ? 1 : p->time) * (double)s->classes * size);
+  for (int stage = 1; stage < p->stages; stage++) add_up(&c, t, in_grains(t, all * pow(depth, p->stages - stage)), depth);
+  c.tiles = p->spread ? fmin((double)t->tiles, ceil_div(all, spread)) : (double)p->batch_parts * parts_of_sum(s, p);
+  add_up(&c, t, p->spread ? spread : here, depth);
+  if (p->spread) cost_step(&c, t, "sum of gradients", here * size, 0);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
+  if (p->sent) cost_repeat(&c, p->passes);
+  return c;
+}
+
+/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile (ReductionPlan.cpp). */
+static double expected_cycles(const Target *t, double share, double depth) { return depth * ceil_div(share, vector_width(t, F32)); }
+
+/* One stage up to 512 (the published 200 and 480 are added in one), on all tiles where PopLibs expects that to be quicker. */
+static void plan_sum(const Target *t, const CtcShape *s, CtcPlan *p) {
+  p->stages = p->label_parts > AT_ONCE ? 2 : 1;
+  double depth = depth_of_stage(p), share = in_grains(t, all_of_sum(s, p));
+  double moved = share * depth * element_bytes(F32) / (double)t->exchange_bytes_per_cycle;
+  p->spread = expected_cycles(t, share, depth) + moved + step_cycles(t) < expected_cycles(t, share_here(s, p), depth);
+  Cost sum = cost_sum(t, s, p);
+  p->sum = cost_cycles(&sum);
+}
+
+static void plan_best_sum(const Target *t, const CtcShape *s, CtcPlan *p) {
+  CtcPlan q = *p;
+  for (q.stages = 1; q.stages <= 4; q.stages++)
+    for (int spread = 0; spread < 2; spread++) {
+      q.spread = spread;
+      Cost sum = cost_sum(t, s, &q);
+      q.sum = cost_cycles(&sum);
+      if (q.sum < p->sum) *p = q;
+    }
+}
+
+static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, int64_t time, int64_t labels, bool sent) {
+  CtcPlan p = {batch, time, labels, .batch = (double)idiv(s->batch, batch), .time = (double)idiv(s->time, time), .sent = sent};
+  double w = (double)t->workers, size = element_bytes(F32), rounds = ceil_div(p.batch, w); /* a worker takes one sequence */
+  p.labels = (double)idiv(s->labels, labels);
+  p.extended = 2 * p.labels + 1;
+  p.passes = time % 2 ? p.time * (double)idiv(time, 2) : ceil_div((double)s->time, 2); /* of odd parts the middle one waits */
+  p.path = rounds * w * path_cycles(p.labels);
+  p.gradient = rounds * w * gradient_cycles(p.labels);
+  p.received = p.batch * (2 * p.extended + 2) * size; /* the last two points of time; of the next labels the nearest */
+  p.bytes = p.batch * ((sent ? 1 : p.time) * (double)s->classes * (element_bytes(d) + 2 * size) + 4 * p.extended * size);
+  double planned = (2 + 4 * p.labels) * size / (double)t->exchange_bytes_per_cycle; /* PL's planner: of one sequence */
+  if (sent) {
+    double row = p.batch * (double)s->classes * element_bytes(d);
+    p.received += row;
+    planned = p.received / (double)t->exchange_bytes_per_cycle;
+    p.bytes += row + (double)s->batch * (double)s->time * (double)s->classes * (element_bytes(d) + size) / (double)t->tiles;
+  }
+  p.cycles = p.passes * (2 * step_cycles(t) + 2 * planned + p.path + p.gradient);
+  p.fits = p.bytes <= plan_limit(t, 0);
+  plan_sum(t, s, &p);
+  return p;
+}
+
+static double whole_cycles(const CtcPlan *p) { return p->cycles + p->sum; }
+
+static bool is_better_cut(const CtcPlan *p, const CtcPlan *than, bool summed) {
+  if (than->batch_parts == 0) return true;
+  if (p->fits != than->fits) return p->fits;
+  if (!p->fits) return p->bytes < than->bytes;
+  double cycles = summed ? whole_cycles(p) : p->cycles, others = summed ? whole_cycles(than) : than->cycles;
+  return cycles != others ? cycles < others : p->bytes < than->bytes;
+}
+
+static void try_cut(const Target *t, const CtcShape *s, CtcPlan *p, CtcPlan *best) {
+  if (best->fits && p->cycles > whole_cycles(best)) return;
+  plan_best_sum(t, s, p);
+  if (is_better_cut(p, best, true)) *best = *p;
+}
+
+/* PopLibs' planner leaves the sum at the end out of account, and doesn't know what adding logarithms takes. Its plan is what would run
+ * and is taken, but not where it takes twice as long as the best one: a larger loss could then be priced below a smaller one. Nor where
+ * it is quicker to send the classes, which PopLibs can't do: a very long time is cut over so many tiles that most of them wait. */
+static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
+  CtcPlan popnn = {0}, whole = {0}, sent = {0};
+  int64_t tiles = t->tiles;
+  for (int64_t b = 1; b && b <= tiles; b = next_split(s->batch, b))
+    for (int64_t l = 1; l && b * l <= tiles; l = next_split(s->labels, l))
+      for (int64_t time = 1; time && b * l * time <= tiles; time = next_split(s->time, time)) {
+        CtcPlan p = cut(t, d, s, b, time, l, false), q = cut(t, d, s, b, time, l, true);
+        if (is_better_cut(&p, &popnn, false)) popnn = p;
+        try_cut(t, s, &p, &whole);
+        try_cut(t, s, &q, &sent);
+      }
+  CtcPlan best = 2 * whole_cycles(&whole) < whole_cycles(&popnn) ? whole : popnn;
+  return is_better_cut(&sent, &best, true) ? sent : best;
+}
+
+static double tiles_of(const CtcPlan *p) { return (double)(p->batch_parts * p->time_parts * p->label_parts); }
+
+static Cost cost_loops(const Target *t, Dtype d, const CtcShape *s, const CtcPlan *p) {
+  Cost c = cost_free();
+  double points = p->sent ? (double)s->batch * (double)s->time / (double)t->tiles : p->batch * p->time; /* of a tile */
+  double classes = points * (double)s->classes, size = element_bytes(F32);
+  c.tiles = p->sent ? (double)t->tiles : tiles_of(p);
+  cost_step(&c, t, "classes", classes * element_bytes(d), worker_cycles(t, 7, classes, 1, vector_width(t, F32)));
+  cost_steps(&c, t, "paths", p->passes, p->received, p->path);
+  cost_steps(&c, t, "gradient", p->passes, p->received, p->gradient);
+  cost_memory(&c, MEMORY_MESSAGE, classes * element_bytes(d) + p->received);
+  cost_memory(&c, MEMORY_PARTIALS, classes * size);
+  cost_memory(&c, MEMORY_TEMPORARY, p->batch * p->time * p->extended * size + p->received);
+  cost_vertex(&c, t, VERTEX_CTC, 200, 200);
+  if (!p->fits) c.fits = false, c.why = "no plan's classes fit the available memory of a tile";
   return c;
 }
 

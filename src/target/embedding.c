@@ -100,3 +100,29 @@ Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t
   if (!p.by_rows && p.parts > 1) cost_vertex(&c, t, VERTEX_REDUCE_PARTIALS, 24, 40);
   return c;
 }
+
+/* Whole tables on a tile. */
+static Cost take_on_tiles(const Target *t, Dtype d, double tables, double rows, double lookups, bool add) {
+  Cost c = cost_free();
+  double share = ceil_div(tables, (double)t->tiles), mine = share * lookups, size = element_bytes(d), table = share * rows * size;
+  double w = (double)t->workers, each = add ? 12 : 21;
+  c.tiles = ceil_div(tables, share);
+  cost_step(&c, t, add ? "scatter" : "gather", mine * (4 + (add ? size : 0)) + (add ? 0 : table), w * (30 + ceil_div(mine, w) * each));
+  cost_step(&c, t, "results", add ? table : mine * size, 0);
+  cost_memory(&c, MEMORY_MESSAGE, mine * (4 + size) + table);
+  c.flops = add ? tables * lookups : 0;
+  cost_vertex(&c, t, add ? VERTEX_MULTI_UPDATE : VERTEX_MULTI_SLICE, 40, 120);
+  return c;
+}
+
+/* Tables of one column, each with lookups of its own: whole on a tile, or, of fewer tables than tiles, each on several. */
+Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups, bool add) {
+  if (tables <= 0 || rows <= 0 || lookups <= 0) return cost_free();
+  Cost whole = take_on_tiles(t, d, (double)tables, (double)rows, (double)lookups, add);
+  if (2 * tables > t->tiles) return whole;
+  Target part = *t;
+  part.tiles = t->tiles / tables;
+  Cost cut = add ? cost_scatter(&part, d, rows, 1, lookups, true) : cost_gather(&part, d, rows, 1, lookups);
+  cut.tiles *= (double)tables, cut.flops *= (double)tables;
+  return cost_cycles(&cut) < cost_cycles(&whole) ? cut : whole;
+}

@@ -20,11 +20,8 @@ static void invert(Cost *c, const Target *t, Dtype d, double b) {
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
-Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
+static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
-  if (batch <= 0 || n <= 0) return c;
-  if (block <= 0 || block > n) block = n;
-  batch = clamp_extent(batch), n = clamp_extent(n);
   double b = (double)block, rounds = (double)batch / (double)t->tiles, blocks = (double)idiv(n, block);
   factorise(&c, t, b);
   cost_repeat(&c, ceil(fmax(1, rounds)) * blocks);
@@ -49,6 +46,22 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
   c.tiles = fmin((double)t->tiles, fmax(blocks > 1 ? c.tiles : 0, held));
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
   return c;
+}
+
+static bool is_quicker(const Cost *c, const Cost *than) { return c->fits != than->fits ? c->fits : cost_cycles(c) < cost_cycles(than); }
+
+enum { BLOCK_LEAST = 8, BLOCK_MOST = 512 }; /* of those that are tried where none is asked for */
+
+Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
+  if (batch <= 0 || n <= 0) return cost_free();
+  batch = clamp_extent(batch), n = clamp_extent(n);
+  if (block > 0) return cholesky_by(t, d, batch, n, block < n ? block : n);
+  Cost best = cholesky_by(t, d, batch, n, n < BLOCK_LEAST ? n : BLOCK_LEAST);
+  for (int64_t b = 2 * BLOCK_LEAST; b < 2 * n && b <= BLOCK_MOST; b *= 2) {
+    Cost c = cholesky_by(t, d, batch, n, b < n ? b : n);
+    if (is_quicker(&c, &best)) best = c;
+  }
+  return best;
 }
 
 /* Cycles of a product of vectors: its sum is the result, which nothing converts. */
@@ -89,12 +102,9 @@ static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, i
   return c;
 }
 
-Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns,
-                           int64_t block) {
+static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
   Cost c = cost_free();
-  if (batch <= 0 || n <= 0 || columns <= 0) return c;
-  batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
-  int64_t depth = block > 0 && block < n ? block : n, width = block > 0 && block < columns ? block : columns;
+  int64_t depth = block < n ? block : n, width = block < columns ? block : columns;
   double rows = 1, across = 1; /* blocks; both extents are halved until a block is left */
   while (rows * (double)depth < (double)n) rows *= 2;
   while (across * (double)width < (double)columns) across *= 2;
@@ -118,4 +128,16 @@ Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, i
   }
   c.flops = (double)batch * (double)n * (double)n * (double)columns;
   return c;
+}
+
+Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
+  if (batch <= 0 || n <= 0 || columns <= 0) return cost_free();
+  batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
+  if (block > 0) return solve_by(t, d, batch, n, columns, block);
+  Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
+  for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns; b < 2 * most && b <= BLOCK_MOST; b *= 2) {
+    Cost c = solve_by(t, d, batch, n, columns, b);
+    if (is_quicker(&c, &best)) best = c;
+  }
+  return best;
 }

@@ -72,6 +72,7 @@ typedef struct Target {
   char architecture[16]; /* "ipu2" */
   bool code;             /* count vertex, exchange and control code (compile_ipu_code) */
   double matmul_proportion, conv_proportion; /* of a tile, for what a plan holds for itself; 0 means 0.6 */
+  int64_t cholesky_block, solve_block;       /* rows and columns; 0: the quickest */
 #define X(member, unit, least, most, gc2, gc200, bow, c600, source) int64_t member;
   TARGET_NUMBERS(X)
 #undef X
