@@ -322,7 +322,7 @@ function config.environment_options()
   local text = start.environment("IPULUA_ENGINE_OPTIONS")
   if not text or text == "" then return {} end
   local given, problem = json.parse(text)
-  if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end
+  if not problem and (type(given) ~= "table" or #given > 0 or json.is_array(given)) then problem = "it must be an object" end
   if problem then blame.error("IPULUA_ENGINE_OPTIONS: " .. problem, "value") end
   for key, value in pairs(given) do
     if type(value) ~= "string" then

@@ -72,7 +72,7 @@ local function finished(price, samples)
   local runs = elements > 0 and elements or result.replicas
   result.samples_per_second = result.seconds > 0 and samples * runs / result.seconds or 0
   result.batch, result.elements = nil, nil
-  return result
+  return core.plain(result)
 end
 
 -- ------------------------------------------------ functions

@@ -3,16 +3,10 @@
 
 #include <string.h>
 
+#include "lua/plain.h"
 #include "ops/ops.h"
 
 enum { MAX_LIST = 64 };
-
-bool arguments_is_plain_table(lua_State *L, int index) {
-  if (!lua_istable(L, index)) return false;
-  if (!lua_getmetatable(L, index)) return true;
-  lua_pop(L, 1);
-  return false;
-}
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -182,12 +176,12 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
   bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
   int list = after_text ? 2 : 1;
   if (after_text) a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
-  if (after_text && (positional != 2 || !arguments_is_plain_table(L, 2))) {
+  if (after_text && (positional != 2 || !plain_is(L, 2))) {
     if (positional - 1 > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, positional - 1);
     add_operands(a, 2, positional - 1);
     return positional;
   }
-  if (!arguments_is_plain_table(L, list))
+  if (!plain_is(L, list))
     bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
   int first = lua_gettop(L) + 1;
   add_operands(a, first, push_list(L, list, op));
@@ -226,7 +220,7 @@ static bool is_empty_list(const OpDef *op, int position) {
 static Form form_of(lua_State *L, const OpDef *op) {
   int top = lua_gettop(L);
   Form f = {.positional = top};
-  if (top == 0 || !arguments_is_plain_table(L, top)) return f;
+  if (top == 0 || !plain_is(L, top)) return f;
   bool named = has_names(L, top);
   if (named) f.names = top;
   if (top == 1 && !(op->traits & VARIADIC)) {

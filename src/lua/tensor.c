@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lua/bind.h"
+#include "lua/plain.h"
 #include "transform/clone.h"
 #include "tensor/print.h"
 
@@ -90,6 +91,7 @@ void bind_push_shape(lua_State *L, const Type *t) {
     lua_pushinteger(L, t->shape[i]);
     lua_rawseti(L, -2, i + 1);
   }
+  plain_mark(L);
 }
 
 Tensor *bind_concrete(lua_State *L, int index, const char *what) {
@@ -163,6 +165,7 @@ static int64_t push_nested(lua_State *L, const Tensor *t, int axis, int64_t at) 
     at = push_nested(L, t, axis + 1, at);
     lua_rawseti(L, -2, i + 1);
   }
+  plain_mark(L);
   return at;
 }
 

@@ -3,6 +3,7 @@
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.structure"
 
@@ -26,7 +27,7 @@ function Dataset:cardinality() return self.handle:cardinality() end
 function Dataset:__index(name)
   if name == "element_spec" then
     local specs = {}
-    for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
+    for i, t in ipairs(self.handle:types()) do specs[i] = core.plain{shape = t.shape, dtype = t.dtype} end
     return structure.rebuild(self.template, specs)
   end
   if math.type(name) == "integer" then -- ipairs(ds), ds[1]

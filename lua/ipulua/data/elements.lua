@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local nearest = require "ipulua.nearest"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
@@ -33,7 +34,7 @@ local function holds_numbers(value)
   if type(value) ~= "table" then return false end
   local first = value[1]
   for _ = 1, 100 do -- a list may hold itself
-    if type(first) ~= "table" or getmetatable(first) ~= nil then break end
+    if not plain.is(first) then break end
     first = first[1]
   end
   return type(first) == "number" or type(first) == "boolean"

@@ -127,7 +127,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return list
+  return core.plain(list)
 end
 
 ---Sets the values of the weights, given in the order of get_weights().

@@ -240,7 +240,7 @@ end
 function Optimizer:get_weights()
   local values = {}
   for i, v in ipairs(self.weights) do values[i] = v:read_value() end
-  return values
+  return core.plain(values)
 end
 
 ---@param values userdata[]
@@ -443,7 +443,7 @@ end
 
 ---@return table
 function Optimizer:get_config()
-  local config = {name = self.name}
+  local config = core.plain{name = self.name}
   for key, value in next, self._hyper do config[key] = value end
   local rate = self.learning_rate
   if core.is_variable(rate) then config.learning_rate = rate:item()

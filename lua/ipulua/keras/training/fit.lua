@@ -64,7 +64,7 @@ end
 
 -- The caller's, and after them the History that fit gives; returns both.
 local function make_callbacks(self, a, steps)
-  local params = {verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = steps}
+  local params = core.plain{verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = steps}
   local list = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   list:add(history, self, params)
