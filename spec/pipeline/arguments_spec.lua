@@ -40,6 +40,8 @@ describe("ipu.pipeline refuses", function()
     {"row 115: a negative count", {gradient_accumulation_count = -1}, "value", "gradient_accumulation_count", "greater than 0", "-1"},
     {"a count beyond int32", {gradient_accumulation_count = 2 ^ 31}, "value", "gradient_accumulation_count", "at most 2147483647"},
     {"a count with a fraction", {gradient_accumulation_count = 1.5}, "type", "gradient_accumulation_count"},
+    {"no run", {repeat_count = 0}, "value", "'repeat_count' must be at least 1, got 0"},
+    {"a negative number of runs", {repeat_count = -1}, "value", "'repeat_count' must be at least 1, got -1"},
     {"a float count at run time", {gradient_accumulation_count = ipu.tensor(4.0)}, "type", "int32 scalar"},
     {"row 125: a wrong multiple, Grouped", {gradient_accumulation_count = 6}, "failed_precondition",
       "'gradient_accumulation_count' must be a multiple of 4", "it is 6"},
