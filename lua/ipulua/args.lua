@@ -20,6 +20,7 @@
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local counted = require "ipulua.counted"
 local enum = require "ipulua.enum"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.plain"
@@ -277,9 +278,7 @@ local function put_position(fname, compiled, values, i, value)
 end
 
 local function too_many(fname, compiled, count)
-  local limit = compiled.count
-  blame.error(string.format("%s takes at most %d argument%s, got %d", fname, limit, limit == 1 and "" or "s", count),
-    "type")
+  blame.error(string.format("%s takes at most %s, got %d", fname, counted(compiled.count, "argument"), count), "type")
 end
 
 local function unknown(fname, compiled, key, value)

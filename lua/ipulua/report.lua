@@ -5,6 +5,7 @@
 local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
@@ -142,7 +143,7 @@ local estimates = {} -- {name, text, calls, seconds, fits}, in the order of firs
 
 local function print_estimates()
   for _, e in ipairs(estimates) do
-    io.stdout:write(e.text, string.format("\nPriced for %d call%s: %.6g s in all\n\n", e.calls, e.calls == 1 and "" or "s",
+    io.stdout:write(e.text, string.format("\nPriced for %s: %.6g s in all\n\n", counted(e.calls, "call"),
       e.calls * e.seconds))
   end
   io.stdout:flush()

@@ -923,7 +923,7 @@ static void check_csv(void) {
              "float32[2, 3]", 4);
   accept_csv("1,x,3\n4,y,6", (CsvOptions){.dtype = I64, .column_count = 2, .positions = positions},
              "int64[2, 2]", 4);
-  refuse_csv("1,2\n3\n", f, "line 2 has 1 columns; the first one has 2");
+  refuse_csv("1,2\n3\n", f, "line 2 has 1 column; the first one has 2");
   refuse_csv("1,2\n3,x\n", f, "line 2, column 2: 'x' is no number");
   refuse_csv("1,2\n3,rose\n", f, "'rose' is no number; a column of words can't be read: choose other columns");
   refuse_csv("1;2\n", f, "'1;2' is no number; if ';' stands between the fields, say separator = \";\"");

@@ -198,7 +198,8 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
     } else if (attr < op_attr_count(op) && strcmp(op->attrs[attr].name, "stream")) {
       if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
     } else {
-      bind_fail(L, ERR_VALUE, "%s takes at most %d arguments, got %d", op->name, inputs + op_attr_count(op), last - first + 1);
+      int most = inputs + op_attr_count(op);
+      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most, plural(most), last - first + 1);
     }
   }
 }

@@ -105,8 +105,8 @@ static Status count_records(Csv *c, int *fields, int64_t *records) {
       if (c->column > COLUMN_LIMIT) return wrong(c, "too many columns");
     } while (ending == FIELD_ENDS);
     if (*fields && c->column != *fields)
-      return fail(c->error, ERR_VALUE, "%s: line %lld has %d columns; the first one has %d", c->path,
-                  (long long)line, c->column, *fields);
+      return fail(c->error, ERR_VALUE, "%s: line %lld has %d column%s; the first one has %d", c->path,
+                  (long long)line, c->column, plural(c->column), *fields);
     *fields = c->column;
   }
   return OK;

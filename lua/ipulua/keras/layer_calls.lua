@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
 local stages = require "ipulua.keras.stages"
@@ -78,7 +79,7 @@ local function check_spec_leaf(self, spec, leaf, index)
   if spec.max_ndim and rank > spec.max_ndim then refuse("a rank of at most " .. spec.max_ndim) end
   for axis, extent in pairs(spec.axes or {}) do
     local got = shape[axis < 0 and rank + axis + 1 or axis + 1]
-    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %d elements", axis, extent)) end
+    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %s", axis, counted(extent, "element"))) end
   end
 end
 
