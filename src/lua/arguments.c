@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/nearest.h"
 #include "lua/plain.h"
 #include "ops/ops.h"
 
@@ -127,7 +128,7 @@ static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
   int n = 0;
   for (int i = 0; i < op_attr_count(op); i++)
     if (strcmp(op->attrs[i].name, "stream")) names[n++] = op->attrs[i].name;
-  const char *near = bind_nearest(name, names);
+  const char *near = nearest_name(name, names);
   return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name, near ? "; did you mean '" : "", near ? near : "",
                    near ? "'?" : "");
 }

@@ -65,8 +65,6 @@ void bind_tell_collector(lua_State *L, size_t bytes);
 static inline void bind_check(lua_State *L, const Error *e) {
   if (e->status != OK) bind_raise(L, e);
 }
-/* The nearest of names (NULL-terminated) to a misspelt one; NULL when none is near. */
-const char *bind_nearest(const char *given, const char *const *names);
 
 /* ---- tensors (tensor.c) ---- */
 #define TENSOR_NAME "ipulua.Tensor"

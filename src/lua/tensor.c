@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "lua/bind.h"
 #include "lua/plain.h"
 #include "transform/clone.h"
@@ -54,7 +55,7 @@ Dtype bind_check_dtype_of(lua_State *L, int index, const char *who) {
   if (!dtype_find(name, &d)) {
     const char *names[DTYPE_COUNT + 1] = {0};
     for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
-    const char *near = bind_nearest(name, names);
+    const char *near = nearest_name(name, names);
     bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return d;
