@@ -51,13 +51,23 @@ local function hint(rows, word)
   return nearest.hint(word, words)
 end
 
----Does what --help asks for, and refuses other words that begin with a dash. For scripts that read their arguments themselves.
----@param rows table? what arguments() takes
-function script.options(rows)
-  for _, word in ipairs(arg or {}) do
+-- The words behind the script whose chunk is at a level of the caller's stack; none where another script runs it, by dofile.
+local function words_of(level)
+  local chunk = debug.getinfo(level + 1, "S").source
+  return type(arg) == "table" and arg[0] == chunk:sub(2) and arg or {}
+end
+
+local function take_options(words, rows)
+  for _, word in ipairs(words) do
     if word == "--help" or word == "-h" then stop(0, io.stdout, head(arg[0]) .. (rows and "\n\n" .. help(rows) or "")) end
     if word:find("^%-%-?%a") then refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"})) end
   end
+end
+
+---Does what --help asks for, and refuses other words that begin with a dash. For scripts that read their arguments themselves.
+function script.options()
+  local words = words_of(2)
+  take_options(words)
 end
 
 ---What the script was given, in the order of the rows: {"epochs", 5} is an argument and its default, whose type it has; a string is a word
@@ -65,13 +75,13 @@ end
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)
-  script.options(rows)
-  local values, places, words = {}, {}, {}
+  local given, values, places, words = words_of(2), {}, {}, {}
+  take_options(given, rows)
   for i, row in ipairs(rows) do
     if is_word(row) then words[row], values[i] = i, false else places[#places + 1], values[i] = i, row[2] end
   end
   local taken = 0
-  for _, word in ipairs(arg or {}) do
+  for _, word in ipairs(given) do
     taken = taken + (words[word] and 0 or 1)
     local i = words[word] or places[taken]
     if not i then refuse("it has no argument '%s'%s", word, hint(rows, word)) end

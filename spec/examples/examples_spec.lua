@@ -264,6 +264,11 @@ describe("example", function()
     end
   end)
 
+  it("takes no arguments that are another script's", function()
+    local r = command.run{command.ipulua, "-e", "dofile 'examples/tutorial_basic.lua'", "-", "--help", stdin = ""}
+    assert.equal("[3. 8.]\n", r.out)
+  end)
+
   it("where_to_cut says how many IPUs there may be", function()
     for _, count in ipairs{"1", "3", "2.5"} do
       local r = command.run{command.ipulua, "examples/where_to_cut.lua", count}
