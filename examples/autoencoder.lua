@@ -2,7 +2,7 @@
 -- epochs, in 17 seconds on two cores. `autoencoder.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local epochs, steps = short and 2 or 10, short and 20 or 600
 
 local x_train, _, x_test = keras.datasets.mnist.load_data()

@@ -5,7 +5,7 @@
 -- on; Ctrl-C ends the training early.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local context, width, heads, blocks = 64, 128, 4, short and 1 or 4
 local batch_size, epochs, steps = short and 4 or 16, short and 1 or 10, short and 10 or 300
 

@@ -3,7 +3,7 @@
 -- `char_lstm.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local context, batch_size = 64, short and 4 or 32
 local epochs, steps = short and 1 or 10, short and 10 or 400
 

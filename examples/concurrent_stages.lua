@@ -2,7 +2,7 @@
 -- side. The same model in a row, on one IPU after the other, gives the same losses.
 local ipu = require "ipulua"
 
-local repeat_count = math.tointeger(tonumber(arg and arg[1] or "")) or 20
+local repeat_count = require "ipulua.script".arguments{{"repeat_count", 20}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

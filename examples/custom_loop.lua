@@ -3,7 +3,7 @@
 -- `custom_loop.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local epochs, steps = short and 2 or 5, short and 30 or 600
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()

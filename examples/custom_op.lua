@@ -2,6 +2,7 @@
 -- ipulua examples/custom_op.lua [steps]
 
 local ipu = require "ipulua"
+local steps = require "ipulua.script".arguments{{"steps", 200}}
 
 local here = arg[0]:match("^(.*)/") or "."
 local library = os.tmpname() .. ".so"
@@ -25,5 +26,5 @@ local step = ipu.func(function(input, target)
 end)
 local first = step(x, y):item()
 local last
-for _ = 1, tonumber(arg[1]) or 200 do last = step(x, y):item() end
+for _ = 1, steps do last = step(x, y):item() end
 print(string.format("loss %.4f -> %.6f, weight %.2f, bias %.2f", first, last, weight:item(), bias:item()))

@@ -3,8 +3,7 @@
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local target = arg and arg[1] or "bow"
-local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 4, tonumber(arg and arg[3] or "") or 512
+local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"}, {"micro_batch", 4}, {"accumulation", 512}}
 local sequence, masked, width, heads, vocabulary, blocks, stages <const> = 128, 20, 1024, 16, 30528, 24, 16
 
 local function encoder(x)

@@ -3,8 +3,7 @@
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local target = arg and arg[1] or "bow"
-local micro_batch, accumulation = tonumber(arg and arg[2] or "") or 8, tonumber(arg and arg[3] or "") or 16
+local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"}, {"micro_batch", 8}, {"accumulation", 16}}
 
 local function convolution(x, filters, size, strides)
   x = layers.Conv2D{filters, size, strides = strides or 1, padding = "same", use_bias = false}(x)

@@ -4,8 +4,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local steps <const> = math.tointeger(tonumber(arg and arg[1])) or 2000
-local epochs <const> = math.tointeger(tonumber(arg and arg[2])) or 4
+local steps, epochs = require "ipulua.script".arguments{{"steps", 2000}, {"epochs", 4}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

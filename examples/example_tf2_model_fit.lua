@@ -6,8 +6,7 @@ local keras = ipu.keras
 local layers = keras.layers
 
 local batch_size <const> = 8
-local steps <const> = math.tointeger(tonumber(arg and arg[1])) or 128
-local epochs <const> = math.tointeger(tonumber(arg and arg[2])) or 2
+local steps, epochs = require "ipulua.script".arguments{{"steps", 128}, {"epochs", 2}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -2,7 +2,7 @@
 -- otherwise. An argument gives the number of epochs.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local epochs = math.tointeger(tonumber(arg and arg[1] or "")) or 5
+local epochs = require "ipulua.script".arguments{{"epochs", 5}}
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()
 

@@ -2,7 +2,7 @@
 -- `mnist_cnn.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local epochs, steps = short and 1 or 3, short and 20 or 1000
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()

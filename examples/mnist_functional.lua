@@ -5,7 +5,7 @@ local keras, layers = ipu.keras, ipu.keras.layers
 local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file
 
 local batch_size, epochs = 32, 4
-local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 500 -- of an epoch, and of an execution
+local steps = require "ipulua.script".arguments{{"steps", 500}} -- of an epoch, and of an execution
 
 local function create_model()
   local input = keras.Input{shape = {28, 28}}

@@ -4,8 +4,7 @@ local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
 local batch_size, epochs = 32, 4
-local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 500 -- of an epoch, and of an execution
-local schedule = arg and arg[2] or "Grouped"
+local steps, schedule = require "ipulua.script".arguments{{"steps", 500}, {"schedule", "Grouped"}} -- steps of an epoch, and of an execution
 
 local function dataset()
   local x, y = keras.datasets.mnist.load_data()

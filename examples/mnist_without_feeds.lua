@@ -3,7 +3,7 @@
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local batches <const> = math.tointeger(tonumber(arg and arg[1])) or 10000
+local batches <const> = require "ipulua.script".arguments{{"batches", 10000}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

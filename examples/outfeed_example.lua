@@ -3,7 +3,7 @@
 
 local ipu = require "ipulua"
 
-local steps <const> = math.tointeger(tonumber(arg and arg[1])) or 100
+local steps <const> = require "ipulua.script".arguments{{"steps", 100}}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

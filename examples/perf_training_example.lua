@@ -1,6 +1,7 @@
 -- A loop on the device: an infeed brings the data, an outfeed takes the results of every iteration away.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

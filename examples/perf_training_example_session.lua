@@ -1,6 +1,7 @@
 -- perf_training_example as a graph: the loop is compiled into one program of a session, which has no result of its own.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

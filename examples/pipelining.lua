@@ -2,7 +2,7 @@
 -- to the optimizer function; the outfeed gets the loss of every micro-batch.
 local ipu = require "ipulua"
 
-local repeat_count = math.tointeger(tonumber(arg and arg[1] or "")) or 100
+local repeat_count = require "ipulua.script".arguments{{"repeat_count", 100}}
 local count = 16 -- micro-batches of an update
 
 local cfg = ipu.IPUConfig()

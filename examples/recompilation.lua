@@ -1,6 +1,7 @@
 -- When a program is compiled again: a number of the script that it uses is baked in, so another one is another program; what is fed
 -- is not.
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local placeholders = {}
 do

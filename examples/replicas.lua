@@ -3,8 +3,7 @@
 local ipu = require "ipulua"
 local data = ipu.data
 
-local replicas = math.tointeger(tonumber(arg and arg[1] or "")) or 4
-local steps = math.tointeger(tonumber(arg and arg[2] or "")) or 200
+local replicas, steps = require "ipulua.script".arguments{{"replicas", 4}, {"steps", 200}}
 local batch_size <const> = 32
 
 local function dataset(size)

@@ -3,8 +3,8 @@
 -- number says for how many pictures it trains.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
-local pictures = short and 128 or math.tointeger(tonumber(arg and arg[1] or "")) or 12800
+local short, pictures = require "ipulua.script".arguments{"short", {"pictures", 12800}}
+if short then pictures = 128 end
 local batch_size = 64
 local steps = pictures // batch_size
 

@@ -1,6 +1,7 @@
 -- A matrix product in a compiled function, run by the strategy.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -1,6 +1,7 @@
 -- The same product, with its operands made inside the function.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local strategy = ipu.IPUStrategy()
 

@@ -2,6 +2,7 @@
 -- takes probabilities; it clips them, so the numbers stay finite.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 local keras = ipu.keras
 
 local batch_size <const>, steps <const>, steps_per_execution <const> = 32, 100, 10

@@ -3,7 +3,7 @@
 -- `text_classifier.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local epochs, batch_size = short and 1 or 3, 32
 local words, length = 20000, 80
 

@@ -3,7 +3,7 @@
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
-local steps = math.tointeger(tonumber(arg and arg[1] or "")) or 128 -- of an epoch, and of an execution
+local steps = require "ipulua.script".arguments{{"steps", 128}} -- of an epoch, and of an execution
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

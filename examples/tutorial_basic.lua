@@ -1,6 +1,7 @@
 -- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on the CPU.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -1,6 +1,7 @@
 -- One graph over four IPUs: each addition has its own shard, the last one adds up.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

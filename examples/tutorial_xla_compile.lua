@@ -1,6 +1,7 @@
 -- The same additions compiled into one program: the result is a list, of one tensor here.
 
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

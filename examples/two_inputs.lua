@@ -3,7 +3,7 @@
 -- `two_inputs.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short = arg and arg[1] == "short"
+local short = require "ipulua.script".arguments{"short"}
 local batch_size = 50
 local epochs, steps = short and 1 or 4, short and 20 or 1200
 

@@ -5,6 +5,7 @@
 -- borders that balance those are priced in every way to run them; around the best of these the borders move.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
+require "ipulua.script".options()
 
 local function refuse(words, ...)
   io.stderr:write("where_to_cut: ", words:format(...), "\n")

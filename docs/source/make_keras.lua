@@ -454,7 +454,7 @@ end
 write ""
 write("Also what every layer has: `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, "
   .. "`compute_output_shape`, `get_config`; and the fields `name`, `layers`, `inputs`, `outputs`, `weights`, `trainable_variables`, "
-  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `optimizer`, `stop_training`.")
+  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `loss`, `optimizer`, `stop_training`.")
 write ""
 
 -- ------------------------------------------------ callbacks

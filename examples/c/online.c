@@ -1,7 +1,9 @@
 /* A program that learns while it runs: a model predicts the next reading of a drifting sensor, then trains on what
  * came. Halfway the sensor changes its ways, and the model follows. Nothing is stored but the newest window.
  *
- *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online
+ *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online [weights.safetensors]
+ *
+ * What was learnt is written to the file that is named, if one is.
  */
 #include <ipulua.h>
 #include <math.h>
@@ -31,7 +33,7 @@ static float reading(int t) {
   return (float)(t < STEPS * BATCH / 2 ? sin(x) : 0.6 * sin(1.7 * x) + 0.3 * cos(3 * x));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static float x[BATCH][WINDOW], y[BATCH];
   const int64_t x_shape[] = {BATCH, WINDOW}, y_shape[] = {BATCH, 1};
   ipu_tensor *inputs, *targets;
@@ -66,7 +68,7 @@ int main(void) {
     }
   }
 
-  check(ipu_model_save_weights(model, "online.safetensors"));
+  if (argc > 1) check(ipu_model_save_weights(model, argv[1]));
   ipu_model_free(model);
   ipu_tensor_free(inputs);
   ipu_tensor_free(targets);

@@ -20,8 +20,10 @@
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local counted = require "ipulua.counted"
 local enum = require "ipulua.enum"
 local nearest = require "ipulua.nearest"
+local plain = require "ipulua.plain"
 
 local args = {}
 
@@ -98,11 +100,7 @@ end
 ---Whether value is a table that a script wrote down, not an object.
 ---@param value any
 ---@return boolean
-function args.is_plain(value)
-  if type(value) ~= "table" then return false end
-  local meta = getmetatable(value)
-  return meta == nil or meta.__name == "json.array"
-end
+args.is_plain = plain.is
 
 ---Whether a plain table has nothing but a list part (an empty one counts).
 ---@param t table
@@ -280,9 +278,7 @@ local function put_position(fname, compiled, values, i, value)
 end
 
 local function too_many(fname, compiled, count)
-  local limit = compiled.count
-  blame.error(string.format("%s takes at most %d argument%s, got %d", fname, limit, limit == 1 and "" or "s", count),
-    "type")
+  blame.error(string.format("%s takes at most %s, got %d", fname, counted(compiled.count, "argument"), count), "type")
 end
 
 local function unknown(fname, compiled, key, value)
@@ -436,11 +432,11 @@ function args.check(fname, spec, ...)
   local values = {}
   local count = select("#", ...)
   local last = select(count > 0 and count or 1, ...)
-  local plain = count > 0 and args.is_plain(last)
-  if count == 1 and plain and is_constructor(compiled, last) then
+  local last_is_plain = count > 0 and args.is_plain(last)
+  if count == 1 and last_is_plain and is_constructor(compiled, last) then
     from_constructor(fname, compiled, values, last)
   else
-    local named = plain and (count > 1 or not compiled.rows[1].whole) and holds_names(compiled, count, last)
+    local named = last_is_plain and (count > 1 or not compiled.rows[1].whole) and holds_names(compiled, count, last)
     local positions = named and count - 1 or count
     for i = 1, positions do
       if put_position(fname, compiled, values, i, (select(i, ...))) then too_many(fname, compiled, positions) end

@@ -5,10 +5,10 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local devices = require "ipulua.devices"
+local engine_options = require "ipulua.engine_options"
 local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
-local nearest = require "ipulua.nearest"
 local object = require "ipulua.ipu_config"
 local rules = require "ipulua.config_rules"
 local selection = require "ipulua.device_selection"
@@ -322,7 +322,7 @@ function config.environment_options()
   local text = start.environment("IPULUA_ENGINE_OPTIONS")
   if not text or text == "" then return {} end
   local given, problem = json.parse(text)
-  if not problem and (type(given) ~= "table" or #given > 0 or getmetatable(given)) then problem = "it must be an object" end
+  if not problem and (type(given) ~= "table" or #given > 0 or json.is_array(given)) then problem = "it must be an object" end
   if problem then blame.error("IPULUA_ENGINE_OPTIONS: " .. problem, "value") end
   for key, value in pairs(given) do
     if type(value) ~= "string" then
@@ -330,36 +330,24 @@ function config.environment_options()
         "type")
     end
   end
+  engine_options.check(given, "IPULUA_ENGINE_OPTIONS")
   return given
-end
-
-local engine_options <const> = { -- that have an effect; the many others of Poplar are taken and ignored
-  "autoReport.all", "autoReport.directory", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile",
-  "autoReport.executionProfileProgramRunCount", "debug.allowOutOfMemory", "debug.floatPointOpException",
-}
-local seen_options = {}
-
--- A slip in one of those would leave the option without effect, unnoticed.
-local function tell_slips(options)
-  for key in pairs(options) do
-    for _, known in ipairs(seen_options[key] and {} or engine_options) do
-      if key ~= known and nearest.distance(key:lower(), known:lower(), 2) <= 2 then
-        log.warn("the engine option '%s' has no effect; did you mean '%s'?", key, known)
-      end
-    end
-    seen_options[key] = true
-  end
 end
 
 ---The same over compilation_poplar_options.
 ---@return table<string, string>
 function config.engine_options()
-  local merged = {}
-  for key, value in pairs(config.get("compilation_poplar_options")) do merged[key] = value end
+  local merged, own = {}, config.get("compilation_poplar_options")
+  engine_options.check(own, "compilation_poplar_options")
+  for key, value in pairs(own) do merged[key] = value end
   for key, value in pairs(config.environment_options()) do merged[key] = value end
-  tell_slips(merged)
   return merged
 end
+
+---One of them that has an effect, as a boolean, an integer or a text; nil where it isn't given.
+---@param name string
+---@return any
+function config.engine_option(name) return engine_options.value(config.engine_options(), name) end
 
 -- ------------------------------------------------ for the engine
 

@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
 local structure = require "ipulua.structure"
@@ -22,8 +23,8 @@ local function type_text(value) return structure.type_text(core.type_of(value)) 
 local function check_gradients(who, found, inputs)
   if found.n == 1 and structure.is_plain(found[1]) then found = {n = #inputs, table.unpack(found[1], 1, #inputs)} end
   if found.n ~= #inputs then
-    blame.error(string.format("%s: the gradient function returned %d value%s for %d input%s", who, found.n,
-      found.n == 1 and "" or "s", #inputs, #inputs == 1 and "" or "s"), "type")
+    blame.error(string.format("%s: the gradient function returned %s for %s", who, counted(found.n, "value"),
+      counted(#inputs, "input")), "type")
   end
   local values, given = {}, {}
   for i = 1, #inputs do

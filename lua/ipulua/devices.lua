@@ -4,6 +4,7 @@
 -- last the whole machine. Groups of g IPUs have the ids base .. base + N/g - 1.
 
 local blame = require "ipulua.blame"
+local counted = require "ipulua.counted"
 local enums = require "ipulua.enums"
 
 local devices = {}
@@ -163,8 +164,8 @@ end
 ---@return integer
 function devices.replica_count(ipu_count, shard_count)
   if ipu_count % shard_count ~= 0 then
-    blame.error(string.format("the program is compiled for a device with %d IPU%s and has %d shards; the number "
-      .. "of IPUs must be a multiple of %d", ipu_count, ipu_count == 1 and "" or "s", shard_count, shard_count),
+    blame.error(string.format("the program is compiled for a device with %s and has %s; the number "
+      .. "of IPUs must be a multiple of %d", counted(ipu_count, "IPU"), counted(shard_count, "shard"), shard_count),
       "failed_precondition")
   end
   return ipu_count // shard_count

@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
 local structure = require "ipulua.structure"
@@ -72,7 +73,7 @@ local function finished(price, samples)
   local runs = elements > 0 and elements or result.replicas
   result.samples_per_second = result.seconds > 0 and samples * runs / result.seconds or 0
   result.batch, result.elements = nil, nil
-  return result
+  return core.plain(result)
 end
 
 -- ------------------------------------------------ functions
@@ -81,8 +82,8 @@ end
 local function check_count(f, given)
   local info = debug.getinfo(f, "u")
   if #given >= info.nparams then return end
-  blame.error(string.format("estimate: the function takes %d value%s, but 'inputs' describes %d: give tensors or shapes, as in "
-    .. "inputs = {{32, 784}}", info.nparams, info.nparams == 1 and "" or "s", #given), "value")
+  blame.error(string.format("estimate: the function takes %s, but 'inputs' describes %d: give tensors or shapes, as in "
+    .. "inputs = {{32, 784}}", counted(info.nparams, "value"), #given), "value")
 end
 
 local function of_function(f, a)

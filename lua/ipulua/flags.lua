@@ -15,6 +15,7 @@ local booleans <const> = {["true"] = true, ["1"] = true, ["false"] = false, ["0"
 
 -- A reader turns the text after `=` into the value, or returns nil and what was expected.
 local readers = {}
+flags.readers = readers
 
 function readers.bool(text)
   local value = booleans[text:lower()]

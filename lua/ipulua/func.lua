@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local jobs = require "ipulua.jobs"
 local placement = require "ipulua.placement"
 local offloading = require "ipulua.offloading"
@@ -251,7 +252,7 @@ function Function:__call(...)
 end
 
 function Function:__tostring()
-  return string.format("<Function %s, traced for %d signature%s>", self.name, #self.order, #self.order == 1 and "" or "s")
+  return string.format("<Function %s, traced for %s>", self.name, counted(#self.order, "signature"))
 end
 
 ---What was traced so far, a text a signature.

@@ -81,9 +81,11 @@ local function is_rows(value)
   return type(row) == "table" and type(row[1]) == "string" and (type(row[2]) == "string" or type(row[2]) == "table")
 end
 
--- A method as it was written, behind the check that it is called with a colon.
+local guards <const> = {class = true, layer_calls = true} -- files whose functions stand before methods
+
+-- A method as it was written, behind the check that it is called with a colon, or of a layer that is built.
 local function written(f)
-  if not debug.getinfo(f, "S").source:find("[/\\]class%.lua$") then return f end
+  if not guards[debug.getinfo(f, "S").source:match("([%w_]+)%.lua$")] then return f end
   for i = 1, 8 do
     local name, value = debug.getupvalue(f, i)
     if name == "f" then return value end

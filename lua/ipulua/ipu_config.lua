@@ -390,7 +390,7 @@ function IPUConfig:from_json(text)
   end
   local dict, problem = json.parse(text)
   if problem then blame.error("IPUConfig: from_json: " .. problem, "value") end
-  if type(dict) ~= "table" or getmetatable(dict) ~= nil then
+  if type(dict) ~= "table" or json.is_array(dict) then
     blame.error("IPUConfig: from_json wants an object of options", "value")
   end
   self:from_dict(dict)

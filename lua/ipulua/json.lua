@@ -11,7 +11,7 @@ local depth_limit <const> = 200
 ---What `null` is read as, and what is written as `null`.
 json.null = setmetatable({}, {__name = "null", __tostring = function() return "null" end})
 
-local array_meta = {__name = "json.array"}
+local array_meta = {__name = "json.array", plain = true}
 
 ---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back marked.
 ---@param t table?
@@ -19,6 +19,11 @@ local array_meta = {__name = "json.array"}
 function json.array(t)
   return setmetatable(t or {}, array_meta)
 end
+
+---Whether a table is marked as a list: `[]` was read as one.
+---@param t table
+---@return boolean
+function json.is_array(t) return getmetatable(t) == array_meta end
 
 -- ---------------------------------------------------------------- writing
 
@@ -50,7 +55,7 @@ end
 -- The number of elements if t is written as a list, nil if as an object.
 local function list_length(t)
   local n, count = #t, 0
-  if n == 0 then return getmetatable(t) == array_meta and next(t) == nil and 0 or nil end
+  if n == 0 then return json.is_array(t) and next(t) == nil and 0 or nil end
   for _ in next, t do count = count + 1 end
   return count == n and n or nil
 end

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local data = require "ipulua.data"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
@@ -61,8 +62,8 @@ end
 function loops.check_parameters(f, given, role)
   local declared = loops.parameter_count(f)
   if declared and declared ~= given then
-    blame.error(string.format("the %s declares %d parameter%s, but it is given %d value%s", role, declared,
-      declared == 1 and "" or "s", given, given == 1 and "" or "s"), "type")
+    blame.error(string.format("the %s declares %s, but it is given %s", role, counted(declared, "parameter"),
+      counted(given, "value")), "type")
   end
 end
 
@@ -91,8 +92,8 @@ local function check_results(who, carried, results)
     saw_operation = saw_operation or is_operation
   end
   if #list ~= #carried then
-    blame.error(string.format("%s: the body returned %d value%s, but %d value%s %s carried", who, #list,
-      #list == 1 and "" or "s", #carried, #carried == 1 and "" or "s", #carried == 1 and "is" or "are"), "type")
+    blame.error(string.format("%s: the body returned %s, but %s carried", who, counted(#list, "value"),
+      counted(#carried, "value is", "values are")), "type")
   end
   for i, value in ipairs(list) do
     local want_dtype, want = core.type_of(carried[i])

@@ -92,7 +92,7 @@ end
 function machine.enforces()
   if not (config.is_configured() or start.options.target) then return false end
   if config.flags().use_ipu_model or config.get("ipu_model.tiles_per_ipu") > 0 then return false end
-  return config.engine_options()["debug.allowOutOfMemory"] ~= "true"
+  return not config.engine_option("debug.allowOutOfMemory")
 end
 
 ---The price of a compiled program, {program =, device =}.

@@ -54,11 +54,9 @@ function nearest.find(name, candidates)
   local best, best_distance
   for _, candidate in ipairs(candidates) do
     local d = nearest.distance(wanted, candidate:lower(), limit)
-    if #name >= 4 then
-      local known = candidate:lower()
-      if known:sub(1, #name) == wanted then d = math.min(d, limit, 2) -- a beginning of it
-      elseif d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end -- its last words
-    end
+    local known = candidate:lower()
+    if #name >= 3 and known:sub(1, #name) == wanted then d = math.min(d, limit, 2) -- a beginning of it
+    elseif #name >= 4 and d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end -- its last words
     if d <= limit and d < #candidate and
       (not best or d < best_distance or (d == best_distance and candidate < best)) then
       best, best_distance = candidate, d

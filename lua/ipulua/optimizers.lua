@@ -4,6 +4,7 @@ local accumulation = require "ipulua.accumulation"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local loops = require "ipulua.loops"
 local offloading = require "ipulua.offloading"
 local operation = require "ipulua.operation"
@@ -174,8 +175,8 @@ local function check_loop(self)
       .. "or ipu.range", self.name), "failed_precondition")
   end
   if loop.count and loop.count % self.count ~= 0 then
-    blame.error(string.format("%s accumulates over %d mini-batches, but the loop has %d iterations; the iterations must be a "
-      .. "multiple of the mini-batches", self.name, self.count, loop.count), "failed_precondition")
+    blame.error(string.format("%s accumulates over %d mini-batches, but the loop has %s; the iterations must be a "
+      .. "multiple of the mini-batches", self.name, self.count, counted(loop.count, "iteration")), "failed_precondition")
   end
 end
 

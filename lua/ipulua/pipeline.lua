@@ -168,7 +168,7 @@ local function read(...)
   a.places = read_stages(a.computational_stages)
   a.training = a.optimizer_function ~= nil
   a.count = read_count(a.gradient_accumulation_count)
-  if a.repeat_count < 0 then blame.error("pipeline: 'repeat_count' must not be negative, got " .. a.repeat_count, "value") end
+  if a.repeat_count < 1 then blame.error("pipeline: 'repeat_count' must be at least 1, got " .. a.repeat_count, "value") end
   if a.continuous_weight_updates then
     blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not implemented", "not_implemented")
   end

@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local structure = require "ipulua.structure"
 
 local outputs = {}
@@ -22,7 +23,8 @@ end
 
 local function masked(who, mask, results)
   if #mask ~= results.n then
-    blame.error(string.format("%s: 'outfeed_mask' has %d entries, but the last stage has %d outputs", who, #mask, results.n), "value")
+    blame.error(string.format("%s: 'outfeed_mask' has %s, but the last stage has %s", who, counted(#mask, "entry", "entries"),
+      counted(results.n, "output")), "value")
   end
   local kept = {}
   for i = 1, results.n do

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local enum = require "ipulua.enum"
 local enums = require "ipulua.enums"
 local offloading = require "ipulua.offloading"
@@ -27,8 +28,8 @@ local function check_concurrent(who, place, mapped)
       .. "there, got %s", who, place.number, place.count, args.describe(mapped)), "type")
   end
   if #mapped ~= place.count then
-    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but 'device_mapping' has %d IPUs there", who,
-      place.number, place.count, #mapped), "value")
+    blame.error(string.format("%s: stage %d is a list of %d concurrent stages, but 'device_mapping' has %s there", who,
+      place.number, place.count, counted(#mapped, "IPU")), "value")
   end
 end
 
@@ -136,8 +137,8 @@ local function read_order(who, steps, training, places, ipus)
       if type(t) ~= "table" then t = {} end
       local ipu, backward, stage, micro = read_entry(who, t, step, i)
       if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward and not training then
-        blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' names IPU %d, stage %d%s; there are %d IPUs and "
-          .. "%d stages", who, i, step, ipu, stage, backward and ", backward" or "", ipus, places), "value")
+        blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' names IPU %d, stage %d%s; there are %s and %s",
+          who, i, step, ipu, stage, backward and ", backward" or "", counted(ipus, "IPU"), counted(places, "stage")), "value")
       end
       local list = order[ipu + 1]
       list[#list + 1] = {backward and 2 * places - 1 - stage or stage, micro}

@@ -4,6 +4,7 @@
 local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local devices = require "ipulua.devices"
 local placement = require "ipulua.placement"
 local tracing = require "ipulua.tracing"
@@ -100,7 +101,7 @@ function replication.remember(queue, handle) queues[handle:identity()] = queue e
 function replication.check_infeed(infeed, replicas)
   if infeed.replicas and infeed.replicas ~= replicas then
     blame.error(string.format("IPUInfeedQueue: a queue can't be shared by programs of different replication factors: it feeds "
-      .. "%d replica%s, and the program has %d", infeed.replicas, infeed.replicas == 1 and "" or "s", replicas), "failed_precondition")
+      .. "%s, and the program has %d", counted(infeed.replicas, "replica"), replicas), "failed_precondition")
   end
   infeed.replicas = replicas
 end

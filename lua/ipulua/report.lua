@@ -5,6 +5,7 @@
 local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
@@ -15,22 +16,20 @@ local report = {}
 
 -- ------------------------------------------------ what is wanted
 
-local function is_true(value) return value == "true" or value == true end
-
 ---{directory, graph, execution, runs} when a profile is wanted, else nil.
 ---@return table?
 function report.wanted()
   if start.options.profile then return {directory = start.options.profile, graph = true, execution = true, runs = 2} end
-  local o = config.engine_options()
-  local all = is_true(o["autoReport.all"])
-  local function on(key)
-    if o[key] ~= nil then return is_true(o[key]) end
-    return all
+  local option <const> = config.engine_option
+  local function on(name)
+    local value = option(name)
+    if value == nil then return option("autoReport.all") end
+    return value
   end
   local graph, execution = on("autoReport.outputGraphProfile"), on("autoReport.outputExecutionProfile")
   if not graph and not execution then return nil end
-  return {directory = o["autoReport.directory"] or ".", graph = graph, execution = execution,
-    runs = math.tointeger(tonumber(o["autoReport.executionProfileProgramRunCount"])) or 2}
+  return {directory = option "autoReport.directory" or ".", graph = graph, execution = execution,
+    runs = option "autoReport.executionProfileProgramRunCount" or 2}
 end
 
 -- ------------------------------------------------ files
@@ -133,7 +132,7 @@ local function watch_execution(entry, arguments)
   if state == nil then state = begin(entry, arguments) end
   if not state then return end
   state.executions = state.executions + 1
-  if #state.runs >= math.max(state.wanted.runs, 1) then return end
+  if #state.runs >= state.wanted.runs then return end
   state.runs[#state.runs + 1] = {at = core.epoch()}
   write_files(state)
 end
@@ -144,7 +143,7 @@ local estimates = {} -- {name, text, calls, seconds, fits}, in the order of firs
 
 local function print_estimates()
   for _, e in ipairs(estimates) do
-    io.stdout:write(e.text, string.format("\nPriced for %d call%s: %.6g s in all\n\n", e.calls, e.calls == 1 and "" or "s",
+    io.stdout:write(e.text, string.format("\nPriced for %s: %.6g s in all\n\n", counted(e.calls, "call"),
       e.calls * e.seconds))
   end
   io.stdout:flush()

@@ -2,6 +2,7 @@
 -- command asks when an error has reached it, so what the hint needs is looked for only then, in the frame that failed.
 
 local elsewhere = require "ipulua.elsewhere"
+local plain = require "ipulua.plain"
 
 local slips = {}
 
@@ -14,7 +15,7 @@ local function methods_of(value)
     table.sort(names)
     return names, "tensor"
   end
-  if type(value) ~= "table" or not getmetatable(value) then return nil end
+  if type(value) ~= "table" or plain.is(value) then return nil end
   local names = require "ipulua.help".members(value, true)
   if not names then return nil end
   return names, type(value.fit) == "function" and "model" or tostring(getmetatable(value).__name):lower()

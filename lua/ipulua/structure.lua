@@ -3,15 +3,14 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local plain = require "ipulua.plain"
 
 local structure = {}
 
 local is_tensor <const>, is_variable <const> = core.is_tensor, core.is_variable
 
 ---Whether value is a table without a class: a list or a dict of further values.
-function structure.is_plain(value)
-  return type(value) == "table" and getmetatable(value) == nil
-end
+structure.is_plain = plain.is
 
 -- Keys in a stable order: positions, then names.
 local function sorted_keys(t)
@@ -67,7 +66,7 @@ function structure.rebuild(template, leaves)
   if not template.items then return template.static end
   local t = {}
   for _, item in ipairs(template.items) do t[item[1]] = structure.rebuild(item[2], leaves) end
-  return t
+  return core.plain(t)
 end
 
 ---A text that is equal for equal templates (statics by value or identity).

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local devices = require "ipulua.devices"
+local engine_options = require "ipulua.engine_options"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
 local placement = require "ipulua.placement"
@@ -22,7 +23,7 @@ local checking -- what the script said of checking numerics; nil: nothing
 
 local function checks_numerics(options)
   if checking ~= nil then return checking end
-  return options["debug.floatPointOpException"] == "true"
+  return engine_options.value(options, "debug.floatPointOpException") == true
 end
 
 core.set_numerics{check_finite = checks_numerics(config.environment_options())}

@@ -63,7 +63,7 @@ local function differentiate(ys, xs, dys)
   for i, each in ipairs(observers) do
     if found[#xs + i] then each.f(found[#xs + i]) end
   end
-  return table.move(found, 1, #xs, 1, {})
+  return core.plain(table.move(found, 1, #xs, 1, {}))
 end
 
 local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}

@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
 local plans = require "ipulua.pipeline_plan"
@@ -198,14 +199,12 @@ local function stage_table(self, lines)
   end
 end
 
-local function counted(n, word, ending) return string.format("%d %s%s", n, word, n == 1 and "" or ending or "s") end
-
 ---The drawing: stages by time steps; a digit is a micro-batch, a point an idle slot.
 function Timetable:__tostring()
   local facts = self.facts
   local lines = {string.format("%s, %s on %s, %s, %s: %s, %.1f %% of the %s used",
     self.schedule, counted(facts.places, "stage"), counted(math.max(table.unpack(facts.ipu_of)) + 1, "IPU"),
-    self.training and "training" or "inference", counted(self.count, "micro-batch", "es"), counted(self.time_steps, "time step"),
+    self.training and "training" or "inference", counted(self.count, "micro-batch", "micro-batches"), counted(self.time_steps, "time step"),
     100 * self.utilisation, self.is_timed and "time" or "slots")}
   draw(self, lines)
   stage_table(self, lines)

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local graph = require "ipulua.graph"
 local modules = require "ipulua.modules"
 local operation = require "ipulua.operation"
@@ -210,8 +211,8 @@ local function with_gradient(self, given, list)
     if g then kept[#kept + 1] = {g, v} end
   end
   if #kept == 0 then
-    blame.error(string.format("%s.apply_gradients: no gradient for any of %d variables: the loss depends on none of them",
-      self.name, count), "value")
+    blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on none of them",
+      self.name, counted(count, "variable")), "value")
   end
   return kept
 end

@@ -61,10 +61,10 @@ describe("examples/c", function()
   setup(function() folder = command.folder() end)
   teardown(function() command.remove(folder) end)
 
-  local function example(name)
+  local function example(name, ...)
     run{"gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Isrc", "examples/c/" .. name .. ".c", "-o",
       folder .. "/" .. name, library, "-Wl,-rpath," .. build, "-lm"}
-    return run{folder .. "/" .. name, dir = folder}
+    return run{folder .. "/" .. name, ..., dir = folder}
   end
 
   run_if("function.c fits a line without Lua", function()
@@ -75,7 +75,11 @@ describe("examples/c", function()
 
   run_if("online.c learns, and learns anew when the sensor changes", function()
     local errors = {}
-    for e in example("online"):gmatch("error (%S+)") do errors[#errors + 1] = tonumber(e) end
+    local function weights() return io.open(folder .. "/learnt.safetensors") end
+    example("online")
+    assert.is_nil(weights())
+    for e in example("online", "learnt.safetensors"):gmatch("error (%S+)") do errors[#errors + 1] = tonumber(e) end
+    assert(weights()):close()
     assert.equal(6, #errors)
     assert.is_true(errors[3] < errors[1] / 10)
     assert.is_true(errors[4] > errors[3] * 10) -- what was learnt no longer holds

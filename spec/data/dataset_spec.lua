@@ -357,6 +357,10 @@ describe("dataset questions", function()
   it("row 86: element_spec has the element's structure", function()
     assert.same({{shape = {2}, dtype = "float32"}, {shape = {}, dtype = "int32"}}, pairs_of(3).element_spec)
     assert.equal("Dataset(batch: float32[-1, 2], int32[-1])", tostring(pairs_of(3):batch(2)))
+    assert.equal("Dataset(from_tensor_slices: {x = {float32[3], int32[]}, y = float32[]})",
+      tostring(data.from_tensor_slices{x = {ipu.ones{4, 3}, ipu.zeros({4}, "int32")}, y = ipu.zeros{4}}))
+    assert.equal("Dataset(from_tensor_slices: float32[3], {a = float32[]})",
+      tostring(data.from_tensor_slices{ipu.ones{4, 3}, {a = ipu.ones{4}}}))
   end)
 
   it("refuses bad arguments at the script's line", function()

@@ -236,6 +236,39 @@ describe("example", function()
     assert.equal("predictions\t64x10", lines[#lines])
   end)
 
+  local parts <const> = {mnist_batches = true, imdb_reviews = true, some_text = true} -- of other examples
+  it("explains itself, and refuses arguments that it does not take", function()
+    local list <close> = assert(io.popen("ls examples/*.lua"))
+    for path in list:lines() do
+      if not parts[path:match("([%w_]+)%.lua$")] then
+        local first <const> = io.lines(path)():match("^%-%- (.*)")
+        local r = command.run{command.ipulua, path, "--help"}
+        assert.equal(0, r.status, path)
+        assert.equal(first, r.out:match("^[^\n]*"), path)
+        r = command.run{command.ipulua, path, "--nothing"}
+        assert.equal(1, r.status, path)
+        assert.equal(path:match("([%w_]+%.lua)$") .. ": it has no option '--nothing' (--help lists all arguments)\n",
+          r.err:match("[^/]*$"), path)
+      end
+    end
+  end)
+
+  it("reads its arguments by their order, kind and name", function()
+    for _, case in ipairs{
+      {"mnist.lua", "epochs: 5\n", "--help"}, {"mnist.lua", "'epochs' must be an integer, got 'x'", "x"},
+      {"mnist.lua", "it has no argument '2'", "1", "2"}, {"char_lstm.lua", "it has no argument 'shrt'; did you mean 'short'?", "shrt"},
+      {"tutorial_basic.lua", "It takes no arguments.", "-h"},
+    } do
+      local r = command.run{command.ipulua, "examples/" .. case[1], table.unpack(case, 3)}
+      assert.truthy((r.out .. r.err):find(case[2], 1, true), r.out .. r.err)
+    end
+  end)
+
+  it("takes no arguments that are another script's", function()
+    local r = command.run{command.ipulua, "-e", "dofile 'examples/tutorial_basic.lua'", "-", "--help", stdin = ""}
+    assert.equal("[3. 8.]\n", r.out)
+  end)
+
   it("where_to_cut says how many IPUs there may be", function()
     for _, count in ipairs{"1", "3", "2.5"} do
       local r = command.run{command.ipulua, "examples/where_to_cut.lua", count}

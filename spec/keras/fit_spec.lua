@@ -41,6 +41,20 @@ local function by_hand(w, b, xs, ys, rate)
   return w - rate * dw, b - rate * db, loss
 end
 
+describe("compile", function()
+  it("keeps what it was given, as Keras' model.loss does", function()
+    local model = keras.Sequential{keras.layers.Dense(1, {input_shape = {2}})}
+    assert.is_nil(model.loss)
+    model:compile{loss = "mse"}
+    assert.equal("mse", model.loss)
+    local loss = keras.losses.Huber()
+    model:compile{loss = loss}
+    assert.is_true(rawequal(loss, model.loss))
+    model:compile{optimizer = "sgd"}
+    assert.is_nil(model.loss)
+  end)
+end)
+
 describe("fit", function()
   local former
   setup(function() former = log.set_writer(function() end) end)

@@ -58,7 +58,7 @@ describe("a layer", function()
     layer:set_weights{{{1, 2}, {3, 4}}, {5, 6}}
     assert.are.same({{9, 12}}, layer(ipu.tensor{{1, 1}}):totable())
     assert.are.same({5, 6}, layer:get_weights()[2]:totable())
-    assert.matches("layer 'd' has 2 weights, but 1 values", message_of(layer.set_weights, layer, {{1}}))
+    assert.matches("layer 'd' has 2 weights, but 1 value was given", message_of(layer.set_weights, layer, {{1}}))
     assert.matches("has the shape %[2, 2%]; the value given has %[1, 2%]",
       message_of(layer.set_weights, layer, {{{1, 2}}, {5, 6}}))
   end)

@@ -109,7 +109,7 @@ describe("a Sequential model's stages", function()
   end)
 
   for words, stages in pairs{
-    ["wants a stage for each of its 3 layers, got 2"] = {0, 1}, ["must start at 0, got 1"] = {1, 1, 2},
+    ["wants a stage for each layer, got 2 stages for 3 layers"] = {0, 1}, ["must start at 0, got 1"] = {1, 1, 2},
     ["not all in increasing order"] = {0, 1, 0}, ["must be integers"] = {0.5, 0.5, 1.5},
   } do
     it("rows 186, 187: refuse, with words: " .. words, function()

@@ -181,7 +181,7 @@ describe("timeseries_dataset_from_array", function()
 
   it("refuses what doesn't fit the data", function()
     local x = ipu.arange(5)
-    assert.matches("no window of 6 steps, 1 apart, fits into the 5 steps", message_of(windows_of, x, nil, 6))
+    assert.matches("no window of 6 steps, 1 apart, fits into 5 steps", message_of(windows_of, x, nil, 6))
     assert.matches("'sampling_rate' must be lower than the length of the data, 5, got 5", message_of(windows_of, x, nil, 1, {sampling_rate = 5}))
     assert.matches("'sequence_stride' must be positive", message_of(windows_of, x, nil, 1, {sequence_stride = 0}))
     assert.matches("no window of %d+ steps", message_of(windows_of, x, nil, math.maxinteger, {sampling_rate = 2}))

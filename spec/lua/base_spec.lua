@@ -195,3 +195,11 @@ describe("scope", function()
     assert.is_nil(scope.innermost(function() return false end))
   end)
 end)
+
+describe("counted", function()
+  it("puts a noun behind its number", function()
+    local counted = require "ipulua.counted"
+    assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps", table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),
+      counted(2, "entry", "entries"), counted(1, "step"), counted(3, "step")}, ", "))
+  end)
+end)

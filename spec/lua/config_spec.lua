@@ -546,7 +546,10 @@ describe("settings", function()
     assert.same({["autoReport.all"] = "true"}, config.engine_options())
     environment = '{"autoReport.all": "false", "autoReport.directory": "logs"}'
     assert.same({["autoReport.all"] = "false", ["autoReport.directory"] = "logs"}, config.engine_options())
-    for _, case in ipairs {{"{", "value", "line 1"}, {"[1]", "value", "an object"}, {'{"a": 1}', "type", "must be a string"}} do
+    for _, case in ipairs {{"{", "value", "line 1"}, {"[1]", "value", "an object"}, {'{"a": 1}', "type", "must be a string"},
+      {'{"autoReport.executionProfileProgramRunCount": "x"}', "value", "RunCount' must be an integer, got string (x)"},
+      {'{"autoReport.executionProfileProgramRunCount": "0"}', "value", "RunCount' must be at least 1, got string (0)"},
+      {'{"autoReport.all": "yes"}', "value", "IPULUA_ENGINE_OPTIONS: 'autoReport.all' must be true or false, got string (yes)"}} do
       environment = case[1]
       refuses(case[2], case[3], config.engine_options)
     end

@@ -111,10 +111,13 @@ static void check_ops(ipu_context *c) {
   REFUSED(c, ipu_apply(c, "cast", &x, 1, "{}", out, 1, NULL), IPU_E_TYPE, "'dtype' is missing");
   ipu_tensor *none = NULL;
   REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT, "number 0 is NULL");
+  REFUSED(c, ipu_apply(c, "matmull", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'matmull'; did you mean 'matmul'?");
+  REFUSED(c, ipu_apply(c, "rellu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'rellu'; did you mean 'nn.relu'?");
+  REFUSED(c, ipu_apply(c, "nothing_of_the_kind", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'nothing_of_the_kind'");
   REFUSED(c, ipu_apply(c, "relu", &x, 1, NULL, out, 1, NULL), IPU_E_NOT_FOUND, "no op 'relu'; did you mean 'nn.relu'?");
   REFUSED(c, ipu_apply(c, "matmul", &x, 1, NULL, out, 1, NULL), IPU_E_VALUE, "matmul takes 2 tensors, got 1");
   REFUSED(c, ipu_apply(c, "exp", pair, 2, NULL, out, 1, NULL), IPU_E_VALUE, "exp takes 1 tensor, got 2");
-  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; it has axis, keepdims");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; did you mean 'axis'? It has axis, keepdims");
   REFUSED(c, ipu_apply(c, "exp", &x, 1, "{\"axes\": 0}", out, 1, NULL), IPU_E_VALUE, "no attribute 'axes'; it has none");
   EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") && !ipu_op_summary("no such op"));
   ipu_tensor_free(x), ipu_tensor_free(y);

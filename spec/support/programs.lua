@@ -128,8 +128,14 @@ local function example(name, arguments, changes)
   local file <close> = assert(io.open("examples/" .. name .. ".lua"))
   local text = file:read("a"):gsub("\nlocal e = ipu%.estimate%(.*$", "")
   for from, to in pairs(changes or {}) do text = text:gsub(from, to) end
-  local env = setmetatable({arg = arguments}, {__index = _G})
-  return assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t", env))
+  local chunk = assert(load(text .. "\nreturn resnet50 or bert, micro_batch", "=" .. name, "t", setmetatable({}, {__index = _G})))
+  return function()
+    local own = arg
+    arg = {[0] = name, table.unpack(arguments)} -- luacheck: ignore 121
+    local build, micro_batch = chunk()
+    arg = own -- luacheck: ignore 121
+    return build, micro_batch
+  end
 end
 
 local function resnet(ipus, accumulation)

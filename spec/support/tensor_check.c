@@ -923,8 +923,12 @@ static void check_csv(void) {
              "float32[2, 3]", 4);
   accept_csv("1,x,3\n4,y,6", (CsvOptions){.dtype = I64, .column_count = 2, .positions = positions},
              "int64[2, 2]", 4);
-  refuse_csv("1,2\n3\n", f, "line 2 has 1 columns; the first one has 2");
+  refuse_csv("1,2\n3\n", f, "line 2 has 1 column; the first one has 2");
   refuse_csv("1,2\n3,x\n", f, "line 2, column 2: 'x' is no number");
+  refuse_csv("1,2\n3,rose\n", f, "'rose' is no number; a column of words can't be read: choose other columns");
+  refuse_csv("1;2\n", f, "'1;2' is no number; if ';' stands between the fields, say separator = \";\"");
+  refuse_csv("1\t2\n", f, "if tabs stand between the fields, say separator = \"\\t\"");
+  refuse_csv("a,b\n1,2\n", f, "'a' is no number; if the first line holds names");
   refuse_csv("1,0x10", f, "column 2: '0x10' is no number");
   refuse_csv("nan(1)", f, "is no number");
   refuse_csv("1.5", i, "'1.5' is no integer");

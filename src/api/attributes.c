@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/nearest.h"
 #include "graph/graph.h"
 #include "ops/ops.h"
 
@@ -13,13 +14,22 @@ enum { MAX_LIST = 64 };
 
 static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
 
-/* The op of that name in another module: relu is nn.relu. */
-static const OpDef *unknown_op(Error *e, const char *name) {
-  const OpDef *op = op_next(NULL);
-  for (; op; op = op_next(op)) {
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* The op of that name in another module (relu is nn.relu), or the one with the nearest name in any. */
+static const OpDef *near_op(const char *name) {
+  const OpDef *best = NULL;
+  int limit = nearest_limit(name);
+  for (const OpDef *op = op_next(NULL); op; op = op_next(op)) {
     const char *dot = strrchr(op->name, '.');
-    if (dot && is_open(op) && !strcmp(dot + 1, name)) break;
+    int d = least(nearest_distance(name, op->name), nearest_distance(name, dot ? dot + 1 : op->name));
+    if (is_open(op) && d < limit) limit = d, best = op;
   }
+  return best;
+}
+
+static const OpDef *unknown_op(Error *e, const char *name) {
+  const OpDef *op = near_op(name);
   fail(e, ERR_NOT_FOUND, "there is no op '%.60s'%s%s%s", name, op ? "; did you mean '" : "", op ? op->name : "", op ? "'?" : "");
   return NULL;
 }
@@ -119,11 +129,16 @@ static int find(const OpDef *op, const char *name) {
 
 static Status unknown_attribute(Error *e, const OpDef *op, const char *name) {
   char known[256] = "";
+  const char *names[MAX_ATTRS + 1] = {0};
   size_t at = 0;
-  for (int i = 0; i < op_attr_count(op) && at < sizeof known; i++)
-    if (strcmp(op->attrs[i].name, "stream"))
-      at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", op->attrs[i].name);
-  return fail(e, ERR_VALUE, "%s has no attribute '%.60s'; it has %s", op->name, name, at ? known : "none");
+  for (int i = 0, n = 0; i < op_attr_count(op) && at < sizeof known; i++) {
+    if (!strcmp(op->attrs[i].name, "stream")) continue;
+    names[n++] = op->attrs[i].name;
+    at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", op->attrs[i].name);
+  }
+  const char *near = nearest_name(name, names);
+  return fail(e, ERR_VALUE, "%s has no attribute '%.60s'%s%s%s has %s", op->name, name, near ? "; did you mean '" : "",
+              near ? near : "", near ? "'? It" : "; it", at ? known : "none");
 }
 
 static Status read_all(Error *e, const OpDef *op, json_t *root, Attributes *a) {

@@ -40,7 +40,8 @@ static int visible_outputs(const OpDef *op, int count) { return op->visible_outp
 
 static Status check_capacity(Error *e, const char *what, int count, int capacity) {
   if (count <= capacity) return OK;
-  return fail(e, ERR_INVALID_ARGUMENT, "%s: there are %d results, and room for %d", what, count, capacity);
+  return fail(e, ERR_INVALID_ARGUMENT, "%s: there %s %d result%s, and room for %d", what, count == 1 ? "is" : "are", count,
+              plural(count), capacity);
 }
 
 /* The seed and the counter of a random op called at once: its numbers depend on how many were called before, or on the seed

@@ -49,7 +49,8 @@ static void drop_results(BridgeCall *call) {
 /* Hands out the tensors of a finished call. */
 static void receive_all(Error *e, BridgeCall *call, ipu_tensor **outputs, int capacity, int *count) {
   if (call->out_count > capacity)
-    fail(e, ERR_INVALID_ARGUMENT, "%s: there are %d results, and room for %d", call->function, call->out_count, capacity);
+    fail(e, ERR_INVALID_ARGUMENT, "%s: there %s %d result%s, and room for %d", call->function, call->out_count == 1 ? "is" : "are",
+         call->out_count, plural(call->out_count), capacity);
   if (e->status != OK) return;
   int n = call->out_count;
   for (int i = 0; i < n; i++) outputs[i] = handle_of(receive(e, &call->out[i]));

@@ -32,6 +32,9 @@ typedef struct Error {
 } Error;
 
 /* Fill e (when it is empty and not NULL) and return s. */
+/* The end of a noun behind a number: "" for one, "s" else. */
+static inline const char *plural(long long n) { return n == 1 ? "" : "s"; }
+
 Status fail(Error *e, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Status failv(Error *e, Status s, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 /* The same, blaming a script line: source is "file:line" or NULL. */

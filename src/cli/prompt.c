@@ -11,7 +11,7 @@
 #include "cli/complete.h"
 #include "cli/edit.h"
 #include "cli/locals.h"
-#include "cli/show.h"
+#include "lua/show.h"
 
 static const char greeting[] =
     "help(x) or ?x explains x, ?? shows the last error's traceback, Ctrl-D leaves.\n";
@@ -83,7 +83,7 @@ static void describe(lua_State *L, int index, const char *text) {
   } else if (lua_isnil(L, index)) {
     printf("%s: nil; nothing by that name\n", name);
   } else {
-    show_push(L, index);
+    show_push(L, index, terminal_columns(STDOUT_FILENO));
     const char *shown = lua_tostring(L, -1);
     printf("%s: a %s%s%s\n", name, luaL_typename(L, index), strchr(shown, '\n') ? "\n" : ", ", shown);
     lua_pop(L, 1);
@@ -147,7 +147,7 @@ static int print_values(lua_State *L) {
   int n = lua_gettop(L);
   bool lines = false;
   for (int i = 1; i <= n; i++) {
-    show_push(L, i);
+    show_push(L, i, terminal_columns(STDOUT_FILENO));
     lua_replace(L, i);
     if (strchr(lua_tostring(L, i), '\n')) lines = true;
   }

@@ -252,8 +252,8 @@ static Status next_whole(UnbatchStage *u, bool *end, Error *e) {
   for (int c = 1; c < d->count; c++)
     if (u->whole[c]->type.shape[0] != u->whole[0]->type.shape[0])
       return dataset_fail(d, e, ERR_VALUE,
-                          "the first extents differ: component 0 has %lld rows, component %d has %lld",
-                          (long long)u->whole[0]->type.shape[0], c, (long long)u->whole[c]->type.shape[0]);
+                          "the first extents differ: component 0 has %lld row%s, component %d has %lld",
+                          (long long)u->whole[0]->type.shape[0], plural(u->whole[0]->type.shape[0]), c, (long long)u->whole[c]->type.shape[0]);
   u->length = u->whole[0]->type.shape[0];
   return OK;
 }

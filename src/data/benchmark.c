@@ -31,8 +31,8 @@ static Status empty_component(int c, const Type *type, Error *e) {
 }
 
 static Status early_end(const Iterator *it, Error *e) {
-  return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset ended after %lld elements",
-              (long long)iterator_position(it));
+  return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset ended after %lld element%s",
+              (long long)iterator_position(it), plural(iterator_position(it)));
 }
 
 /* Elements of known shape go straight to their place. */

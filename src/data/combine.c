@@ -167,8 +167,8 @@ static bool join_types(const Type *a, const Type *b, Type *out) {
 
 Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Dataset *second) {
   if (first->count != second->count)
-    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d components",
-                       first->count, second->count);
+    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d component%s",
+                       first->count, second->count, plural(second->count));
   Dataset *d = dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
   if (!d) return NULL;
   int64_t a = first->cardinality, b = second->cardinality;
@@ -236,8 +236,8 @@ static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!made) return dataset_fail(d, e, ERR_INTERNAL, "the function made no dataset");
   if (made->count != d->count)
-    return dataset_fail(d, e, ERR_VALUE, "the function's dataset has elements of %d components instead of %d",
-                        made->count, d->count);
+    return dataset_fail(d, e, ERR_VALUE, "the function's dataset has elements of %d component%s instead of %d",
+                        made->count, plural(made->count), d->count);
   for (int c = 0; c < d->count; c++)
     if (made->nested[c] != d->nested[c] || !type_matches(&d->type[c], &made->type[c]))
       return dataset_fail(d, e, ERR_VALUE, "component %d of the function's dataset is %s instead of %s", c,

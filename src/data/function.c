@@ -24,8 +24,8 @@ void function_clear(Function *f) {
 
 Status function_check(const Function *f, Error *e, const char *name, const char *source, const Dataset *in) {
   if (f->function.in_count != in->count)
-    return source_fail(name, source, e, ERR_VALUE, "the function takes %d components, an element has %d",
-                       f->function.in_count, in->count),
+    return source_fail(name, source, e, ERR_VALUE, "the function takes %d component%s, an element has %d",
+                       f->function.in_count, plural(f->function.in_count), in->count),
            ERR_VALUE;
   for (int c = 0; c < in->count; c++)
     if (in->nested[c])

@@ -34,9 +34,9 @@ static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
   if (s != OK) return s;
   if (end)
     return fail(e, ERR_OUT_OF_RANGE,
-                "end of data: the dataset gave %lld elements and the program asks for another; repeat_n() "
+                "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
                 "it, or run fewer steps",
-                (long long)q->taken);
+                (long long)q->taken, plural(q->taken));
   q->taken++;
   return OK;
 }

@@ -3,16 +3,11 @@
 
 #include <string.h>
 
+#include "base/nearest.h"
+#include "lua/plain.h"
 #include "ops/ops.h"
 
 enum { MAX_LIST = 64 };
-
-bool arguments_is_plain_table(lua_State *L, int index) {
-  if (!lua_istable(L, index)) return false;
-  if (!lua_getmetatable(L, index)) return true;
-  lua_pop(L, 1);
-  return false;
-}
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -133,7 +128,7 @@ static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
   int n = 0;
   for (int i = 0; i < op_attr_count(op); i++)
     if (strcmp(op->attrs[i].name, "stream")) names[n++] = op->attrs[i].name;
-  const char *near = bind_nearest(name, names);
+  const char *near = nearest_name(name, names);
   return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name, near ? "; did you mean '" : "", near ? near : "",
                    near ? "'?" : "");
 }
@@ -182,12 +177,12 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
   bool after_text = lua_type(L, 1) == LUA_TSTRING && op->attrs[0].kind == ATTR_STRING;
   int list = after_text ? 2 : 1;
   if (after_text) a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
-  if (after_text && (positional != 2 || !arguments_is_plain_table(L, 2))) {
+  if (after_text && (positional != 2 || !plain_is(L, 2))) {
     if (positional - 1 > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, positional - 1);
     add_operands(a, 2, positional - 1);
     return positional;
   }
-  if (!arguments_is_plain_table(L, list))
+  if (!plain_is(L, list))
     bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
   int first = lua_gettop(L) + 1;
   add_operands(a, first, push_list(L, list, op));
@@ -204,7 +199,8 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
     } else if (attr < op_attr_count(op) && strcmp(op->attrs[attr].name, "stream")) {
       if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
     } else {
-      bind_fail(L, ERR_VALUE, "%s takes at most %d arguments, got %d", op->name, inputs + op_attr_count(op), last - first + 1);
+      int most = inputs + op_attr_count(op);
+      bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most, plural(most), last - first + 1);
     }
   }
 }
@@ -226,7 +222,7 @@ static bool is_empty_list(const OpDef *op, int position) {
 static Form form_of(lua_State *L, const OpDef *op) {
   int top = lua_gettop(L);
   Form f = {.positional = top};
-  if (top == 0 || !arguments_is_plain_table(L, top)) return f;
+  if (top == 0 || !plain_is(L, top)) return f;
   bool named = has_names(L, top);
   if (named) f.names = top;
   if (top == 1 && !(op->traits & VARIADIC)) {

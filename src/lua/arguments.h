@@ -16,6 +16,4 @@ typedef struct Arguments {
 void arguments_read(lua_State *L, Arguments *a);
 /* How many inputs a caller gives: a random op's counter is not among them. */
 int arguments_inputs(const OpDef *op);
-/* A table without a metatable. */
-bool arguments_is_plain_table(lua_State *L, int index);
 #endif

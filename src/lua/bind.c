@@ -122,35 +122,4 @@ int bind_fail(lua_State *L, Status s, const char *format, ...) {
   return bind_raise(L, &e);
 }
 
-/* Edit distance of short names, capped. */
-static int distance(const char *a, const char *b) {
-  enum { MOST = 40 };
-  int row[MOST + 1];
-  size_t n = strlen(a), m = strlen(b);
-  if (n > MOST || m > MOST) return 99;
-  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
-  for (size_t i = 1; i <= n; i++) {
-    int corner = row[0];
-    row[0] = (int)i;
-    for (size_t j = 1; j <= m; j++) {
-      int best = corner + (a[i - 1] != b[j - 1]);
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      corner = row[j];
-      row[j] = best;
-    }
-  }
-  return row[m];
-}
-
-const char *bind_nearest(const char *given, const char *const *names) {
-  const char *best = NULL;
-  int least = (int)strlen(given) / 2 + 1;
-  for (int i = 0; names[i]; i++) {
-    int d = distance(given, names[i]);
-    if (d < least) least = d, best = names[i];
-  }
-  return best;
-}
-
 void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs(L, functions, 0); }

@@ -65,8 +65,6 @@ void bind_tell_collector(lua_State *L, size_t bytes);
 static inline void bind_check(lua_State *L, const Error *e) {
   if (e->status != OK) bind_raise(L, e);
 }
-/* The nearest of names (NULL-terminated) to a misspelt one; NULL when none is near. */
-const char *bind_nearest(const char *given, const char *const *names);
 
 /* ---- tensors (tensor.c) ---- */
 #define TENSOR_NAME "ipulua.Tensor"
@@ -172,5 +170,6 @@ void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);
 void bind_open_files(lua_State *L);
 void bind_open_pipeline(lua_State *L);
+void bind_open_plain(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
 #endif

@@ -208,7 +208,8 @@ static int padded_batch(lua_State *L) { /* (dataset, size, drop, list of {dtype,
   int v = lua_istable(L, 5) ? bind_read_tensors(L, 5, values) : 0;
   BEGIN;
   if ((n && n != dataset_component_count(in)) || (v && v != dataset_component_count(in)))
-    return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d components", dataset_component_count(in));
+    return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d component%s", dataset_component_count(in),
+                     plural(dataset_component_count(in)));
   return bind_made_dataset(L, u, dataset_padded_batch(&e, at, in, luaL_checkinteger(L, 2), n ? shapes : NULL, v ? values : NULL, lua_toboolean(L, 3)), &e);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lua/bind.h"
+#include "lua/plain.h"
 
 /* ---- numbers and nested lists ---- */
 
@@ -28,13 +29,13 @@ static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer 
   }
 }
 
-/* Objects of classes hold fields, no numbers; lists that were read as JSON are lists. */
+/* Objects of classes hold fields, no numbers. */
 static void refuse_objects(lua_State *L, int index, const Literal *l) {
+  if (plain_is(L, index)) return;
   int kind = luaL_getmetafield(L, index, "__name");
   if (kind == LUA_TNIL) return;
   const char *name = kind == LUA_TSTRING ? lua_tostring(L, -1) : "an object";
-  if (strcmp(name, "json.array")) bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, name);
-  lua_pop(L, 1);
+  bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, name);
 }
 
 /* The shape is that of the first elements; others are compared with it when they are filled in. */

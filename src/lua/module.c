@@ -26,5 +26,6 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_dataset(L);
   bind_open_files(L);
   bind_open_pipeline(L);
+  bind_open_plain(L);
   return 1;
 }

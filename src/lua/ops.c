@@ -5,6 +5,7 @@
 
 #include "lua/arguments.h"
 #include "lua/bind.h"
+#include "lua/plain.h"
 #include "lua/tape.h"
 #include "ops/library.h"
 #include "ops/ops.h"
@@ -91,7 +92,7 @@ const OpDef *bind_op(lua_State *L, const char *name) {
 static bool find_stand_in(lua_State *L, int index, bool in_list) {
   if (!lua_istable(L, index)) return false;
   if (luaL_getmetafield(L, index, "__op") != LUA_TNIL) return true;
-  if (!in_list || !arguments_is_plain_table(L, index)) return false;
+  if (!in_list || !plain_is(L, index)) return false;
   lua_Unsigned n = lua_rawlen(L, index);
   for (lua_Unsigned i = 1; i <= n && i <= MAX_OPERANDS; i++) {
     lua_rawgeti(L, index, (lua_Integer)i);
@@ -106,7 +107,7 @@ static bool find_stand_in(lua_State *L, int index, bool in_list) {
 
 /* Whether the first argument is the module that the op stands in: ipu:reduce_sum(x). Modules have a metatable, options have none. */
 static bool is_called_with_colon(lua_State *L, const OpDef *op) {
-  if (!lua_istable(L, 1) || arguments_is_plain_table(L, 1)) return false;
+  if (!lua_istable(L, 1) || plain_is(L, 1)) return false;
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_getfield(L, -1, "ipulua");

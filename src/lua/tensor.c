@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "lua/bind.h"
+#include "lua/plain.h"
 #include "transform/clone.h"
 #include "tensor/print.h"
 
@@ -53,7 +55,7 @@ Dtype bind_check_dtype_of(lua_State *L, int index, const char *who) {
   if (!dtype_find(name, &d)) {
     const char *names[DTYPE_COUNT + 1] = {0};
     for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_name((Dtype)i);
-    const char *near = bind_nearest(name, names);
+    const char *near = nearest_name(name, names);
     bind_fail(L, ERR_VALUE, "%sthere is no dtype '%s'%s%s%s", who, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   }
   return d;
@@ -90,6 +92,7 @@ void bind_push_shape(lua_State *L, const Type *t) {
     lua_pushinteger(L, t->shape[i]);
     lua_rawseti(L, -2, i + 1);
   }
+  plain_mark(L);
 }
 
 Tensor *bind_concrete(lua_State *L, int index, const char *what) {
@@ -163,6 +166,7 @@ static int64_t push_nested(lua_State *L, const Tensor *t, int axis, int64_t at) 
     at = push_nested(L, t, axis + 1, at);
     lua_rawseti(L, -2, i + 1);
   }
+  plain_mark(L);
   return at;
 }
 

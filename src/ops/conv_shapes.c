@@ -24,8 +24,8 @@ static Status check_channels(Error *e, const Type *x, const Type *kernel, int64_
   if (groups < 1 || groups > INT32_MAX) return fail(e, ERR_VALUE, "groups must be 1 to %d, got %lld", INT32_MAX, (long long)groups);
   if (have != per_group * groups)
     return fail(e, ERR_INVALID_ARGUMENT,
-                "x %s has %lld channels, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
-                (long long)have, shape_text(kernel, b), (long long)groups, (long long)(per_group * groups));
+                "x %s has %lld channel%s, but kernel %s with groups = %lld takes %lld", shape_text(x, a),
+                (long long)have, plural(have), shape_text(kernel, b), (long long)groups, (long long)(per_group * groups));
   if (out % groups)
     return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the %lld output channels of kernel %s",
                 (long long)groups, (long long)out, shape_text(kernel, b));
@@ -123,8 +123,8 @@ static Status transpose_geometry(Error *e, const Node *n, int rank, Geometry *g)
   if (s != OK) return s;
   if (x->shape[rank + 1] != kernel->shape[rank + 1])
     return fail(e, ERR_INVALID_ARGUMENT,
-                "x %s has %lld channels, but the last extent of kernel %s, its input channels, is %lld",
-                shape_text(x, a), (long long)x->shape[rank + 1], shape_text(kernel, b),
+                "x %s has %lld channel%s, but the last extent of kernel %s, its input channels, is %lld",
+                shape_text(x, a), (long long)x->shape[rank + 1], plural(x->shape[rank + 1]), shape_text(kernel, b),
                 (long long)kernel->shape[rank + 1]);
   g->batch = x->shape[0];
   g->groups = 1;

@@ -17,7 +17,7 @@ static Status infer_dropout(Error *e, Node *n) {
     return fail(e, ERR_VALUE, "rate must be at least 0 and below 1, got %g", rate);
   if (!attr_given(noise)) return OK;
   if (noise->ints.n > x->rank)
-    return fail(e, ERR_VALUE, "noise_shape has %d extents, but x is %s", noise->ints.n, shape_text(x, b));
+    return fail(e, ERR_VALUE, "noise_shape has %d extent%s, but x is %s", noise->ints.n, plural(noise->ints.n), shape_text(x, b));
   Type mask = type_make(BOOL, noise->ints.n, noise->ints.v), both;
   for (int i = 0; i < mask.rank; i++)
     if (mask.shape[i] == -1 && mask.rank == x->rank) mask.shape[i] = x->shape[i];

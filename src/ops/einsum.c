@@ -70,8 +70,8 @@ static Status read_extents(Error *e, Equation *q, int operand, const Type *x) {
   const Term *t = &q->in[operand];
   char text[TYPE_TEXT];
   if (t->rank != x->rank)
-    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d indices in the equation, but shape %s", operand,
-                t->rank, shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operand %d has %d %s in the equation, but shape %s", operand,
+                t->rank, t->rank == 1 ? "index" : "indices", shape_text(x, text));
   for (int i = 0; i < t->rank; i++) {
     int64_t *extent = &q->extent[t->index[i]], here = x->shape[i];
     if (q->used[t->index[i]] && *extent != here && *extent != 1 && here != 1)

@@ -134,8 +134,8 @@ static Status infer_embedding(Error *e, Node *n) {
   if (table->rank < 2)
     return fail(e, ERR_VALUE, "the table needs 2 dimensions at least, got %s", shape_text(table, text));
   if (factor < 1 || table->shape[0] % factor)
-    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the %lld rows of the table %s",
-                (long long)factor, (long long)table->shape[0], shape_text(table, text));
+    return fail(e, ERR_VALUE, "serialization_factor %lld doesn't divide the %lld row%s of the table %s",
+                (long long)factor, (long long)table->shape[0], plural(table->shape[0]), shape_text(table, text));
   Status s = infer_index(e, n, 1);
   return s == OK ? gathered_type(e, table, &n->in[1]->type, 0, &n->out[0].type) : s;
 }

@@ -28,8 +28,8 @@ static Status infer_reshape(Error *e, Node *n) {
   int64_t count = type_count(x);
   bool fits = open < 0 ? known == count : known > 0 && count % known == 0;
   if (!fits)
-    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld elements, which don't fit into %s", shape_text(x, from),
-                (long long)count, shape_text(&t, to));
+    return fail(e, ERR_INVALID_ARGUMENT, "%s has %lld element%s, which do%s fit into %s", shape_text(x, from),
+                (long long)count, plural(count), count == 1 ? "esn't" : "n't", shape_text(&t, to));
   if (open >= 0) t.shape[open] = count / known;
   n->out[0].type = t;
   return set_ints(e, n, 0, t.shape, t.rank);

@@ -104,8 +104,8 @@ static Status check_steps(Error *e, const Node *n, const Type *x) {
   char text[TYPE_TEXT];
   for (int a = BEGINS; a <= STRIDES; a++)
     if (attr_given(&n->attr[a]) && n->attr[a].ints.n > x->rank)
-      return fail(e, ERR_VALUE, "%s has %d numbers, but %s only %d axes", n->op->attrs[a].name,
-                  n->attr[a].ints.n, shape_text(x, text), x->rank);
+      return fail(e, ERR_VALUE, "%s has %d number%s, but %s only %d %s", n->op->attrs[a].name, n->attr[a].ints.n,
+                  plural(n->attr[a].ints.n), shape_text(x, text), x->rank, x->rank == 1 ? "axis" : "axes");
   for (int i = 0; i < x->rank; i++) {
     int64_t step = item(&n->attr[STRIDES], i, 1);
     if (step == 0 || step == SLICE_OPEN) return fail(e, ERR_VALUE, "strides must not be 0");

@@ -1,10 +1,12 @@
 /* Two walks over the text: one counts records and checks quotes and field counts, one converts. */
 #include "tensor/csv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "base/arena.h"
@@ -103,8 +105,8 @@ static Status count_records(Csv *c, int *fields, int64_t *records) {
       if (c->column > COLUMN_LIMIT) return wrong(c, "too many columns");
     } while (ending == FIELD_ENDS);
     if (*fields && c->column != *fields)
-      return fail(c->error, ERR_VALUE, "%s: line %lld has %d columns; the first one has %d", c->path,
-                  (long long)line, c->column, *fields);
+      return fail(c->error, ERR_VALUE, "%s: line %lld has %d column%s; the first one has %d", c->path,
+                  (long long)line, c->column, plural(c->column), *fields);
     *fields = c->column;
   }
   return OK;
@@ -117,9 +119,23 @@ static char *trimmed(char *s) {
   return s;
 }
 
+/* What a field that is no number may come of: another separator, a line of names, a column of words. */
+static const char *hint(const Csv *c, const char *field) {
+  static const struct {
+    const char *mark, *words;
+  } separators[] = {{";", "; if ';' stands between the fields, say separator = \";\""},
+                    {"\t", "; if tabs stand between the fields, say separator = \"\\t\""},
+                    {"|", "; if '|' stands between the fields, say separator = \"|\""}};
+  for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+    if (strstr(field, separators[i].mark)) return separators[i].words;
+  if (!isalpha((unsigned char)*field)) return "";
+  if (c->begun == 1) return "; if the first line holds names, header = true says so";
+  return "; a column of words can't be read: choose other columns (columns = {...}), or put a number in the place of each word";
+}
+
 static Status not_a(Csv *c, const char *kind, const char *field) {
-  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: '%.60s' is no %s", c->path, (long long)c->begun,
-              c->column, field, kind);
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: '%.60s' is no %s%s", c->path, (long long)c->begun,
+              c->column, field, kind, hint(c, field));
 }
 
 /* Decimal only; strtod would take hexadecimal too. */

@@ -180,8 +180,8 @@ Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type) {
   char from[TYPE_TEXT], to[TYPE_TEXT];
   if (type_check(e, "reshape", type) != OK) return NULL;
   if (type_count(type) != type_count(&t->type))
-    return fail(e, ERR_VALUE, "reshape: %s has %lld elements, %s %lld", type_text(&t->type, from),
-                (long long)type_count(&t->type), shape_text(type, to), (long long)type_count(type)),
+    return fail(e, ERR_VALUE, "reshape: %s has %lld element%s, %s %lld", type_text(&t->type, from),
+                (long long)type_count(&t->type), plural(type_count(&t->type)), shape_text(type, to), (long long)type_count(type)),
            NULL;
   if (!tensor_is_dense(t)) return fail(e, ERR_INTERNAL, "reshape: a view with gaps"), NULL;
   int64_t stride[MAX_RANK];

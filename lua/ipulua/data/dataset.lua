@@ -3,6 +3,7 @@
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.structure"
 
@@ -26,7 +27,7 @@ function Dataset:cardinality() return self.handle:cardinality() end
 function Dataset:__index(name)
   if name == "element_spec" then
     local specs = {}
-    for i, t in ipairs(self.handle:types()) do specs[i] = {shape = t.shape, dtype = t.dtype} end
+    for i, t in ipairs(self.handle:types()) do specs[i] = core.plain{shape = t.shape, dtype = t.dtype} end
     return structure.rebuild(self.template, specs)
   end
   if math.type(name) == "integer" then -- ipairs(ds), ds[1]
@@ -37,10 +38,30 @@ function Dataset:__index(name)
   return method
 end
 
+---Says which of the library's functions made the dataset, where that is not the name of the first C iterator.
+---@param name string
+---@return Dataset
+---@package
+function Dataset:made_by(name)
+  self.maker = name
+  return self
+end
+
+-- "float32[3]", or the entries of a tuple or dict, which are in braces inside another one.
+local function element_text(template, texts, is_inner)
+  if template.leaf then return texts[template.leaf] end
+  local parts, tuple = {}, elements.is_tuple(template)
+  for i, item in ipairs(template.items) do
+    parts[i] = (tuple and "" or item[1] .. " = ") .. element_text(item[2], texts, true)
+  end
+  local text = table.concat(parts, ", ")
+  return (is_inner or not tuple) and "{" .. text .. "}" or text
+end
+
 function Dataset:__tostring()
-  local specs = {}
-  for i, t in ipairs(self.handle:types()) do specs[i] = structure.type_text(t.dtype, t.shape) end
-  return string.format("Dataset(%s: %s)", (self.handle:describe()), table.concat(specs, ", "))
+  local texts = {}
+  for i, t in ipairs(self.handle:types()) do texts[i] = structure.type_text(t.dtype, t.shape) end
+  return string.format("Dataset(%s: %s)", rawget(self, "maker") or self.handle:describe(), element_text(self.template, texts))
 end
 
 -- #ds: how many elements, where that is known.

@@ -5,7 +5,9 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local nearest = require "ipulua.nearest"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 
 local elements = {single = {leaf = 1}, AUTOTUNE = -1}
@@ -33,7 +35,7 @@ local function holds_numbers(value)
   if type(value) ~= "table" then return false end
   local first = value[1]
   for _ = 1, 100 do -- a list may hold itself
-    if type(first) ~= "table" or getmetatable(first) ~= nil then break end
+    if not plain.is(first) then break end
     first = first[1]
   end
   return type(first) == "number" or type(first) == "boolean"
@@ -70,7 +72,8 @@ function elements.generator_types(types, shapes)
   end
   local shape_leaves = structure.flatten(shapes, is_shape)
   if #shape_leaves ~= #leaves then
-    blame.error(string.format("from_generator: output_types has %d components, output_shapes has %d", #leaves, #shape_leaves),
+    blame.error(string.format("from_generator: output_types has %s, output_shapes has %d", counted(#leaves, "component"),
+      #shape_leaves),
       "value")
   end
   for i, dtype in ipairs(leaves) do list[i] = {dtype = dtype, shape = shape_leaves[i]} end

@@ -17,8 +17,8 @@ local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = tr
 function files.from_idx(...)
   local a = args.check("from_idx", idx_spec, ...)
   local images = core.read_idx(a.path)
-  if not a.labels then return data.from_tensor_slices(images) end
-  return data.from_tensor_slices{images, core.read_idx(a.labels)}
+  if not a.labels then return data.from_tensor_slices(images):made_by "from_idx" end
+  return data.from_tensor_slices{images, core.read_idx(a.labels)}:made_by "from_idx"
 end
 
 local cifar_spec <const> = {{"path", {"string", "list"}}, {"classes", "integer", 10}, {"label_mode", "string", "fine"}}
@@ -47,7 +47,8 @@ function files.from_cifar(...)
     local part = data.from_tensor_slices{images, a.label_mode == "coarse" and coarse or fine}
     dataset = dataset and dataset:concatenate(part) or part
   end
-  return dataset or blame.error("from_cifar: no file is given", "value")
+  if not dataset then blame.error("from_cifar: no file is given", "value") end
+  return dataset:made_by "from_cifar"
 end
 
 local csv_spec <const> = {
@@ -66,7 +67,7 @@ function files.from_csv(...)
     blame.error("from_csv: 'separator' must be one character, got " .. args.describe(a.separator), "value")
   end
   local function read(dtype, columns) return core.read_csv(a.path, dtype, a.separator, a.header, columns) end
-  if a.label == nil then return data.from_tensor_slices(read(a.dtype, a.columns)) end
+  if a.label == nil then return data.from_tensor_slices(read(a.dtype, a.columns)):made_by "from_csv" end
   local labels = read(a.label_dtype, {a.label})
   labels = labels:reshape{labels.shape[1]}
   local columns = a.columns
@@ -76,7 +77,7 @@ function files.from_csv(...)
       if i - 1 ~= a.label and not (a.header and name == a.label) then columns[#columns + 1] = i - 1 end
     end
   end
-  return data.from_tensor_slices{read(a.dtype, columns), labels}
+  return data.from_tensor_slices{read(a.dtype, columns), labels}:made_by "from_csv"
 end
 
 local path_spec <const> = {{"path", "string"}}
@@ -89,7 +90,7 @@ local function ending(path) return path:lower():match("%.(%w+)$") end
 ---@return Dataset
 function files.from_npy(...)
   local a = args.check("from_npy", path_spec, ...)
-  return data.from_tensor_slices((core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
+  return data.from_tensor_slices((core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy"))):made_by "from_npy"
 end
 
 ---A .safetensors file: a dict of the rows of its tensors.
@@ -98,7 +99,7 @@ end
 ---@return Dataset
 function files.from_safetensors(...)
   local a = args.check("from_safetensors", path_spec, ...)
-  return data.from_tensor_slices((core.load(a.path, ".safetensors")))
+  return data.from_tensor_slices((core.load(a.path, ".safetensors"))):made_by "from_safetensors"
 end
 
 local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
@@ -109,9 +110,9 @@ local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
 ---@return Dataset
 function files.from_text(...)
   local a = args.check("from_text", text_spec, ...)
-  if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}) end
-  if a.unit == "char" then return data.from_tensor_slices(core.read_characters(a.path)) end
-  if a.unit == "byte" then return data.from_tensor_slices(core.read_bytes(a.path)) end
+  if a.unit == "line" then return data.Dataset(core.data.from_lines(a.path), {leaf = 1}):made_by "from_text" end
+  if a.unit == "char" then return data.from_tensor_slices(core.read_characters(a.path)):made_by "from_text" end
+  if a.unit == "byte" then return data.from_tensor_slices(core.read_bytes(a.path)):made_by "from_text" end
   blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got " .. args.describe(a.unit), "value")
 end
 
@@ -132,7 +133,7 @@ function files.from_image_folder(...)
     blame.error("from_image_folder: 'image_size' must be a list of two positive integers, {height, width}", "value")
   end
   local handle, names = core.data.from_images(a.path, size[1], size[2], a.channels)
-  return data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}), names
+  return data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}}):made_by "from_image_folder", core.plain(names)
 end
 
 return files

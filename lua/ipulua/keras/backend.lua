@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local keras_activations = require "ipulua.keras.activations"
 local mixed_precision = require "ipulua.keras.mixed_precision"
@@ -123,7 +124,7 @@ define("dot", {x_row, tensor_row "y"}, function(x, y)
   local summed = other == 1 and 1 or other - 1
   local depth = y.shape[summed]
   if x.shape[rank] ~= depth then
-    blame.error(string.format("dot: the last axis of x has %d elements, the axis of y that it meets %d", x.shape[rank], depth),
+    blame.error(string.format("dot: the last axis of x has %s, the axis of y that it meets %d", counted(x.shape[rank], "element"), depth),
       "value")
   end
   local shape = table.move(x.shape, 1, rank - 1, 1, {})

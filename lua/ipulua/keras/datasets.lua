@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 
@@ -86,13 +87,13 @@ local function check_pair(images_path, images, labels_path, labels)
   for _, file in ipairs{{images_path, images, 3, "images (magic 0x00000803)"}, {labels_path, labels, 1, "labels (magic 0x00000801)"}} do
     local at, t, rank, what = table.unpack(file)
     if t.dtype ~= "uint8" or t.rank ~= rank then
-      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file holds %s of %d extents", at, what,
-        t.dtype, t.rank), "value")
+      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file holds %s of %s", at, what,
+        t.dtype, counted(t.rank, "extent")), "value")
     end
   end
   if images.shape[1] ~= labels.shape[1] then
-    blame.error(string.format("%s: %d labels at byte offset 4, but %s has %d images: the files do not belong together", labels_path,
-      labels.shape[1], images_path, images.shape[1]), "value")
+    blame.error(string.format("%s: %s at byte offset 4, but %s has %s: the files do not belong together", labels_path,
+      counted(labels.shape[1], "label"), images_path, counted(images.shape[1], "image")), "value")
   end
 end
 

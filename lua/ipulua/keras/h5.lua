@@ -4,6 +4,7 @@
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local names = require "ipulua.keras.names"
 
 local h5 = {}
@@ -68,7 +69,7 @@ end
 local function pair(model, found)
   local layers = weighty(model.layers)
   if #layers ~= #found then
-    blame.error(string.format("load_weights: the file has %d layers with weights, the model has %d", #found, #layers), "value")
+    blame.error(string.format("load_weights: the file has %s with weights, the model has %d", counted(#found, "layer"), #layers), "value")
   end
   local by_name = {}
   for _, layer in ipairs(layers) do by_name[layer.name] = layer end
@@ -139,7 +140,7 @@ end
 local function check(layer, tensors)
   local weights = layer.weights
   if #weights ~= #tensors then
-    blame.error(string.format("load_weights: layer '%s' has %d weights, the file %d", layer.name, #weights, #tensors), "value")
+    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", layer.name, counted(#weights, "weight"), #tensors), "value")
   end
   for i, t in ipairs(tensors) do
     local want, got = table.concat(weights[i].shape, ", "), table.concat(t.shape, ", ")

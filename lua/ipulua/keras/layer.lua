@@ -113,7 +113,7 @@ function Layer.__index(self, key)
   local value = c[key]
   if value ~= nil then return value end
   local property = c.properties[key]
-  if property then return property(self) end
+  if property then return core.plain(property(self)) end
   local automatic = rawget(self, "_automatic")
   local variable = automatic and automatic[key]
   if variable == nil or context.depth == 0 then return variable end

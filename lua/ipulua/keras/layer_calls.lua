@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
 local stages = require "ipulua.keras.stages"
@@ -78,7 +79,7 @@ local function check_spec_leaf(self, spec, leaf, index)
   if spec.max_ndim and rank > spec.max_ndim then refuse("a rank of at most " .. spec.max_ndim) end
   for axis, extent in pairs(spec.axes or {}) do
     local got = shape[axis < 0 and rank + axis + 1 or axis + 1]
-    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %d elements", axis, extent)) end
+    if got and got >= 0 and got ~= extent then refuse(string.format("axis %d to have %s", axis, counted(extent, "element"))) end
   end
 end
 
@@ -118,7 +119,9 @@ function Layer:build_once(input_shape)
     local path = context.path
     local inside = path[#path] == self.name
     if not inside then path[#path + 1] = self.name end
+    rawset(self, "_building", true)
     local ok, problem = pcall(self.build, self, input_shape)
+    rawset(self, "_building", nil)
     if not inside then path[#path] = nil end
     if not ok then error(problem, 0) end
   end)
@@ -210,6 +213,43 @@ local function run(self, given, options)
   return table.unpack(results, 1, results.n)
 end
 
+-- build of the library's layers, called by a script: as a first call of the layer would, so that this doesn't make the weights again.
+local function build_by_hand(f)
+  local function build(self, ...)
+    if rawget(self, "_building") or not rawequal(self.build, build) then return f(self, ...) end
+    return self:build_once(...)
+  end
+  return build
+end
+
+-- call of the library's layers: `run` gives all options, a script that calls it by hand need not; but it has to build the layer.
+local function call_by_hand(f)
+  return function(self, ...)
+    local last = select(select("#", ...), nil, ...)
+    if type(last) == "table" and rawget(last, "training") ~= nil then return f(self, ...) end
+    if not self.built and self.build ~= Layer.build then
+      blame.error(string.format("layer '%s' is not built yet, so it has no weights to call: call the layer itself, layer(x), which builds it, "
+        .. "or layer:build(shape) first", self.name), "value")
+    end
+    local given, options = read_call(self, ...)
+    given[given.n + 1] = complete(options, given[1])
+    return f(self, table.unpack(given, 1, given.n + 1))
+  end
+end
+
+local guarded = setmetatable({}, {__mode = "k"})
+
+---Prepares a class of the library, and those that it is derived from, for scripts that use build and call by hand.
+---@param c Class
+local function guard(c)
+  while c and not guarded[c] and rawget(c, "build") ~= Layer.build do
+    guarded[c] = true
+    local build, call = rawget(c, "build"), rawget(c, "call")
+    c.build, c.call = build and build_by_hand(build), call and call_by_hand(call)
+    c = rawget(c, "super")
+  end
+end
+
 function Layer:__call(...)
   self:ensure_initialised()
   local given, options = read_call(self, ...)
@@ -264,4 +304,4 @@ function properties.input_shape(self)
   return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "input shape").inputs)
 end
 
-return {methods = Layer, properties = properties}
+return {methods = Layer, properties = properties, guard = guard}

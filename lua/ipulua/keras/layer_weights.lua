@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 local variables = require "ipulua.variables"
@@ -127,7 +128,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return list
+  return core.plain(list)
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
@@ -140,7 +141,8 @@ function Layer:set_weights(values)
     blame.error("set_weights: a list of tensors is wanted, got " .. args.describe(values), "type")
   end
   if #values ~= #weights then
-    blame.error(string.format("set_weights: layer '%s' has %d weights, but %d values were given", self.name, #weights, #values),
+    blame.error(string.format("set_weights: layer '%s' has %s, but %s given", self.name, counted(#weights, "weight"),
+      counted(#values, "value was", "values were")),
       "value")
   end
   local tensors = {}

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local graph = require "ipulua.keras.graph"
 local infer = require "ipulua.keras.infer"
 local ipu = require "ipulua"
@@ -121,7 +122,7 @@ function Model:get_layer(name, options)
   if math.type(name) == "integer" then
     local layer = layers[name < 0 and #layers + name + 1 or name + 1]
     if not layer then
-      blame.error(string.format("model '%s' has %d layers; there is none at %d", self.name, #layers, name), "value")
+      blame.error(string.format("model '%s' has %s; there is none at %d", self.name, counted(#layers, "layer"), name), "value")
     end
     return layer
   end

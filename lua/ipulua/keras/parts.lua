@@ -4,10 +4,12 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
 local nearest = require "ipulua.nearest"
 local other_names = require "ipulua.keras.other_names"
+local plain = require "ipulua.plain"
 
 local parts = {}
 
@@ -108,7 +110,7 @@ function parts.get(kind, given, options)
     if class.is_class(entry) then return entry() end
     return entry
   end
-  if type(given) == "table" and getmetatable(given) == nil and given.class_name then
+  if plain.is(given) and given.class_name then
     local c = parts.find(kind, given.class_name, options)
     if not class.is_class(c) then return c end
     local own = options and options.custom_objects
@@ -223,7 +225,7 @@ end
 ---The arguments that make the object again.
 ---@return table
 function parts.config(self)
-  local c, config = class.of(self), {}
+  local c, config = class.of(self), core.plain{}
   for _, row in ipairs(c.argument_rows or {}) do
     local name = row[1]
     local kind = c.argument_kinds[name]

@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local counted = require "ipulua.counted"
 local log = require "ipulua.log"
 local config = require "ipulua.config"
 local Layer = require "ipulua.keras.layer"
@@ -176,8 +177,8 @@ end
 local function sequential_stages(self, list)
   local stages = {}
   if #list ~= #self._stack then
-    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each of its %d layers, got %d", self.name,
-      #self._stack, #list), "value")
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each layer, got %s for %s", self.name,
+      counted(#list, "stage"), counted(#self._stack, "layer")), "value")
   end
   for i, entry in ipairs(list) do
     if type(entry) == "table" then
@@ -298,7 +299,8 @@ function pipelining.check(self)
   for _, stage in ipairs(stages) do highest = math.max(highest, stage) end
   local mapping = self._options.pipelining.device_mapping
   if mapping and #mapping ~= highest + 1 then
-    blame.error(string.format("model '%s': 'device_mapping' names %d IPUs for %d stages", self.name, #mapping, highest + 1),
+    blame.error(string.format("model '%s': 'device_mapping' names %s for %s", self.name, counted(#mapping, "IPU"),
+      counted(highest + 1, "stage")),
       "value")
   end
   return highest + 1
@@ -339,8 +341,8 @@ end
 function pipelining.replicas(self)
   local shards, ipus = pipelining.shards(self), config.device(placement.ordinal()).ipus
   if ipus % shards ~= 0 then
-    blame.error(string.format("model '%s': the current device has %d IPU%s, the model requires a multiple of %d", self.name, ipus,
-      ipus == 1 and "" or "s", shards), "value")
+    blame.error(string.format("model '%s': the current device has %s, the model requires a multiple of %d", self.name,
+      counted(ipus, "IPU"), shards), "value")
   end
   return ipus // shards
 end

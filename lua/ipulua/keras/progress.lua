@@ -9,6 +9,7 @@
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local counted = require "ipulua.counted"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local terminal = require "ipulua.terminal"
@@ -331,10 +332,6 @@ function progress.epoch_header(epoch, epochs, verbose)
   return string.format("Epoch %d/%d", epoch, epochs)
 end
 
-local function plural(n, word)
-  return n .. " " .. word .. (n == 1 and "" or "s")
-end
-
 ---The sentence at the start of fit that says what a step is.
 ---@param batch_size integer samples of a micro-batch
 ---@param replicas integer
@@ -342,11 +339,11 @@ end
 ---@return string
 function progress.step_sentence(batch_size, replicas, accumulation)
   local samples = batch_size * replicas
-  local step = replicas == 1 and "One step is one micro-batch of " .. plural(batch_size, "sample")
-    or string.format("One step is one micro-batch of %s on each of %d replicas (%s)", plural(batch_size, "sample"), replicas,
-      plural(samples, "sample"))
+  local step = replicas == 1 and "One step is one micro-batch of " .. counted(batch_size, "sample")
+    or string.format("One step is one micro-batch of %s on each of %d replicas (%s)", counted(batch_size, "sample"), replicas,
+      counted(samples, "sample"))
   local update = accumulation == 1 and "every step"
-    or string.format("every %d steps (%s)", accumulation, plural(samples * accumulation, "sample"))
+    or string.format("every %d steps (%s)", accumulation, counted(samples * accumulation, "sample"))
   return step .. "; the weights are updated after " .. update .. "."
 end
 

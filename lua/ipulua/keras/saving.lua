@@ -12,6 +12,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local plain = require "ipulua.plain"
 local untrained = require "ipulua.untrained"
 
 local saving = {}
@@ -253,7 +254,7 @@ function saving.graph_config(model)
       is_input = i <= #inputs_first or nil}
   end
   for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
-  return {name = model.name, layers = layers, nodes = nodes, inputs = encode(g.input_structure, position),
+  return core.plain{name = model.name, layers = layers, nodes = nodes, inputs = encode(g.input_structure, position),
     outputs = encode(g.output_structure, position)}
 end
 
@@ -390,7 +391,7 @@ end
 local function plain_options(value)
   if type(value) == "function" or type(value) == "userdata" then return nil end
   if type(value) ~= "table" then return value end
-  if getmetatable(value) ~= nil then return nil end
+  if not plain.is(value) then return nil end
   local out = {}
   for key, each in pairs(value) do out[key] = plain_options(each) end
   return out

@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local parts = require "ipulua.keras.parts"
 
@@ -61,8 +62,8 @@ end
 local PiecewiseConstantDecay = declare("PiecewiseConstantDecay", {{"boundaries", "list"}, {"values", "list"}})
 function PiecewiseConstantDecay:setup()
   if #self.values ~= #self.boundaries + 1 then
-    blame.error(string.format("PiecewiseConstantDecay: %d boundaries want %d values, got %d", #self.boundaries,
-      #self.boundaries + 1, #self.values), "value")
+    blame.error(string.format("PiecewiseConstantDecay: %s wanted for %s, got %d", counted(#self.boundaries + 1, "value is", "values are"),
+      counted(#self.boundaries, "boundary", "boundaries"), #self.values), "value")
   end
 end
 function PiecewiseConstantDecay:rate(step)

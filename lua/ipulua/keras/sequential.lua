@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local context = require "ipulua.keras.context"
 local graph = require "ipulua.keras.graph"
 local input = require "ipulua.keras.input"
@@ -143,7 +144,7 @@ end
 
 function Sequential:get_config()
   local parts = require "ipulua.keras.parts"
-  local config = {name = self.name, layers = {}}
+  local config = core.plain{name = self.name, layers = {}}
   for i, layer in ipairs(self._stack) do config.layers[i] = parts.serialize("layer", layer) end
   if self._graph then
     local t = self._graph.inputs[1]

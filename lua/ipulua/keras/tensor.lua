@@ -15,7 +15,7 @@ local KerasTensor = class.new("KerasTensor")
 KerasTensor.is_tensor = true -- args.is_tensor asks the metatable
 
 function KerasTensor:init(shape, dtype, name)
-  self.shape, self.dtype, self.name = shape, dtype, name
+  self.shape, self.dtype, self.name = core.plain(shape), dtype, name
 end
 
 -- An op called with a KerasTensor among its arguments.

@@ -3,6 +3,7 @@
 local blame = require "ipulua.blame"
 local args = require "ipulua.args"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 
 local callbacks = {}
 
@@ -51,18 +52,18 @@ callbacks._keep_fields = keep_fields
 local History = Callback:extend("History")
 callbacks.History = History
 
-function History:init()
-  self.history, self.epoch = {}, {}
-end
+function History:init() self:on_train_begin() end
 
 function History:on_train_begin()
-  self.history, self.epoch = {}, {}
+  self.history, self.epoch = core.plain{}, core.plain{}
 end
+
+function History:__tostring() return "History " .. tostring(self.history) end
 
 function History:on_epoch_end(epoch, logs)
   self.epoch[#self.epoch + 1] = epoch
   for name, value in pairs(logs) do
-    self.history[name] = self.history[name] or {}
+    self.history[name] = self.history[name] or core.plain{}
     local list = self.history[name]
     list[#list + 1] = value
   end

@@ -2,6 +2,7 @@
 
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.blame"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local resize = require "ipulua.keras.resize"
@@ -74,8 +75,8 @@ end
 function Conv:build(input_shape)
   local channels = spatial.channels(self, input_shape)
   if channels % self.groups ~= 0 then
-    blame.error(string.format("layer '%s': the input's %d channels can't be divided into %d groups", self.name, channels,
-      self.groups), "value")
+    blame.error(string.format("layer '%s': the input's %s can't be divided into %d groups", self.name,
+      counted(channels, "channel"), self.groups), "value")
   end
   self.kernel = self:add_kernel(with_channels(self.kernel_size, channels // self.groups, self.filters))
   self:add_bias(self.filters)

@@ -4,6 +4,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.layer"
 local names = require "ipulua.keras.names"
+local plain = require "ipulua.plain"
 
 local lambda = {}
 
@@ -76,7 +77,7 @@ function lambda.apply(op, ...)
   local given = table.pack(...)
   local options = {}
   local last = given[given.n]
-  if given.n > 1 and type(last) == "table" and getmetatable(last) == nil and #last == 0 and next(last) ~= nil then
+  if given.n > 1 and plain.is(last) and #last == 0 and next(last) ~= nil then
     options.names, given.n = last, given.n - 1
   end
   local short = op:match("[^.]+$")

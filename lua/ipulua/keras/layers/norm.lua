@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local distributed_norm = require "ipulua.distributed_norm"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
@@ -179,7 +180,8 @@ function GroupNormalization:build(input_shape)
   local count = known(self, input_shape[axis_of(self, self.axis, #input_shape) + 1])
   local groups = self.groups == -1 and count or self.groups
   if groups < 1 or count % groups ~= 0 then
-    blame.error(string.format("layer '%s': %d channels can't be divided into %d groups", self.name, count, groups), "value")
+    blame.error(string.format("layer '%s': %s can't be divided into %s", self.name, counted(count, "channel"),
+      counted(groups, "group")), "value")
   end
   add_affine(self, {count})
 end

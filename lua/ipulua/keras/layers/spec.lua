@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local counted = require "ipulua.counted"
 
 local layers = {}
 
@@ -28,7 +29,7 @@ function InputSpec:init(...)
   for name, value in pairs(args.check("InputSpec", rows, ...)) do self[name] = value end
   if self.shape then
     if self.ndim and self.ndim ~= #self.shape then
-      blame.error(string.format("InputSpec: 'ndim' is %d, but 'shape' has %d extents", self.ndim, #self.shape), "value")
+      blame.error(string.format("InputSpec: 'ndim' is %d, but 'shape' has %s", self.ndim, counted(#self.shape, "extent")), "value")
     end
     self.ndim = #self.shape
   end

@@ -6,6 +6,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
@@ -240,15 +241,15 @@ end
 function Optimizer:get_weights()
   local values = {}
   for i, v in ipairs(self.weights) do values[i] = v:read_value() end
-  return values
+  return core.plain(values)
 end
 
 ---@param values userdata[]
 function Optimizer:set_weights(values)
   local weights = self.weights
   if #values ~= #weights then
-    blame.error(string.format("set_weights: optimizer '%s' has %d weights, but %d values were given", self.name, #weights,
-      #values), "value")
+    blame.error(string.format("set_weights: optimizer '%s' has %s, but %s given", self.name, counted(#weights, "weight"),
+      counted(#values, "value was", "values were")), "value")
   end
   for i, v in ipairs(weights) do v:assign(core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype)) end
 end
@@ -443,7 +444,7 @@ end
 
 ---@return table
 function Optimizer:get_config()
-  local config = {name = self.name}
+  local config = core.plain{name = self.name}
   for key, value in next, self._hyper do config[key] = value end
   local rate = self.learning_rate
   if core.is_variable(rate) then config.learning_rate = rate:item()

@@ -8,6 +8,7 @@ local core = require "ipulua.core"
 local ipu = require "ipulua"
 local nest = require "ipulua.keras.nest"
 local rules = require "ipulua.keras.optimizers.rules"
+local plain = require "ipulua.plain"
 local variables = require "ipulua.variables"
 local wrapper = require "ipulua.keras.optimizers.wrapper"
 local wrappers = require "ipulua.keras.optimizers.wrappers"
@@ -275,11 +276,11 @@ ALSAccumulation.substitute = false
 
 function ALSAccumulation:init(...)
   local first = ...
-  local opt = type(first) == "table" and getmetatable(first) == nil and (first.als_optimizer or first.opt or first[1]) or first
+  local opt = plain.is(first) and (first.als_optimizer or first.opt or first[1]) or first
   if not class.is_a(opt, ALSOptimizer) then
     blame.error("ALSGradientAccumulationOptimizer: 'als_optimizer' must be an ALSOptimizer, got " .. args.describe(opt), "value")
   end
-  if type(first) == "table" and getmetatable(first) == nil and first.als_optimizer then
+  if plain.is(first) and first.als_optimizer then
     first.opt, first.als_optimizer = first.als_optimizer, nil
   end
   Accumulation.init(self, ...)

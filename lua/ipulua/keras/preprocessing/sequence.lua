@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 
 local sequence = {}
@@ -214,7 +215,7 @@ local function check_words(words, a, kept)
         a.vocabulary_size - 1, i, args.describe(word)), "value")
     end
     if kept and not kept[word + 1] then
-      blame.error(string.format("skipgrams: 'sampling_table' has %d entries, none for the word %d", #kept, word), "value")
+      blame.error(string.format("skipgrams: 'sampling_table' has %s, none for the word %d", counted(#kept, "entry", "entries"), word), "value")
     end
   end
 end

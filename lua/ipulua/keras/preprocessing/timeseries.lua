@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local data = require "ipulua.data"
 local ipu = require "ipulua"
 
@@ -53,8 +54,8 @@ local function count_windows(a, first, behind, targets)
   local count = fits and behind - first - a.sequence_length * a.sampling_rate + 1 or 0
   if targets then count = math.min(count, targets.shape[1] - first) end
   if count < 1 then
-    blame.error(string.format("%s: no window of %d steps, %d apart, fits into the %d steps%s", who, a.sequence_length,
-      a.sampling_rate, behind - first, targets and string.format(" with %d targets", targets.shape[1]) or ""), "value")
+    blame.error(string.format("%s: no window of %s, %d apart, fits into %s%s", who, counted(a.sequence_length, "step"),
+      a.sampling_rate, counted(behind - first, "step"), targets and " with " .. counted(targets.shape[1], "target") or ""), "value")
   end
   return count
 end

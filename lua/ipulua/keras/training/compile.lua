@@ -60,6 +60,9 @@ function compile.properties.metrics(self)
   return list
 end
 
+-- What compile was given, as in Keras.
+function compile.properties.loss(self) return self.compile_arguments and self.compile_arguments.loss end
+
 function compile.properties.metrics_names(self)
   local names = {}
   for i, metric in ipairs(self.metrics) do names[i] = metric.name end

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local custom_objects = require "ipulua.keras.custom_objects"
 local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
@@ -22,7 +23,7 @@ local function spread(given, what, outputs, broadcast)
   if args.is_plain(given) and given.class_name == nil and next(given) ~= nil then
     if #given > 0 then
       if #given ~= count then
-        blame.error(string.format("compile: '%s' has %d entries for %d outputs", what, #given, count), "value")
+        blame.error(string.format("compile: '%s' has %s for %s", what, counted(#given, "entry", "entries"), counted(count, "output")), "value")
       end
       return table.move(given, 1, count, 1, list)
     end

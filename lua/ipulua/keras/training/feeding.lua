@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local data = require "ipulua.data"
 local elements = require "ipulua.data.elements"
 local infeed = require "ipulua.data.infeed"
@@ -247,8 +248,8 @@ function feeding.count_steps(who, feed, o)
     blame.error(who .. ": the dataset has no batches; with drop_remainder it loses those that are not full", "value")
   end
   if steps == 0 then
-    blame.error(string.format("%s: %d batches can't be shared among %d replicas: there would be 0 steps on each", who, total,
-      o.replicas), "value")
+    blame.error(string.format("%s: %s can't be shared among %d replicas: there would be 0 steps on each", who,
+      counted(total, "batch", "batches"), o.replicas), "value")
   end
   if total % o.replicas ~= 0 then
     log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas, total % o.replicas)
@@ -256,8 +257,8 @@ function feeding.count_steps(who, feed, o)
   local per_execution = o.steps_per_execution
   if per_execution > steps then
     if not o.quiet then
-      log.warn("%s: steps_per_execution is %d, but there are only %d steps; it is %d for this call", who, per_execution, steps,
-        steps)
+      log.warn("%s: steps_per_execution is %d, but there %s only %s; it is %d for this call", who, per_execution,
+        steps == 1 and "is" or "are", counted(steps, "step"), steps)
     end
     per_execution = steps
   end
@@ -276,8 +277,8 @@ function feeding.check_enough(who, feed, run)
   if feed.batches < 0 or run.recreates then return end
   local needed = run.epochs * run.steps * run.replicas
   if needed > feed.batches then
-    blame.error(string.format("%s: %d epoch%s of %d steps need %d batches, but the dataset has %d; repeat_n() it, or run "
-      .. "fewer steps", who, run.epochs, run.epochs == 1 and "" or "s", run.steps, needed, feed.batches), "value")
+    blame.error(string.format("%s: %s of %s need %s, but the dataset has %d; repeat_n() it, or run fewer steps", who,
+      counted(run.epochs, "epoch"), counted(run.steps, "step"), counted(needed, "batch", "batches"), feed.batches), "value")
   end
 end
 

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local callbacks = require "ipulua.keras.callbacks"
 local compile = require "ipulua.keras.training.compile"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local feeding = require "ipulua.keras.training.feeding"
 local log = require "ipulua.log"
 local logs = require "ipulua.keras.training.logs"
@@ -64,7 +65,7 @@ end
 
 -- The caller's, and after them the History that fit gives; returns both.
 local function make_callbacks(self, a, steps)
-  local params = {verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = steps}
+  local params = core.plain{verbose = progress.verbosity(a.verbose), epochs = a.epochs, steps = steps}
   local list = callbacks.CallbackList(a.callbacks, self, params)
   local history = callbacks.History()
   list:add(history, self, params)
@@ -93,9 +94,9 @@ local function say_steps(self, feed, run, verbose)
     hinted[self] = true
     log.info("fit: steps_per_execution is 1: each step is an execution of its own; a larger divisor of %d is faster", run.steps)
   end
-  log.info("fit: training is %s over %d batch%s on %d replica%s; the effective batch size is %d",
-    run.accumulation > 1 and "accumulated" or "not accumulated", run.accumulation, run.accumulation == 1 and "" or "es",
-    run.replicas, run.replicas == 1 and "" or "s", feed.batch_size * run.accumulation * run.replicas)
+  log.info("fit: training is %s over %s on %s; the effective batch size is %d",
+    run.accumulation > 1 and "accumulated" or "not accumulated", counted(run.accumulation, "batch", "batches"),
+    counted(run.replicas, "replica"), feed.batch_size * run.accumulation * run.replicas)
   log.info("fit: there are %d weight updates in each execution and %d in each epoch", run.per_execution // run.accumulation,
     run.steps // run.accumulation)
   if progress.verbosity(verbose) > 0 then

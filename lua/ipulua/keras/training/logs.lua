@@ -1,5 +1,6 @@
 -- Logs: what a step or an execution reports, a list of {name, value} in the order of the model's metrics.
 
+local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
 local nest = require "ipulua.keras.nest"
 
@@ -13,7 +14,7 @@ local logs = {}
 function logs.by_name(list)
   local t = {}
   for _, pair in ipairs(list) do t[pair[1]] = pair[2] end
-  return t
+  return core.plain(t)
 end
 
 ---As evaluate gives them: a table by name, or a list of values; one value is itself.
@@ -25,7 +26,7 @@ function logs.results(list, return_dict)
   if #list == 1 then return list[1][2] end
   local values = {}
   for i, pair in ipairs(list) do values[i] = pair[2] end
-  return values
+  return core.plain(values)
 end
 
 ---The running values as they stand, read one by one.

@@ -1,4 +1,4 @@
-#include "cli/show.h"
+#include "lua/show.h"
 
 #include <lauxlib.h>
 #include <math.h>
@@ -6,15 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/edit.h"
+#include "lua/plain.h"
 
 enum {
   LIST_LIMIT = 100,  /* entries of a table shown: positions … */
   FIELD_LIMIT = 60,  /* … and other keys */
   STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table */
-  INNER_LIMIT = 8,   /* positions of a list inside a table */
+  INNER_LIMIT = 8,   /* positions of a list, or fields of a record, inside a table */
   INNER_DEPTH = 2,   /* levels of lists and tables inside a table */
 };
 
@@ -49,8 +48,9 @@ static void push_quoted(lua_State *L, int index) {
   luaL_pushresult(&b);
 }
 
-/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is neither. */
+/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is neither, and for plain tables. */
 static bool push_own_text(lua_State *L, int index) {
+  if (plain_is(L, index)) return false;
   if (luaL_callmeta(L, index, "__repr")) {
     if (lua_type(L, -1) == LUA_TSTRING) return true;
     lua_pop(L, 1);
@@ -63,7 +63,7 @@ static bool push_own_text(lua_State *L, int index) {
 
 /* Pushes the name that the metatable gives to the type, with a space; an empty string when it gives none. */
 static void push_type_name(lua_State *L, int index) {
-  if (luaL_getmetafield(L, index, "__name") == LUA_TSTRING) {
+  if (!plain_is(L, index) && luaL_getmetafield(L, index, "__name") == LUA_TSTRING) {
     lua_pushfstring(L, "%s ", lua_tostring(L, -1));
     lua_remove(L, -2);
   } else {
@@ -77,10 +77,7 @@ static void push_inner(lua_State *L, int index, int depth);
  * others, which are "{...}", and below the last level. */
 static bool push_inner_list(lua_State *L, int index, int depth) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, index), count = 0;
-  if (lua_getmetatable(L, index)) {
-    lua_pop(L, 1);
-    return false;
-  }
+  if (!plain_is(L, index)) return false;
   for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) count++;
   if (depth >= INNER_DEPTH || n == 0 || count != n) return false;
   lua_pushliteral(L, "{");
@@ -97,42 +94,14 @@ static bool push_inner_list(lua_State *L, int index, int depth) {
   return true;
 }
 
-/* A value inside a table, on one line. depth: how many tables it is in, the outermost aside. */
-static void push_inner(lua_State *L, int index, int depth) {
-  index = lua_absindex(L, index);
-  luaL_checkstack(L, 10, "too much to show");
-  if (lua_type(L, index) == LUA_TSTRING) {
-    push_quoted(L, index);
-  } else if (push_own_text(L, index)) {
-    size_t n;
-    const char *text = lua_tolstring(L, -1, &n);
-    size_t line = strcspn(text, "\n"), shown = cut(text, line, STRING_LIMIT);
-    if (shown == n) return;
-    lua_pushlstring(L, text, shown);
-    lua_pushliteral(L, "...");
-    lua_concat(L, 2);
-    lua_remove(L, -2);
-  } else if (lua_istable(L, index)) {
-    if (push_inner_list(L, index, depth)) return;
-    lua_pushnil(L);
-    bool empty = !lua_next(L, index);
-    if (!empty) lua_pop(L, 2);
-    push_type_name(L, index);
-    lua_pushstring(L, empty ? "{}" : "{...}");
-    lua_concat(L, 2);
-  } else {
-    luaL_tolstring(L, index, NULL);
-  }
-}
-
 static bool is_identifier(const char *s) {
   static const char first[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return *s && strchr(first, *s) &&
          strspn(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(s);
 }
 
-/* "key = value", from key and value on top of the stack, which stay. */
-static void push_field(lua_State *L) {
+/* "key = value", from key and value on top of the stack, which stay; depth: of the value. */
+static void push_field(lua_State *L, int depth) {
   int key = lua_gettop(L) - 1;
   if (lua_type(L, key) == LUA_TSTRING && is_identifier(lua_tostring(L, key)) &&
       strlen(lua_tostring(L, key)) == lua_rawlen(L, key)) {
@@ -142,24 +111,10 @@ static void push_field(lua_State *L) {
     lua_pushfstring(L, "[%s]", lua_tostring(L, -1));
     lua_remove(L, -2);
   }
-  push_inner(L, key + 1, 0);
+  push_inner(L, key + 1, depth);
   lua_pushfstring(L, "%s = %s", lua_tostring(L, -2), lua_tostring(L, -1));
   lua_replace(L, key + 2);
   lua_settop(L, key + 2);
-}
-
-/* Pushes a list of the texts of positions 1 … n, shortened. */
-static void push_positions(lua_State *L, int table, lua_Integer n) {
-  lua_newtable(L);
-  for (lua_Integer i = 1; i <= n && i <= LIST_LIMIT; i++) {
-    lua_rawgeti(L, table, i);
-    push_inner(L, -1, 0);
-    lua_rawseti(L, -3, i);
-    lua_pop(L, 1);
-  }
-  if (n <= LIST_LIMIT) return;
-  lua_pushfstring(L, "... %I more", (LUAI_UACINT)(n - LIST_LIMIT));
-  lua_rawseti(L, -2, LIST_LIMIT + 1);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -186,6 +141,83 @@ static void sort_texts(lua_State *L) {
   lua_pop(L, 2);
 }
 
+/* Whether the table at index is a record: few fields, all with names, at least one. */
+static bool is_small_record(lua_State *L, int index) {
+  int count = 0;
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING && ++count <= INNER_LIMIT) continue;
+    lua_pop(L, 2);
+    return false;
+  }
+  return count > 0;
+}
+
+/* The same for a plain table of a few fields with names. */
+static bool push_inner_record(lua_State *L, int index, int depth) {
+  if (depth >= INNER_DEPTH || !plain_is(L, index) || !is_small_record(L, index)) return false;
+  lua_newtable(L);
+  int list = lua_gettop(L);
+  lua_Integer count = 0;
+  for (lua_pushnil(L); lua_next(L, index); lua_settop(L, list + 1)) {
+    push_field(L, depth + 1);
+    lua_rawseti(L, list, ++count);
+  }
+  sort_texts(L);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (lua_Integer i = 1; i <= count; i++) {
+    luaL_addstring(&b, i > 1 ? ", " : "{");
+    lua_rawgeti(L, list, i);
+    luaL_addvalue(&b);
+  }
+  luaL_addchar(&b, '}');
+  luaL_pushresult(&b);
+  lua_remove(L, list);
+  return true;
+}
+
+/* A value inside a table, on one line. depth: how many tables it is in, the outermost aside. */
+static void push_inner(lua_State *L, int index, int depth) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 10, "too much to show");
+  if (lua_type(L, index) == LUA_TSTRING) {
+    push_quoted(L, index);
+  } else if (push_own_text(L, index)) {
+    size_t n;
+    const char *text = lua_tolstring(L, -1, &n);
+    size_t line = strcspn(text, "\n"), shown = cut(text, line, STRING_LIMIT);
+    if (shown == n) return;
+    lua_pushlstring(L, text, shown);
+    lua_pushliteral(L, "...");
+    lua_concat(L, 2);
+    lua_remove(L, -2);
+  } else if (lua_istable(L, index)) {
+    if (push_inner_list(L, index, depth) || push_inner_record(L, index, depth)) return;
+    lua_pushnil(L);
+    bool empty = !lua_next(L, index);
+    if (!empty) lua_pop(L, 2);
+    push_type_name(L, index);
+    lua_pushstring(L, empty ? "{}" : "{...}");
+    lua_concat(L, 2);
+  } else {
+    luaL_tolstring(L, index, NULL);
+  }
+}
+
+/* Pushes a list of the texts of positions 1 … n, shortened. */
+static void push_positions(lua_State *L, int table, lua_Integer n) {
+  lua_newtable(L);
+  for (lua_Integer i = 1; i <= n && i <= LIST_LIMIT; i++) {
+    lua_rawgeti(L, table, i);
+    push_inner(L, -1, 0);
+    lua_rawseti(L, -3, i);
+    lua_pop(L, 1);
+  }
+  if (n <= LIST_LIMIT) return;
+  lua_pushfstring(L, "... %I more", (LUAI_UACINT)(n - LIST_LIMIT));
+  lua_rawseti(L, -2, LIST_LIMIT + 1);
+}
+
 /* Pushes a sorted list of "key = value" for all keys but positions 1 … n, shortened. */
 static void push_fields(lua_State *L, int table, lua_Integer n) {
   lua_newtable(L);
@@ -198,7 +230,7 @@ static void push_fields(lua_State *L, int table, lua_Integer n) {
       more++;
       continue;
     }
-    push_field(L);
+    push_field(L, 0);
     lua_rawseti(L, list, ++count);
   }
   sort_texts(L);
@@ -210,9 +242,6 @@ static void push_fields(lua_State *L, int table, lua_Integer n) {
   lua_pushfstring(L, "... %I more", (LUAI_UACINT)(count - FIELD_LIMIT + more));
   lua_rawseti(L, list, FIELD_LIMIT + 1);
 }
-
-/* Columns that a table fills before it is broken into lines. */
-static size_t table_width(void) { return (size_t)terminal_columns(STDOUT_FILENO) - 2; }
 
 /* Characters, not bytes. */
 static size_t text_width(const char *s) {
@@ -232,9 +261,9 @@ static size_t list_width(lua_State *L, int list) {
 }
 
 /* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed: as many on a
- * line as fit. first: nothing was added before. */
-static bool add_texts(lua_State *L, luaL_Buffer *b, int list, bool broken, bool packed, bool first) {
-  size_t room = table_width(), column = room;
+ * line as fit into the room, in columns. first: nothing was added before. */
+static bool add_texts(lua_State *L, luaL_Buffer *b, int list, size_t room, bool broken, bool packed, bool first) {
+  size_t column = room;
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, list); i <= n; i++) {
     lua_rawgeti(L, list, i);
     size_t width = text_width(lua_tostring(L, -1)) + 2;
@@ -250,20 +279,20 @@ static bool add_texts(lua_State *L, luaL_Buffer *b, int list, bool broken, bool 
   return first;
 }
 
-static void push_table(lua_State *L, int table) {
+static void push_table(lua_State *L, int table, size_t room) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, table);
   push_type_name(L, table);
   push_positions(L, table, n);
   push_fields(L, table, n);
   int fields = lua_gettop(L), positions = fields - 1;
-  bool broken = list_width(L, positions) + list_width(L, fields) > table_width();
+  bool broken = list_width(L, positions) + list_width(L, fields) > room;
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   lua_pushvalue(L, positions - 1);
   luaL_addvalue(&b);
   luaL_addchar(&b, '{');
-  bool first = add_texts(L, &b, positions, broken, true, true);
-  add_texts(L, &b, fields, broken, false, first);
+  bool first = add_texts(L, &b, positions, room, broken, true, true);
+  add_texts(L, &b, fields, room, broken, false, first);
   luaL_addstring(&b, broken ? "\n}" : "}");
   luaL_pushresult(&b);
   lua_replace(L, positions - 1);
@@ -285,11 +314,11 @@ static bool push_module(lua_State *L, int index) {
   return false;
 }
 
-void show_push(lua_State *L, int index) {
+void show_push(lua_State *L, int index, int columns) {
   index = lua_absindex(L, index);
   luaL_checkstack(L, 20, "too much to show");
   if (push_own_text(L, index)) return;
   if (lua_istable(L, index) && push_module(L, index)) return;
-  if (lua_istable(L, index)) push_table(L, index);
+  if (lua_istable(L, index)) push_table(L, index, (size_t)columns - 2);
   else luaL_tolstring(L, index, NULL);
 }

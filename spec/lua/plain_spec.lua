@@ -1,0 +1,101 @@
+-- What the library returns as plain tables prints what it holds, and is a plain table to everything that takes one.
+local ipu = require "ipulua"
+local args = require "ipulua.args"
+local plain = require "ipulua.plain"
+local structure = require "ipulua.structure"
+local keras = ipu.keras
+local layers = keras.layers
+
+local function trained()
+  local model = keras.Sequential{layers.Dense(2, {input_shape = {3}, kernel_initializer = "zeros"}), layers.Dense(1)}
+  model:compile{loss = "mse", optimizer = "sgd", metrics = {"mae"}}
+  return model, model:fit(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, epochs = 2, verbose = 0})
+end
+
+describe("what the library returns prints as", function()
+  it("the shape of a tensor, a variable and an op's input", function()
+    assert.equal("{2, 3}", tostring(ipu.ones{2, 3}.shape))
+    assert.equal("{}", tostring(ipu.tensor(1).shape))
+    assert.equal("{2}", tostring(ipu.Variable{1, 2}.shape))
+    assert.equal("{-1, 4}", tostring(keras.Input{shape = {4}}.shape))
+  end)
+
+  it("the numbers of a tensor", function()
+    local t = ipu.tensor({{1, 2}, {3, 4}}, {dtype = "int32"}):totable()
+    assert.equal("{{1, 2}, {3, 4}}", tostring(t))
+    assert.equal("{3, 4}", tostring(t[2]))
+  end)
+
+  it("loss and metrics, which are 0 for zeros from zeros", function()
+    local model, history = trained()
+    assert.equal("{0.0, 0.0}", tostring(model:evaluate(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, verbose = 0})))
+    assert.equal("{loss = 0.0, mae = 0.0}",
+      tostring(model:test_on_batch(ipu.ones{4, 3}, ipu.zeros{4, 1}, {return_dict = true})))
+    assert.equal("{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history.history))
+    assert.equal("History {loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history))
+    assert.equal("{0, 1}", tostring(history.epoch))
+    assert.equal('{"loss", "mae"}', tostring(model.metrics_names))
+  end)
+
+  it("layers, weights, shapes and configs of a model", function()
+    local model = trained()
+    assert.equal("{-1, 3}	{-1, 1}", tostring(model.input_shape) .. "\t" .. tostring(model.output_shape))
+    assert.truthy(tostring(model.layers):find("^{<Dense dense[_%d]*>, <Dense dense[_%d]*>}$"))
+    assert.truthy(tostring(model:get_weights()):find("tensor([0., 0.]", 1, true))
+    for _, list in ipairs{model.weights, model.trainable_weights, model.layers[1].weights} do
+      assert.truthy(tostring(list):find("variable([0., 0.]", 1, true))
+    end
+    assert.truthy(tostring(model.layers[1]:get_config()):find("  units = 2,\n", 1, true))
+    assert.truthy(tostring(model:get_config()):find('class_name = "Dense"', 1, true))
+  end)
+
+  it("element specs, gradients, estimates and results of functions", function()
+    local ds = ipu.data.from_tensor_slices{x = ipu.ones{4, 3}, y = ipu.zeros{4}}
+    assert.equal('{x = {dtype = "float32", shape = {3}}, y = {dtype = "float32", shape = {}}}', tostring(ds.element_spec))
+    for element in ds:take(1):iter() do assert.truthy(tostring(element):find("x = tensor([1., 1., 1.]", 1, true)) end
+    local v, tape = ipu.Variable(3.0), ipu.GradientTape()
+    local y
+    do
+      local _ <close> = tape
+      y = v * v
+    end
+    assert.truthy(tostring(tape:gradient(y, {v})):find("{tensor(6.", 1, true))
+    local f = ipu.func(function(x) return {twice = x * 2} end)
+    assert.truthy(tostring(f(ipu.tensor(2.0))):find("{twice = tensor(4.", 1, true))
+    assert.truthy(tostring(ipu.estimate(f, {inputs = {{2}}})):find("\n  fits = true,\n", 1, true))
+  end)
+end)
+
+describe("tables that the library returned are taken where plain ones are", function()
+  it("as shapes, lists of axes and nested numbers", function()
+    local x = ipu.ones{2, 3}
+    assert.same({2, 3}, ipu.zeros(x.shape).shape)
+    assert.same({2, 3}, ipu.ones{3, 2}:reshape(x.shape).shape)
+    assert.same({2, 3}, ipu.reshape{ipu.ones{6}, x.shape}.shape)
+    assert.same({2, 3}, ipu.Variable(x:totable()).shape)
+    assert.same({4, 2, 3}, layers.Reshape(x.shape)(ipu.ones{4, 6}).shape)
+    assert.same({3}, ipu.data.from_tensor_slices(x:totable()).element_spec.shape)
+  end)
+
+  it("as JSON, weights, configs and structures", function()
+    local model, history = trained()
+    assert.equal('{"loss":[0.0,0.0],"mae":[0.0,0.0]}', ipu.json.encode(history.history))
+    assert.equal("[2,3]", ipu.json.encode(ipu.ones{2, 3}.shape))
+    model:set_weights(model:get_weights())
+    model.optimizer:set_weights(model.optimizer:get_weights())
+    assert.equal(2, layers.Dense:from_config(model.layers[1]:get_config()).units)
+    assert.equal(2, #keras.Sequential:from_config(model:get_config()).layers)
+    local given = ipu.func(function(x) return {x, {y = x}} end)(ipu.tensor(1.0))
+    assert.equal(2, #structure.flatten(given))
+  end)
+
+  it("as arguments, and are called tables in messages", function()
+    local shape = ipu.ones{2, 3}.shape
+    assert.is_true(plain.is(shape) and args.is_plain(shape) and args.is_list(shape))
+    assert.is_false(plain.is(ipu.ones{2}) or plain.is(setmetatable({}, {})) or plain.is(1))
+    assert.equal("table", args.describe(shape))
+    local ok, message = pcall(layers.Dense, {units = shape})
+    assert.is_false(ok)
+    assert.truthy(message:find("'units' must be an integer, got table", 1, true))
+  end)
+end)

@@ -1,0 +1,36 @@
+#include "base/nearest.h"
+
+#include <limits.h>
+#include <string.h>
+
+int nearest_distance(const char *a, const char *b) {
+  enum { MOST = 40 };
+  int row[MOST + 1];
+  size_t n = strlen(a), m = strlen(b);
+  if (n > MOST || m > MOST) return INT_MAX;
+  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    int corner = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      int best = corner + (a[i - 1] != b[j - 1]);
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      corner = row[j];
+      row[j] = best;
+    }
+  }
+  return row[m];
+}
+
+int nearest_limit(const char *given) { return (int)strlen(given) / 2 + 1; }
+
+const char *nearest_name(const char *given, const char *const *names) {
+  const char *best = NULL;
+  int least = nearest_limit(given);
+  for (int i = 0; names[i]; i++) {
+    int d = nearest_distance(given, names[i]);
+    if (d < least) least = d, best = names[i];
+  }
+  return best;
+}
