@@ -1499,9 +1499,10 @@ function ipu.random.set_seed(seed) end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
 ---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
----Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
+---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
+---Source: tf.Variable
 ---@param initial_value any
----@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any[]}
+---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any}
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
@@ -2102,7 +2103,7 @@ function ipu.data.Dataset:unbatch() end
 
 ---Elements that are datasets of size neighbours.
 ---Shapes: datasets of the shapes that the elements had
----Errors: a size or stride below 1: `ds:window(0)`
+---Errors: a size or stride below 1, a negative shift: `ds:window(0)`
 ---@param size integer
 ---@param options? {shift?: integer, stride?: integer, drop_remainder?: boolean}
 ---@return ipulua.Dataset
@@ -2196,7 +2197,7 @@ ipu.ScopedIPUOutfeedQueue = {}
 
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
 ---stages of a model.
----Errors: when it is used, a device of another form or one that is not configured: `ipu.IPUStrategy("/device:GPU:0"):scope()`
+---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class ipulua.IPUStrategy
 ---@overload fun(...): ipulua.IPUStrategy
@@ -2248,6 +2249,7 @@ function Job:done() end
 function Job:wait() end
 
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---Shapes: gradients and variables alike
 ---@class ipulua.Optimizer
 ---@overload fun(...): ipulua.Optimizer
 ipu.train.Optimizer = {}
@@ -2267,7 +2269,7 @@ function ipu.train.Optimizer:apply_gradient(g, v) end
 ---@return Operation
 function ipu.train.Optimizer:apply_gradients(...) end
 
----Called before and after the updates of all variables.
+---Called before the updates of all variables; subclasses may define it.
 function ipu.train.Optimizer:begin_update() end
 
 ---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
@@ -2292,7 +2294,7 @@ function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(error):rate("float32")`
+---Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate", 0) end):rate("float32")`
 ---@param dtype string
 ---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end
@@ -2322,35 +2324,42 @@ function ipu.train.Optimizer:scalar(slot, value, dtype) end
 ---@return ipulua.Tensor
 function ipu.train.Optimizer:slot(v, slot, value, dtype) end
 
----v − learning_rate · g.
+---v ← v − learning_rate·g.
+---Shapes: gradients and variables alike; learning_rate []
 ---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
 ---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class ipulua.GradientDescentOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.GradientDescentOptimizer
 ipu.train.GradientDescentOptimizer = {}
 
----A sum of gradients that decays by momentum moves each variable.
+---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g + momentum·sum)).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
 ---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class ipulua.MomentumOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.MomentumOptimizer
 ipu.train.MomentumOptimizer = {}
 
----Kingma & Ba 2014: first and second moment of each gradient.
+---m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
+---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class ipulua.AdamOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
 
----Gradients by the root of their mean square, which starts at 1.
+---s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less the squared mean of g);
+---sum ← momentum·sum + step; v ← v − sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class ipulua.RMSPropOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.RMSPropOptimizer
 ipu.train.RMSPropOptimizer = {}
 
----Gradients by the root of the sum of their squares.
+---sum ← sum + g²; v ← v − learning_rate·g / √sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
 ---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
 ---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class ipulua.AdagradOptimizer: ipulua.Optimizer
@@ -2392,6 +2401,7 @@ function ipu.train.Checkpoint:save(dir, options) end
 function ipu.train.latest_checkpoint(dir) end
 
 ---Hands on the mean of each gradient over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
 ---Source: optimizers.CrossReplicaOptimizer of the original
 ---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
@@ -2399,6 +2409,7 @@ function ipu.train.latest_checkpoint(dir) end
 ipu.optimizers.CrossReplicaOptimizer = {}
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
 ---Source: optimizers.ShardedOptimizer of the original
 ---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
@@ -2421,6 +2432,7 @@ ipu.optimizers.MapGradientOptimizer = {}
 function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---Shapes: gradients and variables alike
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple: `ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
@@ -2428,6 +2440,7 @@ function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---Shapes: gradients and variables alike
 ---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class ipulua.GradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizerV2
@@ -2435,6 +2448,7 @@ ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 ipu.optimizers.GradientAccumulationOptimizer = {}
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizerV2: ipulua.GradientAccumulationOptimizerV2
@@ -2442,6 +2456,7 @@ ipu.optimizers.GradientAccumulationOptimizer = {}
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
@@ -2529,7 +2544,7 @@ function ipu.within_replica.all_gather(input_shards, options) end
 ---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
 ---Source: embedding_ops.create_host_embedding of the original
 ---@param name string
----@param shape any[]|integer
+---@param shape any
 ---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
 ---@return ipulua.HostEmbedding
 function ipu.create_host_embedding(name, shape, options) end
@@ -2667,7 +2682,7 @@ function ipu.set_num_threads(n) end
 function ipu.reset_ipu_seed(seed, options) end
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
----Errors: an unknown order, a count that is no power of two: `ipu.selection_order("SPIRAL", 4)`
+---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
 ---Source: config.SelectionOrder of the original
 ---@param order string
 ---@param count integer
@@ -2701,6 +2716,7 @@ function ipu.programs() end
 function ipu.graph.nodes(fn) end
 
 ---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@param fn any
 ---@param options? {format?: string, program?: boolean}

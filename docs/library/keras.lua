@@ -1257,7 +1257,7 @@ function Model:get_layer(...) end
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
 function Model:get_pipeline_stage_assignment(...) end
 
----@package
+---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
@@ -1443,7 +1443,7 @@ function utils.get_registered_name(...) end
 ---The class or function that a name stands for, nil for none: registered, in a scope, or in the given table.
 function utils.get_registered_object(...) end
 
----The characters of a text, sorted.
+---The characters of a text, sorted; its bytes where it is not UTF-8.
 function utils.vocabulary(...) end
 
 ---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.

@@ -25,7 +25,7 @@ end
 
 local rows <const> = {
   {"config", IPUConfig}, {"output_graph_profile", "boolean", true}, {"output_execution_profile", "boolean", false},
-  {"max_execution_reports", "integer", 1000},
+  {"max_execution_reports", "integer", 1000, says = "executions"},
 }
 
 ---Programs compiled under the configuration write their reports into the helper's folder.

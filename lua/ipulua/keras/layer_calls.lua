@@ -240,6 +240,7 @@ function Layer:compute_output_shape(input_shape)
     return out
   end
   local inputs = specs(input_shape)
+  check_spec(self, inputs)
   self:ensure_built(inputs)
   local types = require "ipulua.keras.infer".results(function(x) return self(x) end, {n = 1, inputs}, KerasTensor.is)
   return nest.map(function(leaf) return leaf.shape end, types[1])

@@ -280,8 +280,8 @@ function methods:reset_pipeline_stage_assignment()
   self:discard_programs()
 end
 
+---Whether the model's layers are assigned to stages of a pipeline.
 ---@return boolean
----@package
 function methods:is_pipelined()
   return pipelining.stages(self) ~= nil
 end

@@ -76,7 +76,7 @@ end
 -- ------------------------------------------------ the callback
 
 local rows <const> = {
-  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0}, {"write_graph", "boolean", true},
+  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"}, {"write_graph", "boolean", true},
   {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
   {"update_freq", {"string", "integer"}, "epoch"}, {"profile_batch", "any", 0}, {"embeddings_freq", "integer", 0},
 }

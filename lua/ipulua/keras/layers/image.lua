@@ -15,12 +15,8 @@ local function declare(name, rows, base)
   return c
 end
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
 local seed_row <const> = {"seed", "integer", optional = true}
-local height_row <const>, width_row <const> = {"height", "integer", check = positive}, {"width", "integer", check = positive}
+local height_row <const>, width_row <const> = {"height", "integer", range = "[1, inf)"}, {"width", "integer", range = "[1, inf)"}
 
 local function as_float(layer, x)
   return x.dtype:find("float") and x or ipu.cast(x, layer.compute_dtype)

@@ -72,9 +72,7 @@ end
 -- ------------------------------------------------ words and their numbers
 
 local tokenizer_rows <const> = {
-  {"num_words", "integer", optional = true, check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end},
+  {"num_words", "integer", optional = true, range = "[1, inf)"},
   filter_row, lower_row, split_row, {"char_level", "boolean", false}, {"oov_token", "string", optional = true},
   {"document_count", "integer", 0},
 }

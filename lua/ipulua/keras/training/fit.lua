@@ -21,15 +21,15 @@ local fit = {methods = {}}
 local methods <const> = fit.methods
 
 local fit_rows <const> = {
-  {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size", {"epochs", "integer", 1},
-  {"verbose", {"integer", "string", "boolean"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
+  {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size",
+  {"epochs", "integer", 1, range = "[0, inf)"},
+  {"verbose", {"integer", "string", "boolean"}, "auto"}, {"callbacks", "table", optional = true},
+  {"validation_split", "number", 0, range = "[0, 1)"},
   {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
-  {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, feeding.count_row "steps_per_epoch",
+  {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0, range = "[0, inf)"}, feeding.count_row "steps_per_epoch",
   feeding.count_row "validation_steps", feeding.count_row "validation_batch_size",
-  {"validation_freq", {"integer", "integers"}, 1, check = function(freq)
-    if type(freq) == "number" and freq < 1 then return "must be at least 1, got " .. freq end
-  end},
-  {"prefetch_depth", "integer", optional = true},
+  {"validation_freq", {"integer", "integers"}, 1, range = "[1, inf)"},
+  {"prefetch_depth", "integer", optional = true, range = "[1, 255]", says = "elements read ahead"},
 }
 
 -- ------------------------------------------------ before the first epoch

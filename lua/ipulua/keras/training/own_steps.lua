@@ -71,8 +71,8 @@ function methods:predict_step(x)
 end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
----Shapes: x, y and y_pred [batch, ...] → []
----Errors: a model that was not compiled with a loss: `model:compute_loss(x, x, x)`
+---Shapes: x, y and y_pred [batch, ...] → []; nil where nothing was given that is a loss
+---Errors: a model that was not compiled: `model:compute_loss(x, x, x)`
 ---@param x any
 ---@param y any
 ---@param y_pred any
@@ -82,6 +82,7 @@ function methods:compute_loss(x, y, y_pred, sample_weight)
   if y_pred == nil then
     blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value")
   end
+  compile.check(self, "compute_loss")
   return steps.loss(self, x, y, y_pred, sample_weight)
 end
 
