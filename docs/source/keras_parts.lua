@@ -96,7 +96,11 @@ return {
     ["schedules.PiecewiseConstantDecay"] = "PiecewiseConstantDecay{{10, 20}, {0.1, 0.05}}",
     ["metrics.MeanIoU"] = "MeanIoU(0)",
   },
+  -- Functions of the backend that check their arguments themselves.
+  backend_calls = {concatenate = "tensors, axis = -1", stack = "tensors, axis = 0", batch_get_value = "variables", batch_set_value = "tuples",
+    eye = "n", gelu = "x"},
   -- What is for the library itself.
-  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true,
+  internal = {declare = true, build_once = true, build_with = true,
+    discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true,
     serialize = true, deserialize = true},
 }

@@ -100,7 +100,7 @@ end
 
 local arange_spec <const> = {
   {"start", "number"}, {"stop", "number", optional = true}, {"step", "number", 1},
-  {"dtype", "dtype", optional = true, says = "float32; of booleans bool, of tensors theirs"},
+  {"dtype", "dtype", optional = true, says = "int32 of integers, else float32"},
 }
 
 -- Elements start + step · i / divisor, i from 0 to n - 1. The dtype must hold the first two and the last.

@@ -27,6 +27,11 @@ do -- ops as methods of tensors
   end
 end
 
+---The name of the op that a function calls: "exp"; nil for other functions.
+---@param f function
+---@return string?
+function help.op_name(f) return op_names[f] end
+
 ---Function → names of its options, for completion.
 help.options = {}
 for f, name in pairs(op_names) do
@@ -282,8 +287,8 @@ end
 local function keras_words(x)
   local module, name = keras_place(x)
   local sources = require "ipulua.keras.sources"
-  if module then return {require "ipulua.keras.texts"[module][name]}, sources[name] or sources[module .. "." .. name] end
-  return {}, class.is_class(x) and sources[x.__name] or nil
+  if module then return {require "ipulua.keras.texts"[module][name]}, sources.of(module, name) end
+  return {}, class.is_class(x) and sources.given[x.__name] or nil
 end
 
 -- mean_squared_error is what the class MeanSquaredError computes.

@@ -256,7 +256,7 @@ end
 ---get_pipeline_stage_assignment() with their pipeline_stage set.
 ---Errors: another number of stages than of layers, stages that go back or leave one out:
 ---`model:set_pipeline_stage_assignment{0, 1}`
----@param list any[]
+---@param list any[] integers or assignments
 function methods:set_pipeline_stage_assignment(list)
   if type(list) ~= "table" then
     blame.error("set_pipeline_stage_assignment: a list is wanted, got " .. args.describe(list), "type")

@@ -11,7 +11,8 @@ local layers = {}
 local Embedding = Layer.declare("Embedding", {
   {"input_dim", "integer"}, {"output_dim", "integer"}, {"embeddings_initializer", "initializer", "uniform"},
   {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"}, {"mask_zero", "boolean", false},
-  {"input_length", "any", optional = true}, {"serialization_factor", "integer", 1, range = "[1, inf)"},
+  {"input_length", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"serialization_factor", "integer", 1, range = "[1, inf)"},
 })
 layers.Embedding = Embedding
 Embedding.autocast = false

@@ -15,7 +15,7 @@ local LocallyConnected = Layer.declare("LocallyConnected", {
   {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row, {"activation", "activation"}, {"use_bias", "boolean", true},
   {"kernel_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
   {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"}, {"kernel_constraint", "constraint"},
-  {"bias_constraint", "constraint"}, {"implementation", "integer", 1},
+  {"bias_constraint", "constraint"}, {"implementation", "integer", 1, says = "changes nothing"},
 })
 
 function LocallyConnected:setup()

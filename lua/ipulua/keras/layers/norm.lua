@@ -213,8 +213,10 @@ function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.ax
 
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
-local Normalization = declare("Normalization", {{"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true},
-  {"variance", "any", optional = true}})
+local Normalization = declare("Normalization", {
+  {"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
+  {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
+})
 
 local function as_values(value)
   if value == nil then return nil end

@@ -193,7 +193,8 @@ local AUC = base.declare("AUC", {
     "interpolation", "minoring", "majoring", "Interpolation", "Minoring", "Majoring",
   }},
   {"thresholds", "list", optional = true}, {"multi_label", "boolean", false}, {"num_labels", "integer", optional = true},
-  {"label_weights", "any", optional = true}, {"from_logits", "boolean", false},
+  {"label_weights", "any", optional = true, of = "list or tensor", says = "a factor for each label, with multi_label"},
+  {"from_logits", "boolean", false},
 })
 confusion.classes.AUC = AUC
 

@@ -411,7 +411,9 @@ function Optimizer:finalize_variable_values(list)
 end
 
 local minimize_rows <const> = {
-  {"loss", "any"}, {"var_list", "any", optional = true}, {"tape", "any", optional = true},
+  {"loss", "any", of = "function without arguments, or tensor"},
+  {"var_list", "any", optional = true, of = "list of variables or function that gives one"},
+  {"tape", "any", optional = true, of = "GradientTape", says = "of a loss that is a tensor"},
 }
 
 ---Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced function.
