@@ -30,7 +30,7 @@ ipu.random = {}
 ---@return ipulua.Tensor
 function ipu.abs(x) end
 
----The angle in [0, pi] whose cosine is x.
+---The angle in [0, pi] radians whose cosine is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -86,7 +86,7 @@ function ipu.argmin(x, options) end
 ---@return ipulua.Tensor
 function ipu.argsort(x, options) end
 
----The angle in [-pi/2, pi/2] whose sine is x.
+---The angle in [-pi/2, pi/2] radians whose sine is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -100,13 +100,13 @@ function ipu.asin(x) end
 ---@return ipulua.Tensor
 function ipu.assume_equal_across_replicas(x, options) end
 
----The angle in (-pi/2, pi/2) whose tangent is x.
+---The angle in (-pi/2, pi/2) radians whose tangent is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.atan(x) end
 
----The angle of the point (b, a), in (-pi, pi].
+---The angle of the point (b, a), in (-pi, pi] radians.
 ---Shapes: `a, b → broadcast`
 ---@param a ipulua.Tensor|number|table
 ---@param b ipulua.Tensor|number|table
@@ -143,7 +143,7 @@ function ipu.cholesky(a) end
 
 ---A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.
 ---Shapes: `any × n → the same, []`
----* `clip_norm`: greatest norm
+---* `clip_norm`: greatest norm, not negative
 ---@param tensors ipulua.Tensor[]
 ---@param options {clip_norm: number}
 ---@return ipulua.Tensor ...
@@ -151,7 +151,7 @@ function ipu.clip_by_global_norm(tensors, options) end
 
 ---x scaled down to a norm of clip_norm at most, over all elements or some axes.
 ---Shapes: `any`
----* `clip_norm`: greatest norm
+---* `clip_norm`: greatest norm, not negative
 ---* `axes`: axes of a vector; all when absent
 ---@param x ipulua.Tensor|number|table
 ---@param options {clip_norm: number, axes?: integer|integer[]}
@@ -175,7 +175,7 @@ function ipu.clip_by_value(x, options) end
 ---@return ipulua.Tensor
 function ipu.concat(tensors, options) end
 
----The cosine.
+---The cosine; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -240,9 +240,9 @@ function ipu.div(a, b) end
 ---@return ipulua.Tensor
 function ipu.einsum(tensors, options) end
 
----Rows of a table, by id.
+---Rows of a table, by id; one outside is an error.
 ---Shapes: `[rows, ...], [ids] → [ids, ...]`
----* `serialization_factor`: parts that the table is looked up in, one after the other
+---* `serialization_factor`: parts that the table is looked up in, one after the other; divides its rows
 ---@param table ipulua.Tensor|number|table
 ---@param ids ipulua.Tensor|number|table
 ---@param options? {serialization_factor?: integer}
@@ -284,7 +284,7 @@ function ipu.expm1(x) end
 
 ---n_bins numbers in even steps from the least to the greatest element.
 ---Shapes: `[n] → [n_bins]`
----* `n_bins`: how many
+---* `n_bins`: how many, at least 1
 ---@param x ipulua.Tensor|number|table
 ---@param options {n_bins: integer}
 ---@return ipulua.Tensor
@@ -303,7 +303,7 @@ function ipu.floor(x) end
 ---@return ipulua.Tensor
 function ipu.floordiv(a, b) end
 
----Slices of x along an axis, by index.
+---Slices of x along an axis, by index; one outside is an error.
 ---Shapes: `[a, n, b], [...] → [a, ..., b]`
 ---* `axis`: to index
 ---@param x ipulua.Tensor|number|table
@@ -312,7 +312,7 @@ function ipu.floordiv(a, b) end
 ---@return ipulua.Tensor
 function ipu.gather(x, indices, options) end
 
----Slices of x by tuples of indices.
+---Slices of x by tuples of indices; one outside is an error.
 ---Shapes: `[n, m, ...], [..., 2] → [..., ...]`
 ---@param x ipulua.Tensor|number|table
 ---@param indices ipulua.Tensor|number|table
@@ -481,8 +481,8 @@ function ipu.neg(x) end
 
 ---The mean of each window; padding doesn't count.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
----* `ksize`: The window's extents, one or one for each spatial axis.
----* `strides`: Steps between windows; those of ksize when absent.
+---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1; those of ksize when absent.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -514,10 +514,10 @@ function ipu.nn.bias_add(x, bias) end
 
 ---Convolution of sequences. CAUSAL padding stands in front only.
 ---Shapes: `[n, t, c], [k, c / groups, d] → [n, t', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME"|"CAUSAL", dilations?: integer|integer[], groups?: integer}
@@ -526,10 +526,10 @@ function ipu.nn.conv1d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, t, c], [k, d, c] → [n, t', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -538,10 +538,10 @@ function ipu.nn.conv1d_transpose(x, kernel, options) end
 
 ---Convolution of channels-last images.
 ---Shapes: `[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
@@ -550,10 +550,10 @@ function ipu.nn.conv2d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -562,10 +562,10 @@ function ipu.nn.conv2d_transpose(x, kernel, options) end
 
 ---Convolution of channels-last volumes.
 ---Shapes: `[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
@@ -574,10 +574,10 @@ function ipu.nn.conv3d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, z, h, w, c], [kz, kh, kw, d, c] → [n, z', h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -586,8 +586,8 @@ function ipu.nn.conv3d_transpose(x, kernel, options) end
 
 ---The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end).
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
----* `beam_width`: Prefixes kept at each step.
----* `top_paths`: How many of them are returned.
+---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
+---* `top_paths`: How many of them are returned, from 1 to beam_width.
 ---* `blank_index`: The class that is no label; negative: from the end.
 ---@param logits ipulua.Tensor|number|table
 ---@param lengths ipulua.Tensor|number|table
@@ -599,8 +599,8 @@ function ipu.nn.ctc_beam_search_decoder(logits, lengths, options) end
 
 ---The same from log probabilities, which are taken as they are.
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
----* `beam_width`: Prefixes kept at each step.
----* `top_paths`: How many of them are returned.
+---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
+---* `top_paths`: How many of them are returned, from 1 to beam_width.
 ---* `blank_index`: The class that is no label; negative: from the end.
 ---@param log_probs ipulua.Tensor|number|table
 ---@param lengths ipulua.Tensor|number|table
@@ -636,9 +636,9 @@ function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_l
 
 ---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
 ---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[]}
@@ -659,7 +659,7 @@ function ipu.nn.dot_product_attention(q, k, v, mask, options) end
 
 ---Each element is 0 with probability rate, else x / (1 - rate).
 ---Shapes: `any`
----* `rate`: probability of 0
+---* `rate`: probability of 0, in [0, 1)
 ---* `noise_shape`: shape of the mask, broadcast to x; -1: x's extent
 ---* `seed`: of this op
 ---@param x ipulua.Tensor|number|table
@@ -788,8 +788,8 @@ function ipu.nn.lstm(x, kernel, recurrent_kernel, bias, initial_h, initial_c, ma
 
 ---The greatest element of each window; padding never wins.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
----* `ksize`: The window's extents, one or one for each spatial axis.
----* `strides`: Steps between windows; those of ksize when absent.
+---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1; those of ksize when absent.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -906,7 +906,7 @@ function ipu.not_equal(a, b) end
 
 ---on_value where the new axis equals the index, else off_value; other indices give no hot element.
 ---Shapes: `[...] → [..., depth]`
----* `depth`: extent of the new axis
+---* `depth`: extent of the new axis, not negative
 ---* `axis`: where it stands
 ---* `on_value`: at the index
 ---* `off_value`: elsewhere
@@ -942,7 +942,7 @@ function ipu.pow(a, b) end
 ---1 with probability p, else 0.
 ---Shapes: `→ shape`
 ---* `shape`: of the result
----* `p`: probability of 1
+---* `p`: probability of 1, in [0, 1]
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], p?: number, dtype?: string, seed?: integer}
@@ -951,7 +951,7 @@ function ipu.random.bernoulli(options) end
 
 ---Classes drawn by their logits, int32.
 ---Shapes: `[batch, classes] → [batch, num_samples]`
----* `num_samples`: draws for each row
+---* `num_samples`: draws for each row, not negative
 ---* `seed`: of this op
 ---@param logits ipulua.Tensor|number|table
 ---@param options {num_samples: integer, seed?: integer}
@@ -962,7 +962,7 @@ function ipu.random.categorical(logits, options) end
 ---Shapes: `→ shape`
 ---* `shape`: of the result
 ---* `mean`: of the distribution
----* `stddev`: standard deviation
+---* `stddev`: standard deviation, not negative
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
@@ -981,7 +981,7 @@ function ipu.random.shuffle(x, options) end
 ---Shapes: `→ shape`
 ---* `shape`: of the result
 ---* `mean`: of the distribution
----* `stddev`: standard deviation
+---* `stddev`: standard deviation, not negative
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
@@ -1106,7 +1106,7 @@ function ipu.reduce_variance(x, options) end
 
 ---Each element (or slice along axis) several times; without axis x is flattened first.
 ---Shapes: `[..., n, ...] → [..., sum of repeats, ...]`
----* `repeats`: how often: one number, or one for each slice
+---* `repeats`: how often, not negative: one number, or one for each slice
 ---* `axis`: to repeat along
 ---@param x ipulua.Tensor|number|table
 ---@param options {repeats: integer|integer[], axis?: integer}
@@ -1146,7 +1146,7 @@ function ipu.round(x) end
 ---@return ipulua.Tensor
 function ipu.rsqrt(x) end
 
----Updates added to zeros at tuples of indices.
+---Updates added to zeros at tuples of indices; one outside is an error.
 ---Shapes: `[..., 2], [..., ...] → shape`
 ---* `shape`: of the result
 ---@param indices ipulua.Tensor|number|table
@@ -1155,7 +1155,7 @@ function ipu.rsqrt(x) end
 ---@return ipulua.Tensor
 function ipu.scatter_nd(indices, updates, options) end
 
----Sums of rows with equal ids; missing segments are 0.
+---Sums of rows with equal ids; missing segments are 0. An id outside is an error.
 ---Shapes: `[n, ...], [n] → [num_segments, ...]`
 ---* `num_segments`: rows of the result
 ---@param data ipulua.Tensor|number|table
@@ -1199,7 +1199,7 @@ function ipu.sequence_slice_unpack(src, num_elems, src_offsets, options) end
 
 ---matmul done in parts, for less memory on the machine; the same result.
 ---Shapes: `[…, m, k], […, k, n] → […, m, n]`
----* `serialization_factor`: how many parts
+---* `serialization_factor`: how many parts; divides the extent that is cut
 ---* `serialization_dimension`: what is cut: m, k or n
 ---* `transpose_a`: a's last two axes are swapped
 ---* `transpose_b`: b's last two axes are swapped
@@ -1221,7 +1221,7 @@ function ipu.sigmoid(x) end
 ---@return ipulua.Tensor
 function ipu.sign(x) end
 
----The sine.
+---The sine; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1318,7 +1318,7 @@ function ipu.strided_slice(x, options) end
 ---@return ipulua.Tensor
 function ipu.sub(a, b) end
 
----The tangent.
+---The tangent; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1340,7 +1340,7 @@ function ipu.tile(x, options) end
 
 ---The k greatest elements of the last axis, and their positions (int32); of equals the first.
 ---Shapes: `[..., n] → [..., k], [..., k]`
----* `k`: how many
+---* `k`: how many, from 0 to the last extent
 ---@param x ipulua.Tensor|number|table
 ---@param options? {k?: integer}
 ---@return ipulua.Tensor

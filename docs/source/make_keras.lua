@@ -572,7 +572,8 @@ end
 write "## Backend"
 write ""
 write("`local K = keras.backend` has what own losses, metrics and layers of Keras are written with, under Keras' names and with its "
-  .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. What is no tensor where one is wanted is an error of each: `K.mean(1)`: *%s*",
+  .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. What is no tensor where one is wanted is an error of "
+  .. "each: `K.mean(1)`: *%s*",
   select(2, run("mean(1)", keras.backend)))
 write ""
 write("A result has the shape and dtype of x where nothing else is said; reductions drop `axis`, or leave it as 1 with keepdims.")
@@ -583,9 +584,11 @@ for _, name in ipairs(sorted(keras.backend)) do
   if op then write("- `K.%s` is the op [`ipu.%s`](ops.md)", name, op)
   else
     local about = assert(help.about(f), name)
-    local call = about.rows and row_text.signature(about.rows) or parts.backend_calls[name] or table.concat(about.parameters, ", ")
-    write("- `K.%s(%s)` – %s", name, call, words or #about.text > 0 and table.concat(about.text, " ") or error("no text for K." .. name))
-    local takes = details.arguments(about)
+    local given = parts.backend_calls[name] or {}
+    local call = about.rows and row_text.signature(about.rows) or given[1] or table.concat(about.parameters, ", ")
+    local what = words or #about.text > 0 and table.concat(about.text, " ") or error("no text for K." .. name)
+    write("- `K.%s(%s)` – %s", name, call, what)
+    local takes = given[2] or details.arguments(about)
     if takes then write("  - Takes: %s", takes) end
   end
 end
