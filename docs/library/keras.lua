@@ -588,7 +588,7 @@ layers.RandomRotation = {}
 ---@overload fun(height_factor: number|any[], options?: {width_factor?: number|any[], fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomZoom
 layers.RandomZoom = {}
 
----In training the distance of values from their mean is scaled by a random factor around 1.
+---In training the distance of values from their mean is scaled by a random factor from 1 - lower to 1 + upper.
 ---@class keras.layers.RandomContrast: keras.layers.Layer
 ---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}

@@ -305,7 +305,8 @@ function config.is_assigned(name)
 end
 
 local order_arguments <const> = {
-  {"order", "string"}, {"count", "integer", range = "[1, 1024]", says = "IPUs"}, {"default_pipeline", "boolean", false},
+  {"order", "string", of = "SelectionOrder"}, {"count", "integer", range = "[1, 1024]", says = "IPUs"},
+  {"default_pipeline", "boolean", false},
 }
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.

@@ -19,10 +19,14 @@ local queues = {}
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
+local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1", says = "elements of room", check = function(n)
+  if n < 1 then return "must be a buffer depth of at least 1, got " .. n end
+end}
+
 local outfeed_spec <const> = {
   {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
   {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
-  {"buffer_depth", "integer", 3, range = "[1, inf)", says = "elements of room"},
+  depth_row,
   {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
 

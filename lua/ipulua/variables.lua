@@ -193,7 +193,7 @@ local scopes = {}
 local reuse_choices <const> = {[true] = true, [false] = true, auto = true}
 
 local scope_spec <const> = {
-  {"name", "string"}, {"reuse", {"boolean", "string"}, optional = true},
+  {"name", "string"}, {"reuse", {"boolean", "string"}, optional = true, of = "boolean or \"auto\""},
   {"use_resource", "boolean", optional = true, says = "false is an error on an IPU"},
 }
 

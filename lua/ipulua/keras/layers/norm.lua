@@ -165,9 +165,13 @@ end
 
 -- ------------------------------------------------ groups of channels
 
+local groups_row <const> = {"groups", "integer", 32, of = "integer ≥ 1, or -1", says = "-1: one a channel", check = function(n)
+  if n < -1 or n == 0 then return "must be positive or -1, got " .. n end
+end}
+
 ---By mean and variance over space of groups of channels of each sample.
 ---@class GroupNormalization: Layer
-local GroupNormalization = declare("GroupNormalization", rows_of({"groups", "integer", 32, range = "[1, inf)"},
+local GroupNormalization = declare("GroupNormalization", rows_of(groups_row,
   {"axis", "integer", optional = true}, {"epsilon", "number", 0.001, range = "[0, inf)"}, {"channels_axis", "integer", optional = true},
   {"strided_channel_grouping", "boolean", false}))
 
