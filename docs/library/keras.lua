@@ -818,7 +818,7 @@ metrics.SpecificityAtSensitivity = {}
 ---@overload fun(options?: {num_thresholds?: integer, curve?: string, summation_method?: string, thresholds?: any[], multi_label?: boolean, num_labels?: integer, label_weights?: any, from_logits?: boolean, name?: string, dtype?: string}): keras.metrics.AUC
 metrics.AUC = {}
 
----Intersection over union of class numbers, averaged over the classes.
+---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
 ---@overload fun(num_classes: integer, options?: {name?: string, dtype?: string}): keras.metrics.MeanIoU
 metrics.MeanIoU = {}

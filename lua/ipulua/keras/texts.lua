@@ -69,7 +69,9 @@ return {
     SensitivityAtSpecificity = "The best sensitivity at a specificity.",
     SpecificityAtSensitivity = "The best specificity at a sensitivity.",
     AUC = "The area under the ROC (or PR) curve, from num_thresholds thresholds.",
-    MeanIoU = "Intersection over union of class numbers, averaged over the classes.", MeanSquaredError = "The mean of (y − p)².",
+    MeanIoU = "Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of "
+      .. "0 … num_classes - 1 doesn't count.",
+    MeanSquaredError = "The mean of (y − p)².",
     MeanAbsoluteError = "The mean of |y − p|.", MeanAbsolutePercentageError = "As the loss, averaged.",
     MeanSquaredLogarithmicError = "As the loss, averaged.", BinaryCrossentropy = "As the loss, averaged.",
     CategoricalCrossentropy = "As the loss, averaged.", SparseCategoricalCrossentropy = "As the loss, averaged.",
