@@ -30,7 +30,7 @@ ipu.random = {}
 ---@return ipulua.Tensor
 function ipu.abs(x) end
 
----The angle in [0, pi] whose cosine is x.
+---The angle in [0, pi] radians whose cosine is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -86,7 +86,7 @@ function ipu.argmin(x, options) end
 ---@return ipulua.Tensor
 function ipu.argsort(x, options) end
 
----The angle in [-pi/2, pi/2] whose sine is x.
+---The angle in [-pi/2, pi/2] radians whose sine is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -100,13 +100,13 @@ function ipu.asin(x) end
 ---@return ipulua.Tensor
 function ipu.assume_equal_across_replicas(x, options) end
 
----The angle in (-pi/2, pi/2) whose tangent is x.
+---The angle in (-pi/2, pi/2) radians whose tangent is x.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.atan(x) end
 
----The angle of the point (b, a), in (-pi, pi].
+---The angle of the point (b, a), in (-pi, pi] radians.
 ---Shapes: `a, b → broadcast`
 ---@param a ipulua.Tensor|number|table
 ---@param b ipulua.Tensor|number|table
@@ -143,7 +143,7 @@ function ipu.cholesky(a) end
 
 ---A list of the tensors, scaled down so that the norm of all is clip_norm at most; and that norm before.
 ---Shapes: `any × n → the same, []`
----* `clip_norm`: greatest norm
+---* `clip_norm`: greatest norm, not negative
 ---@param tensors ipulua.Tensor[]
 ---@param options {clip_norm: number}
 ---@return ipulua.Tensor ...
@@ -151,7 +151,7 @@ function ipu.clip_by_global_norm(tensors, options) end
 
 ---x scaled down to a norm of clip_norm at most, over all elements or some axes.
 ---Shapes: `any`
----* `clip_norm`: greatest norm
+---* `clip_norm`: greatest norm, not negative
 ---* `axes`: axes of a vector; all when absent
 ---@param x ipulua.Tensor|number|table
 ---@param options {clip_norm: number, axes?: integer|integer[]}
@@ -175,7 +175,7 @@ function ipu.clip_by_value(x, options) end
 ---@return ipulua.Tensor
 function ipu.concat(tensors, options) end
 
----The cosine.
+---The cosine; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -240,9 +240,9 @@ function ipu.div(a, b) end
 ---@return ipulua.Tensor
 function ipu.einsum(tensors, options) end
 
----Rows of a table, by id.
+---Rows of a table, by id; one outside is an error.
 ---Shapes: `[rows, ...], [ids] → [ids, ...]`
----* `serialization_factor`: parts that the table is looked up in, one after the other
+---* `serialization_factor`: parts that the table is looked up in, one after the other; divides its rows
 ---@param table ipulua.Tensor|number|table
 ---@param ids ipulua.Tensor|number|table
 ---@param options? {serialization_factor?: integer}
@@ -284,7 +284,7 @@ function ipu.expm1(x) end
 
 ---n_bins numbers in even steps from the least to the greatest element.
 ---Shapes: `[n] → [n_bins]`
----* `n_bins`: how many
+---* `n_bins`: how many, at least 1
 ---@param x ipulua.Tensor|number|table
 ---@param options {n_bins: integer}
 ---@return ipulua.Tensor
@@ -303,7 +303,7 @@ function ipu.floor(x) end
 ---@return ipulua.Tensor
 function ipu.floordiv(a, b) end
 
----Slices of x along an axis, by index.
+---Slices of x along an axis, by index; one outside is an error.
 ---Shapes: `[a, n, b], [...] → [a, ..., b]`
 ---* `axis`: to index
 ---@param x ipulua.Tensor|number|table
@@ -312,7 +312,7 @@ function ipu.floordiv(a, b) end
 ---@return ipulua.Tensor
 function ipu.gather(x, indices, options) end
 
----Slices of x by tuples of indices.
+---Slices of x by tuples of indices; one outside is an error.
 ---Shapes: `[n, m, ...], [..., 2] → [..., ...]`
 ---@param x ipulua.Tensor|number|table
 ---@param indices ipulua.Tensor|number|table
@@ -481,8 +481,8 @@ function ipu.neg(x) end
 
 ---The mean of each window; padding doesn't count.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
----* `ksize`: The window's extents, one or one for each spatial axis.
----* `strides`: Steps between windows; those of ksize when absent.
+---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1; those of ksize when absent.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -514,10 +514,10 @@ function ipu.nn.bias_add(x, bias) end
 
 ---Convolution of sequences. CAUSAL padding stands in front only.
 ---Shapes: `[n, t, c], [k, c / groups, d] → [n, t', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME"|"CAUSAL", dilations?: integer|integer[], groups?: integer}
@@ -526,10 +526,10 @@ function ipu.nn.conv1d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, t, c], [k, d, c] → [n, t', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -538,10 +538,10 @@ function ipu.nn.conv1d_transpose(x, kernel, options) end
 
 ---Convolution of channels-last images.
 ---Shapes: `[n, h, w, c], [kh, kw, c / groups, d] → [n, h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
@@ -550,10 +550,10 @@ function ipu.nn.conv2d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, h, w, c], [kh, kw, d, c] → [n, h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -562,10 +562,10 @@ function ipu.nn.conv2d_transpose(x, kernel, options) end
 
 ---Convolution of channels-last volumes.
 ---Shapes: `[n, z, h, w, c], [kz, kh, kw, c / groups, d] → [n, z', h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
----* `groups`: Parts of the channels that are convolved apart.
+---* `dilations`: Steps between the taps of a window, at least 1.
+---* `groups`: Parts of the channels that are convolved apart; divides them.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[], groups?: integer}
@@ -574,10 +574,10 @@ function ipu.nn.conv3d(x, kernel, options) end
 
 ---The adjoint of a convolution: spreads each element over a window.
 ---Shapes: `[n, z, h, w, c], [kz, kh, kw, d, c] → [n, z', h', w', d]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
 ---* `output_padding`: Extra extent at the end, less than the stride.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", output_padding?: integer|integer[], dilations?: integer|integer[]}
@@ -586,8 +586,8 @@ function ipu.nn.conv3d_transpose(x, kernel, options) end
 
 ---The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end).
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
----* `beam_width`: Prefixes kept at each step.
----* `top_paths`: How many of them are returned.
+---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
+---* `top_paths`: How many of them are returned, from 1 to beam_width.
 ---* `blank_index`: The class that is no label; negative: from the end.
 ---@param logits ipulua.Tensor|number|table
 ---@param lengths ipulua.Tensor|number|table
@@ -599,8 +599,8 @@ function ipu.nn.ctc_beam_search_decoder(logits, lengths, options) end
 
 ---The same from log probabilities, which are taken as they are.
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
----* `beam_width`: Prefixes kept at each step.
----* `top_paths`: How many of them are returned.
+---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
+---* `top_paths`: How many of them are returned, from 1 to beam_width.
 ---* `blank_index`: The class that is no label; negative: from the end.
 ---@param log_probs ipulua.Tensor|number|table
 ---@param lengths ipulua.Tensor|number|table
@@ -636,9 +636,9 @@ function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_l
 
 ---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
 ---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
----* `strides`: Steps between windows, one or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
 ---* `padding`: VALID: only whole windows; SAME: zeros around, so that the extent is divided by the stride, rounding up.
----* `dilations`: Steps between the taps of a window.
+---* `dilations`: Steps between the taps of a window, at least 1.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param options? {strides?: integer|integer[], padding?: "VALID"|"SAME", dilations?: integer|integer[]}
@@ -659,7 +659,7 @@ function ipu.nn.dot_product_attention(q, k, v, mask, options) end
 
 ---Each element is 0 with probability rate, else x / (1 - rate).
 ---Shapes: `any`
----* `rate`: probability of 0
+---* `rate`: probability of 0, in [0, 1)
 ---* `noise_shape`: shape of the mask, broadcast to x; -1: x's extent
 ---* `seed`: of this op
 ---@param x ipulua.Tensor|number|table
@@ -788,8 +788,8 @@ function ipu.nn.lstm(x, kernel, recurrent_kernel, bias, initial_h, initial_c, ma
 
 ---The greatest element of each window; padding never wins.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
----* `ksize`: The window's extents, one or one for each spatial axis.
----* `strides`: Steps between windows; those of ksize when absent.
+---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
+---* `strides`: Steps between windows, at least 1; those of ksize when absent.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -906,7 +906,7 @@ function ipu.not_equal(a, b) end
 
 ---on_value where the new axis equals the index, else off_value; other indices give no hot element.
 ---Shapes: `[...] → [..., depth]`
----* `depth`: extent of the new axis
+---* `depth`: extent of the new axis, not negative
 ---* `axis`: where it stands
 ---* `on_value`: at the index
 ---* `off_value`: elsewhere
@@ -942,7 +942,7 @@ function ipu.pow(a, b) end
 ---1 with probability p, else 0.
 ---Shapes: `→ shape`
 ---* `shape`: of the result
----* `p`: probability of 1
+---* `p`: probability of 1, in [0, 1]
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], p?: number, dtype?: string, seed?: integer}
@@ -951,7 +951,7 @@ function ipu.random.bernoulli(options) end
 
 ---Classes drawn by their logits, int32.
 ---Shapes: `[batch, classes] → [batch, num_samples]`
----* `num_samples`: draws for each row
+---* `num_samples`: draws for each row, not negative
 ---* `seed`: of this op
 ---@param logits ipulua.Tensor|number|table
 ---@param options {num_samples: integer, seed?: integer}
@@ -962,7 +962,7 @@ function ipu.random.categorical(logits, options) end
 ---Shapes: `→ shape`
 ---* `shape`: of the result
 ---* `mean`: of the distribution
----* `stddev`: standard deviation
+---* `stddev`: standard deviation, not negative
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
@@ -981,7 +981,7 @@ function ipu.random.shuffle(x, options) end
 ---Shapes: `→ shape`
 ---* `shape`: of the result
 ---* `mean`: of the distribution
----* `stddev`: standard deviation
+---* `stddev`: standard deviation, not negative
 ---* `dtype`: of the result
 ---* `seed`: of this op
 ---@param options {shape: integer|integer[], mean?: number, stddev?: number, dtype?: string, seed?: integer}
@@ -1106,7 +1106,7 @@ function ipu.reduce_variance(x, options) end
 
 ---Each element (or slice along axis) several times; without axis x is flattened first.
 ---Shapes: `[..., n, ...] → [..., sum of repeats, ...]`
----* `repeats`: how often: one number, or one for each slice
+---* `repeats`: how often, not negative: one number, or one for each slice
 ---* `axis`: to repeat along
 ---@param x ipulua.Tensor|number|table
 ---@param options {repeats: integer|integer[], axis?: integer}
@@ -1146,7 +1146,7 @@ function ipu.round(x) end
 ---@return ipulua.Tensor
 function ipu.rsqrt(x) end
 
----Updates added to zeros at tuples of indices.
+---Updates added to zeros at tuples of indices; one outside is an error.
 ---Shapes: `[..., 2], [..., ...] → shape`
 ---* `shape`: of the result
 ---@param indices ipulua.Tensor|number|table
@@ -1155,7 +1155,7 @@ function ipu.rsqrt(x) end
 ---@return ipulua.Tensor
 function ipu.scatter_nd(indices, updates, options) end
 
----Sums of rows with equal ids; missing segments are 0.
+---Sums of rows with equal ids; missing segments are 0. An id outside is an error.
 ---Shapes: `[n, ...], [n] → [num_segments, ...]`
 ---* `num_segments`: rows of the result
 ---@param data ipulua.Tensor|number|table
@@ -1199,7 +1199,7 @@ function ipu.sequence_slice_unpack(src, num_elems, src_offsets, options) end
 
 ---matmul done in parts, for less memory on the machine; the same result.
 ---Shapes: `[…, m, k], […, k, n] → […, m, n]`
----* `serialization_factor`: how many parts
+---* `serialization_factor`: how many parts; divides the extent that is cut
 ---* `serialization_dimension`: what is cut: m, k or n
 ---* `transpose_a`: a's last two axes are swapped
 ---* `transpose_b`: b's last two axes are swapped
@@ -1221,7 +1221,7 @@ function ipu.sigmoid(x) end
 ---@return ipulua.Tensor
 function ipu.sign(x) end
 
----The sine.
+---The sine; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1318,7 +1318,7 @@ function ipu.strided_slice(x, options) end
 ---@return ipulua.Tensor
 function ipu.sub(a, b) end
 
----The tangent.
+---The tangent; x in radians.
 ---Shapes: `any`
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -1340,7 +1340,7 @@ function ipu.tile(x, options) end
 
 ---The k greatest elements of the last axis, and their positions (int32); of equals the first.
 ---Shapes: `[..., n] → [..., k], [..., k]`
----* `k`: how many
+---* `k`: how many, from 0 to the last extent
 ---@param x ipulua.Tensor|number|table
 ---@param options? {k?: integer}
 ---@return ipulua.Tensor
@@ -1499,9 +1499,10 @@ function ipu.random.set_seed(seed) end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
 ---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
----Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
+---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
+---Source: tf.Variable
 ---@param initial_value any
----@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any[]}
+---@param options? {name?: string, trainable?: boolean, dtype?: string, shape?: any}
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
@@ -2102,7 +2103,7 @@ function ipu.data.Dataset:unbatch() end
 
 ---Elements that are datasets of size neighbours.
 ---Shapes: datasets of the shapes that the elements had
----Errors: a size or stride below 1: `ds:window(0)`
+---Errors: a size or stride below 1, a negative shift: `ds:window(0)`
 ---@param size integer
 ---@param options? {shift?: integer, stride?: integer, drop_remainder?: boolean}
 ---@return ipulua.Dataset
@@ -2196,7 +2197,7 @@ ipu.ScopedIPUOutfeedQueue = {}
 
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
 ---stages of a model.
----Errors: when it is used, a device of another form or one that is not configured: `ipu.IPUStrategy("/device:GPU:0"):scope()`
+---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class ipulua.IPUStrategy
 ---@overload fun(...): ipulua.IPUStrategy
@@ -2248,6 +2249,7 @@ function Job:done() end
 function Job:wait() end
 
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---Shapes: gradients and variables alike
 ---@class ipulua.Optimizer
 ---@overload fun(...): ipulua.Optimizer
 ipu.train.Optimizer = {}
@@ -2267,7 +2269,7 @@ function ipu.train.Optimizer:apply_gradient(g, v) end
 ---@return Operation
 function ipu.train.Optimizer:apply_gradients(...) end
 
----Called before and after the updates of all variables.
+---Called before the updates of all variables; subclasses may define it.
 function ipu.train.Optimizer:begin_update() end
 
 ---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
@@ -2292,7 +2294,7 @@ function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(error):rate("float32")`
+---Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate", 0) end):rate("float32")`
 ---@param dtype string
 ---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end
@@ -2322,35 +2324,42 @@ function ipu.train.Optimizer:scalar(slot, value, dtype) end
 ---@return ipulua.Tensor
 function ipu.train.Optimizer:slot(v, slot, value, dtype) end
 
----v − learning_rate · g.
+---v ← v − learning_rate·g.
+---Shapes: gradients and variables alike; learning_rate []
 ---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
 ---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class ipulua.GradientDescentOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.GradientDescentOptimizer
 ipu.train.GradientDescentOptimizer = {}
 
----A sum of gradients that decays by momentum moves each variable.
+---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g + momentum·sum)).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
 ---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class ipulua.MomentumOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.MomentumOptimizer
 ipu.train.MomentumOptimizer = {}
 
----Kingma & Ba 2014: first and second moment of each gradient.
+---m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
+---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class ipulua.AdamOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.AdamOptimizer
 ipu.train.AdamOptimizer = {}
 
----Gradients by the root of their mean square, which starts at 1.
+---s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less the squared mean of g);
+---sum ← momentum·sum + step; v ← v − sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class ipulua.RMSPropOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.RMSPropOptimizer
 ipu.train.RMSPropOptimizer = {}
 
----Gradients by the root of the sum of their squares.
+---sum ← sum + g²; v ← v − learning_rate·g / √sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
 ---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
 ---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class ipulua.AdagradOptimizer: ipulua.Optimizer
@@ -2392,6 +2401,7 @@ function ipu.train.Checkpoint:save(dir, options) end
 function ipu.train.latest_checkpoint(dir) end
 
 ---Hands on the mean of each gradient over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
 ---Source: optimizers.CrossReplicaOptimizer of the original
 ---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
@@ -2399,6 +2409,7 @@ function ipu.train.latest_checkpoint(dir) end
 ipu.optimizers.CrossReplicaOptimizer = {}
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
 ---Source: optimizers.ShardedOptimizer of the original
 ---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
@@ -2421,6 +2432,7 @@ ipu.optimizers.MapGradientOptimizer = {}
 function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---Shapes: gradients and variables alike
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple: `ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
 ---@class ipulua.GradientAccumulationOptimizerV2: ipulua.IpuOptimizer
@@ -2428,6 +2440,7 @@ function ipu.optimizers.MapGradientOptimizer:apply_gradients(...) end
 ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---Shapes: gradients and variables alike
 ---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class ipulua.GradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizerV2
@@ -2435,6 +2448,7 @@ ipu.optimizers.GradientAccumulationOptimizerV2 = {}
 ipu.optimizers.GradientAccumulationOptimizer = {}
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizerV2: ipulua.GradientAccumulationOptimizerV2
@@ -2442,6 +2456,7 @@ ipu.optimizers.GradientAccumulationOptimizer = {}
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class ipulua.CrossReplicaGradientAccumulationOptimizer: ipulua.GradientAccumulationOptimizer
@@ -2529,7 +2544,7 @@ function ipu.within_replica.all_gather(input_shards, options) end
 ---Errors: another shape, an optimizer_spec that is none: `ipu.create_host_embedding("table", {10})`
 ---Source: embedding_ops.create_host_embedding of the original
 ---@param name string
----@param shape any[]|integer
+---@param shape any
 ---@param options? {dtype?: string, partition_strategy?: string, optimizer_spec?: table, initializer?: any}
 ---@return ipulua.HostEmbedding
 function ipu.create_host_embedding(name, shape, options) end
@@ -2667,7 +2682,7 @@ function ipu.set_num_threads(n) end
 function ipu.reset_ipu_seed(seed, options) end
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
----Errors: an unknown order, a count that is no power of two: `ipu.selection_order("SPIRAL", 4)`
+---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
 ---Source: config.SelectionOrder of the original
 ---@param order string
 ---@param count integer
@@ -2701,6 +2716,7 @@ function ipu.programs() end
 function ipu.graph.nodes(fn) end
 
 ---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@param fn any
 ---@param options? {format?: string, program?: boolean}

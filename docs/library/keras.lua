@@ -588,7 +588,7 @@ layers.RandomRotation = {}
 ---@overload fun(height_factor: number|any[], options?: {width_factor?: number|any[], fill_mode?: string, interpolation?: string, seed?: integer, fill_value?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomZoom
 layers.RandomZoom = {}
 
----In training the distance of values from their mean is scaled by a random factor around 1.
+---In training the distance of values from their mean is scaled by a random factor from 1 - lower to 1 + upper.
 ---@class keras.layers.RandomContrast: keras.layers.Layer
 ---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}
@@ -818,7 +818,7 @@ metrics.SpecificityAtSensitivity = {}
 ---@overload fun(options?: {num_thresholds?: integer, curve?: string, summation_method?: string, thresholds?: any[], multi_label?: boolean, num_labels?: integer, label_weights?: any, from_logits?: boolean, name?: string, dtype?: string}): keras.metrics.AUC
 metrics.AUC = {}
 
----Intersection over union of class numbers, averaged over the classes.
+---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
 ---@overload fun(num_classes: integer, options?: {name?: string, dtype?: string}): keras.metrics.MeanIoU
 metrics.MeanIoU = {}
@@ -1257,7 +1257,7 @@ function Model:get_layer(...) end
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
 function Model:get_pipeline_stage_assignment(...) end
 
----@package
+---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
@@ -1443,7 +1443,7 @@ function utils.get_registered_name(...) end
 ---The class or function that a name stands for, nil for none: registered, in a scope, or in the given table.
 function utils.get_registered_object(...) end
 
----The characters of a text, sorted.
+---The characters of a text, sorted; its bytes where it is not UTF-8.
 function utils.vocabulary(...) end
 
 ---Characters and their numbers: `encode(text)`, `decode(numbers)`, `size`.

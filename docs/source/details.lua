@@ -14,12 +14,13 @@ function details.arguments(about, kinds)
   local list = {}
   for i, row in ipairs(about.rows or {}) do
     local kind = kinds and kinds[row[1]] or help.type_text(row)
+    if kind:find(" | ", 1, true) then kind = kind:gsub(" | ", ", "):gsub("^(.*), ", "%1 or ") end
     local default = row[3] ~= nil and ", default `" .. rows.value_text(row[3]) .. "`" or row.optional and ", optional" or ""
-    list[i] = string.format("`%s` %s%s", row[1], (kind:gsub(" | ", ", "):gsub("^(.*), ", "%1 or ")), default)
+    list[i] = string.format("`%s` %s%s%s", row[1], kind, default, row.says and " (" .. row.says .. ")" or "")
   end
   for i, text in ipairs(about.rows and {} or about.takes or {}) do
     local name, rest = text:match("^(%S+)%s+(.*)$")
-    list[i] = string.format("`%s` %s", name:gsub("^%.%.%.$", "…"), help.plain(rest))
+    list[i] = string.format("`%s` %s", name:gsub("^%.%.%.$", "…"), (help.plain(rest):gsub("^any ", "")))
   end
   return #list > 0 and table.concat(list, "; ") or nil
 end

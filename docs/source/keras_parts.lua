@@ -96,7 +96,17 @@ return {
     ["schedules.PiecewiseConstantDecay"] = "PiecewiseConstantDecay{{10, 20}, {0.1, 0.05}}",
     ["metrics.MeanIoU"] = "MeanIoU(0)",
   },
+  -- Functions of the backend that check their arguments themselves.
+  backend_calls = {
+    concatenate = {"tensors, axis = -1", "`tensors` list of tensors; `axis` integer, default `-1`"},
+    stack = {"tensors, axis = 0", "`tensors` list of tensors; `axis` integer, default `0`"},
+    batch_get_value = {"variables", "`variables` list of variables"}, batch_set_value = {"tuples", "`tuples` list of {variable, value}"},
+    hard_sigmoid = {"x", "`x` tensor, number or list"}, softplus = {"x", "`x` tensor, number or list"},
+    softsign = {"x", "`x` tensor, number or list"}, cast_to_floatx = {"x", "`x` tensor, number or list"},
+    is_keras_tensor = {"x", "`x` any value"},
+  },
   -- What is for the library itself.
-  internal = {build_with = true, discard_programs = true, ensure_built = true, prepare = true, reduce = true, get = true,
+  internal = {declare = true, build_once = true, build_with = true, discard_programs = true,
+    ensure_built = true, prepare = true, reduce = true, get = true,
     serialize = true, deserialize = true},
 }

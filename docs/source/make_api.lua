@@ -12,6 +12,7 @@ local options = require "ipulua.config_options"
 local details = require "details"
 local notes = require "notes"
 local rows = require "rows"
+local values = require "values"
 require "ipulua.log".set_writer(function() end)
 
 local folder = arg and arg[1]
@@ -165,6 +166,45 @@ local function write_named(name)
   else write_function(name, assert(help.about(value), name)) end
 end
 
+-- The fields that annotations of a class in a file tell: {name, type, what}.
+local function annotated_fields(path, name)
+  local list, inside = {}, false
+  for line in io.lines(path) do
+    inside = line == "---@class " .. name or inside and line:find("^%-%-%-@field") ~= nil
+    local field, kind, words = line:match("^%-%-%-@field (%S+) (%S+) ?(.*)$")
+    if inside and field then list[#list + 1] = {field, help.plain(kind), words ~= "" and words or nil} end
+  end
+  return list
+end
+
+local function write_fields(name, fields)
+  local list = {}
+  for i, field in ipairs(type(fields) == "string" and annotated_fields(fields, name) or fields) do
+    local kind = field[2]:gsub("%?$", ", or nil")
+    list[i] = string.format("`%s` %s%s", field[1], kind, field[3] and " (" .. field[3] .. ")" or "")
+  end
+  write("- Fields: %s", table.concat(list, "; "))
+end
+
+-- What calls give: tables and userdata whose classes scripts don't make by name.
+local function write_values()
+  write "## Values"
+  write ""
+  write "What the functions above give; none of these is made by its name."
+  write ""
+  for _, value in ipairs(values) do
+    local name, sentence, fields, methods = table.unpack(value)
+    write("**%s** – %s", name, (sentence:gsub("%*", "\\*")))
+    write ""
+    write_fields(name, fields)
+    for _, method in ipairs(methods) do
+      write("- `:%s`%s: %s", method[1], method[2] and " → " .. method[2] or "", method[3])
+      for _, line in ipairs(notes.lines(name .. ":" .. method[1], method[4], "  ")) do write("%s", line) end
+    end
+    write ""
+  end
+end
+
 local function write_enumerations()
   write "## Enumerations"
   write ""
@@ -194,6 +234,10 @@ local function write_options()
   for _, row in ipairs(options.table) do
     local name, kind, default, words = table.unpack(row, 1, 4)
     local of = type(kind) == "table" and tostring(kind):match("^%w+") or kind
+    local fields = row[5] or {}
+    local bounds = fields.above and "> " .. fields.above or fields.least and "≥ " .. fields.least
+    if bounds then of = of .. " " .. bounds .. (fields.most and ", ≤ " .. fields.most or "") end
+    if fields.choices then of = rows.value_text(fields.choices):gsub("[{}]", "") end
     write("| `%s` | %s | `%s` | %s |", name, of, rows.value_text(default), words)
   end
   write ""
@@ -240,6 +284,7 @@ if #rest > 0 then
   write ""
   for _, name in ipairs(rest) do write_named(name) end
 end
+write_values()
 write_enumerations()
 write_options()
 annotate ""

@@ -10,6 +10,7 @@ local layer_sections, parts = require "keras_layers", require "keras_parts"
 local notes = require "notes"
 local sources, texts = require "ipulua.keras.sources", require "ipulua.keras.texts"
 local row_text = require "rows"
+local shapes = require "shapes"
 local lua_type = row_text.lua_type
 
 local function signature(c) return row_text.signature(c.argument_rows) end
@@ -182,10 +183,12 @@ local function wrong_of(entry)
   return string.format("`layers.%s` on %s", entry[2], shape_text(wrong)), (assert(message, entry[1]))
 end
 
+local function markdown(text) return (text:gsub(" %* ", " · ")) end
+
 local function layer_entry(entry)
   local name = entry[1]
   local c = keras.layers[name]
-  local o = {text = text_of("layers", name), source = sources[name]}
+  local o = {text = text_of("layers", name), source = sources.of("layers", name)}
   if not class.is_class(c) then
     annotate_function("layers", name, o.text)
     local of = name:gsub("^%l", string.upper)
@@ -202,10 +205,14 @@ local function layer_entry(entry)
   keras.utils.reset_names()
   if entry[2] and entry[3] then
     local layer = assert(run(entry[2], keras.layers))
-    o.shapes = string.format("`layers.%s`: %s → %s", entry[2], shape_text(entry[3]), shape_text(layer:compute_output_shape(entry[3])))
+    local result = layer:compute_output_shape(entry[3])
+    local problem = shapes.problem(assert(entry.is, name), entry[3], result, layer)
+    if problem then notes.problem("%s: %s", name, problem) end
+    o.shapes = string.format("%s%s. `layers.%s`: %s → %s", markdown(entry.is), entry.also and "; " .. entry.also or "", entry[2],
+      shape_text(entry[3]), shape_text(result))
   elseif entry[2] then
     assert(run(entry[2], keras.layers))
-    o.shapes = string.format("`layers.%s`: %s", entry[2], (assert(entry[5], name)))
+    o.shapes = string.format("%s. `layers.%s`", assert(entry[5], name), entry[2])
   elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
   local sample, message = wrong_of(entry)
@@ -216,17 +223,19 @@ end
 
 write "## Layers"
 write ""
-write("Every layer also takes %s. `-1` in a shape is an extent that is unknown. Shapes below are of whole batches.",
+write("Every layer also takes %s. `-1` in a shape is an extent that is unknown. Shapes below are of whole "
+  .. "batches: with names, among them those of arguments, and of a sample. `...` are any extents; a prime marks one that is computed. Floating-"
+  .. "point inputs are cast to the layer's dtype (the policy of mixed_precision, float32 by default), which is that of what isn't integers.",
   "`" .. signature(Layer) .. "`")
 write ""
 for _, section in ipairs(layer_sections) do
   write("### %s", section[1])
   write ""
+  if section.words then
+    write("%s", section.words)
+    write ""
+  end
   for _, entry in ipairs(section[2]) do layer_entry(entry) end
-end
-
-local function result_text(t)
-  return #t.shape == 0 and "a scalar" or shape_text(t.shape)
 end
 
 -- ------------------------------------------------ losses and metrics
@@ -244,30 +253,39 @@ end
 local y, p = ipu.tensor{{0, 1, 0}, {0, 0, 1}}, ipu.tensor{{0.2, 0.7, 0.1}, {0.3, 0.3, 0.4}}
 local classes = ipu.tensor({1, 2}, {dtype = "int32"})
 
+-- The same twice in each sample: [2, …] → [2, 2, …].
+local function of_rank_3(t) return ipu.stack({t, t}, {axis = 1}) end
+
 write "## Losses"
 write ""
 write("An object `losses.Name` weighs the numbers of the samples and reduces them (reduction \"auto\" or \"sum_over_batch_size\": their "
   .. "mean, \"sum\", \"none\"; the names are also in `losses.Reduction`); a function of the same name in small letters "
   .. "(`losses.mean_squared_error(y_true, y_pred)`) gives one number for each sample, [batch, …]. compile takes either, or its name. "
-  .. "Labels and predictions never broadcast: *%s*",
+  .. "Labels are cast to the dtype of the predictions, which is that of the loss. Labels and predictions never broadcast: *%s*",
   select(2, run("losses.MeanSquaredError()(y, wrong)", {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
 write ""
 for _, entry in ipairs(parts.losses) do
   local name, kind = entry[1], entry[2]
   local c = keras.losses[name]
   local o = {text = text_of("losses", name), call = string.format("losses.%s(%s)", name, signature(c)), takes = types_of(c),
-    source = sources[name]}
+    source = sources.of("losses", name)}
   annotate_class("losses", name, c, o.text, name ~= "Loss" and "keras.losses.Loss" or nil)
   if name ~= "Loss" and kind ~= "ctc" and kind ~= "function" then
     local labels = kind == "sparse" and classes or y
-    o.shapes = string.format("labels %s, predictions %s → %s; with reduction \"none\" %s", shape_text(labels.shape), shape_text(p.shape),
-      result_text(c()(labels, p)), result_text(c{reduction = "none"}(labels, p)))
+    local alike = kind == "sparse" and "{[batch, ...], [batch, ..., classes]}" or "{[batch, ..., n], [batch, ..., n]}"
+    for _, given in ipairs{{labels, p}, {of_rank_3(labels), of_rank_3(p)}} do
+      local lost = c{reduction = "none"}(given[1], given[2])
+      local problem = shapes.problem(alike .. " → [batch, ...]", {given[1].shape, given[2].shape}, lost.shape)
+      if problem then notes.problem("%s: %s", name, problem) end
+    end
+    if #c()(labels, p).shape > 0 then notes.problem("%s gives no scalar", name) end
+    o.shapes = string.format("labels, predictions %s → []; with reduction \"none\" [batch, ...]", alike)
     local wrong = ipu.ones{2, 4}
     local _, message = run(name .. "()(y, wrong)", {[name] = c, y = kind == "sparse" and ipu.ones({3}, {dtype = "int32"}) or y, wrong = wrong})
     o.errors = string.format("labels %s with predictions [2, 4]: *%s*", kind == "sparse" and "[3]" or "[2, 3]", (assert(message, name)))
   else
-    o.shapes = kind == "ctc" and "labels [batch, labels], predictions [time, batch, classes] → a scalar"
-      or "labels and predictions [batch, …] → [batch], reduced to a scalar"
+    o.shapes = kind == "ctc" and "labels [batch, labels], predictions [time, batch, classes] → []"
+      or "labels, predictions {[batch, ...], [batch, ...]} → [batch], reduced to []"
     o.errors = wrong_text("losses", wrong_sample("losses", name, c))
   end
   write_entry(name, o)
@@ -286,21 +304,39 @@ write ""
 local function metric_shape(name, kind)
   local c = keras.metrics[name]
   if kind == "none" then return nil end
-  if kind == "value" then return "values " .. shape_text(p.shape), c()(p) end
-  if kind == "normalizer" then return "labels and predictions [2, 3]", c{normalizer = ipu.ones{2, 3}}(y, p) end
-  if kind == "sparse" then return "labels [2], predictions [2, 3]", c()(classes, p) end
-  if name == "MeanIoU" then return "class numbers [2] and [2]", c(3)(classes, classes) end
-  local metric = kind and run(kind, keras.metrics) or c()
-  return "labels [2, 3], predictions [2, 3]", metric(y, p)
+  if kind == "value" then return "values [...]", {p}, c() end
+  if kind == "normalizer" then return "labels, predictions {[...], [...]}", {y, p}, c{normalizer = ipu.ones{2, 3}} end
+  if kind == "sparse" then return "labels, predictions {[batch, ...], [batch, ..., classes]}", {classes, p}, c() end
+  if name == "MeanIoU" then return "class numbers {[...], [...]}", {classes, classes}, c(3) end
+  return "labels, predictions {[batch, ..., n], [batch, ..., n]}", {y, p}, kind and run(kind, keras.metrics) or c()
+end
+
+-- Shapes of a metric in words, which its sample has.
+local function metric_shapes(name, kind)
+  local inputs, given, metric = metric_shape(name, kind)
+  if not inputs then return "labels and predictions [batch, ...] → []" end
+  local result, list = name == "MeanTensor" and "[...]" or "[]", {}
+  for i, t in ipairs(given) do list[i] = t.shape end
+  local problem = shapes.problem(inputs .. " → " .. result, list, metric(table.unpack(given)).shape)
+  if problem then notes.problem("%s: %s", name, problem) end
+  local several = ""
+  for _, row in ipairs(keras.metrics[name].argument_rows) do
+    if row[1] == "thresholds" and row[2] ~= "list" then
+      metric = keras.metrics[name]{thresholds = {0.2, 0.5}}
+      if metric(y, p).shape[1] ~= 2 then notes.problem("%s: a list of thresholds gives one number", name) end
+      several = "; with a list of thresholds [thresholds]"
+    end
+  end
+  return inputs .. " → " .. result .. several
 end
 
 for _, entry in ipairs(parts.metrics) do
   local name = entry[1]
   local c = keras.metrics[name]
-  local o = {text = text_of("metrics", name), call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c)}
+  local o = {text = text_of("metrics", name), call = string.format("metrics.%s(%s)", name, signature(c)), takes = types_of(c),
+    source = sources.of("metrics", name)}
   annotate_class("metrics", name, c, o.text, name ~= "Metric" and "keras.metrics.Metric" or nil)
-  local inputs, result = metric_shape(name, entry[2])
-  o.shapes = inputs and inputs .. " → " .. result_text(result) or "labels and predictions [batch, …] → a scalar"
+  o.shapes = metric_shapes(name, entry[2])
   o.errors = wrong_text("metrics", wrong_sample("metrics", name, c))
   write_entry(name, o)
 end
@@ -336,9 +372,10 @@ for _, entry in ipairs(parts.optimizers) do
   for k in function(_, k) return (k or {super = c}).super end do wraps = wraps or k.__name == "Wrapper" end
   local own_part = wraps and c or own(c, {argument_rows = {table.unpack(keras.optimizers.Optimizer.argument_rows, 2)}})
   write_entry(name, {text = text, call = string.format("optimizers.%s(%s)", name, signature(own_part)), takes = types_of(own_part),
-    shapes = "gradients and variables alike" .. ((wraps or name == "Optimizer") and "" or "; beside each variable: " .. slots_of(c)),
+    shapes = "gradients, variables {[...], [...]}: alike"
+      .. ((wraps or name == "Optimizer") and "" or "; beside each variable, like it: " .. slots_of(c)),
     errors = wrong_text("optimizers", wrong_sample("optimizers", name, c)),
-    source = sources[name] or sources["optimizers." .. name]})
+    source = sources.of("optimizers", name)})
 end
 
 write "### Learning-rate schedules"
@@ -355,8 +392,10 @@ for _, entry in ipairs(parts.schedules) do
     for i, step in ipairs{0, 5, 15} do values[i] = string.format("%.4g", schedule(ipu.tensor(step, {dtype = "int64"})):item()) end
     more = string.format("`schedules.%s` at 0, 5, 15: %s", entry[2], table.concat(values, ", "))
   end
-  write_entry(name, {text = text, call = string.format("schedules.%s(%s)", name, signature(c)), takes = types_of(c), shapes = "int64 [] → []",
-    more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)), source = sources[name]})
+  write_entry(name, {text = text, call = string.format("schedules.%s(%s)", name, signature(c)), takes = types_of(c),
+    shapes = "int64 [] → float32 []",
+    more = more, errors = wrong_text("schedules", wrong_sample("schedules", name, c)),
+    source = sources.of("schedules", name)})
 end
 
 -- ------------------------------------------------ initializers, regularizers, constraints
@@ -375,8 +414,9 @@ for _, entry in ipairs(parts.initializers) do
     errors = string.format("for %s: *%s*", shape_text(entry[2]), message)
   end
   write_entry(name, {text = text, call = string.format("initializers.%s(%s)", name, signature(c)), takes = types_of(c),
-    shapes = "the shape that it is given",
-    errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)), source = sources[name]})
+    shapes = "a shape {...} → [...] of the dtype given, float32 by default",
+    errors = errors or wrong_text("initializers", wrong_sample("initializers", name, c)),
+    source = sources.of("initializers", name)})
 end
 
 for _, module in ipairs{"regularizers", "constraints"} do
@@ -388,7 +428,7 @@ for _, module in ipairs{"regularizers", "constraints"} do
   for _, entry in ipairs(parts[module]) do
     local name = entry[1]
     local c, text = keras[module][name], text_of(module, name)
-    local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]"}
+    local o = {text = text, shapes = module == "regularizers" and "[...] → []" or "[...] → [...]", source = sources.of(module, name)}
     if class.is_class(c) then
       annotate_class(module, name, c, text)
       o.call, o.takes = string.format("%s.%s(%s)", module, name, signature(c)), types_of(c)
@@ -415,6 +455,7 @@ for _, entry in ipairs(parts.activations) do
   local about = help.about(keras.activations[entry[1]])
   local call = about and about.rows and row_text.signature(about.rows) or about and table.concat(about.parameters, ", ") or "x"
   write("- **%s** – %s; `activations.%s(%s)`", entry[1], text, entry[1], call)
+  if entry[1] ~= "get" then write("  - Source: %s", sources.of("activations", entry[1])) end
 end
 write ""
 
@@ -452,9 +493,18 @@ for _, method in ipairs(methods_of("Model")) do
   end
 end
 write ""
-write("Also what every layer has: `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, "
-  .. "`compute_output_shape`, `get_config`; and the fields `name`, `layers`, `inputs`, `outputs`, `weights`, `trainable_variables`, "
-  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `loss`, `optimizer`, `stop_training`.")
+write "What every layer has, a model, too:"
+write ""
+for _, method in ipairs(help.class(Layer).methods) do
+  if not parts.internal[method[1]] then
+    write_function("layer:" .. method[1], Layer[method[1]], (table.concat(method[2].text, " "):gsub("%*", "\\*")))
+  end
+end
+write ""
+write("Fields of layers: `name`, `dtype`, `built`, `trainable`, `weights`, `trainable_variables`, `non_trainable_variables`, `losses`, `input`, "
+  .. "`output`; of models besides `name`, `layers`, `inputs`, `outputs`, `weights`, `trainable_variables`, "
+  .. "`non_trainable_variables`, `losses`, `metrics`, `metrics_names`, `loss`, `optimizer`, "
+  .. "`stop_training`.")
 write ""
 
 -- ------------------------------------------------ callbacks
@@ -469,7 +519,7 @@ for _, entry in ipairs(parts.callbacks) do
   if code then message = assert(select(2, run(code, keras.callbacks)), code)
   elseif c.argument_rows then code, message = wrong_sample("callbacks", name, c) end
   write_entry(name, {text = text, call = string.format("callbacks.%s(%s)", name, signature(c)), takes = types_of(c),
-    errors = code and wrong_text("callbacks", code, message)})
+    errors = code and wrong_text("callbacks", code, message), source = sources.of("callbacks", name)})
 end
 
 -- ------------------------------------------------ functions
@@ -523,10 +573,26 @@ end
 write "## Backend"
 write ""
 write("`local K = keras.backend` has what own losses, metrics and layers of Keras are written with, under Keras' names and with its "
-  .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. Error: `K.mean()`: *%s*",
-  select(2, run("mean()", keras.backend)))
+  .. "argument order: `K.mean(x, -1)`, `K.clip(x, 0, 1)`, `K.switch(condition, a, b)`. What is no tensor where one is wanted is an error of "
+  .. "each: `K.mean(1)`: *%s*",
+  select(2, run("mean(1)", keras.backend)))
 write ""
-write("`%s`.", table.concat(sorted(keras.backend), "`, `"))
+write("A result has the shape and dtype of x where nothing else is said; reductions drop `axis`, or leave it as 1 with keepdims.")
+write ""
+for _, name in ipairs(sorted(keras.backend)) do
+  local f, words = keras.backend[name], texts.backend[name]
+  local op = help.op_name(f)
+  if op then write("- `K.%s` is the op [`ipu.%s`](ops.md)", name, op)
+  else
+    local about = assert(help.about(f), name)
+    local given = parts.backend_calls[name] or {}
+    local call = about.rows and row_text.signature(about.rows) or given[1] or table.concat(about.parameters, ", ")
+    local what = words or #about.text > 0 and table.concat(about.text, " ") or error("no text for K." .. name)
+    write("- `K.%s(%s)` – %s", name, call, what)
+    local takes = given[2] or details.arguments(about)
+    if takes then write("  - Takes: %s", takes) end
+  end
+end
 write ""
 
 write "## Other names"

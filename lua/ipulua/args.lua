@@ -9,10 +9,11 @@
 --   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
 --
 -- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each
--- call; `optional = true` nil is fine; `choices = {…}` the values allowed; `check = function(value)` returns
--- nil or words that complete "'name' …". On the first row only: `list = true` where the list part of a single
--- table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself,
--- `list_of = "number"` where the list part is the argument if it holds several numbers or lists (the value of a variable).
+-- call; `optional = true` nil is fine; `choices = {…}` the values allowed; `range = "[0, 1)"` those of numbers and of lists of numbers;
+-- `check = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the
+-- type (which a row of type any must have), and `says`, what the argument means, with its unit. On the first row only: `list = true`
+-- where the list part of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the
+-- argument itself, `list_of = "number"` where the list part is the argument if it holds several numbers or lists (a variable's value).
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
 -- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
@@ -22,6 +23,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local counted = require "ipulua.counted"
 local enum = require "ipulua.enum"
+local interval = require "ipulua.interval"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.plain"
 
@@ -176,7 +178,7 @@ local function compile_row(row)
   local types = row[2]
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local compiled = {
-    name = row[1], default = row[3], check = row.check, list = row.list, whole = row.whole, list_of = row.list_of,
+    name = row[1], default = row[3], check = row.check, range = row.range, list = row.list, whole = row.whole, list_of = row.list_of,
     required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
   }
   local tests, words = {}, {}
@@ -252,8 +254,8 @@ local function accept(fname, row, value)
     blame.error(string.format("%s: '%s' must be one of %s, got %s", fname, row.name,
       table.concat(shown, ", "), args.describe(value)), "value")
   end
-  if row.check then
-    local words = row.check(converted)
+  if row.check or row.range then
+    local words = row.range and interval.refusal(row.range, converted) or row.check and row.check(converted)
     if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end
   end
   return converted

@@ -77,7 +77,10 @@ local function trace(computation, inputs)
   return core.end_call(inputs, tensors), is_empty
 end
 
-local compile_spec <const> = {{"computation", "callable"}, {"inputs", "any", optional = true}}
+local compile_spec <const> = {
+  {"computation", "callable"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "the arguments of computation"},
+}
 
 ---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives none.
 ---Shapes: inputs any; results those of computation

@@ -304,10 +304,13 @@ function config.is_assigned(name)
   return state.assigned[name] == true
 end
 
-local order_arguments <const> = {{"order", "string"}, {"count", "integer"}, {"default_pipeline", "boolean", false}}
+local order_arguments <const> = {
+  {"order", "string", of = "SelectionOrder"}, {"count", "integer", range = "[1, 1024]", says = "IPUs"},
+  {"default_pipeline", "boolean", false},
+}
 
 ---The positions in a device that shards 0, 1, 2, … take: selection_order("SNAKE", 4) is {0, 1, 3, 2}.
----Errors: an unknown order, a count that is no power of two: `ipu.selection_order("SPIRAL", 4)`
+---Errors: an unknown order, a count outside of 1 … 1024: `ipu.selection_order("SPIRAL", 4)`
 ---Source: config.SelectionOrder of the original
 ---@param ... any order, count, {default_pipeline = whether AUTO means a pipeline with the default device mapping}
 ---@return integer[]

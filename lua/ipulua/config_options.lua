@@ -4,7 +4,7 @@
 -- {full name, type, default, words, fields}. Types: "bool", "int", "float", "str", "dict" (text to text), "ints" (a
 -- number or a list of numbers), an enumeration. Fields: `least`, `most` bound a number (checked when the
 -- configuration is applied); `above` excludes the bound itself; `choices` the texts allowed then;
--- `deprecated` the words that follow "… is deprecated: ".
+-- `deprecated` the words that follow "… is deprecated: "; `unused`: scripts may set it, but nothing here reads it.
 
 local enums = require "ipulua.enums"
 
@@ -21,12 +21,12 @@ options.table = {
   {"selection_order", enums.SelectionOrder, "AUTO", "The order in which the shards of a program take the IPUs of a device. "
     .. "Never changes results."},
   {"allow_recompute", "bool", false, "Compute activations again in the backward pass of a pipeline, instead of keeping them."},
-  {"serialization_output_folder", "str", "", "Folder that every compiled program is written to."},
+  {"serialization_output_folder", "str", "", "Folder that every compiled program is written to.", {unused = true}},
   {"compilation_poplar_options", "dict", {}, "Options of the compiler, such as autoReport.directory."},
-  {"gcl_poplar_options", "dict", {}, "Options of the collectives."},
+  {"gcl_poplar_options", "dict", {}, "Options of the collectives.", {unused = true}},
   {"convolutions.poplar_options", "dict", {}, "Options of convolutions: availableMemoryProportion, partialsType."},
   {"matmuls.poplar_options", "dict", {}, "Options of matrix products: availableMemoryProportion, partialsType."},
-  {"matmuls.clear_pass_type", "bool", false, "Plan matrix products alike in forward and backward passes."},
+  {"matmuls.clear_pass_type", "bool", false, "Plan matrix products alike in forward and backward passes.", {unused = true}},
   {"slices.poplar_options", "dict", {}, "Options of slices and embeddings."},
   {"pooling.poplar_options", "dict", {}, "Options of pooling."},
   {"device_connection.type", enums.DeviceConnectionType, "ALWAYS",
@@ -35,9 +35,10 @@ options.table = {
   {"device_connection.version", "str", "", "Chip version to compile for without a device: ipu1, ipu2 or ipu21. Required by "
     .. "PRE_COMPILE and NEVER.", {choices = {"", table.unpack(options.chip_versions)}}},
   {"device_connection.enable_remote_buffers", "bool", false, "Whether the device that is not attached has remote buffers."},
-  {"experimental.always_rearrange_copies_on_the_host", "bool", false, "Rearrange the data of streams on the host."},
-  {"experimental.enable_remote_buffer_embedding", "bool", false, "Keep host embeddings in remote buffers, spread over replicas."},
-  {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding."},
+  {"experimental.always_rearrange_copies_on_the_host", "bool", false, "Rearrange the data of streams on the host.", {unused = true}},
+  {"experimental.enable_remote_buffer_embedding", "bool", false, "Keep host embeddings in remote buffers, spread over replicas.",
+    {unused = true}},
+  {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding.", {unused = true}},
   {"experimental.multi_replica_distribution.process_index", "int", 0, "The index of this process, from 0.", {least = 0}},
   {"experimental.multi_replica_distribution.process_count", "int", 0, "The number of processes; 0: not distributed.",
     {least = 0}},
@@ -52,7 +53,7 @@ options.table = {
   {"io_tiles.place_ops_on_io_tiles", "bool", false, "Place operations that move data on those tiles, so that they overlap with "
     .. "computing."},
   {"io_tiles.available_memory_proportion", "float", 0.9, "The share of these tiles' memory that may be used.",
-    {above = 0, most = 1}},
+    {unused = true, above = 0, most = 1}},
   {"ipu_model.compile_ipu_code", "bool", true, "Count the memory of code."},
   {"ipu_model.tiles_per_ipu", "int", 0, "Tiles of an IPU; 0: as many as the version has.",
     {least = 0, most = largest_tile_count}},
@@ -61,39 +62,44 @@ options.table = {
   {"norms.use_stable_statistics", "bool", false, "Subtract the mean before squaring when a variance is computed."},
   {"norms.experimental.distributed_batch_norm_replica_group_size", "int", 1, "How many replicas share the statistics of batch "
     .. "normalisation in training.", {least = 1}},
-  {"optimizations.math.fast", "bool", false, "Allow rewrites that change rounding."},
-  {"optimizations.math.dot_strength", "bool", true, "Simplify matrix products."},
+  {"optimizations.math.fast", "bool", false, "Allow rewrites that change rounding.", {unused = true}},
+  {"optimizations.math.dot_strength", "bool", true, "Simplify matrix products.", {unused = true}},
   {"optimizations.prefetch_data_streams", "bool", true, "Fetch the data of streams ahead of time."},
-  {"optimizations.combine_embedding_lookups", "bool", false, "Join lookups of one table."},
-  {"optimizations.combine_matmuls", "bool", false, "Join matrix products that share an operand."},
+  {"optimizations.combine_embedding_lookups", "bool", false, "Join lookups of one table.", {unused = true}},
+  {"optimizations.combine_matmuls", "bool", false, "Join matrix products that share an operand.", {unused = true}},
   {"optimizations.enable_graph_outlining", "bool", true, "Use the code of repeated structure again."},
-  {"optimizations.merge_infeed_io_copies", "bool", true, "One copy for all tensors of an infeed's element."},
+  {"optimizations.merge_infeed_io_copies", "bool", true, "One copy for all tensors of an infeed's element.", {unused = true}},
   {"optimizations.maximum_cross_replica_sum_buffer_size", "int", 0, "Bytes up to which sums over replicas are joined.",
     {least = 0}},
   {"optimizations.maximum_reduce_scatter_buffer_size", "int", 0, "Bytes up to which reduce-scatters are joined.",
-    {least = 0}},
+    {unused = true, least = 0}},
   {"optimizations.maximum_inter_ipu_copies_buffer_size", "int", 0, "Bytes up to which copies between IPUs are joined.",
-    {least = 0}},
+    {unused = true, least = 0}},
   {"optimizations.maximum_send_recv_cluster_size", "int", 0, "Bytes up to which transfers to the host are joined.",
-    {least = 0}},
+    {unused = true, least = 0}},
   {"optimizations.maximum_reduce_many_buffer_size", "int", 0, "Bytes up to which reductions on an IPU are joined.",
-    {least = 0}},
-  {"optimizations.maximum_all_gather_buffer_size", "int", 0, "Bytes up to which all-gathers are joined.", {least = 0}},
+    {unused = true, least = 0}},
+  {"optimizations.maximum_all_gather_buffer_size", "int", 0, "Bytes up to which all-gathers are joined.", {unused = true, least = 0}},
   {"optimizations.minimum_remote_tensor_size", "int", 128, "Bytes below which a tensor is never put into remote memory.",
     {least = 0}},
   {"optimizations.merge_remote_buffers", enums.MergeRemoteBuffersBehaviour, "IF_BENEFICIAL",
-    "Whether remote buffers are joined."},
-  {"optimizations.enable_gather_simplifier", "bool", true, "Simplify gathers."},
-  {"optimizations.triangular_solve_expander_block_size", "int", 0, "Block size of triangular solves; 0: chosen.",
+    "Whether remote buffers are joined.", {unused = true}},
+  {"optimizations.enable_gather_simplifier", "bool", true, "Simplify gathers.", {unused = true}},
+  {"optimizations.triangular_solve_expander_block_size", "int", 0, "Rows of a block of triangular solves; 0: the quickest.",
     {least = 0}},
-  {"optimizations.cholesky_block_size", "int", 0, "Block size of Cholesky decompositions; 0: chosen.", {least = 0}},
+  {"optimizations.cholesky_block_size", "int", 0, "Rows of a block of Cholesky decompositions; 0: the quickest.", {least = 0}},
   {"optimizations.enable_fast_math", "bool", false, "Allow rewrites that change rounding.",
-    {deprecated = "use 'optimizations.math.fast' instead"}},
-  {"optimizations.enable_dynamic_slice_replacement", "bool", true, "Replace dynamic slices by cheaper operations."},
-  {"scheduling.algorithm", enums.SchedulingAlgorithm, "CHOOSE_BEST", "How operations are ordered. Never changes results."},
-  {"scheduling.maximum_scheduler_lookahead_depth", "int", 5, "How far LOOK_AHEAD looks.", {least = 0}},
-  {"scheduling.maximum_scheduler_search_space_size", "int", 64, "How much LOOK_AHEAD looks at.", {least = 0}},
+    {unused = true, deprecated = "use 'optimizations.math.fast' instead"}},
+  {"optimizations.enable_dynamic_slice_replacement", "bool", true, "Replace dynamic slices by cheaper operations.", {unused = true}},
+  {"scheduling.algorithm", enums.SchedulingAlgorithm, "CHOOSE_BEST", "How operations are ordered. Never changes results.", {unused = true}},
+  {"scheduling.maximum_scheduler_lookahead_depth", "int", 5, "How many operations LOOK_AHEAD looks ahead.", {unused = true, least = 0}},
+  {"scheduling.maximum_scheduler_search_space_size", "int", 64, "How many orders of operations LOOK_AHEAD looks at.",
+    {unused = true, least = 0}},
 }
+
+for _, row in ipairs(options.table) do
+  if row[5] and row[5].unused then row[4] = row[4] .. " Accepted, without effect." end
+end
 
 -- Categories: what they are about, and `deprecated` words where all that they hold is deprecated.
 options.categories = {

@@ -6,7 +6,10 @@ local core = require "ipulua.core"
 
 local creation = {}
 
-local tensor_spec <const> = {{"data", "any", list = true}, {"dtype", "dtype", optional = true}}
+local tensor_spec <const> = {
+  {"data", "any", list = true, of = "number, boolean, tensor or nested lists of them"},
+  {"dtype", "dtype", optional = true, says = "float32; of booleans bool, of tensors theirs"},
+}
 
 -- What follows the last position of a list are its names, if it has any: no need to walk through long ones.
 local function has_names(t)
@@ -30,7 +33,9 @@ function creation.tensor(data, ...)
 end
 
 local constant_spec <const> = {
-  {"value", "any", list = true}, {"dtype", "dtype", optional = true}, {"shape", {"list", "integer"}, optional = true},
+  {"value", "any", list = true, of = "number, boolean, tensor or nested lists of them"},
+  {"dtype", "dtype", optional = true, says = "float32; of booleans bool, of tensors theirs"},
+  {"shape", {"list", "integer"}, optional = true},
   {"name", "string", optional = true},
 }
 
@@ -94,7 +99,8 @@ function creation.eye(...)
 end
 
 local arange_spec <const> = {
-  {"start", "number"}, {"stop", "number", optional = true}, {"step", "number", 1}, {"dtype", "dtype", optional = true},
+  {"start", "number"}, {"stop", "number", optional = true}, {"step", "number", 1},
+  {"dtype", "dtype", optional = true, says = "int32 of integers, else float32"},
 }
 
 -- Elements start + step · i / divisor, i from 0 to n - 1. The dtype must hold the first two and the last.
@@ -124,7 +130,9 @@ function creation.arange(...)
   return range("arange", start, step, 1, n, dtype)
 end
 
-local linspace_spec <const> = {{"start", "number"}, {"stop", "number"}, {"num", "integer", 50}, {"dtype", "dtype", "float32"}}
+local linspace_spec <const> = {
+  {"start", "number"}, {"stop", "number"}, {"num", "integer", 50, range = "[0, inf)"}, {"dtype", "dtype", "float32"},
+}
 
 ---num values from start to stop, both included.
 ---Shapes: [num]. `ipu.linspace(0, 1, 5)` → [5]

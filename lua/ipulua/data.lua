@@ -55,7 +55,10 @@ function data.range(...)
   return Dataset(core.data.range(start, stop, a.step), elements.single)
 end
 
-local generator_spec <const> = {{"f", "callable"}, {"output_types", "any"}, {"output_shapes", "any", optional = true}}
+local generator_spec <const> = {
+  {"f", "callable"}, {"output_types", "any", of = "dtype or table of dtypes", says = "of the components, in their structure"},
+  {"output_shapes", "any", optional = true, of = "shape or table of shapes", says = "in the same structure; -1 where an extent varies"},
+}
 
 ---f is called at each start and returns an iterator as `for` takes it.
 ---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
@@ -116,7 +119,7 @@ function data.zip(...)
   return Dataset(core.data.zip(handles), template)
 end
 
-local buffer_spec <const> = {{"dataset", Dataset}, {"buffer_size", "integer"}}
+local buffer_spec <const> = {{"dataset", Dataset}, {"buffer_size", "integer", range = "[1, inf)", says = "elements"}}
 
 ---The first buffer_size elements, kept in memory.
 ---Shapes: those of the dataset

@@ -9,21 +9,21 @@ local json = require "ipulua.json"
 local benchmark = {}
 
 local spec <const> = {
-  {"dataset", "any"}, {"number_of_epochs", "integer"}, {"elements_per_epochs", "integer"}, {"print_stats", "boolean", true},
-  {"apply_debug_options", "boolean", true}, {"do_memcpy", "boolean", true},
+  {"dataset", "any", of = "Dataset"}, {"number_of_epochs", "integer", range = "[1, inf)"},
+  {"elements_per_epochs", "integer", range = "[1, inf)"}, {"print_stats", "boolean", true, says = "a line for each epoch"},
+  {"apply_debug_options", "boolean", true, says = "changes nothing"},
+  {"do_memcpy", "boolean", true, says = "copy the data, as an infeed does"},
 }
 local infeed_spec <const> = {
-  {"infeed_queue", "any"}, {"number_of_epochs", "integer"}, {"elements_per_epochs", "integer"}, {"print_stats", "boolean", true},
-  {"do_memcpy", "boolean", true},
+  {"infeed_queue", "any", of = "IPUInfeedQueue"}, {"number_of_epochs", "integer", range = "[1, inf)"},
+  {"elements_per_epochs", "integer", range = "[1, inf)"}, {"print_stats", "boolean", true, says = "a line for each epoch"},
+  {"do_memcpy", "boolean", true, says = "copy the data, as an infeed does"},
 }
 
 local function rate(amount, seconds) return seconds > 0 and amount / seconds or 0.0 end
 
 -- elements_per_epochs elements, number_of_epochs times, from one iterator → JSON text.
-local function measure(who, dataset, a)
-  for _, name in ipairs{"number_of_epochs", "elements_per_epochs"} do
-    if a[name] < 1 then blame.error(string.format("%s: '%s' must be at least 1, got %d", who, name, a[name]), "value") end
-  end
+local function measure(dataset, a)
   local it = dataset.handle:iterator()
   local epochs = {}
   for i = 1, a.number_of_epochs do
@@ -52,7 +52,7 @@ function benchmark.dataset_benchmark(...)
   if not class.is_a(a.dataset, data.Dataset) then
     blame.error("dataset_benchmark: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
   end
-  return measure("dataset_benchmark", a.dataset, a)
+  return measure(a.dataset, a)
 end
 
 ---The same for what an infeed queue feeds; not on a queue that a program uses.
@@ -68,7 +68,7 @@ function benchmark.infeed_benchmark(...)
   if a.infeed_queue.dequeued then
     blame.error("infeed_benchmark: a program uses this queue; make another one of the same dataset", "failed_precondition")
   end
-  return measure("infeed_benchmark", a.infeed_queue.dataset, a)
+  return measure(a.infeed_queue.dataset, a)
 end
 
 return benchmark

@@ -60,7 +60,7 @@ function effects.host_callback(...)
   end
 end
 
-local print_spec <const> = {{"input", "any"}, {"name", "string", ""}}
+local print_spec <const> = {{"input", "any", of = "tensor, number or list"}, {"name", "string", "", says = "stands before the value"}}
 
 local function show(name, value)
   io.stderr:write(name, name ~= "" and ": " or "", tostring(value), "\n")
@@ -93,9 +93,10 @@ function effects.print_tensor(...)
   return after(x, done[1])
 end
 
-local fifo_spec <const> = {{"x", "any"}, {"depth", "integer", check = function(depth)
-  if depth < 1 then return "must be at least 1, got " .. depth end
-end}, {"offload", "boolean", false}, {"name", "string", "fifo"}}
+local fifo_spec <const> = {
+  {"x", "any", of = "tensor, number or list"}, {"depth", "integer", range = "[1, inf)", says = "executions"},
+  {"offload", "boolean", false, says = "keep the values in streaming memory"}, {"name", "string", "fifo"},
+}
 
 -- The oldest value of a queue on the tiles, which moves on by one.
 local function shift(kept, x, depth)
@@ -136,7 +137,7 @@ function effects.fifo(...)
   return shift(kept, x, a.depth)
 end
 
-local remap_spec <const> = {{"x", "any"}, {"name", "string", optional = true}}
+local remap_spec <const> = {{"x", "any", of = "tensor, number or list"}, {"name", "string", optional = true}}
 
 ---x, for which the machine may choose another place on the tiles.
 ---Shapes: [...] → [...]

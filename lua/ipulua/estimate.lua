@@ -12,17 +12,21 @@ local structure = require "ipulua.structure"
 
 local estimate = {}
 
-local function count(name)
-  return {name, "integer", optional = true, check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end}
+local function count(name, says)
+  return {name, "integer", optional = true, range = "[1, inf)", says = says}
 end
 
 local rows <const> = {
-  {"fn", "any"}, count("batch_size"), {"inputs", "any", optional = true}, {"target", {"string", "table"}, optional = true},
-  count("ipus"), {"labels", "any", optional = true}, {"training", "boolean", optional = true},
+  {"fn", "any", of = "Function, function or Model"}, count("batch_size", "samples"),
+  {"inputs", "any", optional = true, of = "shape, {shape =, dtype =}, tensor or list of these",
+    says = "with the batch; of a model its own by default"},
+  {"target", {"string", "table"}, optional = true, says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
+  count("ipus", "of a replica; as many as the program uses by default"),
+  {"labels", "any", optional = true, of = "as inputs", says = "of the loss; by default as the outputs"},
+  {"training", "boolean", optional = true, says = "of a model: a weight update, not a prediction; by default if it is compiled"},
   {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}},
-  {"host", "string", optional = true, choices = {"machine", "model"}}, {"explain", "boolean", false},
+  {"host", "string", optional = true, choices = {"machine", "model"}},
+  {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }
 
 local estimating_meta = {__close = function(self) core.set_estimating(self.former) end}

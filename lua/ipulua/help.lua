@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enum = require "ipulua.enum"
+local interval = require "ipulua.interval"
 local ipu = require "ipulua"
 
 local help = {}
@@ -25,6 +26,11 @@ do -- ops as methods of tensors
     if type(method) == "function" and not op_names[method] then op_names[method] = name end
   end
 end
+
+---The name of the op that a function calls: "exp"; nil for other functions.
+---@param f function
+---@return string?
+function help.op_name(f) return op_names[f] end
 
 ---Function → names of its options, for completion.
 help.options = {}
@@ -110,10 +116,11 @@ function help.rows(f)
   return own_rows(written(f), function(name) return name:find("rows$") or name:find("spec$") or name:find("arguments$") end)
 end
 
----The type of a row in words: "list or integer"; a class by its name, an enumeration by its members.
+---The type of a row in words: "list or integer"; a class by its name, an enumeration by its members; numbers with their range.
 ---@param row table
 ---@return string
 function help.type_text(row)
+  if row.of then return row.of end
   local types = row[2]
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local words = {}
@@ -121,16 +128,18 @@ function help.type_text(row)
     words[i] = enum.is(t) and table.concat(enum.members(t), " | ") or class.is_class(t) and t.__name or tostring(t)
   end
   if row.choices then return table.concat(row.choices, " | ") end
-  return (table.concat(words, ", "):gsub("^(.*), ", "%1 or "))
+  local range = row.range and " " .. interval.words(row.range) or ""
+  return table.concat(words, ", "):gsub("^(.*), ", "%1 or ") .. range
 end
 
 -- part: the kind of Keras' parts that stands behind names and objects ("initializer").
 local function row_line(width, row, part)
   local kind = part or help.type_text(row)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
-  if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" end
-  if row[3] ~= nil then return line .. ", default " .. (args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1")) end
-  return line .. (row.optional and "" or ", required")
+  local says = row.says and "; " .. row.says or ""
+  if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" .. says end
+  if row[3] ~= nil then return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says end
+  return line .. (row.optional and "" or ", required") .. says
 end
 
 -- Adds the lines of rows; returns their names.
@@ -280,8 +289,8 @@ end
 local function keras_words(x)
   local module, name = keras_place(x)
   local sources = require "ipulua.keras.sources"
-  if module then return {require "ipulua.keras.texts"[module][name]}, sources[name] or sources[module .. "." .. name] end
-  return {}, class.is_class(x) and sources[x.__name] or nil
+  if module then return {require "ipulua.keras.texts"[module][name]}, sources.of(module, name) end
+  return {}, class.is_class(x) and sources.given[x.__name] or nil
 end
 
 -- mean_squared_error is what the class MeanSquaredError computes.

@@ -17,17 +17,13 @@ local host_embedding = {}
 
 -- ------------------------------------------------ what updates the table
 
-local function positive(x)
-  if x < 1 then return "must be at least 1, got " .. x end
-end
-
-local rate_row <const> = {"learning_rate", "any", check = function(x)
+local rate_row <const> = {"learning_rate", "any", of = "number, variable or tensor", check = function(x)
   if type(x) ~= "number" and not core.is_variable(x) and not core.is_tensor(x) then
     return "must be a number, a variable or a tensor, got " .. args.describe(x)
   end
 end}
 local sgd_rows <const> = {rate_row}
-local accumulating_rows <const> = {rate_row, {"accumulation_factor", "integer", check = positive}}
+local accumulating_rows <const> = {rate_row, {"accumulation_factor", "integer", range = "[1, inf)"}}
 
 ---Rows that were looked up move by minus learning_rate times their gradients.
 ---Shapes: a learning_rate that is a tensor is []
@@ -66,10 +62,12 @@ local HostEmbedding = class.new("HostEmbedding")
 host_embedding.HostEmbedding = HostEmbedding
 
 local create_rows <const> = {
-  {"name", "string"}, {"shape", {"list", "integer"}, check = function(shape)
+  {"name", "string"}, {"shape", "integers", says = "{rows, width}", check = function(shape)
     if #shape ~= 2 or shape[1] < 1 or shape[2] < 1 then return "must be {rows, width}, both positive" end
   end}, {"dtype", "dtype", "float32"}, {"partition_strategy", "string", "TOKEN", choices = {"TOKEN", "ENCODING"}},
-  {"optimizer_spec", "table", optional = true}, {"initializer", "any", optional = true},
+  {"optimizer_spec", "table", optional = true, says = "a HostEmbeddingOptimizerSpec; nil: not trained"},
+  {"initializer", "any", optional = true, of = "function of shape and dtype, tensor, number or list",
+    says = "what the table starts from; glorot_uniform by default"},
 }
 
 function HostEmbedding:init(a)
@@ -94,7 +92,10 @@ local function rate_of(self)
   return core.is_tensor(rate) and core.ops.cast(rate, self.dtype) or core.full({}, rate, self.dtype)
 end
 
-local lookup_rows <const> = {{"indices", "any"}, {"clip_indices", "boolean", true}}
+local lookup_rows <const> = {
+  {"indices", "any", of = "tensor or nested lists of integers"},
+  {"clip_indices", "boolean", true, says = "to 0 … rows - 1, instead of an error"},
+}
 
 ---The rows of the table at indices: [indices…, width]. Indices outside are clipped, or an error.
 ---Shapes: indices [...] → [..., width]

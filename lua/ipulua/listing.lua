@@ -28,7 +28,7 @@ local function program_of(who, what)
   return core.graph_compile(leaves, targets, types, "listing")
 end
 
-local nodes_spec <const> = {{"fn", "any", whole = true}}
+local nodes_spec <const> = {{"fn", "any", whole = true, of = "Function, tensor or table of tensors"}}
 
 local function nodes(who, what)
   local list = program_of(who, what):nodes()
@@ -47,7 +47,10 @@ function listing.nodes(...)
   return nodes("graph.nodes", args.check("graph.nodes", nodes_spec, ...).fn)
 end
 
-local print_spec <const> = {{"fn", "any", whole = true}, {"format", "string", "text"}, {"program", "boolean", false}}
+local print_spec <const> = {
+  {"fn", "any", whole = true, of = "Function, tensor or table of tensors"}, {"format", "string", "text", of = "\"text\" or \"dot\""},
+  {"program", "boolean", false},
+}
 
 local function operands_text(node)
   local list = {}
@@ -90,6 +93,7 @@ function formats.dot(list)
 end
 
 ---The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled of it: a line (or box) a step.
+---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@return string
 function listing.print(...)

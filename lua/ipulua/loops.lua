@@ -131,8 +131,10 @@ local function at_once(f, ...)
 end
 
 local repeat_spec <const> = {
-  {"n", "any"}, {"body", "callable"}, {"inputs", "any", optional = true}, {"infeed_queue", "any", optional = true},
-  {"use_while_v1", "boolean", true},
+  {"n", "any", of = "integer ≥ 0 or int32 tensor []", says = "iterations"}, {"body", "callable"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "what is carried from iteration to iteration"},
+  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue", says = "an element each iteration"},
+  {"use_while_v1", "boolean", true, says = "changes nothing"},
 }
 
 local open_loops = {} -- that are being traced, innermost last
@@ -193,8 +195,11 @@ function loops.repeat_n(...)
 end
 
 local while_spec <const> = {
-  {"condition", "callable"}, {"body", "callable"}, {"inputs", "any", optional = true},
-  {"infeed_queue", "any", optional = true}, {"maximum_iterations", {"integer", "tensor"}, optional = true}, {"use_while_v1", "boolean", true},
+  {"condition", "callable"}, {"body", "callable"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "what is carried from iteration to iteration"},
+  {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue", says = "an element each iteration"},
+  {"maximum_iterations", {"integer", "tensor"}, optional = true, says = "no bound by default"},
+  {"use_while_v1", "boolean", true, says = "changes nothing"},
 }
 
 local function check_test(test)
@@ -354,7 +359,7 @@ local function check_pred(dtype, shape)
   end
 end
 
-local cond_spec <const> = {{"pred", "any"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
+local cond_spec <const> = {{"pred", "any", of = "bool tensor [] or boolean"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
 ---Shapes: pred []; both branches give the same dtypes and shapes

@@ -47,7 +47,7 @@ local function read_pairs(self, ...)
   return given, a.global_step
 end
 
-local wrapper_spec <const> = {{"opt", "any"}, {"name", "string", optional = true}}
+local wrapper_spec <const> = {{"opt", "any", of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
 
 local function define(name, base)
   local Class = (base or IpuOptimizer):extend(name)
@@ -58,6 +58,7 @@ end
 -- ------------------------------------------------ replicas and shards
 
 ---Hands on the mean of each gradient over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
 ---Source: optimizers.CrossReplicaOptimizer of the original
 ---@class CrossReplicaOptimizer: IpuOptimizer
@@ -76,6 +77,7 @@ function CrossReplicaOptimizer:apply_gradients(...)
 end
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
+---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
 ---Source: optimizers.ShardedOptimizer of the original
 ---@class ShardedOptimizer: IpuOptimizer
@@ -98,7 +100,8 @@ end
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
 local map_spec <const> = {
-  {"wrapped_optimizer", "any"}, {"gradient_mapping_function", "callable"}, {"name", "string", optional = true},
+  {"wrapped_optimizer", "any", of = "Optimizer", says = "of ipu.train"}, {"gradient_mapping_function", "callable"},
+  {"name", "string", optional = true},
 }
 
 function MapGradientOptimizer:init(...)
@@ -135,12 +138,16 @@ end
 -- ------------------------------------------------ accumulation
 
 local accumulation_spec <const> = {
-  {"opt", "any"}, {"num_mini_batches", "integer"}, {"offload_weight_update_variables", "boolean", optional = true},
-  {"replicated_optimizer_state_sharding", "boolean", false}, {"dtype", {"dtype", "function"}, optional = true},
-  {"reduction_method", "any", "SUM"}, {"name", "string", optional = true},
+  {"opt", "any", of = "Optimizer", says = "of ipu.train"},
+  {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
+  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; if there is any by default"},
+  {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
+  {"dtype", {"dtype", "function"}, optional = true, says = "of the sums, or a function of the variable; the variable's by default"},
+  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"}, {"name", "string", optional = true},
 }
 
 ---In a training loop: gradients of num_mini_batches iterations are accumulated, then the wrapped optimizer makes one update.
+---Shapes: gradients and variables alike
 ---Errors: num_mini_batches below 1; when it is applied, outside of a training loop or in one whose count is no multiple:
 ---`ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 0)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizerV2 of the original
@@ -215,6 +222,7 @@ function GradientAccumulationOptimizerV2:apply_gradients(...)
 end
 
 ---GradientAccumulationOptimizerV2, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizerV2's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizerV2 of the original
 ---@class CrossReplicaGradientAccumulationOptimizerV2: GradientAccumulationOptimizerV2
@@ -227,10 +235,13 @@ end
 
 -- The first version: sums, and rules that are linear in the gradient.
 local first_spec <const> = {
-  {"opt", "any"}, {"num_mini_batches", "integer"}, {"verify_usage", "boolean", true}, {"name", "string", optional = true},
+  {"opt", "any", of = "Optimizer", says = "of ipu.train"},
+  {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
+  {"verify_usage", "boolean", true, says = "an error outside of a training loop"}, {"name", "string", optional = true},
 }
 
 ---The first version: sums, for GradientDescentOptimizer and MomentumOptimizer.
+---Shapes: gradients and variables alike
 ---Errors: as V2's; another optimizer inside: `ipu.optimizers.GradientAccumulationOptimizer(ipu.train.AdamOptimizer(), 4)`
 ---Source: gradient_accumulation_optimizer.GradientAccumulationOptimizer of the original
 ---@class GradientAccumulationOptimizer: GradientAccumulationOptimizerV2
@@ -256,6 +267,7 @@ function GradientAccumulationOptimizer:init(...)
 end
 
 ---GradientAccumulationOptimizer, its sums averaged over the replicas.
+---Shapes: gradients and variables alike
 ---Errors: as GradientAccumulationOptimizer's: `ipu.optimizers.CrossReplicaGradientAccumulationOptimizer("sgd", 4)`
 ---Source: gradient_accumulation_optimizer.CrossReplicaGradientAccumulationOptimizer of the original
 ---@class CrossReplicaGradientAccumulationOptimizer: GradientAccumulationOptimizer

@@ -31,22 +31,35 @@ local pipeline = {}
 local who <const> = "pipeline"
 
 local rows <const> = {
-  {"computational_stages", "any"}, {"gradient_accumulation_count", "any", optional = true},
-  {"gradient_accumulation_dtype", {"dtype", "function"}, optional = true},
-  {"gradient_accumulation_for_captured_grads", "boolean", true}, {"repeat_count", "integer", 1},
-  {"batch_serialization_iterations", "integer", 1}, {"inputs", "any", optional = true},
+  {"computational_stages", "any", of = "list of functions", says = "two or more; a list in place of one runs side by side"},
+  {"gradient_accumulation_count", "any", optional = true, of = "integer or int32 tensor []", says = "micro-batches of a run"},
+  {"gradient_accumulation_dtype", {"dtype", "function"}, optional = true, says = "of the sums, or a function of the variable"},
+  {"gradient_accumulation_for_captured_grads", "boolean", true, says = "sum captured gradients, too"},
+  {"repeat_count", "integer", 1, range = "[1, inf)", says = "runs of a call: weight updates"},
+  {"batch_serialization_iterations", "integer", 1, range = "[1, inf)",
+    says = "micro-batches that a stage works on in a row; Sequential on one IPU"},
+  {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "the first stage's first arguments"},
   {"infeed_queue", data.IPUInfeedQueue, optional = true}, {"outfeed_queue", queues.IPUOutfeedQueue, optional = true},
-  {"optimizer_function", "callable", optional = true}, {"device_mapping", "any", optional = true},
-  {"pipeline_schedule", "any", optional = true}, {"recomputation_mode", enums.RecomputationMode, "Auto"},
-  {"forward_propagation_stages_poplar_options", "any", optional = true},
-  {"backward_propagation_stages_poplar_options", "any", optional = true},
-  {"weight_update_poplar_options", "any", optional = true}, {"offload_weight_update_variables", "boolean", optional = true},
-  {"replicated_optimizer_state_sharding", "boolean", false}, {"offload_activations", "boolean", optional = true},
-  {"offload_gradient_accumulation_buffers", "boolean", optional = true},
-  {"replicated_weight_sharding", "boolean", optional = true}, {"offload_weights", "boolean", optional = true},
-  {"continuous_weight_updates", "boolean", false}, {"outfeed_loss", "boolean", false},
-  {"accumulate_outfeed", "boolean", false}, {"accumulate_outfeed_dtype", {"dtype", "function"}, optional = true},
-  {"outfeed_mask", "list", optional = true}, {"reduction_method", "any", "SUM"}, {"name", "string", "pipeline"},
+  {"optimizer_function", "callable", optional = true},
+  {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage; 0, 1, 2, … by default"},
+  {"pipeline_schedule", "any", optional = true, of = "Grouped, Interleaved, Sequential, OneFOneB or InterleavedVirtual",
+    says = "Grouped by default"},
+  {"recomputation_mode", enums.RecomputationMode, "Auto"},
+  {"forward_propagation_stages_poplar_options", "any", optional = true, of = "list of PipelineStageOptions", says = "one a stage"},
+  {"backward_propagation_stages_poplar_options", "any", optional = true, of = "list of PipelineStageOptions", says = "one a stage"},
+  {"weight_update_poplar_options", "any", optional = true, of = "PipelineStageOptions"},
+  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; if there is any by default"},
+  {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
+  {"offload_activations", "boolean", optional = true, says = "what forward passes keep, in streaming memory"},
+  {"offload_gradient_accumulation_buffers", "boolean", optional = true, says = "sums of gradients in streaming memory"},
+  {"replicated_weight_sharding", "boolean", optional = true, says = "a share of the weights for each replica"},
+  {"offload_weights", "boolean", optional = true, says = "weights in streaming memory; as replicated_weight_sharding by default"},
+  {"continuous_weight_updates", "boolean", false, says = "true is an error: not implemented"},
+  {"outfeed_loss", "boolean", false, says = "enqueue the loss alone"},
+  {"accumulate_outfeed", "boolean", false, says = "enqueue sums, once a run"},
+  {"accumulate_outfeed_dtype", {"dtype", "function"}, optional = true, says = "of these sums"},
+  {"outfeed_mask", "list", optional = true, says = "booleans, one an output; true: not enqueued"},
+  {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"}, {"name", "string", "pipeline"},
 }
 pipeline.rows = rows
 
@@ -129,7 +142,6 @@ end
 
 local function check_serialization(a, mapping)
   local n = a.batch_serialization_iterations
-  if n < 1 then blame.error("pipeline: 'batch_serialization_iterations' must be at least 1, got " .. n, "value") end
   if n == 1 then return end
   if a.pipeline_schedule ~= "Sequential" then
     blame.error("pipeline: 'batch_serialization_iterations' works only with the Sequential schedule", "not_implemented")
@@ -168,7 +180,6 @@ local function read(...)
   a.places = read_stages(a.computational_stages)
   a.training = a.optimizer_function ~= nil
   a.count = read_count(a.gradient_accumulation_count)
-  if a.repeat_count < 1 then blame.error("pipeline: 'repeat_count' must be at least 1, got " .. a.repeat_count, "value") end
   if a.continuous_weight_updates then
     blame.error("pipeline: 'continuous_weight_updates' (continuous weight updates) is not implemented", "not_implemented")
   end
@@ -418,7 +429,7 @@ end
 ---The index of the micro-batch that a stage works on, from 0 in each run.
 pipeline.get_current_iteration_counter = loop.iteration
 
-local checkpoint_spec <const> = {{"tensors", "any", whole = true}, {"name", "string", optional = true}}
+local checkpoint_spec <const> = {{"tensors", "any", whole = true, of = "tensor or table of tensors"}, {"name", "string", optional = true}}
 
 ---Values that a stage which is computed again keeps instead: themselves, in their structure.
 ---Shapes: any, as they were

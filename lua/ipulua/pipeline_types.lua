@@ -32,7 +32,7 @@ end
 local option_names <const> = {"convolution_options", "matmul_options", "slice_options"}
 
 local stage_spec = {}
-for i, name in ipairs(option_names) do stage_spec[i] = {name, "any", optional = true} end
+for i, name in ipairs(option_names) do stage_spec[i] = {name, "any", optional = true, of = "table<string, string>"} end
 
 -- ": 'partialsType' is integer (3); did you mean …?" of the first member that is no string.
 local function described_member(t)
@@ -78,10 +78,15 @@ local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
 types.OptimizerFunctionOutput = OptimizerFunctionOutput
 
 local output_spec <const> = {
-  {"opt", "any"}, {"loss", "any"}, {"compute_gradients_args", "list", optional = true},
-  {"compute_gradients_kwargs", "dict", optional = true}, {"apply_gradients_args", "list", optional = true},
-  {"apply_gradients_kwargs", "dict", optional = true}, {"variables", "any", optional = true}, {"tape", "any", optional = true},
-  {"gradient_capture_context", "any", optional = true}, {"captured_gradient_outfeed", "any", optional = true},
+  {"opt", "any", of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"}, {"loss", "any", of = "tensor []"},
+  {"compute_gradients_args", "list", optional = true, says = "of opt:compute_gradients, behind the loss"},
+  {"compute_gradients_kwargs", "dict", optional = true, says = "the same by name"},
+  {"apply_gradients_args", "list", optional = true, says = "of opt:apply_gradients, behind the pairs"},
+  {"apply_gradients_kwargs", "dict", optional = true, says = "the same by name"},
+  {"variables", "any", optional = true, of = "list of variables", says = "that are differentiated for; all trainable ones by default"},
+  {"tape", "any", optional = true, of = "GradientTape", says = "that computes the gradients"},
+  {"gradient_capture_context", "any", optional = true, of = "GradientCaptureContext"},
+  {"captured_gradient_outfeed", "any", optional = true, of = "IPUOutfeedQueue", says = "what is captured goes there"},
 }
 
 local function is_keras_optimizer(opt)

@@ -19,9 +19,15 @@ local queues = {}
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
+local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1", says = "elements of room", check = function(n)
+  if n < 1 then return "must be a buffer depth of at least 1, got " .. n end
+end}
+
 local outfeed_spec <const> = {
-  {"outfeed_mode", enums.IPUOutfeedMode, "ALL"}, {"device_ordinal", "integer", optional = true}, {"buffer_depth", "integer", 3},
-  {"optimise_latency", "boolean", false},
+  {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
+  {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
+  depth_row,
+  {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
 
 ---The device of a queue: 0 unless it is said.
@@ -34,9 +40,6 @@ end
 
 function IPUOutfeedQueue:init(...)
   local a = args.check("IPUOutfeedQueue", outfeed_spec, ...)
-  if a.buffer_depth < 1 then
-    blame.error("IPUOutfeedQueue: the buffer depth ('buffer_depth') must be at least 1, got " .. a.buffer_depth, "value")
-  end
   self.outfeed_mode, self.buffer_depth = a.outfeed_mode, a.buffer_depth
   self.device_ordinal = queues.check_ordinal("IPUOutfeedQueue", a.device_ordinal)
   self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
@@ -174,7 +177,10 @@ end
 ---@class ScopedIPUOutfeedQueue: IPUOutfeedQueue
 local ScopedIPUOutfeedQueue = IPUOutfeedQueue:extend("ScopedIPUOutfeedQueue")
 
-local scoped_spec <const> = {{"outfeed_mode", enums.IPUOutfeedMode, "ALL"}, {"device_ordinal", "integer", optional = true}}
+local scoped_spec <const> = {
+  {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
+  {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
+}
 
 function ScopedIPUOutfeedQueue:init(...)
   local a = args.check("ScopedIPUOutfeedQueue", scoped_spec, ...)

@@ -25,7 +25,7 @@ end
 
 local rows <const> = {
   {"config", IPUConfig}, {"output_graph_profile", "boolean", true}, {"output_execution_profile", "boolean", false},
-  {"max_execution_reports", "integer", 1000, check = function(n) return n < 1 and "must be at least 1, got " .. n or nil end},
+  {"max_execution_reports", "integer", 1000, range = "[1, inf)", says = "executions"},
 }
 
 ---Programs compiled under the configuration write their reports into the helper's folder.

@@ -17,7 +17,11 @@ local tracing = require "ipulua.tracing"
 ---@class Session
 local Session = class.new("Session")
 
-local session_spec <const> = {{"target", "string", ""}, {"graph", "any", optional = true}, {"config", "any", optional = true}}
+local session_spec <const> = {
+  {"target", "string", "", says = "changes nothing"},
+  {"graph", "any", optional = true, of = "anything", says = "changes nothing: there is one graph"},
+  {"config", "any", optional = true, of = "anything", says = "changes nothing"},
+}
 
 function Session:init(...)
   args.check("Session", session_spec, ...)

@@ -14,15 +14,15 @@ local strategy = {}
 
 ---What is made in its scope lives on the IPU, and what it runs is compiled. A device of several IPUs makes replicas, or the shards or
 ---stages of a model.
----Errors: when it is used, a device of another form or one that is not configured: `ipu.IPUStrategy("/device:GPU:0"):scope()`
+---Errors: a device of another form; when it is used, one that is not configured: `ipu.IPUStrategy("/device:GPU:0")`
 ---Source: ipu_strategy.IPUStrategyV1 of the original
 ---@class IPUStrategy
 local IPUStrategy = class.new("IPUStrategy")
 
 local strategy_spec <const> = {
   {"ipu_device", "string", "/device:IPU:0"}, {"cpu_device", "string", "/device:CPU:0"},
-  {"enable_dataset_iterators", "boolean", true},
-  {"enable_keras_extensions", "boolean", true},
+  {"enable_dataset_iterators", "boolean", true, says = "dataset:iterator() gives an infeed"},
+  {"enable_keras_extensions", "boolean", true, says = "changes nothing"},
 }
 
 function IPUStrategy:init(...)
@@ -58,7 +58,10 @@ local function refuse_float64(value, role)
   end
 end
 
-local run_spec <const> = {{"fn", "any"}, {"args", "any", optional = true}, {"kwargs", "table", optional = true}}
+local run_spec <const> = {
+  {"fn", "any", of = "Function"}, {"args", "any", optional = true, of = "anything or list of it", says = "its arguments by position"},
+  {"kwargs", "table", optional = true, says = "its last argument: options by name"},
+}
 
 -- {a, b, name = c}: positional ones, then one table of the named ones.
 local function spread(given)

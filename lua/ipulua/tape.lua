@@ -66,7 +66,10 @@ local function differentiate(ys, xs, dys)
   return core.plain(table.move(found, 1, #xs, 1, {}))
 end
 
-local gradients_spec <const> = {{"ys", "any"}, {"xs", "any"}, {"grad_ys", "any", optional = true}}
+local gradients_spec <const> = {
+  {"ys", "any", of = "tensor or list of tensors"}, {"xs", "any", of = "tensor, variable or list of them"},
+  {"grad_ys", "any", optional = true, of = "tensor or list of tensors", says = "upstream gradients, as ys; ones by default"},
+}
 
 ---d(sum of ys) / d xs, a list; nil where there is no path.
 ---Shapes: ys any, summed; each gradient has its x's shape
@@ -94,7 +97,10 @@ local GradientTape = scope.Scope:extend("GradientTape")
 local open = {} -- eager tapes that still hold notes, weakly
 setmetatable(open, {__mode = "k"})
 
-local tape_spec <const> = {{"persistent", "boolean", false}, {"watch_accessed_variables", "boolean", true}}
+local tape_spec <const> = {
+  {"persistent", "boolean", false, says = "gradient() may be called several times"},
+  {"watch_accessed_variables", "boolean", true, says = "else only what watch() is given"},
+}
 
 function GradientTape:init(...)
   local a = args.check("GradientTape", tape_spec, ...)
@@ -142,8 +148,9 @@ function GradientTape:is_watched(source)
 end
 
 local gradient_spec <const> = {
-  {"target", "any"}, {"sources", "any"}, {"output_gradients", "any", optional = true},
-  {"unconnected_gradients", "string", "none", choices = {"none", "zero"}},
+  {"target", "any", of = "tensor or table of tensors"}, {"sources", "any", of = "tensor, variable or table of them"},
+  {"output_gradients", "any", optional = true, of = "tensor or table of tensors", says = "upstream gradients, as target; ones by default"},
+  {"unconnected_gradients", "string", "none", choices = {"none", "zero"}, says = "nil, or zeros, where there is no path"},
 }
 
 -- A misspelt option would be read as the gradients of outputs.

@@ -214,7 +214,8 @@ end
 -- ------------------------------------------------ of what
 
 local spec <const> = {
-  {"schedule", {"string", "list"}, "Grouped"}, {"device_mapping", "any", optional = true}, {"training", "boolean", true},
+  {"schedule", {"string", "list"}, "Grouped"},
+  {"device_mapping", "any", optional = true, of = "integers", says = "the IPU of each stage"}, {"training", "boolean", true},
   {"count", "integer", optional = true}, {"stages", "integer", optional = true},
 }
 

@@ -37,6 +37,7 @@ end
 -- ------------------------------------------------ the base class
 
 ---What optimizers in the manner of sessions are made of: `ipu.train.Optimizer:extend("Name")` with `apply_gradient(g, v)`.
+---Shapes: gradients and variables alike
 ---@class Optimizer
 local Optimizer = class.new("Optimizer")
 train.Optimizer = Optimizer
@@ -119,7 +120,8 @@ end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(error):rate("float32")`
+---Errors: what learning_rate raises when it is a function:
+---`ipu.train.GradientDescentOptimizer(function() error("no rate", 0) end):rate("float32")`
 ---@param dtype string
 ---@return number|userdata
 function Optimizer:rate(dtype)
@@ -140,7 +142,8 @@ local function variables_read()
 end
 
 local compute_spec <const> = {
-  {"loss", "any"}, {"var_list", "list", optional = true}, {"grad_loss", "any", optional = true},
+  {"loss", "any", of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"grad_loss", "any", optional = true, of = "tensor", says = "upstream gradient; ones by default"},
 }
 
 ---Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no path.
@@ -178,7 +181,7 @@ function Optimizer:apply_gradient(g, v) -- luacheck: ignore 212
     "not_implemented")
 end
 
----Called before and after the updates of all variables.
+---Called before the updates of all variables; subclasses may define it.
 function Optimizer:begin_update() end
 function Optimizer:end_update() end
 
@@ -229,7 +232,8 @@ local function apply(self, kept, step)
 end
 
 local apply_spec <const> = {
-  {"grads_and_vars", "list"}, {"variables", "list", optional = true}, {"global_step", "any", optional = true},
+  {"grads_and_vars", "list"}, {"variables", "list", optional = true},
+  {"global_step", "any", optional = true, of = "variable", says = "grows by 1 with each update"},
   {"name", "string", optional = true},
 }
 
@@ -265,7 +269,8 @@ function train.read_apply_arguments(self, first, ...)
 end
 
 local minimize_spec <const> = {
-  {"loss", "any"}, {"var_list", "list", optional = true}, {"global_step", "any", optional = true},
+  {"loss", "any", of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"global_step", "any", optional = true, of = "variable", says = "grows by 1 with each update"},
   {"name", "string", optional = true},
 }
 
@@ -292,23 +297,26 @@ local function define(name, spec, init, methods)
   train[name] = Class
 end
 
-local rate_row <const> = {"learning_rate", "any", check = is_rate}
+local rate_row <const> = {"learning_rate", "any", check = is_rate, of = "number, tensor or function that gives one"}
 local name_row <const> = {"name", "string", optional = true}
 
----v − learning_rate · g.
+---v ← v − learning_rate·g.
+---Shapes: gradients and variables alike; learning_rate []
 ---Errors: a learning_rate that is no number, tensor or function: `ipu.train.GradientDescentOptimizer "0.1"`
 ---Source: tf.compat.v1.train.GradientDescentOptimizer of the original
 ---@class GradientDescentOptimizer: Optimizer
-define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false}, name_row}, nil, {
+define("GradientDescentOptimizer", {rate_row, {"use_locking", "boolean", false, says = "changes nothing"}, name_row}, nil, {
   apply_gradient = function(self, g, v) return v:assign_sub(g * self:rate(v.dtype)) end,
 })
 
----A sum of gradients that decays by momentum moves each variable.
+---sum ← momentum·sum + g; v ← v − learning_rate·sum (use_nesterov: − learning_rate·(g + momentum·sum)).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Momentum
 ---Errors: as GradientDescentOptimizer's; a momentum that is no number: `ipu.train.MomentumOptimizer(0.1)`
 ---Source: tf.compat.v1.train.MomentumOptimizer of the original
 ---@class MomentumOptimizer: Optimizer
 define("MomentumOptimizer", {
-  rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false}, name_row,
+  rate_row, {"momentum", "number"}, {"use_nesterov", "boolean", false}, {"use_locking", "boolean", false, says = "changes nothing"},
+  name_row,
 }, function(self, a) self.momentum, self.use_nesterov = a.momentum, a.use_nesterov end, {
   apply_gradient = function(self, g, v)
     local sum = self:slot(v, "Momentum")
@@ -318,14 +326,17 @@ define("MomentumOptimizer", {
   end,
 })
 
----Kingma & Ba 2014: first and second moment of each gradient.
+---m ← beta1·m + (1 − beta1)·g; s ← beta2·s + (1 − beta2)·g²; after t updates
+---v ← v − learning_rate·√(1 − beta2ᵗ) / (1 − beta1ᵗ) · m / (√s + epsilon).
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: m, v
 ---Errors: as GradientDescentOptimizer's; an unknown argument: `ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of the original
 ---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
-  {"learning_rate", "any", 0.001, check = is_rate}, {"beta1", "number", 0.9}, {"beta2", "number", 0.999},
-  {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false}, name_row,
+  {"learning_rate", "any", 0.001, check = is_rate, of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},
+  {"beta2", "number", 0.999},
+  {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
 }, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end, {
   begin_update = function(self)
     local power1, power2 = self:scalar("beta1_power", self.beta1), self:scalar("beta2_power", self.beta2)
@@ -347,13 +358,15 @@ define("AdamOptimizer", {
   end,
 })
 
----Gradients by the root of their mean square, which starts at 1.
+---s ← decay·s + (1 − decay)·g², from 1; step = learning_rate·g / √(s + epsilon) (centered: s less the squared mean of g);
+---sum ← momentum·sum + step; v ← v − sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: RMSProp, MeanGradient if centered, Momentum
 ---Errors: as GradientDescentOptimizer's: `ipu.train.RMSPropOptimizer()`
 ---Source: Tieleman & Hinton 2012, lecture 6.5; tf.compat.v1.train.RMSPropOptimizer of the original
 ---@class RMSPropOptimizer: Optimizer
 define("RMSPropOptimizer", {
   rate_row, {"decay", "number", 0.9}, {"momentum", "number", 0.0}, {"epsilon", "number", 1e-10},
-  {"use_locking", "boolean", false}, {"centered", "boolean", false}, name_row,
+  {"use_locking", "boolean", false, says = "changes nothing"}, {"centered", "boolean", false}, name_row,
 }, function(self, a)
   self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum, a.epsilon, a.centered
 end, {
@@ -373,12 +386,13 @@ end, {
   end,
 })
 
----Gradients by the root of the sum of their squares.
+---sum ← sum + g²; v ← v − learning_rate·g / √sum.
+---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad
 ---Errors: as GradientDescentOptimizer's: `ipu.train.AdagradOptimizer()`
 ---Source: Duchi, Hazan & Singer 2011 (JMLR 12); tf.compat.v1.train.AdagradOptimizer of the original
 ---@class AdagradOptimizer: Optimizer
 define("AdagradOptimizer", {
-  rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false}, name_row,
+  rate_row, {"initial_accumulator_value", "number", 0.1}, {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
 }, function(self, a) self.initial = a.initial_accumulator_value end, {
   apply_gradient = function(self, g, v)
     local sum = self:slot(v, "Adagrad", self.initial)

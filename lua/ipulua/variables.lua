@@ -31,14 +31,25 @@ end
 variables.unique_name = unique
 
 local variable_spec <const> = {
-  {"initial_value", "any", list_of = "number"}, {"name", "string", "Variable"}, {"trainable", "boolean", true},
-  {"dtype", "dtype", optional = true},
-  {"shape", "list", optional = true},
+  {"initial_value", "any", list_of = "number", of = "tensor, number, nested lists or function that gives one of them"},
+  {"name", "string", "Variable"}, {"trainable", "boolean", true},
+  {"dtype", "dtype", optional = true, says = "that of initial_value"},
+  {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
 }
+
+-- Whether a shape is one that is wanted, in which -1 is any extent.
+local function fits_shape(shape, wanted)
+  for i, extent in ipairs(wanted) do
+    if extent ~= -1 and extent ~= shape[i] then return false end
+  end
+  return #shape == #wanted
+end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
 ---Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
----Errors: a symbolic initial value, one that the dtype can't hold: `ipu.func(function(a) return ipu.Variable(a) end)(x)`
+---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted:
+---`ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
+---Source: tf.Variable
 ---@return userdata variable
 function variables.Variable(...)
   local a = args.check("Variable", variable_spec, ...)
@@ -51,6 +62,10 @@ function variables.Variable(...)
     blame.error("Variable: the initial value must be known; a symbolic tensor is not", "value")
   end
   local value = tracing.outside(core.tensor, initial, a.dtype)
+  if a.shape and not fits_shape(value.shape, a.shape) then
+    blame.error(string.format("Variable: the initial value has the shape [%s], not 'shape', [%s]", table.concat(value.shape, ", "),
+      table.concat(a.shape, ", ")), "value")
+  end
   local v = core.new_variable(unique(a.name), value.dtype, value.shape, a.trainable)
   core.set_variable(v, value)
   return remember(v)
@@ -165,7 +180,7 @@ function variables.global_variables_initializer()
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
 
-local move_spec <const> = {{"graph", "any", optional = true}}
+local move_spec <const> = {{"graph", "any", optional = true, of = "anything", says = "changes nothing"}}
 
 ---Initialisers run on the host anyway; kept because scripts say it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
@@ -178,7 +193,8 @@ local scopes = {}
 local reuse_choices <const> = {[true] = true, [false] = true, auto = true}
 
 local scope_spec <const> = {
-  {"name", "string"}, {"reuse", {"boolean", "string"}, optional = true}, {"use_resource", "boolean", optional = true},
+  {"name", "string"}, {"reuse", {"boolean", "string"}, optional = true, of = "boolean or \"auto\""},
+  {"use_resource", "boolean", optional = true, says = "false is an error on an IPU"},
 }
 
 ---Variables made by name inside are called "name/…".
@@ -232,7 +248,8 @@ end
 
 local variable_by_name_spec <const> = {
   {"name", "string"}, {"shape", "list", optional = true}, {"dtype", "dtype", optional = true},
-  {"initializer", "any", optional = true}, {"trainable", "boolean", true}, {"use_resource", "boolean", optional = true},
+  {"initializer", "any", optional = true, of = "function of shape and dtype, tensor, number or list", says = "glorot_uniform by default"},
+  {"trainable", "boolean", true}, {"use_resource", "boolean", optional = true, says = "false is an error on an IPU"},
 }
 
 local function check_extents(name, shape)

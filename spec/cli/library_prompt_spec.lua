@@ -30,7 +30,7 @@ describe("help", function()
   it("explains a class by its arguments, and a function by the words above it", function()
     local out = typed("?keras.layers.Dense\n")
     assert.truthy(out:find("activation(x · kernel + bias) along the last axis.\n", 1, true))
-    assert.truthy(out:find("\n  units +integer, required\n"))
+    assert.truthy(out:find("\n  units +integer ≥ 1, required\n"))
     assert.truthy(out:find("\n  kernel_initializer +initializer, default glorot_uniform\n"))
     assert.truthy(typed("?keras.Sequential\n"):find("^Sequential{layers, name, .*\n  layers +list, default {}\n")) -- not Model's
     assert.equal("ipu.json.encode(value, options)\n", (typed("?ipu.json.encode\n"):match("^[^\n]*\n")))

@@ -365,7 +365,7 @@ describe("dataset questions", function()
 
   it("refuses bad arguments at the script's line", function()
     for _, case in ipairs{
-      {function() numbers(3):batch(0) end, "batch: the batch size must be at least 1, got 0"},
+      {function() numbers(3):batch(0) end, "batch: 'batch_size' must be positive, got 0"},
       {function() numbers(3):shuffle(0) end, "shuffle: the buffer size must be at least 1"},
       {function() numbers(3):batch(2, {drop_reminder = true}) end, "drop_remainder"},
       {function() numbers(3):take("x") end, "take"},
@@ -412,7 +412,7 @@ describe("dataset misuse", function()
     ["from_generator: no dtype"] = {function() data.from_generator(pairs, "float33", {}) end, "did you mean 'float32'"},
     ["from_generator: no shape"] = {function() data.from_generator(pairs, "float32") end, "'output_shapes' must be given"},
     ["cache: no folder"] = {function() elements(numbers(3):cache("/no/such/folder/x")) end, "stage 'cache'.*cannot write"},
-    ["prefetch: negative"] = {function() numbers(3):prefetch(-3) end, "must not be negative"},
+    ["prefetch: negative"] = {function() numbers(3):prefetch(-3) end, "must be at least %-1"},
     ["interleave: no cycle"] = {function() numbers(3):interleave(data.from_tensors, {cycle_length = 0}) end, "cycle_length"},
     ["a misspelt method"] = {function() numbers(3):shufle(3) end, "has no 'shufle'; did you mean 'shuffle'"},
     ["a misspelt reader"] = {function() data.from_cvs("x") end, "has no 'from_cvs'; did you mean 'from_csv'"},

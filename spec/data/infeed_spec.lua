@@ -139,9 +139,9 @@ describe("dataset_benchmark", function()
 
   for _, case in ipairs{
     {"no epochs", function() return bench.dataset_benchmark(floats(5), 0, 5) end,
-      "'number_of_epochs' must be at least 1, got 0", "value"},
+      "'number_of_epochs' must be positive, got 0", "value"},
     {"no elements", function() return bench.dataset_benchmark(floats(5), 1, 0) end,
-      "'elements_per_epochs' must be at least 1", "value"},
+      "'elements_per_epochs' must be positive", "value"},
     {"no dataset", function() return bench.dataset_benchmark({}, 1, 5) end, "must be a dataset", "type"},
     {"no queue", function() return bench.infeed_benchmark(floats(5), 1, 5) end, "must be an IPUInfeedQueue", "type"},
     {"too little data", function() return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false}) end,

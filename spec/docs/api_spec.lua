@@ -21,7 +21,7 @@ describe("docs/api.md", function()
 
   it("has every function and class of ipu, with the words that help has", function()
     assert.is_function(load(library))
-    for name in page:gmatch("\n%*%*([%w_.]+)%*%* – [^\n]*") do
+    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("\n%*%*([%w_.]+)%*%* – [^\n]*") do
       local value = apart[name] or ipu
       for part in (apart[name] and "" or name):gmatch("[^.]+") do value = value[part] end
       local lines = help.lines(value, "ipu." .. name)
@@ -35,7 +35,7 @@ describe("docs/api.md", function()
   -- The entries of functions, classes and methods: {name, arguments, what it gives, all its lines}.
   local function entries()
     local list, class_name, entry = {}, nil, nil
-    for line in page:sub(1, (page:find("\n## Enumerations", 1, true))):gmatch("[^\n]+") do
+    for line in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("[^\n]+") do
       local name, method = line:match("^%*%*([%w_.]+)%*%* – "), line:match("^%- `:([%w_]+)%(")
       if name or method then
         class_name = name or class_name
@@ -64,11 +64,41 @@ describe("docs/api.md", function()
     assert.is_true(count > 140, count)
   end)
 
+  -- A row of type any says in words what is meant; a range is that of the check, so the row's message must give it, too.
+  it("says of no argument that it may be anything", function()
+    local anything <const> = {["is_tensor"] = true, ["json.encode"] = true} -- which any value may be given to
+    for _, e in ipairs(entries()) do
+      local takes = anything[e.name] and "" or e.text:match("Takes: ([^\n]*)") or ""
+      for each in (takes .. "; "):gmatch("(`[^`]+` [^;]*); ") do
+        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,"), e.name .. " does not say what " .. each .. " may be")
+      end
+    end
+  end)
+
+  it("has the fields and methods of tensors and variables", function()
+    local core = require "ipulua.core"
+    local values, count = page:match("\n## Values.-\n## Enumerations"), 0
+    for name, value in pairs{Tensor = ipu.ones{2}, Variable = ipu.Variable{1, 2}} do
+      local text = values:match("%*%*" .. name .. "%*%*(.-)\n%*%*")
+      for method in pairs(debug.getregistry()["ipulua." .. name].methods) do
+        if not (core.ops[method] or core.ops["nn." .. method] or core.ops["random." .. method]) then
+          count = count + 1
+          assert.is_truthy(text:find("\n- `:" .. method .. "(", 1, true), name .. ":" .. method)
+        end
+      end
+      for field, kind in text:match("Fields: ([^\n]*)"):gmatch("`([%w_]+)` (%w+)") do
+        local got = math.type(value[field]) or type(value[field])
+        assert.equal(kind, got == "table" and "integer" or got, name .. "." .. field)
+      end
+    end
+    assert.is_true(count >= 8, count)
+  end)
+
   it("says the shapes where tensors go in or come out", function()
     local count = 0
     for _, e in ipairs(entries()) do
       local takes = e.text:match("Takes: ([^\n]*)") or ""
-      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true) then
+      if (takes .. e.gives):find("%f[%a]tensor%f[%A]") or e.gives:find("Dataset", 1, true) or e.name:find("^%l+%.%w*Optimizer%w*$") then
         count = count + 1
         assert.is_truthy(e.text:find("\n *%- Shapes: %S"), e.name .. " does not say shapes")
       end
@@ -89,10 +119,30 @@ describe("docs/api.md", function()
     assert.is_true(count > 3)
   end)
 
+  it("says which options of IPUConfig nothing reads", function()
+    local sources = {}
+    for path in io.popen("find lua src -name '*.lua' -o -name '*.c'"):lines() do
+      if not path:find("config_options.lua", 1, true) then sources[#sources + 1] = command.read(path):gsub("%-%-%-@field[^\n]*", "") end
+    end
+    local all = table.concat(sources)
+    for name in pairs(ipu.IPUConfig():to_dict()) do
+      local words = page:match("\n| `" .. name:gsub("%p", "%%%0") .. "` |[^\n]*")
+      local is_read = all:find("%f[%w_]" .. name:match("[%w_]+$") .. "%f[^%w_]") ~= nil
+      if not is_read then assert.is_truthy(words:find("Accepted, without effect", 1, true), name .. " is read nowhere") end
+      if all:find('get("' .. name .. '")', 1, true) then assert.is_falsy(words:find("Accepted, without", 1, true), name) end
+    end
+  end)
+
   it("lists every option of IPUConfig with its default", function()
     local cfg = ipu.IPUConfig()
     local count = 0
-    for name, default in page:gmatch("\n| `([%w_.]+)` | %w+ | `([^`]*)` |") do
+    for name, default, words in page:gmatch("\n| `([%w_.]+)` | [^|]+ | `([^`]*)` | ([^\n]*) |") do
+      if math.type(cfg:get_attribute_metadata(name).default) == "integer" then -- a number of something, first of all said
+        local units = "^Bytes |^Rows |^Tiles |^How many |^The number of |^The index of "
+        local says = false
+        for unit in units:gmatch("[^|]+") do says = says or words:find(unit) ~= nil end
+        assert.is_true(says, name .. " does not say what it counts: " .. words)
+      end
       local metadata = cfg:get_attribute_metadata(name)
       count = count + 1
       if type(metadata.default) ~= "table" then

@@ -42,7 +42,8 @@ describe("docs/keras.md", function()
       if e.arguments and e.arguments ~= "()" then
         counts.arguments = counts.arguments + 1
         assert.is_truthy(e.text:find("\n *%- Takes: %S"), e.name .. " does not say what it takes")
-        assert.is_truthy(e.text:find("\n *%- Errors: %S") or e.section == "Callbacks" and e.name == "LambdaCallback", e.name .. " says no error")
+        assert.is_truthy(e.text:find("\n *%- Errors: %S") or e.section == "Callbacks" and e.name == "LambdaCallback"
+          or e.section == "Backend", e.name .. " says no error")
       end
       if tensors[e.section] or e.text:find("→ tensor", 1, true) then
         counts.shapes = counts.shapes + 1
@@ -50,6 +51,36 @@ describe("docs/keras.md", function()
       end
     end
     assert.is_true(counts.arguments > 220 and counts.shapes > 200, counts.arguments .. " " .. counts.shapes)
+  end)
+
+  -- Shapes of what layers and the like take and give have names for extents, which make_keras compares with samples.
+  it("names extents in shapes, and a source of each part", function()
+    local own <const> = {Layers = true, Losses = true, Metrics = true, Optimizers = true, Initializers = true, Regularizers = true,
+      Constraints = true, Callbacks = true}
+    local counts = {names = 0, sources = 0}
+    for _, e in ipairs(entries()) do
+      local shape = e.text:match("\n *%- Shapes: ([^\n]*)")
+      if own[e.section] and e.section ~= "Callbacks" and not shape:find("^as ") and not shape:find("^any") then
+        counts.names = counts.names + 1
+        assert.is_truthy(shape:find("%[[%a.]") or shape:find("%[%]"), e.name .. " names no extents: " .. shape)
+      end
+      if own[e.section] and not e.text:find("Errors: as ") then
+        counts.sources = counts.sources + 1
+        assert.is_truthy(e.text:find("\n *%- Source: %S"), e.name .. " says no source")
+      end
+    end
+    assert.is_true(counts.names > 170 and counts.sources > 180, counts.names .. " " .. counts.sources)
+  end)
+
+  it("says of no argument that it may be anything", function()
+    local fixed <const> = {["K.is_keras_tensor"] = true}
+    for _, e in ipairs(entries()) do
+      local takes = not fixed[e.name] and e.text:match("Takes: ([^\n]*)") or ""
+      for each in (takes .. "; "):gmatch("(`[^`]+` [^;]*); ") do
+        assert.is_falsy(each:find("^`[^`]+` any$") or each:find("^`[^`]+` any,") or each:find("^`[^`]+` any%[%]$"),
+          e.name .. " does not say what " .. each .. " may be")
+      end
+    end
   end)
 
   it("holds what is public, with annotations", function()

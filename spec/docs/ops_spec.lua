@@ -18,6 +18,7 @@ describe("docs/ops.md", function()
       count = count + 1
       assert.is_truthy(text:find("\n- Shapes: `[^`]+`"), name .. " has no shapes")
       assert.is_truthy(text:find("\n- Gradient: %l"), name .. " does not speak of its gradient")
+      assert.is_truthy(text:find("\n%- [`%w]+: [^\n]*→ [^\n]*%w"), name .. " does not say the dtype of its result")
       for _, a in ipairs(row.attributes) do
         assert.is_truthy(text:find("\n- `" .. a.name .. "`: %l+"), name .. " does not say the type of " .. a.name)
       end

@@ -203,7 +203,7 @@ describe("ipu.train.Checkpoint", function()
     assert.error_matches(function() ipu.train.Checkpoint(3) end, "a table of what is saved is wanted")
     assert.error_matches(function() ipu.train.Checkpoint{save = 3} end, "the name 'save' is taken")
     assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save() end, "dir")
-    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end, "at least 1")
+    assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end, "must be positive")
     local v, w = ipu.Variable{ipu.zeros{2}}, ipu.Variable{ipu.zeros{3}}
     ipu.train.Checkpoint{v = v}:save(folder)
     assert.error_matches(function() ipu.train.Checkpoint{v = w}:restore(folder) end, "%[2%] in the file, %[3%] in the model")

@@ -31,6 +31,21 @@ describe("image layers", function()
 
   local function trained(layer) return rows_of(layer(three, {training = true})) end
 
+  -- tf.keras 2.6: "the contrast factor will be randomly picked between [1 - lower, 1 + upper]"; the mean stays.
+  it("change contrast between a lower and an upper factor", function()
+    local layer, scales = layers.RandomContrast{factor = {0.5, 0}}, {}
+    for i = 1, 20 do
+      local rows = trained(layer)
+      scales[i] = (rows[3][3] - rows[1][1]) / 8
+      assert.is_true(scales[i] >= 0.5 and scales[i] <= 1, scales[i])
+      assert.is_true(math.abs((rows[3][3] + rows[1][1]) / 2 - 4) < 1e-5)
+    end
+    table.sort(scales)
+    assert.is_true(scales[20] - scales[1] > 0.05)
+    assert.error_matches(function() layers.RandomContrast{factor = {2, 1}} end, "a lower one of at most 1")
+    assert.error_matches(function() layers.RandomContrast{factor = {-1, 1}} end, "must not be negative")
+  end)
+
   it("turn counter-clockwise", function()
     assert.are.same({{2, 5, 8}, {1, 4, 7}, {0, 3, 6}}, trained(layers.RandomRotation{{0.25, 0.25}, interpolation = "nearest"}))
   end)

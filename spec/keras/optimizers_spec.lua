@@ -162,7 +162,7 @@ describe("optimizer wrappers", function()
     end
     assert.is_near(8, v:item(), 1e-6)
     assert.are.equal(1, opt.iterations:item())
-    assert.matches("'num_mini_batches' must be a positive number", message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
+    assert.matches("'num_mini_batches' must be positive", message_of(optimizers.GradientAccumulationOptimizer, optimizers.SGD(1), 0))
   end)
 end)
 

@@ -342,7 +342,7 @@ describe("devices", function()
       end
     end
     refuses("value", "AUTO, ZIGZAG, SNAKE, HOOF", config.selection_order, "SPIRAL", 4)
-    refuses("value", "from 1 to", config.selection_order, "SNAKE", 1 << 40)
+    refuses("value", "must lie in [1, 1024]", config.selection_order, "SNAKE", 1 << 40)
   end)
 
   it("row 18: resets", function()

@@ -57,7 +57,7 @@ local cases <const> = {
   {"loading nothing", function() ipu.load() end, "'path' is missing"},
   {"a seed that is none", function() ipu.random.set_seed(1.5) end, "'seed' must be an integer"},
   {"threads that are none", function() ipu.set_num_threads("a") end, "'n' must be an integer, got string"},
-  {"negative threads", function() ipu.set_num_threads(-1) end, "must be 1 to 256, got %-1"},
+  {"negative threads", function() ipu.set_num_threads(-1) end, "must be 0 %(one a core%) to 256, got %-1"},
   {"a function that is none", function() ipu.func(3) end, "'f' must be a function, got integer"},
   {"a shard that no machine has", function() ipu.ipu_shard(1 << 40) end, "no machine has an IPU"},
   {"no shard at all", function() ipu.ipu_shard{} end, "an integer or a list of integers, got nil"},

@@ -159,7 +159,7 @@ describe("an outfeed", function()
       enqueuing(queue, 3, function(i) return i end)()
       assert.same({0, 1, 2}, queue:dequeue():totable())
     end
-    raises("value", "buffer depth.*at least 1, got 0", ipu.IPUOutfeedQueue, {buffer_depth = 0})
+    raises("value", "buffer depth of at least 1, got 0", ipu.IPUOutfeedQueue, {buffer_depth = 0})
   end)
 
   it("row 112: waits for the end of what runs when asked to", function()

@@ -36,7 +36,7 @@ describe("fifo", function()
   end)
 
   it("refuses a depth of 0, and to be used outside of programs", function()
-    fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.tensor(1.0)) end, "at least 1, got 0")
+    fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.tensor(1.0)) end, "must be positive, got 0")
     fails("runtime", function() ipu.fifo(ipu.tensor(1.0), 2) end, "inside a compiled function")
   end)
 end)

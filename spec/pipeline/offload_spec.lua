@@ -311,7 +311,7 @@ describe("offloading", function()
     assert.are.equal(price.cycles.total, ipu.estimate(deep, {inputs = {ipu.zeros{64}}}).cycles.total)
     assert.are.equal(3, ipu.func(ipu.remap)(ipu.tensor{3})[1]:item())
     pipelines.fails("runtime", function() ipu.fifo(ipu.zeros{2}, 1) end, "compiled function")
-    pipelines.fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.zeros{2}) end, "at least 1", "0")
+    pipelines.fails("value", function() ipu.func(function(x) return ipu.fifo(x, 0) end)(ipu.zeros{2}) end, "must be positive", "0")
   end)
 
   it("lowers the fullest tile of a large model, for cycles that streaming memory takes", function()

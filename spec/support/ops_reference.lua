@@ -9,23 +9,82 @@ local reference = {}
 local floats <const> = {"float32", "float64", "float16", "bfloat16"}
 local others <const> = {"int8", "uint8", "int32", "int64", "bool"}
 
--- Whether the op takes dtype for its numbers; else what it says.
-local function takes(op, row, dtype)
-  local ok, message = pcall(op, table.unpack((samples.arguments(row, dtype))))
-  return ok, not ok and tostring(message):gsub("^[^:]+:%d+: ", "") or nil
+-- The dtypes of an op's results, as text; nil and what it says where it takes no such arguments.
+local function results_of(op, arguments)
+  local results = table.pack(pcall(op, table.unpack(arguments)))
+  if not results[1] then return nil, (tostring(results[2]):gsub("^[^:]+:%d+: ", "")) end
+  local list = type(results[2]) == "table" and results[2] or {table.unpack(results, 2, results.n)}
+  for i, each in ipairs(list) do list[i] = each.dtype end
+  local alike = true
+  for _, each in ipairs(list) do alike = alike and each == list[1] end
+  return alike and list[1] or table.concat(list, ", ")
 end
 
+-- What the op takes for its numbers, with the dtypes of its results: "float32, int8", "float32, int8 → bool", "float32; int8 → float32".
 local function dtypes(op, row)
-  if not row.sample or not row.sample:find("[FPUDM]") then return nil end
-  local list, refusal = {}, nil
+  local case
+  for each in ((row.sample or "") .. "|"):gmatch("([^|]*)|") do case = case or each:find("[FPUDM]") and each end
+  if not case then return nil end
+  local taken, result_of, refusal, all_alike = {}, {}, nil, true
   for _, names in ipairs {floats, others} do
     for _, dtype in ipairs(names) do
-      local ok, message = takes(op, row, dtype)
-      if ok then list[#list + 1] = dtype
-      else refusal = refusal or message end
+      local result, message = results_of(op, (samples.arguments({sample = case, variadic = row.variadic}, dtype)))
+      refusal = refusal or message
+      if result then
+        taken[#taken + 1], result_of[dtype] = dtype, result
+        all_alike = all_alike and result == result_of[taken[1]]
+      end
     end
   end
-  return list, refusal
+  if #taken == 0 then return nil, refusal end
+  for _, a in ipairs(row.attributes) do
+    if a.name == "dtype" then return table.concat(taken, ", ") .. " → dtype", refusal end
+  end
+  if all_alike then return table.concat(taken, ", ") .. " → " .. result_of[taken[1]], refusal end
+  local groups, by_result = {}, {}
+  for _, dtype in ipairs(taken) do
+    local result = (result_of[dtype] .. ","):gsub("%f[%w]" .. dtype .. ",", "the same,"):sub(1, -2)
+    if not by_result[result] then
+      by_result[result] = {}
+      groups[#groups + 1] = result
+    end
+    table.insert(by_result[result], dtype)
+  end
+  for i, result in ipairs(groups) do groups[i] = table.concat(by_result[result], ", ") .. " → " .. result end
+  return table.concat(groups, "; "), refusal
+end
+
+-- What else there is: the operands that are indices or conditions, with the dtypes that they may have; or the results' alone.
+local function other_dtypes(op, row)
+  local lines = {}
+  local operands = row.sample and samples.first_case(row.sample) or {}
+  local numbers = row.sample and row.sample:find("[FPUDM]")
+  local own = false -- whether an attribute says the dtype of the result
+  for _, a in ipairs(row.attributes) do own = own or a.name == "dtype" end
+  for i, operand in ipairs(operands) do
+    local list, result = {}, nil
+    for _, dtype in ipairs(operand.letter:find("[ISB]") and others or {}) do
+      local arguments = samples.arguments(row)
+      local given = row.variadic and arguments[1] or arguments
+      given[i] = core.ops.cast(given[i], dtype)
+      local of = results_of(op, arguments)
+      if of then
+        list[#list + 1] = dtype
+        result = of
+      end
+    end
+    if #list > 0 and not (numbers and #list == 1 and list[1] == "int32") then -- else they are numbers, too
+      local name = (row.inputs[i] or row.inputs[1]):gsub("%?$", "")
+      local gives = not numbers and i == 1 and " → " .. (own and "dtype" or result) or ""
+      lines[#lines + 1] = string.format("- `%s`: %s%s", name, table.concat(list, ", "), gives)
+    end
+  end
+  if #operands == 0 then
+    local attributes = row.sample and select(3, samples.arguments(row))
+    local result = results_of(op, attributes and next(attributes) and {attributes} or {})
+    if result then lines[#lines + 1] = "- dtypes: → " .. (own and "dtype" or result) end
+  end
+  return lines
 end
 
 -- ---- what is refused besides a dtype ----
@@ -95,7 +154,8 @@ local function signature(row)
 end
 
 local function gradient(row)
-  if row.no_gradient then return "none: it is constant almost everywhere, or gives no floating point" end
+  if #row.inputs == 0 then return "none: it takes no tensor" end
+  if row.no_gradient then return "none: gradients end here" end
   return row.differentiable and "yes" or "none"
 end
 
@@ -106,14 +166,15 @@ local function entry(row, lines)
   add("%s\n", row.summary)
   if row.shapes and row.shapes ~= "" then add("- Shapes: `%s`", row.shapes) end
   for _, name in ipairs(row.inputs) do
-    if name:find("?$") then add("- `%s` may be left out.", (name:gsub("%?$", ""))) end
+    if name:find("?$") then add("- `%s` may be left out, with what stands behind it.", (name:gsub("%?$", ""))) end
   end
   for _, a in ipairs(row.attributes) do
     add("- `%s`: %s%s%s%s", a.name, a.type, a.default and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
       a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "", a.summary and a.summary ~= "" and "; " .. a.summary or "")
   end
   local list, refusal = dtypes(core.ops[row.name], row)
-  if list then add("- dtypes: %s", table.concat(list, ", ")) end
+  if list then add("- dtypes: %s", list) end
+  for _, line in ipairs(other_dtypes(core.ops[row.name], row)) do add("%s", line) end
   add("- Gradient: %s", gradient(row))
   if refusal then add("- Error: `%s`", refusal) end
   local other = refusal_of(core.ops[row.name], row, refusal)
@@ -126,10 +187,15 @@ local opening <const> = [[
 # Ops
 
 Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a function and, where its first argument is a tensor, a
-method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors; named arguments are in the last table. In shapes a name is
-an extent and `...` any number of them. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the
-line of the script; *Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong.
-*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.
+method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors, and take the dtype of a tensor beside them (float32 where there
+is none; indices int32); named arguments are in the last table. In shapes a name is an extent and `...` any number of them; `any` alone,
+or a shape alone, is that of the operand and of the result; *broadcast* is NumPy's: extents of 1 and missing leading axes are repeated.
+An axis counts from 0, or from the end where it is negative. *dtypes* are those of the numbers that an op takes, and behind the arrow
+those of its results; operands of different dtypes are an error, there is no promotion. *Gradient: yes* where a function is constant
+(floor, sign, round) is 0. An op that is called wrongly raises an error with its name, the shapes or dtypes, and the line of the script;
+*Error* shows what comes for a dtype that it doesn't take, and for a shape or an argument that is wrong. Where no *Source* is given, what
+an op does is what NumPy and `tf.math`, `tf.nn`, `tf.linalg` and `tf.random` of TensorFlow 2.6 mean by its name (there mul is multiply, sub
+subtract, neg negative, div divide, mod floormod, repeat_n repeat). *The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.
 ]]
 
 ---@return string

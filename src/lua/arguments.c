@@ -257,6 +257,8 @@ static bool is_index(const char *name) {
          !strncmp(name, "segment", 7) || strstr(name, "offsets");
 }
 
+static bool is_left_out(lua_State *L, const Arguments *a, int i) { return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]); }
+
 /* Numbers and lists become tensors: beside a tensor they take its dtype, indices are int32. */
 static void convert_operands(lua_State *L, Arguments *a) {
   const OpDef *op = a->op;
@@ -267,9 +269,14 @@ static void convert_operands(lua_State *L, Arguments *a) {
     if (a->operand[i] && bind_type_at(L, a->operand[i], &type)) beside = type.dtype;
   for (int i = 0; i < a->operand_count; i++) {
     const char *name = op->traits & VARIADIC ? op->inputs[0] : i < MAX_INPUTS && op->inputs[i] ? op->inputs[i] : "operand";
-    if (a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i])) {
-      size_t n = strlen(name);
-      if (name[n - 1] != '?' || i + 1 < a->operand_count) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, name);
+    if (is_left_out(L, a, i)) {
+      int behind = i + 1;
+      while (behind < a->operand_count && is_left_out(L, a, behind)) behind++;
+      int length = (int)strcspn(name, "?");
+      if (!name[length]) bind_fail(L, ERR_TYPE, "%s: '%s' is missing", op->name, name);
+      if (behind < a->operand_count)
+        bind_fail(L, ERR_TYPE, "%s: '%s' is missing; only the last operands may be left out", op->name,
+                  lua_pushlstring(L, name, (size_t)length));
       a->operand_count = i;
       break;
     }

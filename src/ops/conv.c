@@ -72,7 +72,7 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 #define A_STRIDES                                                         \
   {                                                                       \
     .name = "strides", .kind = ATTR_INTS, .fallback = "1",                \
-    .summary = "Steps between windows, one or one for each spatial axis." \
+    .summary = "Steps between windows, at least 1: one, or one for each spatial axis." \
   }
 #define A_PADDING(words)                                                                               \
   {                                                                                                    \
@@ -84,12 +84,12 @@ static void grad_of_kernel(Graph *g, const Node *n, Value *const *u, Value **dx)
 #define A_DILATIONS                                          \
   {                                                          \
     .name = "dilations", .kind = ATTR_INTS, .fallback = "1", \
-    .summary = "Steps between the taps of a window."         \
+    .summary = "Steps between the taps of a window, at least 1." \
   }
 #define A_GROUPS                                                 \
   {                                                              \
     .name = "groups", .kind = ATTR_INT, .fallback = "1",         \
-    .summary = "Parts of the channels that are convolved apart." \
+    .summary = "Parts of the channels that are convolved apart; divides them." \
   }
 #define A_OUTPUT                                                    \
   {                                                                 \

@@ -225,11 +225,11 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
     .attrs = {{.name = "beam_width",                                                                        \
                .kind = ATTR_INT,                                                                            \
                .fallback = "100",                                                                           \
-               .summary = "Prefixes kept at each step."},                                                   \
+               .summary = "Prefixes kept at each step, from 1 to 4096."},                                                   \
               {.name = "top_paths",                                                                         \
                .kind = ATTR_INT,                                                                            \
                .fallback = "1",                                                                             \
-               .summary = "How many of them are returned."},                                                \
+               .summary = "How many of them are returned, from 1 to beam_width."},                                                \
               {.name = "blank_index",                                                                       \
                .kind = ATTR_INT,                                                                            \
                .fallback = "-1",                                                                            \

@@ -95,7 +95,7 @@ const OpDef ops_dropout[] = {
      .summary = "Each element is 0 with probability rate, else x / (1 - rate).",
      .shapes = "any",
      .inputs = {"x", "counter"},
-     .attrs = {{"rate", ATTR_FLOAT, "0.5", NULL, "probability of 0"},
+     .attrs = {{"rate", ATTR_FLOAT, "0.5", NULL, "probability of 0, in [0, 1)"},
                {"noise_shape", ATTR_INTS, "nil", NULL, "shape of the mask, broadcast to x; -1: x's extent"},
                RANDOM_SEED},
      .traits = RANDOM | IN_PLACE(0),

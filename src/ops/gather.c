@@ -222,7 +222,7 @@ static void grad_gather_grad(Graph *g, const Node *n, Value *const *dy, Value **
 
 const OpDef ops_gather[] = {
     {.name = "gather",
-     .summary = "Slices of x along an axis, by index.",
+     .summary = "Slices of x along an axis, by index; one outside is an error.",
      .shapes = "[a, n, b], [...] → [a, ..., b]",
      .inputs = {"x", "indices"},
      .attrs = {{"axis", ATTR_INT, "0", NULL, "to index"}},
@@ -235,11 +235,11 @@ const OpDef ops_gather[] = {
                "B[4] I4[3] | F[50,70] I50[400]"},
     {.name = "embedding_lookup",
      .source = "embedding_ops.embedding_lookup of the original",
-     .summary = "Rows of a table, by id.",
+     .summary = "Rows of a table, by id; one outside is an error.",
      .shapes = "[rows, ...], [ids] → [ids, ...]",
      .inputs = {"table", "ids"},
      .attrs = {{"serialization_factor", ATTR_INT, "1", NULL,
-                "parts that the table is looked up in, one after the other"}},
+                "parts that the table is looked up in, one after the other; divides its rows"}},
      .infer = infer_embedding,
      .cost = cost_of_gather,
      .eval = eval_embedding,

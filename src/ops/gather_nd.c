@@ -106,7 +106,7 @@ static void grad_scatter_nd(Graph *g, const Node *n, Value *const *dy, Value **d
 
 const OpDef ops_gather_nd[] = {
     {.name = "gather_nd",
-     .summary = "Slices of x by tuples of indices.",
+     .summary = "Slices of x by tuples of indices; one outside is an error.",
      .shapes = "[n, m, ...], [..., 2] → [..., ...]",
      .inputs = {"x", "indices"},
      .infer = infer_gather_nd,
@@ -115,7 +115,7 @@ const OpDef ops_gather_nd[] = {
      .grad = grad_gather_nd,
      .sample = "F[4,4] I4[5,2] | F[3,3,4] I3[2,2,2] | F[3,3,2] I3[3,1] | F[3,3,3] I3[4,3] | F[3] I3[1]"},
     {.name = "scatter_nd",
-     .summary = "Updates added to zeros at tuples of indices.",
+     .summary = "Updates added to zeros at tuples of indices; one outside is an error.",
      .shapes = "[..., 2], [..., ...] → shape",
      .inputs = {"indices", "updates"},
      .attrs = {{"shape", ATTR_INTS, NULL, NULL, "of the result"}},

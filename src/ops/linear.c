@@ -369,7 +369,7 @@ const OpDef ops_linear[] = {
      .summary = "matmul done in parts, for less memory on the machine; the same result.",
      .shapes = "[…, m, k], […, k, n] → […, m, n]",
      .inputs = {"a", "b"},
-     .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL, "how many parts"},
+     .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL, "how many parts; divides the extent that is cut"},
                {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
                 "what is cut: m, k or n"},
                TURNED_ATTRS},

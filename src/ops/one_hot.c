@@ -47,7 +47,7 @@ const OpDef ops_one_hot[] = {
          "on_value where the new axis equals the index, else off_value; other indices give no hot element.",
      .shapes = "[...] → [..., depth]",
      .inputs = {"indices"},
-     .attrs = {{"depth", ATTR_INT, NULL, NULL, "extent of the new axis"},
+     .attrs = {{"depth", ATTR_INT, NULL, NULL, "extent of the new axis, not negative"},
                {"axis", ATTR_INT, "-1", NULL, "where it stands"},
                {"on_value", ATTR_FLOAT, "1", NULL, "at the index"},
                {"off_value", ATTR_FLOAT, "0", NULL, "elsewhere"},

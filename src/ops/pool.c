@@ -303,12 +303,12 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
 #define A_KSIZE                                                          \
   {                                                                      \
     .name = "ksize", .kind = ATTR_INTS, .fallback = "2",                 \
-    .summary = "The window's extents, one or one for each spatial axis." \
+    .summary = "The window's extents, at least 1: one, or one for each spatial axis." \
   }
 #define A_STRIDES                                                   \
   {                                                                 \
     .name = "strides", .kind = ATTR_INTS, .fallback = "nil",        \
-    .summary = "Steps between windows; those of ksize when absent." \
+    .summary = "Steps between windows, at least 1; those of ksize when absent." \
   }
 #define A_PADDING                                                                                \
   {                                                                                              \

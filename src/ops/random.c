@@ -244,7 +244,7 @@ static Status eval_bernoulli(const Call *c) { return random_draw(c, bernoulli_pa
 #define NORMAL_ATTRS                                                 \
   .attrs = {SHAPE_ATTR,                                              \
             {"mean", ATTR_FLOAT, "0", NULL, "of the distribution"},  \
-            {"stddev", ATTR_FLOAT, "1", NULL, "standard deviation"}, \
+            {"stddev", ATTR_FLOAT, "1", NULL, "standard deviation, not negative"}, \
             DTYPE_ATTR,                                              \
             RANDOM_SEED}
 const OpDef ops_random[] = {
@@ -291,7 +291,7 @@ const OpDef ops_random[] = {
      .summary = "1 with probability p, else 0.",
      .shapes = "→ shape",
      .inputs = {"counter"},
-     .attrs = {SHAPE_ATTR, {"p", ATTR_FLOAT, "0.5", NULL, "probability of 1"}, DTYPE_ATTR, RANDOM_SEED},
+     .attrs = {SHAPE_ATTR, {"p", ATTR_FLOAT, "0.5", NULL, "probability of 1, in [0, 1]"}, DTYPE_ATTR, RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_bernoulli,
      .cost = cost_of_random,

@@ -237,7 +237,7 @@ const OpDef ops_repeat[] = {
      .summary = "Each element (or slice along axis) several times; without axis x is flattened first.",
      .shapes = "[..., n, ...] → [..., sum of repeats, ...]",
      .inputs = {"x"},
-     .attrs = {{"repeats", ATTR_INTS, NULL, NULL, "how often: one number, or one for each slice"},
+     .attrs = {{"repeats", ATTR_INTS, NULL, NULL, "how often, not negative: one number, or one for each slice"},
                {"axis", ATTR_INT, "nil", NULL, "to repeat along"}},
      .infer = infer_repeat,
      .cost = cost_of_copy,

@@ -36,7 +36,7 @@ static void grad_segment_sum(Graph *g, const Node *n, Value *const *dy, Value **
 const OpDef ops_segment[] = {
     {.name = "segment_sum",
      .source = "math_ops.segment_sum of the original",
-     .summary = "Sums of rows with equal ids; missing segments are 0.",
+     .summary = "Sums of rows with equal ids; missing segments are 0. An id outside is an error.",
      .shapes = "[n, ...], [n] → [num_segments, ...]",
      .inputs = {"data", "segment_ids"},
      .attrs = {{"num_segments", ATTR_INT, NULL, NULL, "rows of the result"}},

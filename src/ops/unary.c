@@ -32,15 +32,15 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
   X(sqrt, NONE, "sqrt", SQRT, float, op2(g, "sqrt_grad", dy, y), "P[2,3]", "The square root.")               \
   X(rsqrt, NONE, "rsqrt", RSQRT, float, op2(g, "rsqrt_grad", dy, y), "P[2,3]", "1 / sqrt(x).")               \
   X(reciprocal, NONE, "reciprocal", RECIPROCAL, float, op2(g, "reciprocal_grad", dy, y), "P[2,3]", "1 / x.") \
-  X(sin, NONE, "sin", SIN, float, ops_mul(g, dy, op1(g, "cos", x)), "F[2,3]", "The sine.")                   \
-  X(cos, NONE, "cos", COS, float, ops_neg(g, ops_mul(g, dy, op1(g, "sin", x))), "F[2,3]", "The cosine.")     \
-  X(tan, NONE, "tan", TAN, float, ops_mul(g, dy, one_plus_square(g, y)), "U[2,3]", "The tangent.")           \
+  X(sin, NONE, "sin", SIN, float, ops_mul(g, dy, op1(g, "cos", x)), "F[2,3]", "The sine; x in radians.")     \
+  X(cos, NONE, "cos", COS, float, ops_neg(g, ops_mul(g, dy, op1(g, "sin", x))), "F[2,3]", "The cosine; x in radians.") \
+  X(tan, NONE, "tan", TAN, float, ops_mul(g, dy, one_plus_square(g, y)), "U[2,3]", "The tangent; x in radians.") \
   X(asin, NONE, "asin", ASIN, float, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x))), "U[2,3]",      \
-    "The angle in [-pi/2, pi/2] whose sine is x.")                                                           \
+    "The angle in [-pi/2, pi/2] radians whose sine is x.")                                                   \
   X(acos, NONE, "acos", ACOS, float, ops_neg(g, ops_mul(g, dy, op1(g, "rsqrt", one_minus_square(g, x)))), "U[2,3]", \
-    "The angle in [0, pi] whose cosine is x.")                                                               \
+    "The angle in [0, pi] radians whose cosine is x.")                                                       \
   X(atan, NONE, "atan", ATAN, float, ops_div(g, dy, one_plus_square(g, x)), "F[2,3]",                        \
-    "The angle in (-pi/2, pi/2) whose tangent is x.")                                                        \
+    "The angle in (-pi/2, pi/2) radians whose tangent is x.")                                                \
   X(sinh, NONE, "sinh", SINH, float, ops_mul(g, dy, op1(g, "cosh", x)), "F[2,3]", "The hyperbolic sine.")    \
   X(cosh, NONE, "cosh", COSH, float, ops_mul(g, dy, op1(g, "sinh", x)), "F[2,3]", "The hyperbolic cosine.")  \
   X(tanh, NONE, "tanh", TANH, float, op2(g, "tanh_grad", dy, y), "F[2,3] | F[40000]", "The hyperbolic tangent.") \

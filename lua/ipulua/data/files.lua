@@ -21,7 +21,10 @@ function files.from_idx(...)
   return data.from_tensor_slices{images, core.read_idx(a.labels)}:made_by "from_idx"
 end
 
-local cifar_spec <const> = {{"path", {"string", "list"}}, {"classes", "integer", 10}, {"label_mode", "string", "fine"}}
+local cifar_spec <const> = {
+  {"path", {"string", "list"}}, {"classes", "integer", 10, of = "10 or 100"},
+  {"label_mode", "string", "fine", of = "\"fine\" or \"coarse\""},
+}
 
 ---CIFAR's binary files, one or a list: uint8 [32, 32, 3] and an uint8 label. {classes = 100}: CIFAR-100, fine labels
 ---unless label_mode is "coarse".
@@ -102,7 +105,7 @@ function files.from_safetensors(...)
   return data.from_tensor_slices((core.load(a.path, ".safetensors"))):made_by "from_safetensors"
 end
 
-local text_spec <const> = {{"path", "string"}, {"unit", "string", "line"}}
+local text_spec <const> = {{"path", "string"}, {"unit", "string", "line", of = "\"line\", \"char\" or \"byte\""}}
 
 ---A text: lines as uint8 vectors, characters as int32 scalars (their Unicode numbers), or bytes as uint8 scalars.
 ---Shapes: [bytes of the line]; of characters and bytes []
@@ -116,7 +119,10 @@ function files.from_text(...)
   blame.error("from_text: 'unit' must be \"line\", \"char\" or \"byte\", got " .. args.describe(a.unit), "value")
 end
 
-local folder_spec <const> = {{"path", "string"}, {"image_size", "list", optional = true}, {"channels", "integer", 3}}
+local folder_spec <const> = {
+  {"path", "string"}, {"image_size", "list", optional = true, says = "{height, width}"},
+  {"channels", "integer", 3, of = "1 to 4"},
+}
 
 ---The pictures of a folder's folders: uint8 [height, width, channels] and an int32 label; {image_size = {h, w}} makes
 ---them one size. The second result is the list of class names.

@@ -108,8 +108,11 @@ local function with_sample(dataset, compute)
 end
 
 local map_spec <const> = {
-  {"f", "callable"}, {"num_parallel_calls", "integer", 0}, {"eager", "boolean", false}, {"deterministic", "boolean", true},
-  {"output_types", "any", optional = true}, {"output_shapes", "any", optional = true},
+  {"f", "callable"},
+  {"num_parallel_calls", "integer", 0, range = "[-1, inf)", says = "elements at a time; 0: one, -1: as many as the host has threads"},
+  {"eager", "boolean", false}, {"deterministic", "boolean", true, says = "changes nothing: order stays"},
+  {"output_types", "any", optional = true, of = "dtype or table of dtypes", says = "of what f gives; for eager"},
+  {"output_shapes", "any", optional = true, of = "shape or table of shapes", says = "-1 where an extent varies; for eager"},
 }
 
 -- A Lua function called for each element, on the script's thread.
@@ -148,9 +151,6 @@ end
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
-  if a.num_parallel_calls < 0 and a.num_parallel_calls ~= elements.AUTOTUNE then
-    blame.error("map: 'num_parallel_calls' must not be negative, got " .. a.num_parallel_calls, "value")
-  end
   if a.eager then return map_eager(self, a) end
   local program, template, retrace, results = trace_function("map", a.f, self)
   return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
@@ -196,8 +196,9 @@ local function dataset_function(who, f, dataset)
 end
 
 local interleave_spec <const> = {
-  {"f", "callable"}, {"cycle_length", "integer", 1}, {"block_length", "integer", 1},
-  {"num_parallel_calls", "integer", optional = true},
+  {"f", "callable"}, {"cycle_length", "integer", 1, range = "[1, 1048576]", says = "datasets in turn"},
+  {"block_length", "integer", 1, range = "[1, inf)", says = "elements of one before the next"},
+  {"num_parallel_calls", "integer", optional = true, says = "changes nothing"},
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.

@@ -8,7 +8,7 @@ local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.structure"
 
-local batch_spec <const> = {{"batch_size", "integer"}, {"drop_remainder", "boolean", false}}
+local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"}, {"drop_remainder", "boolean", false}}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
 ---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
@@ -20,7 +20,10 @@ function Dataset:batch(...)
 end
 
 local padded_spec <const> = {
-  {"batch_size", "integer"}, {"padded_shapes", "any", optional = true}, {"padding_values", "any", optional = true},
+  {"batch_size", "integer", range = "[1, inf)", says = "elements"},
+  {"padded_shapes", "any", optional = true, of = "shape or table of shapes",
+    says = "in the element's structure; -1 and nil: the longest of the batch"},
+  {"padding_values", "any", optional = true, of = "number or table of numbers", says = "0 by default"},
   {"drop_remainder", "boolean", false},
 }
 
@@ -87,12 +90,15 @@ end
 function Dataset:unbatch() return Dataset(self.handle:unbatch(), self.template) end
 
 local window_spec <const> = {
-  {"size", "integer"}, {"shift", "integer", 0}, {"stride", "integer", 1}, {"drop_remainder", "boolean", false},
+  {"size", "integer", range = "[1, inf)"},
+  {"shift", "integer", 0, range = "[0, inf)", says = "elements from one window's beginning to the next; 0: size"},
+  {"stride", "integer", 1, range = "[1, inf)", says = "elements from one of a window to its next"},
+  {"drop_remainder", "boolean", false, says = "no windows of fewer than size elements"},
 }
 
 ---Elements that are datasets of size neighbours.
 ---Shapes: datasets of the shapes that the elements had
----Errors: a size or stride below 1: `ds:window(0)`
+---Errors: a size or stride below 1, a negative shift: `ds:window(0)`
 ---@return Dataset
 function Dataset:window(...)
   local a = args.check("window", window_spec, ...)
@@ -179,7 +185,7 @@ function Dataset:cache(...)
   return Dataset(self.handle:cache(a.filename), self.template)
 end
 
-local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE}}
+local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE, range = "[-1, inf)", says = "elements; -1: as far as helps"}}
 
 ---Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
 ---Shapes: as they were

@@ -13,7 +13,7 @@ local function cast_like(condition, x) return ipu.cast(condition, x.dtype) end
 function activations.linear(x) return x end
 
 local relu_rows <const> = {
-  {"x", "any"}, {"alpha", "number", 0}, {"max_value", "number", optional = true}, {"threshold", "number", 0},
+  {"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0}, {"max_value", "number", optional = true}, {"threshold", "number", 0},
 }
 
 ---max(x, 0); with threshold, alpha (slope below it) and max_value.
@@ -39,14 +39,14 @@ end
 ---min(max(x, 0), 6).
 function activations.relu6(x) return ipu.nn.relu6(x) end
 
-local leaky_rows <const> = {{"x", "any"}, {"alpha", "number", 0.2}}
+local leaky_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0.2}}
 
 ---x above 0, alpha x below.
 function activations.leaky_relu(x, ...)
   return ipu.nn.leaky_relu(x, {alpha = args.check("leaky_relu", leaky_rows, x, ...).alpha})
 end
 
-local elu_rows <const> = {{"x", "any"}, {"alpha", "number", 1}}
+local elu_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"alpha", "number", 1}}
 
 ---x above 0, alpha (e^x - 1) below.
 function activations.elu(x, ...)
@@ -66,14 +66,14 @@ activations.silu = activations.swish
 ---0.2 x + 0.5, clipped to [0, 1].
 function activations.hard_sigmoid(x) return ipu.nn.hard_sigmoid(x) end
 
-local gelu_rows <const> = {{"x", "any"}, {"approximate", "boolean", false}}
+local gelu_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"approximate", "boolean", false}}
 
 ---x times the normal distribution's integral up to x; approximate: by tanh.
 function activations.gelu(x, ...)
   return ipu.nn.gelu(x, {approximate = args.check("gelu", gelu_rows, x, ...).approximate})
 end
 
-local axis_rows <const> = {{"x", "any"}, {"axis", "integer", -1}}
+local axis_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"axis", "integer", -1}}
 
 ---e^x divided by its sum along an axis.
 function activations.softmax(x, ...)
@@ -94,7 +94,7 @@ function activations.sigmoid(x)
 end
 
 ---An activation from its name, nil (linear) or a function.
----@param activation any
+---@param activation any name or function
 ---@return function
 function activations.get(activation)
   if activation == nil then return activations.linear end

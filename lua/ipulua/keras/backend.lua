@@ -23,7 +23,7 @@ local function a_variable(x)
   if not core.is_variable(x) then return "must be a variable, got " .. args.describe(x) end
 end
 
-local function tensor_row(name) return {name, "any", check = a_tensor} end
+local function tensor_row(name) return {name, "any", check = a_tensor, of = "tensor"} end
 local function optional_row(name, kind) return {name, kind, optional = true} end
 
 -- A function of checked arguments, which it gets in the order of their rows.
@@ -145,7 +145,7 @@ define("batch_dot", {x_row, tensor_row "y", optional_row("axes", {"integer", "in
 end)
 
 -- The gradients of a loss by variables or tensors, inside a traced function.
-define("gradients", {tensor_row "loss", {"variables", {"list", "any"}}}, function(loss, variables)
+define("gradients", {tensor_row "loss", {"variables", {"list", "any"}, of = "tensor, variable or list of them"}}, function(loss, variables)
   for _, v in ipairs(args.is_plain(variables) and variables or {variables}) do
     local problem = a_tensor(v)
     if problem then blame.error("gradients: each of 'variables' " .. problem, "type") end
@@ -165,7 +165,10 @@ end)
 local function made(e) return type(e) == "function" and e() or e end
 
 -- One of two tensors, element by element or, by a scalar condition, as a whole; functions are called for theirs.
-define("switch", {tensor_row "condition", {"then_expression", "any"}, {"else_expression", "any"}}, function(condition, yes, no)
+define("switch", {
+  tensor_row "condition", {"then_expression", "any", of = "tensor or function that gives one"},
+  {"else_expression", "any", of = "tensor or function that gives one"},
+}, function(condition, yes, no)
   if condition.dtype ~= "bool" then condition = ipu.cast(condition, "bool") end
   if #condition.shape == 0 and (type(yes) == "function" or type(no) == "function") then
     return ipu.cond(condition, function() return made(yes) end, function() return made(no) end)
@@ -180,7 +183,10 @@ define("switch", {tensor_row "condition", {"then_expression", "any"}, {"else_exp
 end)
 
 -- x in training, else alt; functions are called.
-local phase_rows <const> = {{"x", "any"}, {"alt", "any"}, {"training", "boolean", false}}
+local phase_rows <const> = {
+  {"x", "any", of = "tensor or function that gives one"}, {"alt", "any", of = "tensor or function that gives one"},
+  {"training", "boolean", false},
+}
 define("in_train_phase", phase_rows, function(x, alt, training) return made(training and x or alt) end)
 define("in_test_phase", phase_rows, function(x, alt, training) return made(training and alt or x) end)
 
@@ -210,15 +216,19 @@ end
 
 -- ------------------------------------------------ variables and facts
 
-local variable_row <const> = {"x", "any", check = a_variable}
+local variable_row <const> = {"x", "any", check = a_variable, of = "variable"}
 
 local function value_of(x) return core.is_variable(x) and x:read_value() or x end
 
 define("get_value", {x_row}, value_of)
-define("set_value", {variable_row, {"value", "any"}}, function(x, value) x:assign(value) end)
-define("update", {variable_row, {"new_x", "any"}}, function(x, new_x) x:assign(new_x) end)
-define("update_add", {variable_row, {"increment", "any"}}, function(x, increment) x:assign_add(increment) end)
-define("update_sub", {variable_row, {"decrement", "any"}}, function(x, decrement) x:assign_sub(decrement) end)
+define("set_value", {variable_row, {"value", "any", of = "tensor, number or list"}}, function(x, value) x:assign(value) end)
+define("update", {variable_row, {"new_x", "any", of = "tensor, number or list"}}, function(x, new_x) return x:assign(new_x) end)
+define("update_add", {
+  variable_row, {"increment", "any", of = "tensor, number or list"},
+}, function(x, increment) return x:assign_add(increment) end)
+define("update_sub", {
+  variable_row, {"decrement", "any", of = "tensor, number or list"},
+}, function(x, decrement) return x:assign_sub(decrement) end)
 
 -- The values of several variables.
 define_of_list("batch_get_value", function(variables)

@@ -180,9 +180,7 @@ local function step_of(self, list)
 end
 
 local save_rows <const> = {
-  {"dir", "string"}, {"max_to_keep", "integer", 3, check = function(n)
-    if n < 1 then return "must be at least 1, got " .. n end
-  end}, {"best", "boolean", false},
+  {"dir", "string"}, {"max_to_keep", "integer", 3, range = "[1, inf)"}, {"best", "boolean", false},
 }
 
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.

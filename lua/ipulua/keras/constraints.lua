@@ -32,7 +32,7 @@ local function norms(w, axis)
 end
 
 ---Norms along an axis are at most max_value.
-local MaxNorm = declare("MaxNorm", {{"max_value", "number", 2}, axis_row})
+local MaxNorm = declare("MaxNorm", {{"max_value", "number", 2, range = "[0, inf)"}, axis_row})
 function MaxNorm:project(w)
   local n = norms(w, self.axis)
   return w * (ipu.clip_by_value(n, 0, self.max_value) / (n + epsilon))
@@ -51,8 +51,10 @@ function UnitNorm:project(w)
 end
 
 ---Norms along an axis come nearer to the range, by `rate`.
-local MinMaxNorm = declare("MinMaxNorm",
-  {{"min_value", "number", 0}, {"max_value", "number", 1}, {"rate", "number", 1}, axis_row})
+local MinMaxNorm = declare("MinMaxNorm", {
+  {"min_value", "number", 0, range = "[0, inf)"}, {"max_value", "number", 1, range = "[0, inf)"},
+  {"rate", "number", 1, range = "[0, 1]"}, axis_row,
+})
 function MinMaxNorm:project(w)
   local n = norms(w, self.axis)
   local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate + n * (1 - self.rate)

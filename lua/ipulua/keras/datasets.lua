@@ -225,14 +225,12 @@ end
 datasets.text = {}
 
 local text_rows <const> = {
-  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1, check = function(x)
-    if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
-  end},
+  {"path", "string", optional = true}, {"name", "string", "tinyshakespeare.txt"}, {"validation_split", "number", 0.1, range = "[0, 1)"},
 }
 
 ---A text as numbers of its characters: those to train on, those to validate with (int32 tensors), and the vocabulary.
 ---Shapes: int32 [characters] twice
----Errors: a file that is missing or not UTF-8, a validation_split outside of [0, 1): `keras.datasets.text.load_data "nowhere"`
+---Errors: a file that is missing, a validation_split outside of [0, 1): `keras.datasets.text.load_data "nowhere"`
 ---@param ... any path (of the file or its folder), name, validation_split
 ---@return userdata train, userdata validation, Vocabulary vocabulary
 function datasets.text.load_data(...)
@@ -252,9 +250,7 @@ datasets.imdb = {}
 
 local imdb_rows <const> = {
   {"path", "string", optional = true}, {"num_words", "integer", optional = true}, {"skip_top", "integer", 0},
-  {"maxlen", "integer", 80, check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
+  {"maxlen", "integer", 80, range = "[1, inf)"}, {"start_char", "integer", 1}, {"oov_char", "integer", 2}, {"index_from", "integer", 3},
 }
 
 -- The words of a review, in small letters, without punctuation and line breaks' marks.

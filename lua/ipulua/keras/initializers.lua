@@ -51,7 +51,7 @@ end
 
 local seed_row <const> = {"seed", "integer", optional = true}
 
-local RandomNormal = declare("RandomNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05}, seed_row})
+local RandomNormal = declare("RandomNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function RandomNormal:make(shape, dtype)
   return draw("normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
@@ -61,7 +61,7 @@ function RandomUniform:make(shape, dtype)
   return draw("uniform", shape, dtype, {minval = self.minval, maxval = self.maxval, seed = self.seed})
 end
 
-local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05}, seed_row})
+local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function TruncatedNormal:make(shape, dtype)
   return draw("truncated_normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
@@ -78,7 +78,7 @@ local function fans(shape)
 end
 
 local variance_rows <const> = {
-  {"scale", "number", 1}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
+  {"scale", "number", 1, range = "(0, inf)"}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
   {"distribution", "string", "truncated_normal",
     choices = {"truncated_normal", "untruncated_normal", "normal", "uniform"}},
   seed_row,
@@ -90,7 +90,6 @@ local VarianceScaling = declare("VarianceScaling", variance_rows)
 local truncated_deviation <const> = 0.87962566103423978
 
 function VarianceScaling:setup()
-  if self.scale <= 0 then blame.error(self.__name .. ": 'scale' must be positive, got " .. self.scale, "value") end
 end
 
 function VarianceScaling:make(shape, dtype)

@@ -11,7 +11,8 @@ local input = {}
 local rows <const> = {
   {"shape", {"integers", "integer"}, optional = true, list = true}, {"batch_size", "integer", optional = true},
   {"name", "string", optional = true},
-  {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true}, {"tensor", "any", optional = true},
+  {"dtype", "dtype", "float32"}, {"batch_shape", "integers", optional = true},
+  {"tensor", "any", optional = true, of = "KerasTensor", says = "to be the input itself"},
 }
 
 ---A KerasTensor of a shape without the batch, -1 for unknown extents.

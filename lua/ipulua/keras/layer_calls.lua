@@ -20,18 +20,24 @@ local function is_value(leaf) return core.is_tensor(leaf) or core.is_variable(le
 -- ------------------------------------------------ what layers define
 
 ---Makes the weights, given the shape of the input (a structure of shapes for several). Layers override it.
----@param input_shape any
+---Shapes: input_shape with the batch, -1 where an extent is not known
+---Errors: an extent that a weight needs and that is not known: `keras.layers.Dense(3):build{2, -1}`
+---@param input_shape any a shape, or a table of shapes
 function Layer:build(input_shape) -- luacheck: ignore 212
 end
 
----What the layer does. Layers override it.
+---What the layer does: call(x, {training =, mask =}) gives its output. Layers override it.
 function Layer:call()
   blame.error(string.format("layer '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
     "not_implemented")
 end
 
 ---The mask of the outputs; by default that of the inputs passes on where supports_masking is set.
-function Layer:compute_mask(_, mask)
+---Shapes: inputs [batch, steps, ...], mask [batch, steps]
+---Errors: none of its own
+---@param inputs any tensor or table of tensors
+---@param mask any tensor, or nil
+function Layer:compute_mask(inputs, mask) -- luacheck: ignore 212
   if not self.supports_masking then return nil end
   if args.is_plain(mask) then return mask[1] end
   return mask
@@ -268,7 +274,7 @@ end
 ---The shape of the output for a shape of the input (a structure of shapes for several); -1: unknown.
 ---Shapes: input_shape with the batch, -1 where an extent is not known → the output's
 ---Errors: a shape that the layer can't take: `keras.layers.Conv2D(4, 3):compute_output_shape{2, 3}`
----@param input_shape any
+---@param input_shape any a shape, or a table of shapes
 ---@return any
 function Layer:compute_output_shape(input_shape)
   local function specs(shape)
@@ -280,6 +286,7 @@ function Layer:compute_output_shape(input_shape)
     return out
   end
   local inputs = specs(input_shape)
+  check_spec(self, inputs)
   self:ensure_built(inputs)
   local types = require "ipulua.keras.infer".results(function(x) return self(x) end, {n = 1, inputs}, KerasTensor.is)
   return nest.map(function(leaf) return leaf.shape end, types[1])

@@ -11,20 +11,30 @@ local stages = require "ipulua.keras.stages"
 local Layer = {} -- what the class gets of this file
 local properties = {}
 
+local function is_callable(f)
+  local meta = type(f) == "table" and getmetatable(f)
+  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
 ---Adds a loss: a scalar (or a function that gives one), which training adds to the compiled loss.
 ---Shapes: []
 ---Errors: a loss that is no tensor, number or function: `keras.layers.Layer():add_loss "mse"`
----@param loss any
+---@param loss any tensor, number or function that gives one, or a list
 function Layer:add_loss(loss)
   self:ensure_initialised()
   if context.inferring then return end
-  for _, each in ipairs(args.is_plain(loss) and loss or {loss}) do self._losses[#self._losses + 1] = each end
+  for _, each in ipairs(args.is_plain(loss) and loss or {loss}) do
+    if not (core.is_tensor(each) or core.is_variable(each) or type(each) == "number" or is_callable(each)) then
+      blame.error("add_loss: 'loss' must be a tensor, a number or a function that gives one, got " .. args.describe(each), "type")
+    end
+    self._losses[#self._losses + 1] = each
+  end
 end
 
 ---Shows the mean of a value as a metric of the model.
 ---Shapes: value any, averaged
 ---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
----@param value any
+---@param value any tensor
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
   self:ensure_initialised()

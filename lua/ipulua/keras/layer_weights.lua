@@ -49,7 +49,7 @@ end
 ---Makes a variable of the layer; named arguments name, shape, dtype, initializer, regularizer, trainable, constraint.
 ---Shapes: shape
 ---Errors: an unknown initializer, a dtype that there is not, an extent that is not known:
----`keras.layers.Layer():add_weight{shape = {2}, initializer = "ones_"}`
+---`keras.layers.Layer():add_weight{shape = {2}, initializer = "onse"}`
 ---@param ... any
 ---@return userdata
 function Layer:add_weight(...)

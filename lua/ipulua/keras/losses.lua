@@ -70,7 +70,7 @@ function losses.categorical_hinge(y_true, y_pred)
   return ipu.maximum(negative - positive + 1, 0)
 end
 
-local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1}}
+local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1, range = "[0, inf)"}}
 
 ---Squared up to delta, linear beyond.
 ---@return userdata
@@ -128,7 +128,7 @@ local function find_logits(y_pred, from_logits, what)
 end
 
 local crossentropy_rows <const> = {
-  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+  operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
   {"axis", "integer", -1},
 }
 
@@ -302,11 +302,11 @@ local wrapped <const> = {
   MeanAbsolutePercentageError = {"mean_absolute_percentage_error"},
   MeanSquaredLogarithmicError = {"mean_squared_logarithmic_error"}, Hinge = {"hinge"}, SquaredHinge = {"squared_hinge"},
   CategoricalHinge = {"categorical_hinge"}, LogCosh = {"log_cosh"}, KLDivergence = {"kl_divergence"}, Poisson = {"poisson"},
-  Huber = {"huber", {"delta", "number", 1}},
+  Huber = {"huber", {"delta", "number", 1, range = "[0, inf)"}},
   CosineSimilarity = {"cosine_similarity", {"axis", "integer", -1}},
-  BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+  BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
-  CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0},
+  CategoricalCrossentropy = {"categorical_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},
   SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy", {"from_logits", "boolean", false},
     {"axis", "integer", -1}},

@@ -54,7 +54,7 @@ end
 
 ---The policy that a layer's dtype argument means.
 ---Errors: an unknown policy: `keras.mixed_precision.resolve "float8"`
----@param dtype any
+---@param dtype any dtype, name of a policy, Policy, or nil
 ---@return Policy
 function mixed_precision.resolve(dtype)
   if dtype == nil then return mixed_precision.global_policy() end

@@ -37,7 +37,8 @@ Model.setters = setmetatable({}, {__index = Layer.setters})
 local properties <const> = Model.properties
 
 local rows <const> = {
-  {"inputs", "any", optional = true}, {"outputs", "any", optional = true}, {"name", "string", optional = true},
+  {"inputs", "any", optional = true, of = "KerasTensor or table of them"},
+  {"outputs", "any", optional = true, of = "KerasTensor or table of them"}, {"name", "string", optional = true},
   {"trainable", "boolean", true}, {"dtype", "string", optional = true},
 }
 Model.argument_rows, Model.argument_kinds = rows, {}
@@ -222,7 +223,7 @@ end
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
 ---Shapes: input_shape with the batch, [batch, ...]; of several inputs a list of those
 ---Errors: a shape that a layer can't take, an extent that must be known and is not: `keras.Sequential{keras.layers.Conv2D(4, 3)}:build{4, 7}`
----@param input_shape any
+---@param input_shape any a shape, or a table of shapes
 function Model:build(input_shape)
   if self._graph or context.depth > 0 or context.inferring then return end
   local function specs(shape)
@@ -296,7 +297,7 @@ end
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
 ---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
 ---Errors: an unknown option: `model:summary{widths = 3}`
----@param ... any
+---@param ... any {line_length, positions, style, ipu, print_fn}
 function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
 
 -- Training, pipeline stages: files of their own.

@@ -12,12 +12,13 @@ local older = {}
 -- Arguments of the constructors that become options of the pipeline.
 local option_rows <const> = {
   {"gradient_accumulation_count", "integer", optional = true}, {"gradient_accumulation_dtype", {"dtype", "function"}, optional = true},
-  {"device_mapping", "list", optional = true}, {"pipeline_schedule", "any", optional = true},
+  {"device_mapping", "list", optional = true}, {"pipeline_schedule", "any", optional = true, of = "PipelineSchedule"},
   {"recomputation_mode", "string", optional = true}, {"offload_weight_update_variables", "boolean", optional = true},
   {"offload_activations", "boolean", optional = true}, {"offload_gradient_accumulation_buffers", "boolean", optional = true},
   {"replicated_optimizer_state_sharding", "boolean", optional = true}, {"replicated_weight_sharding", "boolean", optional = true},
   {"offload_weights", "boolean", optional = true}, {"forward_propagation_stages_poplar_options", "list", optional = true},
-  {"backward_propagation_stages_poplar_options", "list", optional = true}, {"weight_update_poplar_options", "any", optional = true},
+  {"backward_propagation_stages_poplar_options", "list", optional = true},
+  {"weight_update_poplar_options", "any", optional = true, of = "PipelineStageOptions"},
   {"layer_replacement", "boolean", false}, {"name", "string", optional = true},
 }
 
@@ -85,7 +86,9 @@ end
 ---A functional model whose layers were called in PipelineStage scopes.
 local PipelineModel = define("PipelineModel", Model)
 
-local model_rows <const> = with_options{{"inputs", "any"}, {"outputs", "any"}}
+local model_rows <const> = with_options{
+  {"inputs", "any", of = "KerasTensor or table of them"}, {"outputs", "any", of = "KerasTensor or table of them"},
+}
 
 function PipelineModel:init(...)
   local a = args.check("PipelineModel", model_rows, ...)

@@ -257,7 +257,7 @@ end
 ---get_pipeline_stage_assignment() with their pipeline_stage set.
 ---Errors: another number of stages than of layers, stages that go back or leave one out:
 ---`model:set_pipeline_stage_assignment{0, 1}`
----@param list any[]
+---@param list any[] integers or assignments
 function methods:set_pipeline_stage_assignment(list)
   if type(list) ~= "table" then
     blame.error("set_pipeline_stage_assignment: a list is wanted, got " .. args.describe(list), "type")
@@ -281,8 +281,8 @@ function methods:reset_pipeline_stage_assignment()
   self:discard_programs()
 end
 
+---Whether the model's layers are assigned to stages of a pipeline.
 ---@return boolean
----@package
 function methods:is_pipelined()
   return pipelining.stages(self) ~= nil
 end

@@ -31,9 +31,7 @@ local function declare(name, rows)
 end
 
 local initial_row <const> = {"initial_learning_rate", "number"}
-local steps_row <const> = {"decay_steps", "number", check = function(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end}
+local steps_row <const> = {"decay_steps", "number", range = "(0, inf)"}
 
 local function power(base, exponent) return ipu.pow(core.tensor(base, "float32"), exponent) end
 

@@ -1,5 +1,9 @@
--- Where what ipu.keras offers comes from, for help() and the reference: papers, or the names in the original's ipu.keras. By class.
-return {
+-- Where what ipu.keras offers comes from, for help() and the reference: papers, the names in the original's ipu.keras, or Keras' own.
+
+local sources = {}
+
+-- By class.
+sources.given = {
   -- layers
   Dropout = "Srivastava et al. 2014 (JMLR 15)", SpatialDropout1D = "arXiv:1411.4280", SpatialDropout2D = "arXiv:1411.4280",
   SpatialDropout3D = "arXiv:1411.4280", GaussianDropout = "Srivastava et al. 2014 (JMLR 15)", AlphaDropout = "arXiv:1706.02515",
@@ -43,3 +47,27 @@ return {
   HeNormal = "arXiv:1502.01852", HeUniform = "arXiv:1502.01852", LecunNormal = "LeCun et al. 1998, Efficient BackProp",
   LecunUniform = "LeCun et al. 1998, Efficient BackProp",
 }
+
+-- What tf.keras has not, under this name.
+local elsewhere <const> = {
+  OpLambda = "what tf.keras calls TFOpLambda", FunctionLoss = "what tf.keras calls LossFunctionWrapper",
+  ALSOptimizerSGD = "as ALSOptimizer", ALSOptimizerAdam = "as ALSOptimizer", ALSOptimizerRMSProp = "as ALSOptimizer",
+  relu6 = "tf.nn.relu6", leaky_relu = "tf.nn.leaky_relu", log_softmax = "tf.nn.log_softmax", silu = "as swish",
+  LAMB = false, LinearCosineDecay = "tf.keras.experimental.LinearCosineDecay",
+}
+
+local places <const> = {schedules = "optimizers.schedules"}
+
+---The source of a part of Keras: what is given, and its name in tf.keras.
+---@param module string "layers", "schedules" …
+---@param name string
+---@return string
+function sources.of(module, name)
+  local given = sources.given[module .. "." .. name] or sources.given[name]
+  if given and given:find("of the original", 1, true) then return given end
+  local keras = elsewhere[name]
+  if keras == nil then keras = string.format("tf.keras.%s.%s", places[module] or module, name) end
+  return given and keras and given .. "; " .. keras or keras or given
+end
+
+return sources

@@ -322,9 +322,7 @@ local function put_stage_rows(out, rows, functional, ends, width)
 end
 
 ---The row of the argument line_length.
-summary.length_row = {"line_length", "integer", optional = true, check = function(n)
-  if n < 1 or n > 10000 then return "must be from 1 to 10000, got " .. n end
-end}
+summary.length_row = {"line_length", "integer", optional = true, range = "[1, 10000]"}
 
 ---The lines of a pipeline stage assignment's summary. The description is {name =, functional =, rows =} with
 ---rows {name =, class =, stage =} and, in a functional model, node_index = and inputs = (names of the layers

@@ -17,12 +17,13 @@ for _, name in ipairs{"custom_object_scope", "get_custom_objects", "register_ker
   "get_registered_object"} do utils[name] = custom_objects[name] end
 
 local categorical_rows <const> = {
-  {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true}, {"dtype", "dtype", "float32"},
+  {"y", {"tensor", "list"}}, {"num_classes", "integer", optional = true, range = "[1, inf)"}, {"dtype", "dtype", "float32"},
 }
 
 ---Class numbers as vectors of 0 and 1.
 ---Shapes: y [...] or [..., 1] → [..., num_classes]. `keras.utils.to_categorical({0, 2, 1})` → [3, 3]
----Errors: a number outside of 0 … num_classes - 1: `keras.utils.to_categorical({0, 5}, 3)`
+---Errors: a number outside of 0 … num_classes - 1: `keras.utils.to_categorical({0, 5}, 3)`, `keras.utils.to_categorical{-1}`
+---Source: tf.keras.utils.to_categorical
 ---@param ... any y, num_classes, dtype
 ---@return userdata
 function utils.to_categorical(...)
@@ -32,6 +33,8 @@ function utils.to_categorical(...)
   if #shape > 1 and shape[#shape] == 1 then y = ipu.squeeze(y, {axis = -1}) end
   local highest = y.size > 0 and ipu.reduce_max(y):item() or -1
   local count = a.num_classes or math.tointeger(highest) + 1
+  local lowest = y.size > 0 and ipu.reduce_min(y):item() or 0
+  if lowest < 0 then blame.error(string.format("to_categorical: there is a class %d; they count from 0", lowest), "value") end
   if highest >= count then
     blame.error(string.format("to_categorical: there is a class %d, but num_classes is %d", highest, count), "value")
   end
@@ -218,8 +221,8 @@ end
 
 local text_rows <const> = {{"text", "string"}}
 
----The characters of a text, sorted.
----Errors: a text that is no string, or empty, or not UTF-8: `keras.utils.vocabulary(1)`
+---The characters of a text, sorted; its bytes where it is not UTF-8.
+---Errors: a text that is no string: `keras.utils.vocabulary(1)`
 ---@param ... any text
 ---@return Vocabulary
 function utils.vocabulary(...)
@@ -236,8 +239,9 @@ function utils.vocabulary(...)
 end
 
 local generate_rows <const> = {
-  {"model", Model}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200}, {"temperature", "number", 1},
-  {"window", "integer", optional = true},
+  {"model", Model}, {"vocabulary", Vocabulary}, {"prompt", "string"}, {"length", "integer", 200, range = "[0, inf)"},
+  {"temperature", "number", 1, range = "[0, inf)"},
+  {"window", "integer", optional = true, range = "[1, inf)"},
 }
 
 -- A number drawn with the probabilities of softmax(logits / temperature); the greatest for temperature 0.

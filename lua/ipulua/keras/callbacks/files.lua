@@ -16,10 +16,16 @@ local function path_check(path)
   if not path:find("%.safetensors$") then return "must end in .safetensors, got " .. path end
 end
 
+local frequency_row <const> = {"save_freq", {"string", "integer"}, "epoch", check = function(x)
+  if type(x) == "string" and x ~= "epoch" or type(x) == "number" and x < 1 then
+    return 'is "epoch" or a positive number of steps, got ' .. x
+  end
+end, of = "\"epoch\" or integer ≥ 1", says = "steps"}
+
 local checkpoint_rows <const> = {
   {"filepath", "string", check = path_check}, {"monitor", "string", "val_loss"}, {"verbose", "integer", 0},
   {"save_best_only", "boolean", false}, {"save_weights_only", "boolean", false},
-  {"mode", "string", "auto", choices = {"auto", "min", "max"}}, {"save_freq", {"string", "integer"}, "epoch"},
+  {"mode", "string", "auto", choices = {"auto", "min", "max"}}, frequency_row,
   {"initial_value_threshold", "number", optional = true},
 }
 
@@ -36,9 +42,6 @@ function ModelCheckpoint:init(...)
   self.is_max = monitors.is_max(self.mode, self.monitor)
   self.best = self.initial_value_threshold or (self.is_max and -math.huge or math.huge)
   self.steps_since_save = 0
-  if type(self.save_freq) == "string" and self.save_freq ~= "epoch" then
-    blame.error("ModelCheckpoint: 'save_freq' is \"epoch\" or a number of steps, got " .. self.save_freq, "value")
-  end
 end
 
 base._keep_fields(ModelCheckpoint, {"best", "steps_since_save", "epoch"})

@@ -65,8 +65,9 @@ local function print_rate(rate) return string.format("%g", rate) end
 ---Ends training when a metric has not become better for `patience` epochs.
 ---@class EarlyStopping: Callback
 local EarlyStopping = declare("EarlyStopping", {
-  monitor_row, {"min_delta", "number", 0}, {"patience", "integer", 0}, verbose_row, mode_row,
-  {"baseline", "number", optional = true}, {"restore_best_weights", "boolean", false}, {"start_from_epoch", "integer", 0},
+  monitor_row, {"min_delta", "number", 0}, {"patience", "integer", 0, range = "[0, inf)"}, verbose_row, mode_row,
+  {"baseline", "number", optional = true}, {"restore_best_weights", "boolean", false},
+  {"start_from_epoch", "integer", 0, range = "[0, inf)"},
 }, function(self)
   self.is_max = monitors.is_max(self.mode, self.monitor)
   self.min_delta = math.abs(self.min_delta)
@@ -117,10 +118,9 @@ end
 ---Multiplies the learning rate by `factor` when a metric has not become better for `patience` epochs.
 ---@class ReduceLROnPlateau: Callback
 local ReduceLROnPlateau = declare("ReduceLROnPlateau", {
-  monitor_row, {"factor", "number", 0.1, check = function(x)
-    if x >= 1 then return "must be less than 1, got " .. x end
-  end}, {"patience", "integer", 10}, verbose_row, mode_row, {"min_delta", "number", 1e-4}, {"cooldown", "integer", 0},
-  {"min_lr", "number", 0},
+  monitor_row, {"factor", "number", 0.1, range = "(-inf, 1)"}, {"patience", "integer", 10, range = "[0, inf)", says = "epochs"},
+  verbose_row, mode_row, {"min_delta", "number", 1e-4, says = "least change that counts"},
+  {"cooldown", "integer", 0, range = "[0, inf)", says = "epochs after a reduction that don't count"}, {"min_lr", "number", 0},
 }, function(self) self.is_max = monitors.is_max(self.mode, self.monitor) end)
 
 base._keep_fields(ReduceLROnPlateau, {"best", "cooldown_counter", "wait"})

@@ -76,9 +76,10 @@ end
 -- ------------------------------------------------ the callback
 
 local rows <const> = {
-  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0}, {"write_graph", "boolean", true},
+  {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"}, {"write_graph", "boolean", true},
   {"write_images", "boolean", false}, {"write_steps_per_second", "boolean", false},
-  {"update_freq", {"string", "integer"}, "epoch"}, {"profile_batch", "any", 0}, {"embeddings_freq", "integer", 0},
+  {"update_freq", {"string", "integer"}, "epoch"}, {"profile_batch", "any", 0, of = "anything", says = "changes nothing"},
+  {"embeddings_freq", "integer", 0},
 }
 
 ---Writes event files for TensorBoard into log_dir/train and log_dir/validation; update_freq: "epoch", "batch" or a

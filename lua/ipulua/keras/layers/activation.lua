@@ -1,6 +1,7 @@
 -- Activations that have parameters, as layers.
 
 local activations = require "ipulua.keras.activations"
+local blame = require "ipulua.blame"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 
@@ -15,9 +16,9 @@ end
 
 ---max(x, 0), with a slope below the threshold and a greatest value.
 ---@class ReLU: Layer
-local ReLU = declare("ReLU", {{"max_value", "number", optional = true, check = function(x)
-  if x < 0 then return "must not be negative, got " .. x end
-end}, {"negative_slope", "number", 0}, {"threshold", "number", 0}})
+local ReLU = declare("ReLU", {
+  {"max_value", "number", optional = true, range = "[0, inf)"}, {"negative_slope", "number", 0}, {"threshold", "number", 0},
+})
 function ReLU:call(x)
   return activations.relu(x, {alpha = self.negative_slope, max_value = self.max_value, threshold = self.threshold})
 end
@@ -31,12 +32,18 @@ function LeakyReLU:call(x) return ipu.nn.leaky_relu(x, {alpha = self.alpha}) end
 ---@class PReLU: Layer
 local PReLU = declare("PReLU", {
   {"alpha_initializer", "initializer", "zeros"}, {"alpha_regularizer", "regularizer"}, {"alpha_constraint", "constraint"},
-  {"shared_axes", {"integers", "integer"}, optional = true},
+  {"shared_axes", {"integers", "integer"}, optional = true, range = "[1, inf)", says = "axes behind the batch, from 1"},
 })
 function PReLU:build(input_shape)
   local shape = table.move(input_shape, 2, #input_shape, 1, {})
   local shared = self.shared_axes
-  for _, axis in ipairs(type(shared) == "number" and {shared} or shared or {}) do shape[axis] = 1 end
+  for _, axis in ipairs(type(shared) == "number" and {shared} or shared or {}) do
+    if axis > #shape then
+      blame.error(string.format("layer '%s': 'shared_axes' count from 1, the first behind the batch, to %d, got %d", self.name, #shape,
+        axis), "value")
+    end
+    shape[axis] = 1
+  end
   self.alpha = self:add_weight{name = "alpha", shape = shape, initializer = self.alpha_initializer,
     regularizer = self.alpha_regularizer, constraint = self.alpha_constraint}
 end
@@ -51,9 +58,7 @@ function ELU:call(x) return ipu.nn.elu(x, {alpha = self.alpha}) end
 
 ---x above theta, else 0.
 ---@class ThresholdedReLU: Layer
-local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, check = function(x)
-  if x < 0 then return "must not be negative, got " .. x end
-end}})
+local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, range = "[0, inf)"}})
 function ThresholdedReLU:call(x)
   return x * ipu.cast(ipu.greater(x, self.theta), x.dtype)
 end

@@ -36,7 +36,7 @@ end
 -- ------------------------------------------------ dot product and additive
 
 local simple_rows <const> = {
-  {"causal", "boolean", false}, {"dropout", "number", 0}, {"seed", "integer", optional = true},
+  {"causal", "boolean", false}, {"dropout", "number", 0, range = "[0, 1)"}, {"seed", "integer", optional = true},
 }
 
 local function check_inputs(self, inputs)
@@ -98,16 +98,12 @@ end
 
 -- ------------------------------------------------ several heads
 
-local function positive(n)
-  if n < 1 then return "must be positive, got " .. n end
-end
-
 ---Several attentions side by side, each of its own projection of query, key and value.
 ---Called as mha(query, value, {key =, attention_mask =, return_attention_scores =, use_causal_mask =}).
 ---@class MultiHeadAttention: Layer
 local MultiHeadAttention = Layer.declare("MultiHeadAttention", {
-  {"num_heads", "integer", check = positive}, {"key_dim", "integer", check = positive},
-  {"value_dim", "integer", optional = true, check = positive}, {"dropout", "number", 0},
+  {"num_heads", "integer", range = "[1, inf)"}, {"key_dim", "integer", range = "[1, inf)"},
+  {"value_dim", "integer", optional = true, range = "[1, inf)"}, {"dropout", "number", 0, range = "[0, 1)"},
   {"use_bias", "boolean", true}, {"attention_output_shape", {"integer", "list"}, optional = true},
   {"attention_axes", {"integer", "list"}, optional = true}, {"kernel_initializer", "initializer", "glorot_uniform"},
   {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},

@@ -8,13 +8,6 @@ local Layer = require "ipulua.keras.layer"
 
 local cells = {}
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-local function share(x)
-  if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
-end
-
 -- Rows of all cells, between their activations and what is their own.
 local common_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
@@ -23,7 +16,7 @@ local common_rows <const> = {
 local later_rows <const> = {
   {"kernel_regularizer", "regularizer"}, {"recurrent_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
   {"kernel_constraint", "constraint"}, {"recurrent_constraint", "constraint"}, {"bias_constraint", "constraint"},
-  {"dropout", "number", 0, check = share}, {"recurrent_dropout", "number", 0, check = share},
+  {"dropout", "number", 0, range = "[0, 1)"}, {"recurrent_dropout", "number", 0, range = "[0, 1)"},
   {"seed", "integer", optional = true},
 }
 
@@ -33,7 +26,7 @@ local function rows_of(first, own)
   return rows
 end
 
-local units_row <const> = {"units", "integer", check = positive}
+local units_row <const> = {"units", "integer", range = "[1, inf)"}
 local activation_row <const> = {"activation", "activation", "tanh"}
 local gate_row <const> = {"recurrent_activation", "activation", "sigmoid"}
 

@@ -10,15 +10,12 @@ local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
-local filters_row <const> = {"filters", "integer", check = positive}
+local filters_row <const> = {"filters", "integer", range = "[1, inf)"}
 local sizes <const> = {"integer", "list"}
-local strides_row <const> = {"strides", sizes, 1}
-local dilation_row <const> = {"dilation_rate", sizes, 1}
-local groups_row <const> = {"groups", "integer", 1, check = positive}
+local kernel_row <const> = {"kernel_size", sizes, range = "[1, inf)"}
+local strides_row <const> = {"strides", sizes, 1, range = "[1, inf)"}
+local dilation_row <const> = {"dilation_rate", sizes, 1, range = "[1, inf)"}
+local groups_row <const> = {"groups", "integer", 1, range = "[1, inf)"}
 local activation_row <const> = {"activation", "activation"}
 local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"}}
 
@@ -36,7 +33,7 @@ end
 -- ------------------------------------------------ convolutions
 
 ---@class Conv: Layer
-local Conv = Layer.declare("Conv", rows_of(filters_row, {"kernel_size", sizes}, strides_row, padding_row,
+local Conv = Layer.declare("Conv", rows_of(filters_row, kernel_row, strides_row, padding_row,
   spatial.format_row, dilation_row, groups_row, activation_row))
 
 function Conv:setup()
@@ -117,7 +114,7 @@ local depthwise_rows <const> = {
 ---Each channel convolved by itself.
 ---@class DepthwiseConv2D: Layer
 local DepthwiseConv2D = Layer.declare("DepthwiseConv2D", table.move(depthwise_rows, 1, #depthwise_rows, 8, {
-  {"kernel_size", sizes}, strides_row, padding_row, {"depth_multiplier", "integer", 1, check = positive}, spatial.format_row,
+  kernel_row, strides_row, padding_row, {"depth_multiplier", "integer", 1, range = "[1, inf)"}, spatial.format_row,
   dilation_row, activation_row,
 }), Conv)
 layers.DepthwiseConv2D = DepthwiseConv2D
@@ -171,8 +168,8 @@ local separable_rows <const> = {
 ---A depthwise convolution, then one that mixes channels.
 ---@class SeparableConv2D: Layer
 local SeparableConv2D = Layer.declare("SeparableConv2D", table.move(separable_rows, 1, #separable_rows, 9, {
-  filters_row, {"kernel_size", sizes}, strides_row, padding_row, spatial.format_row, dilation_row,
-  {"depth_multiplier", "integer", 1, check = positive}, activation_row,
+  filters_row, kernel_row, strides_row, padding_row, spatial.format_row, dilation_row,
+  {"depth_multiplier", "integer", 1, range = "[1, inf)"}, activation_row,
 }), DepthwiseConv2D)
 layers.SeparableConv2D = SeparableConv2D
 
@@ -203,8 +200,9 @@ SeparableConv1D.space = 1
 
 ---The adjoint of a convolution.
 ---@class ConvTranspose: Layer
-local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, {"kernel_size", sizes}, strides_row,
-  {"padding", "string", "valid", choices = {"valid", "same"}}, {"output_padding", sizes, optional = true}, spatial.format_row,
+local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel_row, strides_row,
+  {"padding", "string", "valid", choices = {"valid", "same"}}, {"output_padding", sizes, optional = true, range = "[0, inf)"},
+  spatial.format_row,
   dilation_row, activation_row), Conv)
 
 function ConvTranspose:build(input_shape)
@@ -292,7 +290,7 @@ end
 
 for rank = 1, 3 do
   local name = "UpSampling" .. rank .. "D"
-  local rows = {{"size", sizes, 2}}
+  local rows = {{"size", sizes, 2, range = "[1, inf)"}}
   if rank > 1 then rows[2] = spatial.format_row end
   if rank == 2 then rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}} end
   local c = Layer.declare(name, rows)

@@ -14,13 +14,11 @@ local layers = {}
 local RNN = recurrent.RNN
 local gates <const> = 4 -- input, forget, cell, output
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
 local rows = {
-  {"filters", "integer", check = positive}, {"kernel_size", {"integer", "list"}}, {"strides", {"integer", "list"}, 1},
-  {"padding", "string", "valid", choices = {"valid", "same"}}, spatial.format_row, {"dilation_rate", {"integer", "list"}, 1},
+  {"filters", "integer", range = "[1, inf)"}, {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
+  {"strides", {"integer", "list"}, 1, range = "[1, inf)"},
+  {"padding", "string", "valid", choices = {"valid", "same"}}, spatial.format_row,
+  {"dilation_rate", {"integer", "list"}, 1, range = "[1, inf)"},
 }
 for _, row in ipairs(cells.rows.LSTM) do
   if row[1] ~= "units" then rows[#rows + 1] = row[1] == "recurrent_activation" and {row[1], row[2], "hard_sigmoid"} or row end

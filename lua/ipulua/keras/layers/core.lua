@@ -28,19 +28,11 @@ local function with_weights(...)
   return table.move(weight_rows, 1, #weight_rows, #rows + 1, rows)
 end
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
-local function not_negative(x)
-  if x < 0 then return "must not be negative, got " .. x end
-end
-
 -- ------------------------------------------------ dense
 
 ---activation(x · kernel + bias) along the last axis.
 ---@class Dense: Layer
-local Dense = declare("Dense", with_weights({"units", "integer", check = positive}, {"activation", "activation"}))
+local Dense = declare("Dense", with_weights({"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
 
 function Dense:setup()
   self.activation = self.activation or activations.linear
@@ -75,8 +67,8 @@ end
 
 ---Dense, its product done in parts, for less memory on the machine; the same result.
 ---@class SerialDense: Dense
-local SerialDense = declare("SerialDense", with_weights({"units", "integer", check = positive},
-  {"serialization_factor", "integer", check = positive},
+local SerialDense = declare("SerialDense", with_weights({"units", "integer", range = "[1, inf)"},
+  {"serialization_factor", "integer", range = "[1, inf)"},
   {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns", "kernel_rows"}},
   {"activation", "activation"}), Dense)
 
@@ -171,7 +163,7 @@ end
 
 ---Each sample n times along a new axis.
 ---@class RepeatVector: Layer
-local RepeatVector = declare("RepeatVector", {{"n", "integer", check = positive}})
+local RepeatVector = declare("RepeatVector", {{"n", "integer", range = "[1, inf)"}})
 RepeatVector.input_spec = {ndim = 2}
 function RepeatVector:call(x)
   return ipu.tile(ipu.expand_dims(x, 1), {1, self.n, 1})
@@ -179,16 +171,10 @@ end
 
 -- ------------------------------------------------ dropout and noise
 
-local function rate_check(rate)
-  if rate < 0 or rate >= 1 then return "must lie in [0, 1), got " .. rate end
-end
-
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class Dropout: Layer
 local Dropout = declare("Dropout", {
-  {"rate", "number", check = function(rate)
-    if rate < 0 or rate > 1 then return "must lie in [0, 1], got " .. rate end
-  end},
+  {"rate", "number", range = "[0, 1]"},
   {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true},
 })
 Dropout.supports_masking = true
@@ -203,7 +189,7 @@ end
 
 -- Whole feature maps are dropped.
 for name, rank in pairs{SpatialDropout1D = 3, SpatialDropout2D = 4, SpatialDropout3D = 5} do
-  local c = declare(name, {{"rate", "number", check = rate_check}, {"seed", "integer", optional = true}}, Dropout)
+  local c = declare(name, {{"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true}}, Dropout)
   c.input_spec = {ndim = rank}
   function c:mask_shape(x) -- luacheck: ignore 212
     local shape = x.shape
@@ -214,7 +200,7 @@ end
 
 ---In training, adds normally distributed noise.
 ---@class GaussianNoise: Layer
-local GaussianNoise = declare("GaussianNoise", {{"stddev", "number", check = not_negative}, {"seed", "integer", optional = true}})
+local GaussianNoise = declare("GaussianNoise", {{"stddev", "number", range = "[0, inf)"}, {"seed", "integer", optional = true}})
 GaussianNoise.supports_masking = true
 function GaussianNoise:call(x, options)
   if not options.training then return ipu.identity(x) end
@@ -223,7 +209,7 @@ end
 
 ---In training, multiplies by normally distributed noise around 1.
 ---@class GaussianDropout: Layer
-local GaussianDropout = declare("GaussianDropout", {{"rate", "number", check = rate_check},
+local GaussianDropout = declare("GaussianDropout", {{"rate", "number", range = "[0, 1)"},
   {"seed", "integer", optional = true}})
 GaussianDropout.supports_masking = true
 function GaussianDropout:call(x, options)
@@ -237,7 +223,7 @@ local selu_limit <const> = -1.0507009873554805 * 1.6732632423543772
 
 ---Dropout that keeps mean and variance of SELU's outputs.
 ---@class AlphaDropout: Layer
-local AlphaDropout = declare("AlphaDropout", {{"rate", "number", check = rate_check},
+local AlphaDropout = declare("AlphaDropout", {{"rate", "number", range = "[0, 1)"},
   {"noise_shape", "integers", optional = true}, {"seed", "integer", optional = true}})
 AlphaDropout.supports_masking = true
 function AlphaDropout:call(x, options)

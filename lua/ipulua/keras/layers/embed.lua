@@ -11,7 +11,8 @@ local layers = {}
 local Embedding = Layer.declare("Embedding", {
   {"input_dim", "integer"}, {"output_dim", "integer"}, {"embeddings_initializer", "initializer", "uniform"},
   {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"}, {"mask_zero", "boolean", false},
-  {"input_length", "any", optional = true}, {"serialization_factor", "integer", 1},
+  {"input_length", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"serialization_factor", "integer", 1, range = "[1, inf)"},
 })
 layers.Embedding = Embedding
 Embedding.autocast = false
@@ -89,7 +90,7 @@ end
 ---Class numbers as vectors of 0 and 1.
 ---@class CategoryEncoding: Layer
 local CategoryEncoding = Layer.declare("CategoryEncoding", {
-  {"num_tokens", "integer"}, {"output_mode", "string", "multi_hot", choices = {"one_hot", "multi_hot", "count"}},
+  {"num_tokens", "integer", range = "[1, inf)"}, {"output_mode", "string", "multi_hot", choices = {"one_hot", "multi_hot", "count"}},
 })
 layers.CategoryEncoding = CategoryEncoding
 CategoryEncoding.autocast = false

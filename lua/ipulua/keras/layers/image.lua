@@ -15,12 +15,8 @@ local function declare(name, rows, base)
   return c
 end
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
 local seed_row <const> = {"seed", "integer", optional = true}
-local height_row <const>, width_row <const> = {"height", "integer", check = positive}, {"width", "integer", check = positive}
+local height_row <const>, width_row <const> = {"height", "integer", range = "[1, inf)"}, {"width", "integer", range = "[1, inf)"}
 
 local function as_float(layer, x)
   return x.dtype:find("float") and x or ipu.cast(x, layer.compute_dtype)
@@ -209,8 +205,9 @@ end
 
 ---In training images are moved by a random share of their height and width.
 ---@class RandomTranslation: Layer
-local RandomTranslation = declare("RandomTranslation", rows_of({"height_factor", {"number", "list"}},
-  {"width_factor", {"number", "list"}}))
+local RandomTranslation = declare("RandomTranslation", rows_of(
+  {"height_factor", {"number", "list"}, says = "share of the height, either way; or {lower, upper}, down being positive"},
+  {"width_factor", {"number", "list"}, says = "share of the width, either way; or {lower, upper}, right being positive"}))
 function RandomTranslation:setup()
   rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
@@ -226,7 +223,8 @@ end
 
 ---In training images are turned by a random share of a full turn.
 ---@class RandomRotation: Layer
-local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "list"}}))
+local RandomRotation = declare("RandomRotation", rows_of({"factor", {"number", "list"},
+  says = "share of a full turn (2 pi), either way; or {lower, upper}, counter-clockwise being positive"}))
 function RandomRotation:setup() rawset(self, "turns", range_of(self, "factor", self.factor)) end
 function RandomRotation:call(x, options)
   if not options.training then return ipu.identity(x) end
@@ -239,8 +237,9 @@ end
 
 ---In training images are enlarged (negative factors) or made smaller, by a random share.
 ---@class RandomZoom: Layer
-local RandomZoom = declare("RandomZoom", rows_of({"height_factor", {"number", "list"}},
-  {"width_factor", {"number", "list"}, optional = true}))
+local RandomZoom = declare("RandomZoom", rows_of(
+  {"height_factor", {"number", "list"}, says = "share of the height, either way; or {lower, upper}, negative ones enlarging"},
+  {"width_factor", {"number", "list"}, optional = true, says = "the same of the width; as the height's by default"}))
 function RandomZoom:setup()
   rawset(self, "heights", range_of(self, "height_factor", self.height_factor))
   rawset(self, "widths", range_of(self, "width_factor", self.width_factor))
@@ -257,10 +256,18 @@ end
 
 -- ------------------------------------------------ light
 
----In training the distance of values from their mean is scaled by a random factor around 1.
+---In training the distance of values from their mean is scaled by a random factor from 1 - lower to 1 + upper.
 ---@class RandomContrast: Layer
-local RandomContrast = declare("RandomContrast", {{"factor", {"number", "list"}}, seed_row})
-function RandomContrast:setup() rawset(self, "range", range_of(self, "factor", self.factor)) end
+local RandomContrast = declare("RandomContrast", {
+  {"factor", {"number", "list"}, range = "[0, inf)", says = "lower and upper, or {lower, upper}; lower is at most 1"}, seed_row,
+})
+function RandomContrast:setup()
+  local f <const> = type(self.factor) == "number" and {self.factor, self.factor} or self.factor
+  if type(f[1]) ~= "number" or type(f[2]) ~= "number" or f[1] > 1 then
+    blame.error("RandomContrast: 'factor' must be a number from 0 to 1, or {lower, upper} with a lower one of at most 1", "value")
+  end
+  rawset(self, "range", {-f[1], f[2]})
+end
 function RandomContrast:call(x, options)
   if not options.training then return ipu.identity(x) end
   x = as_float(self, x)

@@ -10,7 +10,9 @@ local lambda = {}
 
 ---@class Lambda: Layer
 local Lambda = Layer.declare("Lambda", {
-  {"func", "callable"}, {"output_shape", "any", optional = true}, {"mask", "any", optional = true},
+  {"func", "callable"},
+  {"output_shape", "any", optional = true, of = "shape or function of the input's shape", says = "without the batch"},
+  {"mask", "any", optional = true, of = "tensor or function of inputs and mask"},
   {"arguments", "table", optional = true},
 })
 lambda.Lambda = Lambda

@@ -8,17 +8,14 @@ local spatial = require "ipulua.keras.layers.spatial"
 
 local layers = {}
 
-local function positive(n)
-  if n <= 0 then return "must be positive, got " .. n end
-end
-
 ---@class LocallyConnected: Layer
 local LocallyConnected = Layer.declare("LocallyConnected", {
-  {"filters", "integer", check = positive}, {"kernel_size", {"integer", "list"}}, {"strides", {"integer", "list"}, 1},
+  {"filters", "integer", range = "[1, inf)"}, {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
+  {"strides", {"integer", "list"}, 1, range = "[1, inf)"},
   {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row, {"activation", "activation"}, {"use_bias", "boolean", true},
   {"kernel_initializer", "initializer", "glorot_uniform"}, {"bias_initializer", "initializer", "zeros"},
   {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"}, {"kernel_constraint", "constraint"},
-  {"bias_constraint", "constraint"}, {"implementation", "integer", 1},
+  {"bias_constraint", "constraint"}, {"implementation", "integer", 1, says = "changes nothing"},
 })
 
 function LocallyConnected:setup()

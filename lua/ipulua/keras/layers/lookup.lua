@@ -11,12 +11,6 @@ local Layer = require "ipulua.keras.layer"
 
 local layers = {}
 
-local function at_least(least)
-  return function(n)
-    if n < least then return string.format("must be at least %d, got %d", least, n) end
-  end
-end
-
 ---The number of a value in a vocabulary. First comes 0 for mask_token, if there is one and output_mode is "int"; then
 ---num_oov_indices numbers for what the vocabulary lacks (of several, the value modulo their count says which); then the
 ---vocabulary, given or learnt by `adapt(data)`: the most frequent first. output_mode: "int" the numbers; "one_hot" a vector of
@@ -24,9 +18,7 @@ end
 ---numbers to values, those without one becoming oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class IntegerLookup: Layer
 local IntegerLookup = Layer.declare("IntegerLookup", {
-  {"max_tokens", "integer", optional = true, check = at_least(2)}, {"num_oov_indices", "integer", 1, check = function(n)
-    if n < 1 or n >= 1 << 31 then return "must be at least 1 and an int32, got " .. n end
-  end},
+  {"max_tokens", "integer", optional = true, range = "[2, inf)"}, {"num_oov_indices", "integer", 1, range = "[1, 2147483647]"},
   {"mask_token", "integer", optional = true}, {"oov_token", "integer", -1},
   {"vocabulary", {"integers", "tensor", "string"}, optional = true}, {"invert", "boolean", false},
   {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}}, {"pad_to_max_tokens", "boolean", false},

@@ -65,7 +65,8 @@ end
 ---By mean and variance of the batch in training, by their moving averages otherwise.
 ---@class BatchNormalization: Layer
 local BatchNormalization = declare("BatchNormalization", {
-  {"axis", {"integer", "integers"}, -1}, {"momentum", "number", 0.99}, {"epsilon", "number", 0.001}, affine_rows[1], affine_rows[2],
+  {"axis", {"integer", "integers"}, -1}, {"momentum", "number", 0.99, range = "[0, 1]"},
+  {"epsilon", "number", 0.001, range = "[0, inf)"}, affine_rows[1], affine_rows[2],
   affine_rows[3], affine_rows[4], {"moving_mean_initializer", "initializer", "zeros"},
   {"moving_variance_initializer", "initializer", "ones"}, affine_rows[5], affine_rows[6], affine_rows[7], affine_rows[8],
   {"fused", "boolean", optional = true},
@@ -122,7 +123,7 @@ end
 ---@class LayerNormalization: Layer
 local LayerNormalization = declare("LayerNormalization", rows_of({"axis", {"integer", "integers"}, -1, check = function(axis)
   if type(axis) == "table" and #axis == 0 then return "must name an axis" end
-end}, {"epsilon", "number", 0.001}))
+end}, {"epsilon", "number", 0.001, range = "[0, inf)"}))
 
 local function axes_of(self, rank)
   local list = {}
@@ -165,10 +166,14 @@ end
 
 -- ------------------------------------------------ groups of channels
 
+local groups_row <const> = {"groups", "integer", 32, of = "integer ≥ 1, or -1", says = "-1: one a channel", check = function(n)
+  if n < -1 or n == 0 then return "must be positive or -1, got " .. n end
+end}
+
 ---By mean and variance over space of groups of channels of each sample.
 ---@class GroupNormalization: Layer
-local GroupNormalization = declare("GroupNormalization", rows_of({"groups", "integer", 32},
-  {"axis", "integer", optional = true}, {"epsilon", "number", 0.001}, {"channels_axis", "integer", optional = true},
+local GroupNormalization = declare("GroupNormalization", rows_of(groups_row,
+  {"axis", "integer", optional = true}, {"epsilon", "number", 0.001, range = "[0, inf)"}, {"channels_axis", "integer", optional = true},
   {"strided_channel_grouping", "boolean", false}))
 
 function GroupNormalization:setup()
@@ -197,7 +202,7 @@ end
 ---By mean and variance over space of each channel of each sample.
 ---@class InstanceNormalization: Layer
 local InstanceNormalization = declare("InstanceNormalization", rows_of({"channels_axis", "integer", -1},
-  {"epsilon", "number", 0.001}))
+  {"epsilon", "number", 0.001, range = "[0, inf)"}))
 function InstanceNormalization:build(input_shape)
   add_affine(self, {known(self, input_shape[axis_of(self, self.channels_axis, #input_shape) + 1])})
 end
@@ -214,8 +219,10 @@ function UnitNormalization:call(x) return ipu.nn.l2_normalize(x, {axis = self.ax
 
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
-local Normalization = declare("Normalization", {{"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true},
-  {"variance", "any", optional = true}})
+local Normalization = declare("Normalization", {
+  {"axis", {"integer", "integers"}, -1}, {"mean", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
+  {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
+})
 
 local function as_values(value)
   if value == nil then return nil end

@@ -18,7 +18,8 @@ local sizes <const> = {"integer", "integers"}
 
 local function declare_pool(name, rank, op)
   local c = Layer.declare(name, {
-    {"pool_size", sizes, 2}, {"strides", sizes, optional = true}, {"padding", "string", "valid", choices = {"valid", "same"}},
+    {"pool_size", sizes, 2, range = "[1, inf)"}, {"strides", sizes, optional = true, range = "[1, inf)"},
+    {"padding", "string", "valid", choices = {"valid", "same"}},
     spatial.format_row,
   })
   layers[name] = c

@@ -217,7 +217,8 @@ declare("SimpleRNN")
 
 -- Arguments that other implementations know; the result is the same.
 local ipu_rows <const> = {
-  {"implementation", "integer", 2}, {"dropout_seed", "any", optional = true}, {"partials_dtype", "dtype", "float32"},
+  {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"partials_dtype", "dtype", "float32", says = "changes nothing"},
   {"options", "table", optional = true}, {"options_bwd", "table", optional = true},
 }
 

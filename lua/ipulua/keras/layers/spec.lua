@@ -7,13 +7,9 @@ local counted = require "ipulua.counted"
 
 local layers = {}
 
-local function not_negative(n)
-  if n < 0 then return "must not be negative, got " .. n end
-end
-
 local rows <const> = {
-  {"dtype", "dtype", optional = true}, {"shape", "integers", optional = true}, {"ndim", "integer", optional = true, check = not_negative},
-  {"max_ndim", "integer", optional = true, check = not_negative}, {"min_ndim", "integer", optional = true, check = not_negative},
+  {"dtype", "dtype", optional = true}, {"shape", "integers", optional = true}, {"ndim", "integer", optional = true, range = "[0, inf)"},
+  {"max_ndim", "integer", optional = true, range = "[0, inf)"}, {"min_ndim", "integer", optional = true, range = "[0, inf)"},
   {"axes", "table", optional = true},
 }
 

@@ -9,14 +9,9 @@ local Wrapper = require "ipulua.keras.layers.wrapper"
 
 local layers = {}
 
-local function positive(n)
-  if n < 1 then return "must be positive, got " .. n end
-end
-
 local ctc_rows <const> = {
-  {"blank_index", "integer", 0, check = function(n)
-    if n < 0 then return "must not be negative, got " .. n end
-  end}, {"beam_width", "integer", 100, check = positive}, {"top_paths", "integer", 1, check = positive},
+  {"blank_index", "integer", 0, range = "[0, inf)"}, {"beam_width", "integer", 100, range = "[1, inf)"},
+  {"top_paths", "integer", 1, range = "[1, inf)"},
   {"from_logits", "boolean", false},
 }
 

@@ -42,7 +42,7 @@ function f.sparse_categorical_accuracy(y_true, y_pred)
   return as_float(ipu.equal(class_numbers(y_true, y_pred), ipu.argmax(y_pred, {axis = -1})))
 end
 
-local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5}}
+local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, range = "[1, inf)"}}
 
 -- 1 where fewer than k predictions exceed that of the label.
 local function in_top_k(labels, y_pred, k)
@@ -75,12 +75,12 @@ end
 for _, name in ipairs{"accuracy", "categorical_accuracy", "sparse_categorical_accuracy"} do f[name] = operands.checked(name, f[name]) end
 
 -- class → function, whether labels are class numbers, rows of the function's own arguments
-local crossentropy_rows <const> = {{"from_logits", "boolean", false}, {"label_smoothing", "number", 0}}
+local crossentropy_rows <const> = {{"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"}}
 local wrapped <const> = {
   Accuracy = {f.accuracy}, BinaryAccuracy = {f.binary_accuracy, {"threshold", "number", 0.5}},
   CategoricalAccuracy = {f.categorical_accuracy}, SparseCategoricalAccuracy = {f.sparse_categorical_accuracy, sparse = true},
-  TopKCategoricalAccuracy = {f.top_k_categorical_accuracy, {"k", "integer", 5}},
-  SparseTopKCategoricalAccuracy = {f.sparse_top_k_categorical_accuracy, {"k", "integer", 5}, sparse = true},
+  TopKCategoricalAccuracy = {f.top_k_categorical_accuracy, {"k", "integer", 5, range = "[1, inf)"}},
+  SparseTopKCategoricalAccuracy = {f.sparse_top_k_categorical_accuracy, {"k", "integer", 5, range = "[1, inf)"}, sparse = true},
   CosineSimilarity = {f.cosine_similarity, {"axis", "integer", -1}},
   MeanSquaredError = {losses.mean_squared_error}, MeanAbsoluteError = {losses.mean_absolute_error},
   MeanAbsolutePercentageError = {losses.mean_absolute_percentage_error},

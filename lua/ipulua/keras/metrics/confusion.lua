@@ -115,7 +115,7 @@ end
 -- ------------------------------------------------ precision and recall
 
 local decision_rows <const> = {
-  thresholds_row, {"top_k", "integer", optional = true}, {"class_id", "integer", optional = true},
+  thresholds_row, {"top_k", "integer", optional = true, range = "[1, inf)"}, {"class_id", "integer", optional = true, range = "[0, inf)"},
 }
 
 -- name → the count beside the true positives
@@ -165,14 +165,8 @@ local constrained <const> = {
 }
 for name, row in pairs(constrained) do
   local argument, limited, reported = table.unpack(row)
-  local in_range <const> = function(x)
-    if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
-  end
-  local positive <const> = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end
   local c = base.declare(name, {
-    {argument, "number", check = in_range}, {"num_thresholds", "integer", 200, check = positive},
+    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, inf)"},
   })
   confusion.classes[name] = c
   function c:setup()
@@ -199,7 +193,8 @@ local AUC = base.declare("AUC", {
     "interpolation", "minoring", "majoring", "Interpolation", "Minoring", "Majoring",
   }},
   {"thresholds", "list", optional = true}, {"multi_label", "boolean", false}, {"num_labels", "integer", optional = true},
-  {"label_weights", "any", optional = true}, {"from_logits", "boolean", false},
+  {"label_weights", "any", optional = true, of = "list or tensor", says = "a factor for each label, with multi_label"},
+  {"from_logits", "boolean", false},
 })
 confusion.classes.AUC = AUC
 
@@ -294,12 +289,8 @@ end
 
 -- ------------------------------------------------ intersection over union
 
-local function at_least_one(n)
-  if n < 1 then return "must be at least 1, got " .. n end
-end
-
 ---@class MeanIoU: Metric
-local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", check = at_least_one}})
+local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", range = "[1, inf)"}})
 confusion.classes.MeanIoU = MeanIoU
 
 function MeanIoU:setup()

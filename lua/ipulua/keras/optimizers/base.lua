@@ -25,16 +25,12 @@ local Optimizer = class.new("Optimizer")
 base.Optimizer = Optimizer
 Optimizer.argument_rows, Optimizer.argument_kinds = {}, {}
 
-local function positive(x)
-  if x < 0 then return "must not be negative, got " .. x end
-end
-
 local common_rows <const> = {
-  {"name", "string", optional = true}, {"clipnorm", "number", optional = true, check = positive},
-  {"clipvalue", "number", optional = true, check = positive},
-  {"global_clipnorm", "number", optional = true, check = positive}, {"decay", "number", 0, check = positive},
-  {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false}, {"ema_momentum", "number", 0.99},
-  {"ema_overwrite_frequency", "integer", optional = true},
+  {"name", "string", optional = true}, {"clipnorm", "number", optional = true, range = "[0, inf)"},
+  {"clipvalue", "number", optional = true, range = "[0, inf)"},
+  {"global_clipnorm", "number", optional = true, range = "[0, inf)"}, {"decay", "number", 0, range = "[0, inf)"},
+  {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false}, {"ema_momentum", "number", 0.99, range = "[0, 1]"},
+  {"ema_overwrite_frequency", "integer", optional = true, range = "[1, inf)"},
 }
 
 ---A new kind of optimizer: rows of its arguments, of which the first is the learning rate.
@@ -416,7 +412,9 @@ function Optimizer:finalize_variable_values(list)
 end
 
 local minimize_rows <const> = {
-  {"loss", "any"}, {"var_list", "any", optional = true}, {"tape", "any", optional = true},
+  {"loss", "any", of = "function without arguments, or tensor"},
+  {"var_list", "any", optional = true, of = "list of variables or function that gives one"},
+  {"tape", "any", optional = true, of = "GradientTape", says = "of a loss that is a tensor"},
 }
 
 ---Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced function.

@@ -25,18 +25,15 @@ local function power_of_two(x)
   if math.abs(log2 - math.floor(log2 + 0.5)) > 1e-9 then return "must be a power of two, got " .. x end
 end
 
-local function positive(x)
-  if x <= 0 then return "must be positive, got " .. x end
-end
-
 local als_rows <const> = {
-  {"initial_loss_scaling_factor", "number", 1, check = power_of_two}, {"update_frequency", "integer", 8, check = positive},
-  {"increase_factor", "number", 2, check = power_of_two}, {"max_loss_scaling_factor", "number", 32768, check = power_of_two},
-  {"accumulate_statistics_over_update_period", "boolean", true}, {"ratio_threshold", "number", 1e-5, check = function(x)
-    if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
-  end}, {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0, check = function(x)
-    if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
-  end}, {"histogram_bin_edge", "number", 2 ^ 13, check = positive}, {"name", "string", optional = true},
+  {"initial_loss_scaling_factor", "number", 1, check = power_of_two, says = "a power of two"},
+  {"update_frequency", "integer", 8, range = "[1, inf)", says = "weight updates between changes of the factor"},
+  {"increase_factor", "number", 2, check = power_of_two, says = "a power of two"},
+  {"max_loss_scaling_factor", "number", 32768, check = power_of_two, says = "a power of two"},
+  {"accumulate_statistics_over_update_period", "boolean", true},
+  {"ratio_threshold", "number", 1e-5, range = "[0, 1]", says = "share of elements beyond the edge from which the factor is halved"},
+  {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0, range = "[0, 1]", says = "weight of the old statistics"},
+  {"histogram_bin_edge", "number", 2 ^ 13, range = "(0, inf)"}, {"name", "string", optional = true},
 }
 
 ---Scales the loss so that float16 gradients neither overflow nor vanish: the factor is doubled unless too many

@@ -34,17 +34,10 @@ local function move(slot, x, share)
   return value
 end
 
-local function in_unit(x)
-  if x < 0 or x > 1 then return "must lie in [0, 1], got " .. x end
-end
-local function below_one(x)
-  if x < 0 or x >= 1 then return "must lie in [0, 1), got " .. x end
-end
-
 -- ------------------------------------------------ SGD
 
 ---@class SGD: Optimizer
-local SGD = declare("SGD", 0.01, {{"momentum", "number", 0, check = in_unit}, {"nesterov", "boolean", false}})
+local SGD = declare("SGD", 0.01, {{"momentum", "number", 0, range = "[0, 1]"}, {"nesterov", "boolean", false}})
 
 function SGD:make_slots(v)
   if self.momentum ~= 0 then self:slot(v, "momentum") end
@@ -63,8 +56,8 @@ end
 -- ------------------------------------------------ Adam and its kin
 
 local beta_rows <const> = {
-  {"beta_1", "number", 0.9, check = below_one}, {"beta_2", "number", 0.999, check = below_one},
-  {"epsilon", "number", 1e-7},
+  {"beta_1", "number", 0.9, range = "[0, 1)"}, {"beta_2", "number", 0.999, range = "[0, 1)"},
+  {"epsilon", "number", 1e-7, range = "[0, inf)"},
 }
 
 local function with_betas(...)
@@ -186,7 +179,7 @@ end
 ---The sign of an interpolated momentum.
 ---@class Lion: Optimizer
 local Lion = declare("Lion", 0.001, {
-  {"beta_1", "number", 0.9, check = below_one}, {"beta_2", "number", 0.99, check = below_one},
+  {"beta_1", "number", 0.9, range = "[0, 1)"}, {"beta_2", "number", 0.99, range = "[0, 1)"},
 })
 
 function Lion:make_slots(v) self:slot(v, "m") end
@@ -202,7 +195,7 @@ end
 
 ---@class RMSprop: Optimizer
 local RMSprop = declare("RMSprop", 0.001, {
-  {"rho", "number", 0.9, check = in_unit}, {"momentum", "number", 0, check = in_unit}, {"epsilon", "number", 1e-7},
+  {"rho", "number", 0.9, range = "[0, 1]"}, {"momentum", "number", 0, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
   {"centered", "boolean", false},
 })
 
@@ -225,7 +218,7 @@ function RMSprop:update(v, g, s)
 end
 
 ---@class Adagrad: Optimizer
-local Adagrad = declare("Adagrad", 0.001, {{"initial_accumulator_value", "number", 0.1}, {"epsilon", "number", 1e-7}})
+local Adagrad = declare("Adagrad", 0.001, {{"initial_accumulator_value", "number", 0.1}, {"epsilon", "number", 1e-7, range = "[0, inf)"}})
 
 function Adagrad:setup()
   if self.initial_accumulator_value < 0 then
@@ -243,7 +236,7 @@ function Adagrad:update(v, g, s)
 end
 
 ---@class Adadelta: Optimizer
-local Adadelta = declare("Adadelta", 0.001, {{"rho", "number", 0.95, check = in_unit}, {"epsilon", "number", 1e-7}})
+local Adadelta = declare("Adadelta", 0.001, {{"rho", "number", 0.95, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"}})
 
 function Adadelta:make_slots(v)
   self:slot(v, "accum_grad")

@@ -76,9 +76,7 @@ end
 -- ------------------------------------------------ accumulation over calls
 
 local accumulation_rows <const> = {
-  {"opt", "table"}, {"num_mini_batches", "integer", check = function(n)
-    if n < 1 then return "must be a positive number, got " .. n end
-  end}, {"offload_weight_update_variables", "boolean", optional = true},
+  {"opt", "table"}, {"num_mini_batches", "integer", range = "[1, inf)"}, {"offload_weight_update_variables", "boolean", optional = true},
   {"replicated_optimizer_state_sharding", "boolean", false}, {"dtype", {"dtype", "function"}, optional = true},
   {"reduction_method", enums.GradientAccumulationReductionMethod, "SUM"}, {"name", "string", optional = true},
 }

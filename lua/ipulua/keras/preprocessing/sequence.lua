@@ -10,12 +10,8 @@ local sequence = {}
 
 -- ------------------------------------------------ padding
 
-local function not_negative(n)
-  if n < 0 then return "must not be negative, got " .. n end
-end
-
 local pad_rows <const> = {
-  {"sequences", "list", list = true}, {"maxlen", "integer", optional = true, check = not_negative}, {"dtype", "dtype", "int32"},
+  {"sequences", "list", list = true}, {"maxlen", "integer", optional = true, range = "[0, inf)"}, {"dtype", "dtype", "int32"},
   {"padding", "string", "pre", choices = {"pre", "post"}}, {"truncating", "string", "pre", choices = {"pre", "post"}},
   {"value", "number", 0},
 }
@@ -125,12 +121,8 @@ end
 -- ------------------------------------------------ skip-grams
 
 local table_rows <const> = {
-  {"size", "integer", check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end},
-  {"sampling_factor", "number", 1e-5, check = function(x)
-    if x <= 0 then return "must be positive, got " .. x end
-  end},
+  {"size", "integer", range = "[1, inf)"},
+  {"sampling_factor", "number", 1e-5, range = "(0, inf)"},
 }
 
 -- What is taken for the frequency of a word is the inverse of this, by Zipf's law: rank·(ln rank + γ) + 1/2 − 1/(12·rank).
@@ -154,7 +146,7 @@ local skipgram_rows <const> = {
   {"sequence", {"list", "tensor"}}, {"vocabulary_size", "integer", check = function(n)
     if n < 2 then return "must be at least 2 (0 is no word), got " .. n end
   end},
-  {"window_size", "integer", 4, check = not_negative}, {"negative_samples", "number", 1, check = not_negative},
+  {"window_size", "integer", 4, range = "[0, inf)"}, {"negative_samples", "number", 1, range = "[0, inf)"},
   {"shuffle", "boolean", true}, {"categorical", "boolean", false}, {"sampling_table", {"tensor", "list"}, optional = true},
   {"seed", "integer", optional = true},
 }

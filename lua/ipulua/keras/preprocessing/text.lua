@@ -72,9 +72,7 @@ end
 -- ------------------------------------------------ words and their numbers
 
 local tokenizer_rows <const> = {
-  {"num_words", "integer", optional = true, check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end},
+  {"num_words", "integer", optional = true, range = "[1, inf)"},
   filter_row, lower_row, split_row, {"char_level", "boolean", false}, {"oov_token", "string", optional = true},
   {"document_count", "integer", 0},
 }
@@ -155,7 +153,7 @@ end
 
 ---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
 ---Errors: texts that are no list of strings: `keras.preprocessing.text.Tokenizer():fit_on_texts "a b"`
----@param texts any[]
+---@param texts any[] strings, or lists of words
 function Tokenizer:fit_on_texts(texts)
   for _, given in ipairs(check_list("fit_on_texts", "texts", texts)) do
     local list = words_of(self, "fit_on_texts", given)
@@ -185,7 +183,7 @@ end
 
 ---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
 ---Errors: sequences that are no lists of numbers: `keras.preprocessing.text.Tokenizer():fit_on_sequences{{"a"}}`
----@param sequences any[]
+---@param sequences any[] lists of integers
 function Tokenizer:fit_on_sequences(sequences)
   for _, list in ipairs(check_sequences("fit_on_sequences", sequences)) do
     self.document_count = self.document_count + 1
@@ -205,7 +203,7 @@ end
 
 ---The numbers of the words of each text; words that aren't known, or beyond num_words, are left out or become oov_token's.
 ---Errors: texts that are no list of strings: `keras.preprocessing.text.Tokenizer():texts_to_sequences{1}`
----@param texts any[]
+---@param texts any[] strings, or lists of words
 ---@return integer[][]
 function Tokenizer:texts_to_sequences(texts)
   local sequences = {}
@@ -222,7 +220,7 @@ end
 ---A text for each sequence of numbers, the words with spaces between them. What has no word, as padding, is left out, or becomes
 ---oov_token.
 ---Errors: sequences that are no lists of numbers: `keras.preprocessing.text.Tokenizer():sequences_to_texts{1}`
----@param sequences any[]
+---@param sequences any[] lists of integers
 ---@return string[]
 function Tokenizer:sequences_to_texts(sequences)
   local texts = {}

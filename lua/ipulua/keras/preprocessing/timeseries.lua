@@ -9,14 +9,10 @@ local ipu = require "ipulua"
 
 local timeseries = {}
 
-local function positive(n)
-  if n < 1 then return "must be positive, got " .. n end
-end
-
 local rows <const> = {
-  {"data", {"tensor", "list"}}, {"targets", {"tensor", "list"}, optional = true}, {"sequence_length", "integer", check = positive},
-  {"sequence_stride", "integer", 1, check = positive}, {"sampling_rate", "integer", 1, check = positive},
-  {"batch_size", "integer", 128, check = positive}, {"shuffle", "boolean", false}, {"seed", "integer", optional = true},
+  {"data", {"tensor", "list"}}, {"targets", {"tensor", "list"}, optional = true}, {"sequence_length", "integer", range = "[1, inf)"},
+  {"sequence_stride", "integer", 1, range = "[1, inf)"}, {"sampling_rate", "integer", 1, range = "[1, inf)"},
+  {"batch_size", "integer", 128, range = "[1, inf)"}, {"shuffle", "boolean", false}, {"seed", "integer", optional = true},
   {"start_index", "integer", optional = true}, {"end_index", "integer", optional = true}, {"drop_remainder", "boolean", false},
 }
 

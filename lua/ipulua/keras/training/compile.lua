@@ -13,10 +13,10 @@ local methods <const> = compile.methods
 local compile_rows <const> = {
   {"optimizer", {"string", "table"}, "rmsprop"}, {"loss", {"string", "callable", "table"}, optional = true},
   {"metrics", {"string", "callable", "table"}, optional = true},
-  {"loss_weights", "any", optional = true}, {"weighted_metrics", "any", optional = true}, {"run_eagerly", "boolean", false},
-  {"steps_per_execution", "integer", 1, check = function(n)
-    if n < 1 then return "must be positive, got " .. n end
-  end},
+  {"loss_weights", "any", optional = true, of = "numbers or table of numbers", says = "a factor for each output's loss"},
+  {"weighted_metrics", "any", optional = true, of = "metric, name, function or list of them", says = "with the samples' weights"},
+  {"run_eagerly", "boolean", false},
+  {"steps_per_execution", "integer", 1, range = "[1, inf)"},
 }
 
 -- compile{loss = "mse", lr = 0.1} can be read as a config of an optimizer, which it is not.

@@ -11,9 +11,11 @@ local evaluate = {methods = {}}
 local methods <const> = evaluate.methods
 
 local evaluate_rows <const> = {
-  {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size",
-  {"verbose", {"integer", "string", "boolean"}, 1}, {"sample_weight", "any", optional = true}, feeding.count_row "steps",
-  {"callbacks", "table", optional = true}, {"return_dict", "boolean", false},
+  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"},
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.count_row "batch_size",
+  {"verbose", {"integer", "string", "boolean"}, 1, of = "0, 1, 2, boolean or \"auto\""},
+  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"}, feeding.count_row "steps",
+  {"callbacks", "table", optional = true, says = "a callback or a list"}, {"return_dict", "boolean", false},
 }
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.

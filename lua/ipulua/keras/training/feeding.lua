@@ -286,9 +286,7 @@ end
 ---@param name string
 ---@return table
 function feeding.count_row(name)
-  return {name, "integer", optional = true, check = function(n)
-    if n < 1 then return "must be at least 1, got " .. n end
-  end}
+  return {name, "integer", optional = true, range = "[1, inf)"}
 end
 
 return feeding

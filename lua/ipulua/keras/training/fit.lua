@@ -22,15 +22,20 @@ local fit = {methods = {}}
 local methods <const> = fit.methods
 
 local fit_rows <const> = {
-  {"x", "any", optional = true}, {"y", "any", optional = true}, feeding.count_row "batch_size", {"epochs", "integer", 1},
-  {"verbose", {"integer", "string", "boolean"}, "auto"}, {"callbacks", "table", optional = true}, {"validation_split", "number", 0},
-  {"validation_data", "any", optional = true}, {"shuffle", "boolean", true}, {"class_weight", "table", optional = true},
-  {"sample_weight", "any", optional = true}, {"initial_epoch", "integer", 0}, feeding.count_row "steps_per_epoch",
+  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset", says = "with y nil a dataset of {x, y}, or {x, y, sample_weight}"},
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.count_row "batch_size",
+  {"epochs", "integer", 1, range = "[0, inf)"},
+  {"verbose", {"integer", "string", "boolean"}, "auto", of = "0, 1, 2, boolean or \"auto\"", says = "nothing, a bar, a line an epoch"},
+  {"callbacks", "table", optional = true, says = "a callback or a list"},
+  {"validation_split", "number", 0, range = "[0, 1)", says = "share of the samples, from the end"},
+  {"validation_data", "any", optional = true, of = "{x, y}, {x, y, sample_weight} or Dataset"},
+  {"shuffle", "boolean", true, says = "the order of x and y, each epoch"},
+  {"class_weight", "table", optional = true, says = "class number → factor"},
+  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"},
+  {"initial_epoch", "integer", 0, range = "[0, inf)"}, feeding.count_row "steps_per_epoch",
   feeding.count_row "validation_steps", feeding.count_row "validation_batch_size",
-  {"validation_freq", {"integer", "integers"}, 1, check = function(freq)
-    if type(freq) == "number" and freq < 1 then return "must be at least 1, got " .. freq end
-  end},
-  {"prefetch_depth", "integer", optional = true},
+  {"validation_freq", {"integer", "integers"}, 1, range = "[1, inf)", says = "epochs between validations, or the epochs, from 1"},
+  {"prefetch_depth", "integer", optional = true, range = "[1, 255]", says = "elements read ahead"},
 }
 
 -- ------------------------------------------------ before the first epoch

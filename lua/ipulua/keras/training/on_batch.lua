@@ -13,7 +13,8 @@ local on_batch = {methods = {}}
 local methods <const> = on_batch.methods
 
 local batch_rows <const> = {
-  {"x", "any"}, {"y", "any", optional = true}, {"sample_weight", "any", optional = true},
+  {"x", "any", of = "tensor or table of tensors"}, {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"},
+  {"sample_weight", "any", optional = true, of = "tensor or list", says = "a factor for each sample"},
   {"class_weight", "table", optional = true}, {"reset_metrics", "boolean", true}, {"return_dict", "boolean", false},
 }
 
@@ -59,14 +60,14 @@ function methods:train_on_batch(...) return run(self, "train_on_batch", "train",
 ---Loss and metrics of one batch.
 ---Shapes: x and y [batch, ...] → loss and metrics []
 ---Errors: as fit's: `model:test_on_batch(x, x)`
----@param ... any
+---@param ... any x, y, sample_weight, reset_metrics, return_dict
 ---@return any
 function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ...) end
 
 ---The outputs for one batch.
 ---Shapes: x [batch, ...] → [batch, ...]
 ---Errors: an input that the model can't take: `model:predict_on_batch(ipu.ones{4, 7})`
----@param x any
+---@param x any tensor or table of tensors
 ---@return any
 function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")

@@ -32,9 +32,9 @@ end
 ---One training step. Models may define their own, which is traced; it returns a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:train_step(x, x)`
----@param x any
----@param y any
----@param sample_weight any?
+---@param x any tensor or table of tensors
+---@param y any tensor or table of tensors
+---@param sample_weight any? tensor, a factor for each sample
 ---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
   if not tracing.is_active() then
@@ -48,9 +48,9 @@ end
 ---One test step: a table of logs.
 ---Shapes: x and y [batch, ...] → a table of []
 ---Errors: a model that was not compiled: `model:test_step(x, x)`
----@param x any
----@param y any
----@param sample_weight any?
+---@param x any tensor or table of tensors
+---@param y any tensor or table of tensors
+---@param sample_weight any? tensor, a factor for each sample
 ---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
   if not tracing.is_active() then
@@ -64,24 +64,25 @@ end
 ---The prediction of a batch.
 ---Shapes: x [batch, ...] → [batch, ...]
 ---Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
----@param x any
+---@param x any tensor or table of tensors
 ---@return any
 function methods:predict_step(x)
   return self(steps.expand(x), {training = false})
 end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
----Shapes: x, y and y_pred [batch, ...] → []
----Errors: a model that was not compiled with a loss: `model:compute_loss(x, x, x)`
----@param x any
----@param y any
----@param y_pred any
----@param sample_weight any?
+---Shapes: x, y and y_pred [batch, ...] → []; nil where nothing was given that is a loss
+---Errors: a model that was not compiled: `model:compute_loss(x, x, x)`
+---@param x any tensor or table of tensors
+---@param y any tensor or table of tensors
+---@param y_pred any tensor or table of tensors
+---@param sample_weight any? tensor, a factor for each sample
 ---@return userdata
 function methods:compute_loss(x, y, y_pred, sample_weight)
   if y_pred == nil then
     blame.error("compute_loss: 'y_pred' is missing: compute_loss(x, y, y_pred, sample_weight); x may be nil", "value")
   end
+  compile.check(self, "compute_loss")
   return steps.loss(self, x, y, y_pred, sample_weight)
 end
 
