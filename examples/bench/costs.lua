@@ -1,5 +1,5 @@
--- What things cost besides the arithmetic, a JSON line each: deep models, compiling, ops one at a time, queues, long loops,
--- memory. Figures are for reading; nothing fails here. usage: ipulua examples/bench/costs.lua [name ...]
+-- What things cost besides the arithmetic, a JSON line each: deep models, compiling, ops one at a time, queues, reading
+-- batches, long loops, memory. Figures are for reading; nothing fails here. usage: ipulua examples/bench/costs.lua [name ...]
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -141,6 +141,37 @@ function costs.queues()
   report("queues", {us_alone = alone * 1e6, us_watched = both * 1e6, share = both / alone - 1})
 end
 
+-- w1's step on the batches of a shuffled, mapped, prefetched dataset against the same step on a batch that stays.
+function costs.reading()
+  local steps <const>, batch <const> = 2000, 32
+  local images, labels = keras.datasets.mnist.load_data()
+  local function prepared(x, y) return ipu.cast(x:reshape{batch, 784}, "float32") / 255, ipu.cast(y, "int32") end
+  local ds = ipu.data.from_tensor_slices{images, labels}:shuffle(60000):batch(batch, {drop_remainder = true}):map(prepared)
+    :prefetch():repeat_n()
+  local x, y = prepared(images:slice({0, 0, 0}, {batch, 28, 28}), labels:slice({0}, {batch}))
+  local function training(infeed)
+    local model = keras.Sequential{keras.layers.Dense{128, activation = "relu"}, keras.layers.Dense(10)}
+    model:build{batch, 784}
+    local loss_of, optimizer = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, keras.optimizers.SGD(0.01)
+    local function step(some_x, some_y)
+      optimizer:minimize(loss_of(some_y, model(some_x)), {var_list = model.trainable_variables})
+    end
+    local train = ipu.func(function(count)
+      return ipu.loops.repeat_n(count, infeed and step or function() step(x, y) end, {}, infeed)
+    end)
+    train(int(1))
+    return function()
+      local start = core.clock()
+      train(int(steps))
+      return (core.clock() - start) / steps
+    end
+  end
+  local read, stays = training(ipu.IPUInfeedQueue(ds)), training()
+  local with, without = math.huge, math.huge
+  for _ = 1, 12 do with, without = math.min(with, read()), math.min(without, stays()) end
+  report("reading", {threads = core.engine_info().threads, us_step = with * 1e6, us_same_batch = without * 1e6, us_reading = (with - without) * 1e6})
+end
+
 -- A million steps that enqueue nothing, or into a queue that keeps the last value.
 function costs.memory()
   for _, mode in ipairs{"none", "LAST"} do
@@ -181,6 +212,6 @@ function costs.arena()
   plan("lstm", keras.Sequential{layers.LSTM{64, return_sequences = true}, layers.LSTM(64), layers.Dense(10)}, {16, 32, 40})
 end
 
-for _, name in ipairs{"depth", "compile", "eager", "op", "queues", "memory", "arena"} do
+for _, name in ipairs{"depth", "compile", "eager", "op", "queues", "reading", "memory", "arena"} do
   if not wanted or wanted[name] then costs[name]() end
 end

@@ -8,7 +8,7 @@ local images = ipu.cast(ipu.random.uniform({10000, 28, 28}, {maxval = 255}), "ui
 local ds = data.from_tensor_slices{images, ipu.cast(ipu.arange(10000) % 10, "uint8")}
   :shuffle(10000)
   :batch(32, {drop_remainder = true})
-  :map(function(x, y) return ipu.cast(x, "float32"):reshape{32, 784} / 255, ipu.cast(y, "int32") end)
+  :map(function(x, y) return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32") end)
   :prefetch()
   :repeat_n()
 

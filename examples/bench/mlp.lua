@@ -16,7 +16,7 @@ return function(workload, optimizer)
   local ds = data.from_tensor_slices{x_train, y_train}
     :shuffle(60000)
     :batch(32, {drop_remainder = true})
-    :map(function(x, y) return ipu.cast(x, "float32"):reshape{32, 784} / 255, ipu.cast(y, "int32") end)
+    :map(function(x, y) return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32") end)
     :prefetch():repeat_n()
   local infeed, outfeed = ipu.IPUInfeedQueue(ds), ipu.IPUOutfeedQueue()
   local model = keras.Sequential()

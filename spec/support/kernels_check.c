@@ -421,6 +421,26 @@ static bool cast_is_right(Dtype from, Dtype to, const void *data, int64_t i, con
   return got == wrap(to, x != x || x <= low ? least : x >= beyond ? most : (int64_t)x);
 }
 
+/* All bytes by each divisor, among them those whose quotients a product with the reciprocal misses. */
+static void check_divided_bytes(void) {
+  uint8_t bytes[256];
+  float got[256], divisors[4000] = {255, -255, 256, 127.5f, 3, -7, 0.1f, 1, 0x1.fffffep0f, 0x1.000002p0f, 0x1p-60f, 0x1p60f, 1e-30f, 1e30f, 0, -0.0f, INFINITY, NAN, 1e-40f};
+  for (int i = 0; i < 256; i++) bytes[i] = (uint8_t)i;
+  for (int i = 19; i < 4000; i++) divisors[i] = (float)exp(120 * uniform() - 60) * (i % 2 ? 1.0f : -1.0f);
+  for (int d = 0; d < 4000; d++)
+    for (int n = 256; n > 0; n -= 41) {
+      kernels->divide_bytes(bytes, divisors[d], got, n);
+      for (int i = 0; i < n; i++) {
+        float want = (float)i / divisors[d];
+        if (memcmp(&got[i], &want, sizeof want) && !(isnan(want) && isnan(got[i]))) {
+          COMPLAIN("divide_bytes", (double)got[i], (double)want, (long long)i);
+          break;
+        }
+      }
+    }
+  finish();
+}
+
 static void check_casts(void) {
   static _Alignas(64) unsigned char from_data[70000 * 8], out[70000 * 8];
   static const int64_t cast_sizes[] = {0, 1, 15, 16, 17, 1000, 65536};
@@ -817,6 +837,7 @@ int main(int argc, char **argv) {
     if (verbose) printf("%s\n", kernels->name);
     check_elementwise();
     check_casts();
+    check_divided_bytes();
     check_gemm();
     check_reduce();
     check_rows();

@@ -7,7 +7,7 @@ local file, steps, depth = arg[1], math.tointeger(tonumber(arg[2])), math.tointe
 local images, labels = core.digits(false, 2000, 1)
 local ds = ipu.data.from_tensor_slices{images, labels}
   :shuffle(2000):batch(32, {drop_remainder = true})
-  :map(function(x, y) return ipu.cast(x, "float32"):reshape{32, 784} / 255, ipu.cast(y, "int32") end)
+  :map(function(x, y) return ipu.cast(x:reshape{32, 784}, "float32") / 255, ipu.cast(y, "int32") end)
   :repeat_n()
 local infeed = ipu.IPUInfeedQueue(ds, {prefetch_depth = depth})
 

@@ -119,6 +119,24 @@ static void narrow_b(const float *x, bf16 *y, int64_t n) {
   }
 }
 
+/* With a divisor that is far from the ends of the range, the remainder of a byte is exact in a fused multiply-add. Once corrected by it, the
+ * product with the reciprocal is within a unit of its last place, twice, it is the rounded quotient (Markstein 1990), in half of the
+ * time of divisions. */
+static void divide_bytes(const uint8_t *x, float by, float *y, int64_t n) {
+#if defined(__FMA__)
+  if (fabsf(by) >= 0x1p-60f && fabsf(by) <= 0x1p60f) {
+    float reciprocal = 1 / by;
+    INDEPENDENT for (int64_t i = 0; i < n; i++) {
+      float byte = x[i], q = byte * reciprocal;
+      q = __builtin_fmaf(__builtin_fmaf(-q, by, byte), reciprocal, q);
+      y[i] = __builtin_fmaf(__builtin_fmaf(-q, by, byte), reciprocal, q);
+    }
+    return;
+  }
+#endif
+  INDEPENDENT for (int64_t i = 0; i < n; i++) y[i] = (float)x[i] / by;
+}
+
 /* Half types by way of blocks of float32. */
 enum { BLOCK = 512 };
 #define HALF(half, T, widen_half, narrow_half, other, R)                              \
@@ -195,6 +213,7 @@ static void same_half(ARGUMENTS) {
 }
 
 void FILL(cast)(Kernels *k) {
+  k->divide_bytes = divide_bytes;
 #define X(from, D, T)                                                                                            \
   k->cast[D][F32] = from##_f32, k->cast[D][F64] = from##_f64, k->cast[D][I8] = from##_i8, k->cast[D][U8] = from##_u8; \
   k->cast[D][I32] = from##_i32, k->cast[D][I64] = from##_i64, k->cast[D][BOOL] = from##_truth;                     \

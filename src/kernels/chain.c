@@ -94,6 +94,20 @@ static ChainRole classify(const Chain *c, const ChainSlot *slot) {
   return outer_zero ? CHAIN_ROW : CHAIN_GENERAL;
 }
 
+static bool is_read_once(const Chain *c, int slot) {
+  int reads = 0;
+  for (int s = 0; s < c->step_count; s++)
+    for (int i = 0; i < c->step[s].arity; i++) reads += c->step[s].in[i] == slot;
+  return reads == 1;
+}
+
+static bool is_divided_byte(const Chain *c, int i) {
+  const ChainStep *cast = &c->step[i], *next = cast + 1;
+  bool follows = i + 1 < c->step_count && next->kernel == EW_DIV && next->in[0] == cast->out && c->slot[next->in[1]].role == CHAIN_SINGLE;
+  return follows && cast->kernel == ELEMENTWISE_COUNT && c->slot[cast->in[0]].dtype == U8 && c->slot[next->out].dtype == F32 &&
+         c->slot[cast->out].role == CHAIN_TEMPORARY && is_read_once(c, cast->out);
+}
+
 void chain_finish(Chain *c, bool keep_cols) {
   for (int i = c->rank - 1 - keep_cols; i >= 0 && c->rank > 1; i--)
     if (c->extent[i] == 1) remove_dimension(c, i);
@@ -114,6 +128,7 @@ void chain_finish(Chain *c, bool keep_cols) {
   for (int s = 0; s < c->step_count; s++) {
     ChainStep *step = &c->step[s];
     step->stream = (uint32_t)s;
+    step->joined = is_divided_byte(c, s);
     for (int i = 0; i < step->arity; i++) c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
     c->slot[step->out].is_written = true;
   }
@@ -249,7 +264,15 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
 
 static void run_steps(Work *w, int64_t n, int64_t index) {
   const Chain *c = w->chain;
-  for (int i = 0; i < c->step_count; i++) run_step(w, &c->step[i], n, index);
+  for (int i = 0; i < c->step_count; i++) {
+    const ChainStep *s = &c->step[i];
+    if (s->joined && !w->single[s->in[0]] && !any_traps(c->numerics)) {
+      const ChainStep *division = &c->step[++i];
+      c->kernels->divide_bytes(w->data[s->in[0]], *(const float *)w->data[division->in[1]], w->data[division->out], n);
+    } else {
+      run_step(w, s, n, index);
+    }
+  }
 }
 
 static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row) {

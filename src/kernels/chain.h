@@ -32,6 +32,7 @@ typedef struct ChainStep {
   int arity, in[3], out;
   double p[4];
   uint32_t stream; /* for stochastic rounding */
+  bool joined;     /* a cast of bytes that only the division behind it reads: one pass for both */
 } ChainStep;
 
 typedef struct Chain {

@@ -136,6 +136,7 @@ typedef struct Kernels {
   Strip strip[ELEMENTWISE_COUNT][DTYPE_COUNT];  /* [kernel][dtype of operand 0 (WHERE: operand 1)]; NULL: none. float16 and
                                                    bfloat16 have none: callers widen to float32 and round */
   Strip cast[DTYPE_COUNT][DTYPE_COUNT];         /* [from][to]; all pairs */
+  void (*divide_bytes)(const uint8_t *x, float by, float *y, int64_t n); /* as a cast and a division, bit for bit */
   GemmPlan (*gemm_plan)(Dtype d, const Gemm *g);
   void (*gemm_pack)(Dtype d, const Gemm *g, int64_t chunk);          /* chunks of packing are independent … */
   void (*gemm_run)(Dtype d, const Gemm *g, int64_t chunk, int slot); /* … and all come before any of running, … */
