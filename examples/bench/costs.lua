@@ -169,7 +169,8 @@ function costs.reading()
   local read, stays = training(ipu.IPUInfeedQueue(ds)), training()
   local with, without = math.huge, math.huge
   for _ = 1, 12 do with, without = math.min(with, read()), math.min(without, stays()) end
-  report("reading", {threads = core.engine_info().threads, us_step = with * 1e6, us_same_batch = without * 1e6, us_reading = (with - without) * 1e6})
+  report("reading", {threads = core.engine_info().threads, us_step = with * 1e6, us_same_batch = without * 1e6,
+    us_reading = (with - without) * 1e6})
 end
 
 -- A million steps that enqueue nothing, or into a queue that keeps the last value.
