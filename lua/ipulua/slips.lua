@@ -43,6 +43,7 @@ local function method_hint(name, level)
 end
 
 local globals <const> = {
+  help = "; help is the prompt's: `ipulua`, or `ipulua -i script.lua`",
   ipu = "; a script begins with `local ipu = require \"ipulua\"`", keras = "; a script says `local keras = require \"ipulua\".keras`",
 }
 
