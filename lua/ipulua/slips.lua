@@ -51,7 +51,7 @@ local globals <const> = {
 ---@param message string
 ---@return string?
 function slips.explain(message)
-  local global = message:match(": attempt to index a nil value %(global '([%w_]+)'%)$")
+  local global = message:match(": attempt to %a+ a nil value %(global '([%w_]+)'%)$")
   if global then return globals[global] and message .. globals[global] end
   local name = message:match(": attempt to call a nil value %(method '([%w_]+)'%)$")
   if not name or not package.loaded["ipulua.core"] then return nil end
