@@ -108,7 +108,7 @@ function compiler.compile(...)
     for _, value in ipairs(results) do graph.note_pipeline(value, facts.pipeline) end
   end
   if is_empty then return operation.new("compiled function", results) end
-  return results
+  return core.plain(results)
 end
 
 return compiler

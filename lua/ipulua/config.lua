@@ -4,6 +4,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local devices = require "ipulua.devices"
 local engine_options = require "ipulua.engine_options"
 local flag_table = require "ipulua.flags"
@@ -194,6 +195,9 @@ end
 ---Errors: as ipu.configure_ipu_system's: `set(cfg, "auto_select_ipus", 3):configure_ipu_system()`
 ---@param ... any device, {reset_configuration = true}
 function IPUConfig:configure_ipu_system(...)
+  if not class.is_a(self, IPUConfig) then
+    blame.error("IPUConfig.configure_ipu_system is a method; it is called with a colon, as in cfg:configure_ipu_system()", "type")
+  end
   config.configure_ipu_system(self, ...)
 end
 

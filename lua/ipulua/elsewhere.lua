@@ -45,6 +45,17 @@ local dtypes <const> = {
   float16 = true, bfloat16 = true, float32 = true, float64 = true, int8 = true, uint8 = true, int32 = true, int64 = true, bool = true,
 }
 
+-- Modules of the original whose names stand in ipu itself → one of these.
+local flattened <const> = {
+  config = "IPUConfig", utils = "reset_ipu_seed", scopes = "ipu_scope", ipu_strategy = "IPUStrategy",
+  ipu_infeed_queue = "IPUInfeedQueue", ipu_outfeed_queue = "IPUOutfeedQueue", pipelining_ops = "pipeline",
+  cross_replica_ops = "cross_replica_sum", replication_ops = "replication_index", embedding_ops = "create_host_embedding",
+  internal_ops = "print_tensor", custom_ops = "load_op_library", host_embedding = "create_host_embedding",
+  normalization_ops = "nn.group_norm", nn_ops = "nn.gelu", rnn_ops = "nn.lstm",
+  cross_replica_optimizer = "optimizers.CrossReplicaOptimizer",
+  gradient_accumulation_optimizer = "optimizers.GradientAccumulationOptimizerV2",
+}
+
 -- Fields and methods of a tensor beside the ops.
 local of_tensors <const> = {
   cat = "ipu.concat", concatenate = "ipu.concat", numpy = "totable", tolist = "totable", data = "totable",
@@ -64,6 +75,9 @@ local of_models <const> = {
 function elsewhere.hint(module, name)
   if module == "ipu" and dtypes[name] then return string.format("; a dtype is a string: \"%s\"", name) end
   if module == "ipu" and (name == "math" or name == "linalg") then return "; its functions stand in ipu itself: ipu.exp, ipu.matmul" end
+  if module == "ipu" and flattened[name] then
+    return "; the original's modules are not here, what they hold is: ipu." .. flattened[name] .. ", for example"
+  end
   if module == "ipu.nn" and name == "functional" then return "; its functions stand in ipu.nn itself: ipu.nn.relu" end
   local found = names[module] and names[module][name]
   return found and "; did you mean '" .. found .. "'?"
@@ -81,5 +95,6 @@ end
 ---All names, for the specs: module → other name → name.
 elsewhere.names = names
 elsewhere.ops = ops
+elsewhere.flattened = flattened
 
 return elsewhere

@@ -8,6 +8,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 
 local estimate = {}
@@ -77,7 +78,7 @@ local function finished(price, samples)
   local runs = elements > 0 and elements or result.replicas
   result.samples_per_second = result.seconds > 0 and samples * runs / result.seconds or 0
   result.batch, result.elements = nil, nil
-  return core.plain(result)
+  return plain.mark(result)
 end
 
 -- ------------------------------------------------ functions

@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local effects = require "ipulua.effects"
 local ipu = require "ipulua"
 local scope = require "ipulua.scope"
+local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
@@ -36,6 +37,12 @@ Spec.accumulation_factor = 1
 host_embedding.HostEmbeddingOptimizerSpec = Spec
 
 function Spec:init(...) self.learning_rate = args.check("HostEmbeddingOptimizerSpec", sgd_rows, ...).learning_rate end
+
+function Spec:__tostring()
+  local rate = "(learning_rate=" .. tostring(self.learning_rate)
+  local factor = class.is_a(self, host_embedding.HostEmbeddingSGDGAOptimizerSpec)
+  return class.of(self).__name .. rate .. (factor and ", accumulation_factor=" .. self.accumulation_factor or "") .. ")"
+end
 
 ---The same with the sum of accumulation_factor updates at a time.
 ---Shapes: a learning_rate that is a tensor is []
@@ -74,6 +81,10 @@ function HostEmbedding:init(a)
   self.name, self.shape, self.dtype, self.spec = a.name, a.shape, a.dtype, a.optimizer_spec
   self.value = tracing.outside(function() return core.tensor(variables.initial_value(a.initializer, a.shape, a.dtype)(), a.dtype) end)
   self.sum, self.count = nil, 0 -- of changes that wait
+end
+
+function HostEmbedding:__tostring()
+  return string.format("<HostEmbedding '%s' %s>", self.name, structure.type_text(self.dtype, self.shape))
 end
 
 -- On the host, in the middle of a run.

@@ -153,7 +153,10 @@ end
 ---Shapes: as they were saved
 ---Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
 ---@return table<string, userdata>|userdata
-function ipu.load(...) return (core.load(require("ipulua.args").check("load", load_spec, ...).path)) end
+function ipu.load(...)
+  local loaded = core.load(require("ipulua.args").check("load", load_spec, ...).path)
+  return core.plain(loaded)
+end
 
 require "ipulua.start"
 function ipu.clip_by_global_norm(...)

@@ -17,6 +17,8 @@ end
 ---@return boolean
 function Job:done() return self.handle:done() end
 
+function Job:__tostring() return self:done() and "<Job, ended>" or "<Job, running>" end
+
 ---Waits for the end; gives the function's results, or raises its error.
 ---Errors: what the function raised; that it was cancelled
 ---@return any

@@ -6,6 +6,7 @@ local core = require "ipulua.core"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
 local json = require "ipulua.json"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 
 local listing = {}
@@ -44,7 +45,7 @@ end
 ---Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
 ---@return table[]
 function listing.nodes(...)
-  return nodes("graph.nodes", args.check("graph.nodes", nodes_spec, ...).fn)
+  return plain.mark(nodes("graph.nodes", args.check("graph.nodes", nodes_spec, ...).fn))
 end
 
 local print_spec <const> = {

@@ -1,7 +1,6 @@
 -- Public modules answer a name that they don't have with the nearest one that they do have.
 
 local blame = require "ipulua.blame"
-local elsewhere = require "ipulua.elsewhere"
 local nearest = require "ipulua.nearest"
 
 local modules = {}
@@ -25,7 +24,7 @@ function modules.guard(name, module, find)
     local names = {}
     for each in next, t do names[#names + 1] = each end
     table.sort(names)
-    local hint = elsewhere.hint(name, key) or nearest.hint(key, names)
+    local hint = require "ipulua.elsewhere".hint(name, key) or nearest.hint(key, names)
     blame.error(string.format("%s has no '%s'%s", name, key, hint), "value")
   end
   return setmetatable(module, meta)

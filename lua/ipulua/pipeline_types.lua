@@ -57,6 +57,16 @@ function PipelineStageOptions:init(...)
   end
 end
 
+function PipelineStageOptions:__tostring()
+  local given = {}
+  for _, name in ipairs(option_names) do
+    local copy = {}
+    for key, value in pairs(self[name]) do copy[key] = value end
+    if next(copy) then given[#given + 1] = name .. "=" .. tostring(core.plain(copy)) end
+  end
+  return "PipelineStageOptions(" .. table.concat(given, ", ") .. ")"
+end
+
 ---@package
 ---The dtype that these options sum products in: "float16", "float32", or nil.
 ---@return string?
@@ -76,6 +86,10 @@ end
 ---@field loss userdata
 local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
 types.OptimizerFunctionOutput = OptimizerFunctionOutput
+
+function OptimizerFunctionOutput:__tostring()
+  return string.format("OptimizerFunctionOutput(opt=%s, loss=%s)", tostring(self.opt), tostring(self.loss))
+end
 
 local output_spec <const> = {
   {"opt", "any", of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"}, {"loss", "any", of = "tensor []"},

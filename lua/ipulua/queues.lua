@@ -47,6 +47,8 @@ function IPUOutfeedQueue:init(...)
   replication.remember(self, self.queue)
 end
 
+function IPUOutfeedQueue:__tostring() return "<IPUOutfeedQueue " .. tostring(self.outfeed_mode) .. ">" end
+
 function IPUOutfeedQueue:set_replicas(n) self.replicas = n end
 
 -- What an element is: with several replicas, their values stacked.

@@ -23,6 +23,8 @@ function ReportHelper:init()
   self.owner = setmetatable({}, {__gc = function() pcall(remove, self.directory) end})
 end
 
+function ReportHelper:__tostring() return "<ReportHelper " .. self.directory .. ">" end
+
 local rows <const> = {
   {"config", IPUConfig}, {"output_graph_profile", "boolean", true}, {"output_execution_profile", "boolean", false},
   {"max_execution_reports", "integer", 1000, range = "[1, inf)", says = "executions"},
@@ -52,7 +54,7 @@ function ReportHelper:find_reports()
   end
   table.sort(list, function(a, b) return a[1] < b[1] end)
   for i, each in ipairs(list) do list[i] = each[2] end
-  return list
+  return core.plain(list)
 end
 
 ---The only report; an error when there are none or several.

@@ -38,6 +38,8 @@ end
 
 function Session:__close() self:close() end
 
+function Session:__tostring() return self.is_open and "<Session>" or "<Session, closed>" end
+
 -- ------------------------------------------------ feeds
 
 local function type_text(value) return structure.type_text(core.type_of(value)) end

@@ -43,6 +43,7 @@ local function method_hint(name, level)
 end
 
 local globals <const> = {
+  help = "; help is the prompt's: `ipulua`, or `ipulua -i script.lua`",
   ipu = "; a script begins with `local ipu = require \"ipulua\"`", keras = "; a script says `local keras = require \"ipulua\".keras`",
 }
 
@@ -50,7 +51,7 @@ local globals <const> = {
 ---@param message string
 ---@return string?
 function slips.explain(message)
-  local global = message:match(": attempt to index a nil value %(global '([%w_]+)'%)$")
+  local global = message:match(": attempt to %a+ a nil value %(global '([%w_]+)'%)$")
   if global then return globals[global] and message .. globals[global] end
   local name = message:match(": attempt to call a nil value %(method '([%w_]+)'%)$")
   if not name or not package.loaded["ipulua.core"] then return nil end

@@ -33,6 +33,8 @@ function IPUStrategy:init(...)
   self.num_replicas_in_sync = 1
 end
 
+function IPUStrategy:__tostring() return "<IPUStrategy " .. self.ipu_device .. ">" end
+
 local current = {}
 
 ---Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.

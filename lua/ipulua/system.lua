@@ -9,6 +9,7 @@ local engine_options = require "ipulua.engine_options"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
 local placement = require "ipulua.placement"
+local plain = require "ipulua.plain"
 local plans = require "ipulua.pipeline_plan"
 
 require "ipulua.compile_progress" -- listens
@@ -124,7 +125,7 @@ end
 function system.programs()
   local list = {}
   for i, record in ipairs(func.compiled()) do list[i] = described(record) end
-  return list
+  return plain.mark(list)
 end
 
 -- ------------------------------------------------ events
@@ -216,7 +217,7 @@ function system.ipu_event_trace()
     if event.variables then event.tensor_map = tensor_map(event.module, event.variables, event.types) end
     event.variables, event.types = nil, nil
   end
-  return list
+  return plain.mark(list)
 end
 
 return system

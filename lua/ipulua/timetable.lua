@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
+local plain = require "ipulua.plain"
 local plans = require "ipulua.pipeline_plan"
 
 local timetable = {}
@@ -60,9 +61,9 @@ function Timetable:init(facts, count, entry)
   self.facts, self.count = facts, count
   self.schedule, self.training = facts.schedule, facts.training
   self.count_multiple = plans.count_rule(facts)
-  self.order = make_order(facts, count)
+  self.order = plain.mark(make_order(facts, count))
   self.time_steps = #self.order
-  self.stash_depth = plans.stash_depth(facts)
+  self.stash_depth = plain.mark(plans.stash_depth(facts))
   self.utilisation = utilisation(self.order)
   if not entry then return end
   self:add_measures(core.pipeline_stages(entry.program))

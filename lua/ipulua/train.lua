@@ -55,6 +55,11 @@ function Optimizer:init(learning_rate, name)
   self.made = {}  -- all of them, as {path =, variable =}
 end
 
+function Optimizer:__tostring()
+  local name = class.of(self).__name
+  return name .. "(name=" .. tostring(self.name or name) .. ")"
+end
+
 -- Its value is what was restored for it, else what make() gives. Variables' names differ when a script makes them twice: in a
 -- checkpoint a slot goes by its place in the order of making.
 local function add_slot(self, name, slot, dtype, shape, make)

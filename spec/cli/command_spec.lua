@@ -54,6 +54,11 @@ describe("the command line", function()
       it("says what was meant: " .. case[1], function() assert.matches(case[2], problem(case[1])) end)
     end
 
+    it("says where help is", function()
+      local out = run{"-e", "help(1)"}
+      assert.matches("global 'help'%); help is the prompt's: `ipulua`", out.err)
+    end)
+
     it("says how a script begins", function()
       local out = run{"-e", "print(ipu.ones{2})"}
       assert.matches("global 'ipu'%); a script begins with `local ipu = require \"ipulua\"`", out.err)

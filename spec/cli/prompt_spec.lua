@@ -44,7 +44,7 @@ describe("the prompt", function()
       {"setmetatable({1}, {__name = 'Point'})", "Point {1}"}, {"{setmetatable({1}, {__name = 'Point'})}", "{Point {...}}"},
       {"setmetatable({}, {__tostring = function() return 'own text' end})", "own text"},
       {"setmetatable({}, {__repr = function() return 'repr' end, __tostring = function() return 'own text' end})", "repr"},
-      {"{setmetatable({}, {__tostring = function() return 'first\\nsecond' end})}", "{first...}"},
+      {"{setmetatable({}, {__tostring = function() return 'first\\nsecond' end})}", "{first second}"},
       {"{('x'):rep(100)}", '{"' .. ("x"):rep(60) .. '..."}'}, {"{a = 1, 10, 20}", "{10, 20, a = 1}"},
       {"local t = {} for i = 1, 30 do t[i] = i end return t", "{\n  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, "
         .. "18, 19, 20, 21,\n  22, 23, 24, 25, 26, 27, 28, 29, 30\n}"},

@@ -43,6 +43,22 @@ describe("a name of another library", function()
   end)
 end)
 
+describe("a module of the original", function()
+  it("names something that stands in ipu itself", function()
+    for other, name in pairs(elsewhere.flattened) do
+      assert.is_truthy(find(ipu, name), other .. " → " .. name)
+      assert.is_nil(rawget(ipu, other), other .. " is there itself")
+    end
+  end)
+
+  it("is refused with the name that scripts want, not with one that is spelt alike", function()
+    local ok, message = pcall(function() return ipu.config.IPUConfig() end)
+    assert.is_false(ok)
+    assert.truthy(message:find("ipu has no 'config'; .*: ipu%.IPUConfig, for example$"), message)
+    assert.is_nil(message:find("configure_ipu_system", 1, true))
+  end)
+end)
+
 describe("#dataset", function()
   it("is its number of elements", function()
     assert.equal(3, #ipu.data.range(3))

@@ -61,6 +61,25 @@ static bool push_own_text(lua_State *L, int index) {
   return true;
 }
 
+/* Replaces the text on top of the stack by the same on one line: what indents a line becomes one space. */
+static void join_lines(lua_State *L) {
+  luaL_Buffer b;
+  int text = lua_gettop(L);
+  const char *s = lua_tostring(L, text);
+  luaL_buffinit(L, &b);
+  while (*s) {
+    size_t n = strcspn(s, "\n");
+    luaL_addlstring(&b, s, n);
+    s += n;
+    if (!*s) break;
+    luaL_addchar(&b, ' ');
+    s += strspn(s, "\n ");
+  }
+  luaL_pushresult(&b);
+  lua_replace(L, text);
+  lua_settop(L, text);
+}
+
 /* Pushes the name that the metatable gives to the type, with a space; an empty string when it gives none. */
 static void push_type_name(lua_State *L, int index) {
   if (!plain_is(L, index) && luaL_getmetafield(L, index, "__name") == LUA_TSTRING) {
@@ -183,9 +202,10 @@ static void push_inner(lua_State *L, int index, int depth) {
   if (lua_type(L, index) == LUA_TSTRING) {
     push_quoted(L, index);
   } else if (push_own_text(L, index)) {
+    join_lines(L);
     size_t n;
     const char *text = lua_tolstring(L, -1, &n);
-    size_t line = strcspn(text, "\n"), shown = cut(text, line, STRING_LIMIT);
+    size_t shown = cut(text, n, STRING_LIMIT);
     if (shown == n) return;
     lua_pushlstring(L, text, shown);
     lua_pushliteral(L, "...");

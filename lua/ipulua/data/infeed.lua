@@ -78,6 +78,8 @@ function IPUInfeedQueue:init(...)
   replication.remember(self, self.queue)
 end
 
+function IPUInfeedQueue:__tostring() return "<IPUInfeedQueue of " .. tostring(self.dataset) .. ">" end
+
 -- Each replica may have prefetch_depth elements waiting.
 function IPUInfeedQueue:set_replicas(n)
   replication.check_infeed(self, n)

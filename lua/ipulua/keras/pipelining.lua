@@ -8,6 +8,7 @@ local log = require "ipulua.log"
 local config = require "ipulua.config"
 local Layer = require "ipulua.keras.layer"
 local placement = require "ipulua.placement"
+local plain = require "ipulua.plain"
 local summary = require "ipulua.keras.summary"
 local training_options = require "ipulua.keras.training_options"
 
@@ -28,10 +29,19 @@ function SequentialAssignment:init(...)
   self.layer, self.pipeline_stage = a.layer, a.pipeline_stage
 end
 
+-- "<stage 1: dense>", and which call of the layer it is where a layer may have several.
+local function assignment_text(self)
+  local stage = self.pipeline_stage and "stage " .. self.pipeline_stage or "no stage"
+  local call = (self.node_index or 0) > 0 and ", call " .. self.node_index or ""
+  return string.format("<%s: %s%s>", stage, self.layer.name, call)
+end
+SequentialAssignment.__tostring = assignment_text
+
 ---The stage of a layer's call in a functional model: fields layer, node_index, pipeline_stage, inbound_layers.
 ---@class FunctionalLayerPipelineStageAssignment: Class
 local FunctionalAssignment = class.new("FunctionalLayerPipelineStageAssignment")
 pipelining.FunctionalLayerPipelineStageAssignment = FunctionalAssignment
+FunctionalAssignment.__tostring = assignment_text
 
 local functional_rows <const> = {
   {"layer", Layer}, {"node_index", "integer"}, {"pipeline_stage", "integer", optional = true},
@@ -153,7 +163,7 @@ end
 ---Errors: a model that is not built: `keras.Model:extend("M")():get_pipeline_stage_assignment()`
 ---@return table[]
 function methods:get_pipeline_stage_assignment()
-  return make_assignments(self, pipelining.stages(self))
+  return plain.mark(make_assignments(self, pipelining.stages(self)))
 end
 
 local function check_increasing(self, stages)
