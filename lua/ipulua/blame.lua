@@ -102,7 +102,7 @@ end
 ---The newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function blame.last_error()
-  return blame.last
+  return require "ipulua.core".plain(blame.last)
 end
 
 return blame
