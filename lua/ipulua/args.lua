@@ -56,7 +56,8 @@ end
 
 -- A module of the library given where something else is wanted is the `ipu` of ipu:ones{2}.
 local function is_module(value)
-  local ipu = package.loaded["ipulua"]
+  local meta, ipu = getmetatable(value), package.loaded["ipulua"]
+  if type(meta) == "table" and rawget(meta, "guarded") then return true end
   if rawequal(value, ipu) then return true end
   if type(ipu) == "table" and (rawequal(value, rawget(ipu, "nn")) or rawequal(value, rawget(ipu, "random"))) then return true end
   for name, module in next, package.loaded do
@@ -280,6 +281,7 @@ local function put_position(fname, compiled, values, i, value)
 end
 
 local function too_many(fname, compiled, count)
+  if compiled.count == 0 then blame.error(string.format("%s takes no arguments, got %d", fname, count), "type") end
   blame.error(string.format("%s takes at most %s, got %d", fname, counted(compiled.count, "argument"), count), "type")
 end
 
@@ -299,8 +301,8 @@ local function put_named(fname, compiled, values, t, skip_list)
       put(fname, compiled.rows[i], values, value)
     elseif not (skip_list and math.type(key) == "integer") then
       if math.type(key) == "integer" then
-        blame.error(string.format("%s: the last table mixes names with a list; give the list as an argument "
-          .. "of its own", fname), "type")
+        blame.error(string.format("%s: the last table %s", fname, args.is_list(t) and "should hold arguments by name, as in {name = value}; "
+          .. "it is a list" or "mixes names with a list; give the list as an argument of its own"), "type")
       end
       unknown(fname, compiled, key, value)
     end

@@ -35,8 +35,28 @@ local function build(c, ...)
   return self
 end
 
--- At the prompt a class is its name; what it takes, help tells.
+-- A class is shown by its name; what it takes, help tells.
 local function show(c) return "<class " .. c.__name .. ">" end
+
+local scalars <const> = {number = true, string = true, boolean = true}
+
+-- What an object is made of that fits on a line: its configuration, or else the fields that are plain values.
+local function settings(self)
+  local get_config = getmetatable(self).get_config
+  local known, config = pcall(get_config or error, self)
+  local list = {}
+  for key, value in next, known and type(config) == "table" and config or self do
+    if scalars[type(value)] and type(key) == "string" and key:find("^%a") then list[key] = value end
+  end
+  return list
+end
+
+-- `Huber{delta = 1, name = "huber"}`: how objects are shown whose class says nothing else, never by an address.
+local function show_object(self)
+  local name, list = getmetatable(self).__name, settings(self)
+  if next(list) == nil then return "<" .. name .. ">" end
+  return name .. tostring(require "ipulua.core".plain(list))
+end
 
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
 ---@param name string shown by messages and by tostring
@@ -50,11 +70,12 @@ function class.new(name, base)
     end
   end
   if not base or base.__index == base then c.__index = c end
+  c.__tostring = c.__tostring or show_object
   c.__name = name
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show})
+  return setmetatable(c, {__index = base, __call = build, __name = "class", __tostring = show})
 end
 
 local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
@@ -76,14 +97,15 @@ function class.guard(c)
   return c
 end
 
----The same for the classes that a module holds, each once whatever its names.
+---The same for the classes that a module holds and those they are derived from, each once whatever its names.
 ---@param module table
 function class.guard_all(module)
   local seen = {}
   for _, c in next, module do
-    if class.is_class(c) and not seen[c] then
+    while class.is_class(c) and not seen[c] do
       seen[c] = true
       class.guard(c)
+      c = rawget(c, "super")
     end
   end
 end

@@ -54,11 +54,19 @@ end
 
 local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
 
+-- zeros(2, 3) is how other libraries have it.
+local function refuse_loose_shape(fname, first, second)
+  if math.type(first) == "integer" and math.type(second) == "integer" then
+    blame.error(string.format("%s: 'shape' must be one list, as in %s{%d, %d}", fname, fname, first, second), "type")
+  end
+end
+
 ---Zeros of a shape.
 ---Shapes: shape. `ipu.zeros{2, 3}` → [2, 3]
 ---Errors: a negative extent, an unknown dtype: `ipu.zeros{-1}`, `ipu.zeros({2}, {dtype = "float"})`
 ---@return userdata
 function creation.zeros(...)
+  refuse_loose_shape("zeros", ...)
   local a = args.check("zeros", shape_spec, ...)
   return core.full(a.shape, 0, a.dtype, "zeros")
 end
@@ -68,6 +76,7 @@ end
 ---Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`, `ipu.ones({2}, {dtype = "double"})`
 ---@return userdata
 function creation.ones(...)
+  refuse_loose_shape("ones", ...)
   local a = args.check("ones", shape_spec, ...)
   return core.full(a.shape, 1, a.dtype, "ones")
 end

@@ -62,7 +62,11 @@ local of_tensors <const> = {
   numel = "size", nelement = "size", dim = "rank", ndim = "rank",
   backward = "ipu.GradientTape", grad = "ipu.GradientTape", requires_grad_ = "ipu.Variable", assign = "ipu.Variable",
 }
-local of_datasets <const> = {as_numpy_iterator = "iter", ["repeat"] = "repeat_n", len = "cardinality"}
+local of_variables <const> = {value = "read_value", numpy = "totable", eval = "read_value"}
+local of_datasets <const> = {
+  as_numpy_iterator = "iter", ["repeat"] = "repeat_n", len = "cardinality", next = "iter", get_next = "iter", list = "iter",
+  as_list = "iter", to_list = "iter",
+}
 local of_models <const> = {
   forward = "call", train = "fit", eval = "evaluate", parameters = "trainable_variables", state_dict = "get_weights",
   load_state_dict = "load_weights",
@@ -88,6 +92,7 @@ end
 ---@param name string
 ---@return string?
 function elsewhere.method(kind, name)
+  if kind == "variable" then return of_variables[name] or of_tensors[name] or ops[name] end
   if kind == "tensor" then return of_tensors[name] or ops[name] end
   return kind == "dataset" and of_datasets[name] or kind == "model" and of_models[name] or nil
 end

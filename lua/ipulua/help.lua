@@ -420,6 +420,7 @@ end
 ---@return string[]?
 function help.lines(x, text)
   if op_names[x] then return help.op(op_names[x]) end
+  x = type(x) == "string" and x:gsub("^ipu%.", "") or x
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
   if type(x) == "function" then
     text = text or public_name(x)

@@ -91,7 +91,7 @@ local function in_module(name)
 end
 
 setmetatable(ipu, {
-  __repr = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
+  __tostring = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
   __index = function(t, name)
     local value = find(name)
     if value == nil then
@@ -153,15 +153,12 @@ end
 ---Shapes: as they were saved
 ---Errors: a file that is not there, of another ending, or damaged (with the byte's position): `ipu.load "nowhere.npz"`
 ---@return table<string, userdata>|userdata
-function ipu.load(...)
-  local loaded = core.load(require("ipulua.args").check("load", load_spec, ...).path)
-  return core.plain(loaded)
-end
+function ipu.load(...) return core.plain((core.load(require("ipulua.args").check("load", load_spec, ...).path))) end
 
 require "ipulua.start"
 function ipu.clip_by_global_norm(...)
   local results = table.pack(core.ops.clip_by_global_norm(...))
-  return table.move(results, 1, results.n - 1, 1, {}), results[results.n]
+  return table.move(results, 1, results.n - 1, 1, core.plain{}), results[results.n]
 end
 function ipu.reduce_scatter(...) return require("ipulua.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.distributed_norm").batch_norm(...) end

@@ -287,7 +287,7 @@ end
 function json.decode(text)
   local value, problem = json.parse(text)
   if problem then blame.error("json.decode: " .. problem, type(text) == "string" and "value" or "type") end
-  return value
+  return type(value) == "table" and value ~= json.null and require "ipulua.core".plain(value) or value
 end
 
 return json

@@ -1,7 +1,6 @@
 -- Public modules answer a name that they don't have with the nearest one that they do have.
 
 local blame = require "ipulua.blame"
-local nearest = require "ipulua.nearest"
 
 local modules = {}
 
@@ -15,7 +14,7 @@ function modules.guard(name, module, find)
   local former = meta.__index
   if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
-  meta.__repr = meta.__repr or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
+  meta.__tostring = meta.__tostring or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
@@ -24,7 +23,9 @@ function modules.guard(name, module, find)
     local names = {}
     for each in next, t do names[#names + 1] = each end
     table.sort(names)
-    local hint = require "ipulua.elsewhere".hint(name, key) or nearest.hint(key, names)
+    local ipu = name:find("^ipu%.") and package.loaded["ipulua"]
+    local above = ipu and rawget(ipu, key) and "; did you mean 'ipu." .. key .. "'?" -- ipu.nn.top_k
+    local hint = require "ipulua.elsewhere".hint(name, key) or above or require "ipulua.nearest".hint(key, names)
     blame.error(string.format("%s has no '%s'%s", name, key, hint), "value")
   end
   return setmetatable(module, meta)

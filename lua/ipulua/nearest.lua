@@ -42,8 +42,15 @@ local function abbreviated(name, candidates)
   return best
 end
 
----The candidate nearest to name, nil when none is near. Letter case counts for nothing; of equally near
----ones the first in alphabetical order wins, so that the answer does not depend on table order.
+-- Of two words equally near to name: the one whose first letter has the case of name's, else the first in alphabetical order.
+local function goes_before(a, b, name)
+  local fits_a, fits_b = a:find("^%u") == name:find("^%u"), b:find("^%u") == name:find("^%u")
+  if fits_a ~= fits_b then return fits_a end
+  return a < b
+end
+
+---The candidate nearest to name, nil when none is near. Letter case decides only between equally near ones (accuracy, Accuracy),
+---then alphabetical order, so that the answer does not depend on table order.
 ---@param name any
 ---@param candidates string[]
 ---@return string?
@@ -58,7 +65,7 @@ function nearest.find(name, candidates)
     if #name >= 3 and known:sub(1, #name) == wanted then d = math.min(d, limit, 2) -- a beginning of it
     elseif #name >= 4 and d > limit and known:sub(-#name - 1) == "_" .. wanted then d = limit end -- its last words
     if d <= limit and d < #candidate and
-      (not best or d < best_distance or (d == best_distance and candidate < best)) then
+      (not best or d < best_distance or (d == best_distance and goes_before(candidate, best, name))) then
       best, best_distance = candidate, d
     end
   end

@@ -61,7 +61,7 @@ function Scope:__call(f, ...)
   if type(f) ~= "function" then
     local mt = type(f) == "table" and getmetatable(f)
     if not (type(mt) == "table" and mt.__call) then
-      blame.error(self.label .. ": a scope is called with a function, got " .. type(f), "type")
+      blame.error(self.label .. ": a scope is called with a function, got " .. require "ipulua.args".describe(f), "type")
     end
   end
   if not self.is_open then
@@ -72,7 +72,7 @@ function Scope:__call(f, ...)
 end
 
 function Scope:__tostring()
-  return "Scope: " .. self.label .. (self.is_open and "" or " (closed)")
+  return self.label .. (self.is_open and "" or " (closed)")
 end
 
 local scope = {Scope = Scope}

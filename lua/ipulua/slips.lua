@@ -13,7 +13,7 @@ local function methods_of(value)
     local names = {}
     for name in next, rawget(meta, "methods") do names[#names + 1] = name end
     table.sort(names)
-    return names, "tensor"
+    return names, value.name == nil and "tensor" or "variable"
   end
   if type(value) ~= "table" or plain.is(value) then return nil end
   local names = require "ipulua.help".members(value, true)
@@ -21,23 +21,25 @@ local function methods_of(value)
   return names, type(value.fit) == "function" and "model" or tostring(getmetatable(value).__name):lower()
 end
 
--- The object whose method was called. Lua has put it on top of the frame's locals, behind the nil that it found and before the arguments.
-local function receiver(level, name)
+-- The object whose method was called. Lua has put it on top of the frame's locals, behind what it found under the name, a value of
+-- type `found`, and before the arguments.
+local function receiver(level, name, found)
   local former, i = nil, 1
   while true do
     local slot, value = debug.getlocal(level + 1, i)
     if not slot then return nil end
-    if slot == "(temporary)" and former == nil then
+    if slot == "(temporary)" and type(former) == found then
       local names, kind = methods_of(value)
-      if names and value[name] == nil then return names, kind end
+      if names and type(value[name]) == found then return names, kind end
     end
     former, i = value, i + 1
   end
 end
 
-local function method_hint(name, level)
-  local names, kind = receiver(level + 1, name)
+local function method_hint(found, name, level)
+  local names, kind = receiver(level + 1, name, found)
   if not names then return nil end
+  if found ~= "nil" then return string.format("; it is a field, which is not called: x.%s", name) end
   local known = elsewhere.method(kind, name) or require "ipulua.nearest".find(name, names)
   return known and "; did you mean '" .. known .. "'?"
 end
@@ -53,9 +55,12 @@ local globals <const> = {
 function slips.explain(message)
   local global = message:match(": attempt to %a+ a nil value %(global '([%w_]+)'%)$")
   if global then return globals[global] and message .. globals[global] end
-  local name = message:match(": attempt to call a nil value %(method '([%w_]+)'%)$")
+  if message:find("call a ipulua.%a+ value %(for iterator") or message:find("to 'for iterator' %(table expected, got ipulua.%a+%)") then
+    return message .. "; `for i, row in ipairs(x) do` walks over a tensor's rows"
+  end
+  local found, name = message:match(": attempt to call a (%a+) value %(method '([%w_]+)'%)$")
   if not name or not package.loaded["ipulua.core"] then return nil end
-  local hint = method_hint(name, 3) -- this function, the handler in C, the frame
+  local hint = method_hint(found, name, 3) -- this function, the handler in C, the frame
   return hint and message .. hint
 end
 

@@ -123,7 +123,7 @@ end
 ---Units: executions, and time_steps of a pipeline, are counts
 ---@return table[]
 function system.programs()
-  local list = {}
+  local list = core.plain{}
   for i, record in ipairs(func.compiled()) do list[i] = described(record) end
   return plain.mark(list)
 end

@@ -201,6 +201,6 @@ function GradientTape:__gc()
   if self.eager and next(open) == nil then core.tape_drop() end
 end
 
-tape.GradientTape = GradientTape
+tape.GradientTape = class.guard(GradientTape)
 tape.class = class
 return tape

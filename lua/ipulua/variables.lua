@@ -104,7 +104,7 @@ function variables.declare(name, dtype, shape, trainable)
 end
 
 local function list(test)
-  local found = {}
+  local found = core.plain{}
   for i = 1, count do
     local v = all[i]
     if v and test(v) then found[#found + 1] = v end

@@ -48,6 +48,12 @@ describe("the command line", function()
       {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
       {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})", "method 'forward'%); did you mean 'call'?"},
       {"ipu.data.range(3):as_numpy_iterator()", "method 'as_numpy_iterator'%); did you mean 'iter'?"},
+      {"ipu.Variable(1.0):value()", "method 'value'%); did you mean 'read_value'?"},
+      {"ipu.data.range(3):next()", "method 'next'%); did you mean 'iter'?"},
+      {"ipu.ones{2}:size()", "method 'size'%); it is a field, which is not called: x.size"},
+      {"local x = ipu.ones{2} print(x:shape())", "method 'shape'%); it is a field, which is not called: x.shape"},
+      {"for x in ipu.ones{2} do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
+      {"for x in pairs(ipu.ones{2}) do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
       {"local s = 'a' s:foo()", "method 'foo'%)\n"}, {"local t = {} t:foo(ipu.ones{2})", "method 'foo'%)\n"},
     }
     for _, case in ipairs(cases) do

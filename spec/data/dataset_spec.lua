@@ -166,6 +166,15 @@ describe("dataset functions", function()
     assert.equal(3, calls)
   end)
 
+  it("takes a number among several results for a component of its own", function()
+    local ds = data.from_tensor_slices{ipu.arange(2), ipu.arange(2) * 10}
+      :map(function(x, y) return x:item() + 0.5, y, true, {{1, 2}} end, {eager = true})
+    assert.equal("Dataset(map: float32[], int32[], bool[], float32[1, 2])", tostring(ds))
+    local found = {}
+    for a, b, c, d in ds:iter() do found[#found + 1] = table.concat({tostring(a), tostring(b), tostring(c), tostring(d)}, " ") end
+    assert.same({"0.5 0 True [[1. 2.]]", "1.5 10 True [[1. 2.]]"}, found)
+  end)
+
   it("map works on batches of several sizes", function()
     assert.equal("[0 2]; [4 6]; [8]", elements(numbers(5):batch(2):map(function(x) return x * 2 end)))
     assert.equal("1; 5; 4", elements(numbers(5):batch(2):map(function(x) return ipu.reduce_sum(x) end)))
@@ -390,7 +399,7 @@ describe("dataset misuse", function()
   for name, case in pairs {
     ["map: nothing returned"] = {function() numbers(3):map(function() end) end, "the function returned nothing"},
     ["map: a string returned"] = {function() numbers(3):map(function() return "x" end) end, "must return tensors, got string"},
-    ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end, "'b' is missing"},
+    ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end, "the right operand is nil"},
     ["map: itself returned"] = {function() numbers(3):map(function() return holds_itself end) end, "holds itself"},
     ["map: no function"] = {function() numbers(3):map(nil) end, "'f' is missing"},
     ["map: another type later"] = {function()

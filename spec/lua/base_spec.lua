@@ -115,6 +115,8 @@ describe("nearest", function()
     assert.equal("use_bias", nearest.find("USE_BIAS", names))
     assert.equal("learning_rate", nearest.find("lr", {"beta_1", "epsilon", "learning_rate", "name"}))
     assert.equal("use_bias", nearest.find("UB", names))
+    assert.equal("accuracy", nearest.find("accurracy", {"Accuracy", "accuracy"}))
+    assert.equal("Accuracy", nearest.find("Accurracy", {"Accuracy", "accuracy"}))
     local long = {"gradient_accumulation_dtype", "gradient_accumulation_steps_per_replica", "pipeline_schedule"}
     assert.equal(long[2], nearest.find("gradient_accumulation_steps", long)) -- a beginning is nearer than five edits
     assert.equal("pipeline_schedule", nearest.find("schedule", long))
@@ -183,7 +185,7 @@ describe("scope", function()
     s:close()
     assert.error_matches(function() s(print) end, "closed already")
     local t = open("b")
-    assert.error_matches(function() t(5) end, "called with a function, got number")
+    assert.error_matches(function() t(5) end, "called with a function, got integer %(5%)")
     t:close()
   end)
 

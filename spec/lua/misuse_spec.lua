@@ -10,7 +10,7 @@ local function compiled(loss)
   m:compile{loss = loss}
   return m
 end
-local function train(m) m:fit(ipu.ones{4, 3}, ipu.ones{4, 1}, {batch_size = 4, verbose = 0}) end
+local function train(m, callbacks) m:fit(ipu.ones{4, 3}, ipu.ones{4, 1}, {batch_size = 4, verbose = 0, callbacks = callbacks}) end
 
 local holds_itself = {}
 holds_itself[1] = holds_itself
@@ -149,7 +149,7 @@ local cases <const> = {
   {"an op with a colon", function() ipu:reduce_sum(t) end, "reduce_sum .*called with a dot, not with a colon"},
   {"an op of a module with a colon", function() ipu.random:normal{2} end, "random.normal .*called with a dot, not with a colon"},
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
-  {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data .*called with a dot"},
+  {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
   {"a variable's method with a dot", function() ipu.Variable(1.0).assign_add(1) end, "assign_add is a method; it is called with a colon"},
   {"a variable's value with a dot", function() ipu.Variable(1.0).item() end, "item is a method; it is called with a colon"},
@@ -201,6 +201,30 @@ local cases <const> = {
   {"a dtype as a name", function() return ipu.float32 end, "a dtype is a string: \"float32\""},
   {"a layer of PyTorch", function() return ipu.keras.layers.Linear end, "did you mean 'Dense'"},
   {"a dataset of PyTorch", function() return ipu.data.DataLoader end, "did you mean 'from_tensor_slices'"},
+  {"an op where TensorFlow has it", function() return ipu.nn.top_k end, "did you mean 'ipu.top_k'"},
+  {"row 0", function() return ipu.ones{2, 2}[0] end, "there is no row 0: a tensor's rows count from 1"},
+  {"the last row, as in Python", function() return t[-1] end, "there is no row %-1: a tensor's rows count from 1"},
+  {"a name that was never set, to the right", function() return t + nil end, "add: the right operand is nil"},
+  {"a name that was never set, to the left", function() return nil / t end, "div: the left operand is nil"},
+  {"reshape as in PyTorch", function() t:reshape(3, 2) end, "'shape' must be one list, as in {3, 2}"},
+  {"zeros as in PyTorch", function() ipu.zeros(2, 3) end, "'shape' must be one list, as in zeros{2, 3}"},
+  {"a tape's method with a dot", function() ipu.GradientTape().gradient(t, t) end, "GradientTape.gradient is a method; .* colon"},
+  {"add of a model with a dot", function() sequential().add(ipu.keras.layers.Dense(1)) end, "Sequential.add is a method; .* colon"},
+  {"save of a checkpoint with a dot", function() ipu.train.Checkpoint{a = 1}.save("x") end, "Checkpoint.save is a method; .* colon"},
+  {"a method of a metric's base with a dot", function() ipu.keras.metrics.Mean().update_state(3) end, "update_state is a method; .* colon"},
+  {"a tape around a value", function() ipu.GradientTape()(t) end, "called with a function, got a tensor"},
+  {"training by position", function() ipu.keras.layers.Dropout(0.5)(t, true) end, "layer%(x, {training = true}%)"},
+  {"evaluating without labels", function() compiled("mse"):evaluate(ipu.ones{4, 3}, nil, {batch_size = 4, verbose = 0}) end,
+    "evaluate: 'y' is missing"},
+  {"a callback that wasn't called", function() train(compiled("mse"), {ipu.keras.callbacks.EarlyStopping}) end,
+    "entry 1 is no callback, got the class EarlyStopping; a class is called: EarlyStopping%(%)"},
+  {"functions by name as callbacks", function() train(compiled("mse"), {on_epoch_end = print}) end,
+    "entry 'on_epoch_end' is no callback, got function; .*LambdaCallback{on_epoch_end = f}"},
+  {"accuracy misspelt", function() sequential():compile{loss = "mse", metrics = {"accurracy"}} end, "did you mean 'accuracy'%?"},
+  {"arguments for what takes none", function() ipu.keras.constraints.NonNeg(3) end, "NonNeg takes no arguments, got 1"},
+  {"the beginning of an option's name", function() ipu.random.normal({2}, {std = 3}) end, "no argument 'std'; did you mean 'stddev'%?"},
+  {"a padding that there is not", function() ipu.nn.conv2d(t, t, {padding = "SAMEE"}) end, "must be one of VALID, SAME, got 'SAMEE'"},
+  {"a list where arguments by name are", function() ipu.full(7, {2}) end, "should hold arguments by name, as in {name = value}; it is a list"},
   {"load_model in keras itself", function() return ipu.keras.load_model end, "did you mean 'models.load_model'"},
 }
 

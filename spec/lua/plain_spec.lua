@@ -26,6 +26,57 @@ describe("what the library returns prints as", function()
     assert.equal("{3, 4}", tostring(t[2]))
   end)
 
+  it("tensors of a file, words and numbers of a tokenizer, variables, parts as they are saved", function()
+    local path = os.tmpname() .. ".npz"
+    ipu.save(path, {a = ipu.tensor{1, 2}})
+    assert.equal("{a = tensor([1., 2.], dtype=float32)}", tostring(ipu.load(path)))
+    os.remove(path)
+    local tokenizer = keras.preprocessing.text.Tokenizer()
+    tokenizer:fit_on_texts{"the cat the"}
+    assert.equal("{cat = 2, the = 1}", tostring(tokenizer.word_index))
+    assert.equal("{{1}, {2, 1}}", tostring(tokenizer:texts_to_sequences{"the", "cat the"}))
+    assert.equal('{"cat the"}', tostring(tokenizer:sequences_to_texts{{2, 1}}))
+    assert.matches("^{", tostring(ipu.trainable_variables()))
+    assert.equal("{{1, 2}}", tostring(ipu.json.decode("[[1, 2]]")))
+    pcall(ipu.ones, -1)
+    assert.matches('{\n  code = "IPU_E_VALUE",', tostring(ipu.last_error()))
+    assert.equal('{class_name = "Zeros", config = {}}', tostring(keras.initializers.serialize(keras.initializers.Zeros())))
+  end)
+
+  it("weights: numbers where they fit, else type and name", function()
+    local wide = layers.Dense{8}
+    wide:build{-1, 3}
+    assert.equal("variable(float32[3, 8], name='" .. wide.weights[1].name .. "')",
+      tostring(wide.weights):match("variable%(float32%[3, 8%][^)]*%)"))
+    assert.matches("variable%(%[0%., 0%.%], dtype=float32", tostring(trained().weights))
+    local row = ipu.tensor{0.19922686, 1.1712226, -1.9316759, -0.83009714} -- 74 characters
+    for list in ipu.data.from_tensors{{row, row}, row}:iter() do
+      assert.matches("{\n  tensor%(%[ 0.19922686,  1.1712226 , %-1.9316759 , %-0.83009714%], dtype=float32%),\n", tostring(list))
+    end
+  end)
+
+  it("modules, classes and objects by their names, never by an address", function()
+    assert.matches("^<module ipulua [%d.]+; help%(ipu%) lists its names>$", tostring(ipu))
+    for name, module in pairs{
+      ["ipu.nn"] = ipu.nn, ["ipu.data"] = ipu.data, ["keras.layers"] = layers, ["keras.datasets.mnist"] = keras.datasets.mnist,
+    } do
+      assert.equal(string.format("<module %s; help(%s) lists its names>", name, name), tostring(module))
+    end
+    assert.equal("<class Dense>", tostring(layers.Dense))
+    assert.equal('Huber{delta = 1, name = "huber", reduction = "auto"}', tostring(keras.losses.Huber()))
+    assert.equal("L2{l2 = 0.5}", tostring(keras.regularizers.L2(0.5)))
+    assert.equal("<NonNeg>", tostring(keras.constraints.NonNeg()))
+    local Count = keras.callbacks.Callback:extend("Count")
+    local count = Count()
+    assert.equal("<Count>", tostring(count))
+    count.last = 3
+    assert.equal("Count{last = 3}", tostring(count))
+    assert.equal("GradientTape()", tostring(ipu.GradientTape()))
+    for _, object in ipairs{ipu.IPUOutfeedQueue(), ipu.IPUStrategy(), ipu.data.range(3):iterator(), ipu.train.Checkpoint{a = ipu.Variable(1)}} do
+      assert.falsy(tostring(object):find("0x", 1, true))
+    end
+  end)
+
   it("loss and metrics, which are 0 for zeros from zeros", function()
     local model, history = trained()
     assert.equal("{0.0, 0.0}", tostring(model:evaluate(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, verbose = 0})))

@@ -1,6 +1,7 @@
 #include "base/nearest.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 
 int nearest_distance(const char *a, const char *b) {
@@ -25,11 +26,14 @@ int nearest_distance(const char *a, const char *b) {
 
 int nearest_limit(const char *given) { return (int)strlen(given) / 2 + 1; }
 
+/* std, of stddev: a name that is a beginning of another is no further from it than a slip. */
+static bool begins(const char *given, const char *name) { return strlen(given) >= 3 && !strncmp(given, name, strlen(given)); }
+
 const char *nearest_name(const char *given, const char *const *names) {
   const char *best = NULL;
   int least = nearest_limit(given);
   for (int i = 0; names[i]; i++) {
-    int d = nearest_distance(given, names[i]);
+    int d = begins(given, names[i]) ? 1 : nearest_distance(given, names[i]);
     if (d < least) least = d, best = names[i];
   }
   return best;

@@ -63,7 +63,7 @@ static const char *describe(lua_State *L) {
 
 /* Lua's own message with the name that was meant behind it, where one is known: pushed; otherwise the message as it was. */
 static const char *with_hint(lua_State *L, const char *message) {
-  if (lua_type(L, 1) != LUA_TSTRING || !strstr(message, ": attempt to ")) return message;
+  if (lua_type(L, 1) != LUA_TSTRING || (!strstr(message, ": attempt to ") && !strstr(message, ": bad argument #1 to 'for "))) return message;
   int top = lua_gettop(L);
   luaL_checkstack(L, 4, NULL);
   bool loaded = lua_getglobal(L, "require") == LUA_TFUNCTION;

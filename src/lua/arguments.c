@@ -82,7 +82,7 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
     }
     c += n + (c[n] == ' ');
   }
-  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, def->choices, given);
+  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, luaL_gsub(L, def->choices, " ", ", "), given);
   return attr_string(given);
 }
 
@@ -189,6 +189,14 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
   return list;
 }
 
+/* x:reshape(3, 2), as other libraries have it, instead of x:reshape{3, 2}. */
+static void refuse_loose_list(lua_State *L, const OpDef *op, int attr, int extra) {
+  const AttrDef *last = attr > 0 && attr <= op_attr_count(op) ? &op->attrs[attr - 1] : NULL;
+  if (!last || last->kind != ATTR_INTS || !lua_isinteger(L, extra) || !lua_isinteger(L, extra - 1)) return;
+  bind_fail(L, ERR_TYPE, "%s: '%s' must be one list, as in {%d, %d}", op->name, last->name, (int)lua_tointeger(L, extra - 1),
+            (int)lua_tointeger(L, extra));
+}
+
 /* The values at first … last: operands, then attributes in the row's order. */
 static void read_positional(lua_State *L, Arguments *a, int first, int last, int inputs) {
   const OpDef *op = a->op;
@@ -199,6 +207,7 @@ static void read_positional(lua_State *L, Arguments *a, int first, int last, int
     } else if (attr < op_attr_count(op) && strcmp(op->attrs[attr].name, "stream")) {
       if (!lua_isnil(L, i)) a->attr[attr] = read_attr(L, i, op, &op->attrs[attr]);
     } else {
+      refuse_loose_list(L, op, attr, i);
       int most = inputs + op_attr_count(op);
       bind_fail(L, ERR_VALUE, "%s takes at most %d argument%s, got %d", op->name, most, plural(most), last - first + 1);
     }

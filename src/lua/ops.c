@@ -142,6 +142,8 @@ static int call_op(lua_State *L) {
 
 static int apply_operator(lua_State *L, const char *name) {
   lua_settop(L, 2);
+  if (lua_isnil(L, 1) || lua_isnil(L, 2)) /* a name that was never set, most often */
+    return bind_fail(L, ERR_TYPE, "%s: the %s operand is nil", name, lua_isnil(L, 1) ? "left" : "right");
   lua_pushlightuserdata(L, (void *)(uintptr_t)bind_op(L, name));
   lua_pushcclosure(L, call_op, 1);
   lua_insert(L, 1);

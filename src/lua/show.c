@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lua/bind.h"
 #include "lua/plain.h"
 
 enum {
   LIST_LIMIT = 100,  /* entries of a table shown: positions … */
   FIELD_LIMIT = 60,  /* … and other keys */
-  STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table */
+  STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table … */
+  TENSOR_LIMIT = 76, /* … or of a tensor's numbers: those of a short row fit on a line */
   INNER_LIMIT = 8,   /* positions of a list, or fields of a record, inside a table */
   INNER_DEPTH = 2,   /* levels of lists and tables inside a table */
 };
@@ -195,6 +197,20 @@ static bool push_inner_record(lua_State *L, int index, int depth) {
   return true;
 }
 
+/* What stands for a tensor or a variable whose numbers do not fit: its type, and the variable's name. False for other values. */
+static bool push_tensor_type(lua_State *L, int index) {
+  Type type;
+  char text[TYPE_TEXT];
+  LuaTensor *t = bind_test_tensor(L, index);
+  if (t && !t->tensor) return false; /* symbolic: its text is a type */
+  if (!t && !bind_test_variable(L, index)) return false;
+  bind_type_at(L, index, &type);
+  type_text(&type, text);
+  if (t) lua_pushfstring(L, "tensor(%s)", text);
+  else lua_pushfstring(L, "variable(%s, name='%s')", text, bind_test_variable(L, index)->name);
+  return true;
+}
+
 /* A value inside a table, on one line. depth: how many tables it is in, the outermost aside. */
 static void push_inner(lua_State *L, int index, int depth) {
   index = lua_absindex(L, index);
@@ -205,8 +221,13 @@ static void push_inner(lua_State *L, int index, int depth) {
     join_lines(L);
     size_t n;
     const char *text = lua_tolstring(L, -1, &n);
-    size_t shown = cut(text, n, STRING_LIMIT);
+    bool is_tensor = bind_test_tensor(L, index) || bind_test_variable(L, index);
+    size_t shown = cut(text, n, is_tensor ? TENSOR_LIMIT : STRING_LIMIT);
     if (shown == n) return;
+    if (push_tensor_type(L, index)) {
+      lua_remove(L, -2);
+      return;
+    }
     lua_pushlstring(L, text, shown);
     lua_pushliteral(L, "...");
     lua_concat(L, 2);

@@ -222,7 +222,8 @@ static int row(lua_State *L, lua_Integer i) {
   Type type;
   bind_type_at(L, 1, &type);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no rows");
-  if (i < 1 || i > type.shape[0]) {
+  if (i < 1) bind_fail(L, ERR_VALUE, "there is no row %lld: a tensor's rows count from 1", (long long)i);
+  if (i > type.shape[0]) {
     lua_pushnil(L); /* as a list does: `for i, row in ipairs(t)` ends */
     return 1;
   }

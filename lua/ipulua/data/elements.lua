@@ -40,6 +40,7 @@ local function holds_numbers(value)
   end
   return type(first) == "number" or type(first) == "boolean"
 end
+elements.holds_numbers = holds_numbers
 
 function elements.components(value, who)
   local leaves, template = structure.flatten(value, function(v)

@@ -77,7 +77,18 @@ end
 
 local function call_with(f, dataset, leaves)
   local given, n = elements.spread(dataset.template, elements.present(dataset, leaves))
-  return wrap_results(table.pack(f(table.unpack(given, 1, n))))
+  local results = table.pack(f(table.unpack(given, 1, n)))
+  return wrap_results(results), #results > 1
+end
+
+-- Numbers among several results are components of their own, not the list of numbers that one tensor may be written as.
+local function separate(results)
+  local list = {}
+  for i, value in pairs(results) do
+    local is_number = type(value) == "number" or type(value) == "boolean"
+    list[i] = (is_number or elements.holds_numbers(value)) and core.tensor(value) or value
+  end
+  return list
 end
 
 -- The first element, or zeros of the right shapes when there is none. Looking at it changes no shuffle.
@@ -121,15 +132,15 @@ local function map_eager(self, a)
   if a.output_types then
     types, template = elements.generator_types(a.output_types, a.output_shapes)
     return Dataset(self.handle:map_host(function(leaves)
-      return elements.checked_element("map", template, types, call_with(a.f, self, leaves))
+      return elements.checked_element("map", template, types, (call_with(a.f, self, leaves)))
     end, types), template)
   end
   local unknown = elements.has_unknown(self.handle:types())
   local function compute(leaves)
-    local value = call_with(a.f, self, leaves)
+    local value, several = call_with(a.f, self, leaves)
     if types then return elements.checked_element("map", template, types, value) end
     local list
-    list, template = elements.components(value, "map")
+    list, template = elements.components(several and separate(value) or value, "map")
     types = {}
     for i, leaf in ipairs(list) do
       local dtype, shape = core.type_of(leaf)
@@ -166,7 +177,7 @@ function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   if a.eager then
     return Dataset(self.handle:filter_host(function(leaves)
-      return {core.tensor(call_with(a.predicate, self, leaves), "bool")}
+      return {core.tensor((call_with(a.predicate, self, leaves)), "bool")}
     end), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)

@@ -237,4 +237,6 @@ function checkpoint.latest_checkpoint(dir)
   return folder.latest(args.check("latest_checkpoint", restore_rows, dir).dir)
 end
 
+class.guard(Checkpoint)
+
 return checkpoint

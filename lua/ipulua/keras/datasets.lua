@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
+local modules = require "ipulua.modules"
 
 local datasets = {}
 
@@ -332,6 +333,10 @@ function datasets.imdb.load_data(...)
   local x_train, y_train = as_numbers(train, rank, a)
   local x_test, y_test = as_numbers(test, rank, a)
   return x_train, y_train, x_test, y_test
+end
+
+for name, set in pairs(datasets) do
+  if type(set) == "table" then modules.guard("keras.datasets." .. name, set) end
 end
 
 return require("ipulua.keras.other_names").answer("datasets", datasets)

@@ -30,7 +30,7 @@ local function in_module(name)
 end
 
 setmetatable(keras, {
-  __repr = function() return "<module ipulua.keras; help(keras) lists its names>" end,
+  __tostring = function() return "<module ipulua.keras; help(keras) lists its names>" end,
   __index = function(t, name)
     local at = public[name]
     if not at then

@@ -64,6 +64,9 @@ local function read_call(self, ...)
     options, given[given.n], given.n = last, nil, given.n - 1
   end
   while given.n > 1 and given[given.n] == nil do given.n = given.n - 1 end
+  if given.n > 1 and type(given[given.n]) == "boolean" then
+    blame.error(string.format("layer '%s': training is given by name, layer(x, {training = %s})", self.name, given[given.n]), "type")
+  end
   if not self.takes_numbers then given[1] = as_inputs(given[1]) end
   return given, options
 end

@@ -204,12 +204,13 @@ local function graph_inputs(self, inputs)
   return values
 end
 
+-- Called by a layer's __call with all options; a script that calls it by hand need not give any.
 function Model:call(inputs, options)
   if not self._graph then
     blame.error(string.format("model '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
       "not_implemented")
   end
-  return graph.run(self._graph, graph_inputs(self, inputs), options)
+  return graph.run(self._graph, graph_inputs(self, inputs), options or {})
 end
 
 Model.autocast = false

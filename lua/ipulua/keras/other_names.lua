@@ -3,6 +3,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
 
@@ -125,7 +126,7 @@ local kinds <const> = {
 -- What every module of parts offers: parts.lua needs this file, hence at the call.
 local function give_saving(kind, module)
   ---What a config holds for a part: {class_name =, config =}, or the name of a function.
-  function module.serialize(part) return require("ipulua.keras.parts").serialize(kind, part) end
+  function module.serialize(part) return core.plain(require("ipulua.keras.parts").serialize(kind, part)) end
 
   ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name = class}}, or that table itself.
   function module.deserialize(config, objects)

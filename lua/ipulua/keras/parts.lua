@@ -62,6 +62,7 @@ local function known_names(module)
   for key, value in next, module do
     if type(key) == "string" and (type(value) == "function" or class.is_class(value)) then list[#list + 1] = key end
   end
+  for name in next, rawget(module, "_by_output") or {} do list[#list + 1] = name end
   table.sort(list)
   return list
 end

@@ -165,4 +165,6 @@ function Sequential.from_config(c, config, custom_objects)
   return model
 end
 
+class.guard(Sequential)
+
 return sequential

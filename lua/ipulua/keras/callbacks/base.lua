@@ -99,18 +99,31 @@ end
 local CallbackList = class.new("CallbackList")
 callbacks.CallbackList = CallbackList
 
+-- What would be right instead of an entry that is no callback.
+local function remedy(entry)
+  if class.is_class(entry) then return string.format("; a class is called: %s()", entry.__name) end
+  if type(entry) == "function" or args.is_plain(entry) then
+    return "; functions become one by keras.callbacks.LambdaCallback{on_epoch_end = f}"
+  end
+  return ""
+end
+
+local function refuse_entry(i, entry)
+  local which = math.type(i) == "integer" and tostring(i) or "'" .. tostring(i) .. "'"
+  local got = class.is_class(entry) and "the class " .. entry.__name or args.describe(entry)
+  blame.error(string.format("callbacks: entry %s is no callback, got %s%s", which, got, remedy(entry)), "type")
+end
+
 ---@param list any[]? callbacks
 ---@param model Model
 ---@param params table
 function CallbackList:init(list, model, params)
   self.list = {}
   if class.is_a(list, Callback) then list = {list} end
-  for i, callback in ipairs(list or {}) do
-    if not class.is_a(callback, Callback) then
-      blame.error(string.format("callbacks: entry %d is no callback, got %s", i, args.describe(callback)), "type")
-    end
-    self:add(callback, model, params)
+  for i, entry in pairs(list or {}) do
+    if math.type(i) ~= "integer" or not class.is_a(entry, Callback) then refuse_entry(i, entry) end
   end
+  for _, callback in ipairs(list or {}) do self:add(callback, model, params) end
 end
 
 -- Callbacks that runs_last marks see what all others did.

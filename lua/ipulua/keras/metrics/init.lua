@@ -47,7 +47,7 @@ local function for_output(kind, loss, label_shape, output_shape)
   return names[kind][form]
 end
 
-local by_output <const> = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy", ce = "crossentropy"}
+metrics._by_output = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy", ce = "crossentropy"}
 
 ---A metric object from what compile is given. Its name is that under which it was given.
 ---@param given any
@@ -56,7 +56,7 @@ local by_output <const> = {accuracy = "accuracy", acc = "accuracy", crossentropy
 function metrics.get(given, about)
   local asked = type(given) == "string" and given
   if asked then
-    local kind = by_output[given:lower()]
+    local kind = metrics._by_output[given:lower()]
     local name = kind and for_output(kind, about and about.loss, about and about.label_shape,
       about and about.output_shape or {}) or metrics._aliases[given:lower()] or given
     local c = parts.find("metric", name, {prefers_class = true})

@@ -32,7 +32,7 @@ end
 ---@return string[]
 function text.text_to_word_sequence(...)
   local a = args.check("text_to_word_sequence", word_rows, ...)
-  return words_in(a.text, a)
+  return core.plain(words_in(a.text, a))
 end
 
 local hashing_rows <const> = {
@@ -96,8 +96,7 @@ Tokenizer.argument_rows = tokenizer_rows
 function Tokenizer:init(...)
   for name, value in pairs(args.check("Tokenizer", tokenizer_rows, ...)) do self[name] = value end
   self.filters = self.filters or usual_filters
-  self.word_counts, self.word_docs, self.index_docs = {}, {}, {}
-  self.word_index, self.index_word = {}, {}
+  for _, name in ipairs{"word_counts", "word_docs", "index_docs", "word_index", "index_word"} do self[name] = core.plain{} end
   self._seen = {} -- words in the order in which they came: of equally frequent ones the first has the lower number
 end
 
@@ -145,7 +144,7 @@ local function number_words(self)
     return place[a] < place[b]
   end)
   if self.oov_token then table.insert(list, 1, self.oov_token) end
-  self.word_index, self.index_word = {}, {}
+  self.word_index, self.index_word = core.plain{}, core.plain{}
   for number, word in ipairs(list) do self.word_index[word] = number end
   for word, number in pairs(self.word_index) do self.index_word[number] = word end
   for word, count in pairs(self.word_docs) do self.index_docs[self.word_index[word]] = count end
@@ -206,9 +205,9 @@ end
 ---@param texts any[] strings, or lists of words
 ---@return integer[][]
 function Tokenizer:texts_to_sequences(texts)
-  local sequences = {}
+  local sequences = core.plain{}
   for i, given in ipairs(check_list("texts_to_sequences", "texts", texts)) do
-    local numbers = {}
+    local numbers = core.plain{}
     for _, word in ipairs(words_of(self, "texts_to_sequences", given)) do
       numbers[#numbers + 1] = known_number(self, self.word_index[word])
     end
@@ -223,7 +222,7 @@ end
 ---@param sequences any[] lists of integers
 ---@return string[]
 function Tokenizer:sequences_to_texts(sequences)
-  local texts = {}
+  local texts = core.plain{}
   for i, list in ipairs(check_sequences("sequences_to_texts", sequences)) do
     local found = {}
     for _, number in ipairs(list) do

@@ -284,9 +284,12 @@ end
 
 ---The row of an argument that counts samples, batches or steps: at least 1, if it is given.
 ---@param name string
+---@param says string? what help adds
 ---@return table
-function feeding.count_row(name)
-  return {name, "integer", optional = true, range = "[1, inf)"}
+function feeding.count_row(name, says)
+  return {name, "integer", optional = true, range = "[1, inf)", says = says}
 end
+
+feeding.batch_size_row = feeding.count_row("batch_size", "32 where x is no dataset")
 
 return feeding

@@ -23,7 +23,7 @@ local methods <const> = fit.methods
 
 local fit_rows <const> = {
   {"x", "any", optional = true, of = "tensor, table of tensors or Dataset", says = "with y nil a dataset of {x, y}, or {x, y, sample_weight}"},
-  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.count_row "batch_size",
+  {"y", "any", optional = true, of = "tensor or table of tensors", says = "labels"}, feeding.batch_size_row,
   {"epochs", "integer", 1, range = "[0, inf)"},
   {"verbose", {"integer", "string", "boolean"}, "auto", of = "0, 1, 2, boolean or \"auto\"", says = "nothing, a bar, a line an epoch"},
   {"callbacks", "table", optional = true, says = "a callback or a list"},

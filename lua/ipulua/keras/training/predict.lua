@@ -13,7 +13,7 @@ local predict = {methods = {}}
 local methods <const> = predict.methods
 
 local predict_rows <const> = {
-  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"}, feeding.count_row "batch_size",
+  {"x", "any", optional = true, of = "tensor, table of tensors or Dataset"}, feeding.batch_size_row,
   {"verbose", {"integer", "string", "boolean"}, 0, of = "0, 1, 2, boolean or \"auto\""}, feeding.count_row "steps",
   {"callbacks", "table", optional = true, says = "a callback or a list"},
 }

@@ -69,11 +69,15 @@ function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
   return total
 end
 
+local function require_labels(who, model, y)
+  if y == nil and model.compile_arguments.loss ~= nil then
+    blame.error(who .. ": 'y' is missing; the model was compiled with a loss, which compares with it", "value")
+  end
+end
+
 local function require_loss(total, model, y)
   if total then return total end
-  if y == nil and model.compile_arguments.loss ~= nil then
-    blame.error("fit: 'y' is missing; the model was compiled with a loss, which compares with it", "value")
-  end
+  require_labels("fit", model, y)
   blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
 end
 
@@ -102,7 +106,8 @@ end
 ---One batch of a test, in a traced function.
 function steps.test(model, x, y, weight)
   x, y, weight = expand(x), expand(y), expand(weight)
-  steps.loss(model, x, y, staging.forward(model, x, {training = false}), weight)
+  local total = steps.loss(model, x, y, staging.forward(model, x, {training = false}), weight)
+  if not total then require_labels("evaluate", model, y) end -- else its zeros would look like a result
 end
 
 -- ------------------------------------------------ programs
