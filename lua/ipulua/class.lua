@@ -3,6 +3,7 @@
 -- __index; one that a base gains later is therefore not seen by classes that exist already.
 
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 
 ---@class Class
 ---@field __name string
@@ -35,7 +36,7 @@ local function build(c, ...)
   return self
 end
 
--- At the prompt a class is its name; what it takes, help tells.
+-- A class is its name; what it takes, help tells.
 local function show(c) return "<class " .. c.__name .. ">" end
 
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
@@ -50,11 +51,12 @@ function class.new(name, base)
     end
   end
   if not base or base.__index == base then c.__index = c end
+  c.__tostring = c.__tostring or core.show -- name and fields, where the class says nothing better
   c.__name = name
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show})
+  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show, __tostring = show})
 end
 
 local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}

@@ -17,7 +17,7 @@ bool plain_is(lua_State *L, int index) {
   return plain;
 }
 
-static int to_string(lua_State *L) {
+int plain_to_string(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   show_push(L, 1, COLUMNS);
   return 1;
@@ -29,7 +29,7 @@ void plain_mark(lua_State *L) {
     lua_setfield(L, -2, "__name"); /* what messages call it */
     lua_pushboolean(L, true);
     lua_setfield(L, -2, "plain");
-    lua_pushcfunction(L, to_string);
+    lua_pushcfunction(L, plain_to_string);
     lua_setfield(L, -2, "__tostring");
   }
   lua_setmetatable(L, -2);
@@ -47,4 +47,6 @@ static int mark(lua_State *L) {
 void bind_open_plain(lua_State *L) {
   lua_pushcfunction(L, mark);
   lua_setfield(L, -2, "plain");
+  lua_pushcfunction(L, plain_to_string);
+  lua_setfield(L, -2, "show");
 }

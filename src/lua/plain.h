@@ -9,4 +9,6 @@
 bool plain_is(lua_State *L, int index);
 /* Gives the table on top of the stack the metatable of what the library returns. May raise for want of memory. */
 void plain_mark(lua_State *L);
+/* (table) → its fields as text: what __tostring is of those, and of objects whose class says nothing better. */
+int plain_to_string(lua_State *L);
 #endif

@@ -48,7 +48,8 @@ static void push_quoted(lua_State *L, int index) {
   luaL_pushresult(&b);
 }
 
-/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is neither, and for plain tables. */
+/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is neither, for plain tables, and where
+ * __tostring is what shows fields here. */
 static bool push_own_text(lua_State *L, int index) {
   if (plain_is(L, index)) return false;
   if (luaL_callmeta(L, index, "__repr")) {
@@ -56,7 +57,9 @@ static bool push_own_text(lua_State *L, int index) {
     lua_pop(L, 1);
   }
   if (luaL_getmetafield(L, index, "__tostring") == LUA_TNIL) return false;
+  bool shows_fields = lua_tocfunction(L, -1) == plain_to_string;
   lua_pop(L, 1);
+  if (shows_fields) return false;
   luaL_tolstring(L, index, NULL);
   return true;
 }
