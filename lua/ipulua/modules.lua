@@ -8,7 +8,7 @@ local modules = {}
 ---Makes a module tell misspelt names; what its metatable finds it finds still.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
----@param find? fun(key: any): any what the module offers beside its fields
+---@param find? fun(key: any): any what the module offers beside its fields; their names __names() of the module has
 ---@return table module
 function modules.guard(name, module, find)
   local meta = getmetatable(module) or {}
@@ -16,6 +16,7 @@ function modules.guard(name, module, find)
   if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
   meta.__repr = meta.__repr or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
+  meta.__tostring = meta.__tostring or meta.__repr
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
@@ -23,11 +24,21 @@ function modules.guard(name, module, find)
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end
+    local listed = rawget(t, "__names")
+    if listed then table.move(listed(), 1, #listed(), #names + 1, names) end
     table.sort(names)
     local hint = require "ipulua.elsewhere".hint(name, key) or nearest.hint(key, names)
     blame.error(string.format("%s has no '%s'%s", name, key, hint), "value")
   end
   return setmetatable(module, meta)
+end
+
+---Whether x is a module that tells misspelt names: one that scripts see.
+---@param x table
+---@return boolean
+function modules.is_guarded(x)
+  local meta = getmetatable(x)
+  return type(meta) == "table" and rawget(meta, "guarded") == true
 end
 
 return modules

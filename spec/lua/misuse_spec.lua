@@ -149,7 +149,7 @@ local cases <const> = {
   {"an op with a colon", function() ipu:reduce_sum(t) end, "reduce_sum .*called with a dot, not with a colon"},
   {"an op of a module with a colon", function() ipu.random:normal{2} end, "random.normal .*called with a dot, not with a colon"},
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
-  {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data .*called with a dot"},
+  {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
   {"a variable's method with a dot", function() ipu.Variable(1.0).assign_add(1) end, "assign_add is a method; it is called with a colon"},
   {"a variable's value with a dot", function() ipu.Variable(1.0).item() end, "item is a method; it is called with a colon"},

@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
+local modules = require "ipulua.modules"
 
 local datasets = {}
 
@@ -334,4 +335,7 @@ function datasets.imdb.load_data(...)
   return x_train, y_train, x_test, y_test
 end
 
+for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
+  modules.guard("keras.datasets." .. name, datasets[name])
+end
 return require("ipulua.keras.other_names").answer("datasets", datasets)
