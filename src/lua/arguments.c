@@ -82,7 +82,7 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
     }
     c += n + (c[n] == ' ');
   }
-  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, def->choices, given);
+  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, luaL_gsub(L, def->choices, " ", ", "), given);
   return attr_string(given);
 }
 
