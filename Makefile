@@ -297,7 +297,7 @@ install: install-rock ## install everything under PREFIX
 	$(PUT) 644 src/ipulua_op.h '$(DESTDIR)$(INCLUDEDIR)/ipulua_op.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/ipulua.cdef.h '$(DESTDIR)$(INCLUDEDIR)/ipulua.cdef.h'
 	$(PUT) 644 $(BUILD)/luajit/ipulua/cdef.lua '$(DESTDIR)$(LUAJIT_LMOD)/ipulua/cdef.lua'
-	for f in $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
+	for f in ipulua/nearest.lua $(filter ipulua/ffi%,$(LUA_FILES)); do $(PUT) 644 lua/$$f '$(DESTDIR)$(LUAJIT_LMOD)/'$$f || exit; done
 	install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(MANDIR)/man1'
 	$(FILL_IN) $(PACKAGING)/ipulua.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/ipulua.pc'
 	$(FILL_IN) $(PACKAGING)/ipulua.1 > '$(DESTDIR)$(MANDIR)/man1/ipulua.1'

@@ -1648,6 +1648,15 @@ function ipu.remap(x, options) end
 ---@return fun(...): ...
 function ipu.outlined_function(func, options) end
 
+---fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
+---Shapes: those of fn
+---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
+---Source: nn_ops.multi_conv of the original
+---@param fn function
+---@param options? {options?: table}
+---@return fun(...): ...
+function ipu.nn.multi_conv(fn, options) end
+
 ---What ipu.func makes: called like the function, compiled for each signature.
 ---@class ipulua.Function
 ---@overload fun(...): ipulua.Function
@@ -2400,6 +2409,14 @@ function ipu.train.Checkpoint:save(dir, options) end
 ---@return string?
 function ipu.train.latest_checkpoint(dir) end
 
+---Hands everything on to the optimizer that it wraps: the base class of those below, to be extended.
+---Shapes: gradients and variables alike
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
+---Source: optimizers.IpuOptimizer of the original
+---@class ipulua.IpuOptimizer: ipulua.Optimizer
+---@overload fun(...): ipulua.IpuOptimizer
+ipu.optimizers.IpuOptimizer = {}
+
 ---Hands on the mean of each gradient over the replicas.
 ---Shapes: gradients and variables alike
 ---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
@@ -2538,6 +2555,35 @@ function ipu.within_replica.reduce_scatter(input_shards, op) end
 ---@param options? {axis?: integer}
 ---@return ipulua.Tensor[]
 function ipu.within_replica.all_gather(input_shards, options) end
+
+---Softmax cross-entropy over the true classes and a sample of the others, for training only. sampled_values are classes, and how
+---often the true and the sampled ones are to be expected; without them, classes are drawn, small numbers more often.
+---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
+---Errors: counts that don't fit: `ipu.nn.sampled_softmax_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
+---Source: tf.nn.sampled_softmax_loss; Jean et al. 2015, arXiv:1412.2007
+---@param weights ipulua.Tensor
+---@param biases ipulua.Tensor
+---@param labels ipulua.Tensor
+---@param inputs ipulua.Tensor
+---@param num_sampled integer
+---@param num_classes integer
+---@param options? {num_true?: integer, sampled_values?: any[], remove_accidental_hits?: boolean, seed?: integer}
+---@return ipulua.Tensor
+function ipu.nn.sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, options) end
+
+---Noise-contrastive estimation: true classes told from a sample of the others, each by itself.
+---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
+---Errors: counts that don't fit: `ipu.nn.nce_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
+---Source: tf.nn.nce_loss; Gutmann & Hyvärinen 2010
+---@param weights ipulua.Tensor
+---@param biases ipulua.Tensor
+---@param labels ipulua.Tensor
+---@param inputs ipulua.Tensor
+---@param num_sampled integer
+---@param num_classes integer
+---@param options? {num_true?: integer, sampled_values?: any[], remove_accidental_hits?: boolean, seed?: integer}
+---@return ipulua.Tensor
+function ipu.nn.nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, options) end
 
 ---A table of embeddings on the host, {rows, width}; without an optimizer_spec it is not trained.
 ---Shapes: [rows, width]

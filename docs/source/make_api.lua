@@ -25,7 +25,7 @@ local sections <const> = {
     "Variable get_variable variable_scope global_variables trainable_variables global_variables_initializer "
     .. "move_variable_initialization_to_cpu reset_default_graph"},
   {"Functions and loops", "Traced once for each signature, then one program.",
-    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function",
+    "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap outlined_function nn.multi_conv",
     {require "ipulua.func".Function, "ipu.func(f)"}},
   {"Gradients and ops of one's own", nil,
     "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext GradientCaptureTape register_op load_op_library"},
@@ -40,12 +40,14 @@ local sections <const> = {
     {require "ipulua.jobs".Job, "strategy:run_async(f)"}},
   {"Training in the manner of sessions", "`ipu.train` and the wrappers of `ipu.optimizers`.",
     "train.Optimizer train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.RMSPropOptimizer "
-    .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint train.latest_checkpoint optimizers.CrossReplicaOptimizer "
-    .. "optimizers.ShardedOptimizer optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
+    .. "train.AdagradOptimizer train.get_or_create_global_step train.Checkpoint train.latest_checkpoint optimizers.IpuOptimizer "
+    .. "optimizers.CrossReplicaOptimizer optimizers.ShardedOptimizer optimizers.MapGradientOptimizer optimizers.GradientAccumulationOptimizerV2 "
     .. "optimizers.GradientAccumulationOptimizer optimizers.CrossReplicaGradientAccumulationOptimizerV2 "
     .. "optimizers.CrossReplicaGradientAccumulationOptimizer"},
   {"Pipelines and replicas", nil, "pipeline OptimizerFunctionOutput PipelineStageOptions recomputation_checkpoint "
     .. "get_current_iteration_counter timetable within_replica.all_reduce within_replica.reduce_scatter within_replica.all_gather"},
+  {"Losses over a sample of the classes", "Where there are too many classes for all of them.",
+    "nn.sampled_softmax_loss nn.nce_loss"},
   {"Tables on the host", nil, "create_host_embedding HostEmbeddingOptimizerSpec HostEmbeddingSGDGAOptimizerSpec",
     {require "ipulua.host_embedding".HostEmbedding, "ipu.create_host_embedding(…)"}},
   {"Configuration", "Options of `ipu.IPUConfig` are listed [below](#options-of-ipuconfig).",

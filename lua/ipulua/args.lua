@@ -24,6 +24,7 @@ local class = require "ipulua.class"
 local counted = require "ipulua.counted"
 local enum = require "ipulua.enum"
 local interval = require "ipulua.interval"
+local modules = require "ipulua.modules"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.plain"
 
@@ -56,10 +57,7 @@ end
 
 -- A module of the library given where something else is wanted is the `ipu` of ipu:ones{2}.
 local function is_module(value)
-  local meta, ipu = getmetatable(value), package.loaded["ipulua"]
-  if type(meta) == "table" and rawget(meta, "guarded") then return true end
-  if rawequal(value, ipu) then return true end
-  if type(ipu) == "table" and (rawequal(value, rawget(ipu, "nn")) or rawequal(value, rawget(ipu, "random"))) then return true end
+  if rawequal(value, package.loaded["ipulua"]) or modules.is_guarded(value) then return true end
   for name, module in next, package.loaded do
     if rawequal(value, module) then return type(name) == "string" and name:sub(1, 7) == "ipulua." end
   end

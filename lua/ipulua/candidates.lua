@@ -43,8 +43,7 @@ local function check_sizes(who, a)
 end
 
 -- Logits and labels [batch, num_true + num_sampled], corrected by how often each class is drawn.
-local function sampled_logits(who, remove_hits, ...)
-  local a = args.check(who, spec, ...)
+local function sampled_logits(who, remove_hits, a)
   check_sizes(who, a)
   if a.remove_accidental_hits ~= nil then remove_hits = a.remove_accidental_hits end
   local _, inputs_shape = core.type_of(a.inputs)
@@ -73,22 +72,33 @@ local function sampled_logits(who, remove_hits, ...)
   return ops.concat({hits, others}, 1), ops.concat({right, wrong}, 1)
 end
 
----Softmax cross-entropy over the true classes and a sample of the others: [batch], for training only.
----weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim].
+---Softmax cross-entropy over the true classes and a sample of the others, for training only. sampled_values are classes, and how
+---often the true and the sampled ones are to be expected; without them, classes are drawn, small numbers more often.
+---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
+---Errors: counts that don't fit: `ipu.nn.sampled_softmax_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
+---Source: tf.nn.sampled_softmax_loss; Jean et al. 2015, arXiv:1412.2007
+---@return userdata
 function candidates.sampled_softmax_loss(...)
-  local logits, labels = sampled_logits("sampled_softmax_loss", true, ...)
+  local logits, labels = sampled_logits("sampled_softmax_loss", true, args.check("sampled_softmax_loss", spec, ...))
   return ops["nn.softmax_cross_entropy_with_logits"](labels, logits)
 end
 
----Noise-contrastive estimation: true classes told from a sample of the others, each by itself: [batch].
+---Noise-contrastive estimation: true classes told from a sample of the others, each by itself.
+---Shapes: weights [classes, dim], biases [classes], labels [batch, num_true], inputs [batch, dim] → [batch]
+---Errors: counts that don't fit: `ipu.nn.nce_loss(ipu.ones{5, 3}, ipu.ones{5}, ipu.zeros{2, 1}, ipu.ones{2, 3}, 6, 5)`
+---Source: tf.nn.nce_loss; Gutmann & Hyvärinen 2010
+---@return userdata
 function candidates.nce_loss(...)
-  local logits, labels = sampled_logits("nce_loss", false, ...)
+  local logits, labels = sampled_logits("nce_loss", false, args.check("nce_loss", spec, ...))
   return ops.reduce_sum(ops["nn.sigmoid_cross_entropy_with_logits"](labels, logits), {axis = 1})
 end
 
 local multi_spec <const> = {{"fn", "callable"}, {"options", "table", optional = true}}
 
 ---fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
+---Shapes: those of fn
+---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
+---Source: nn_ops.multi_conv of the original
 ---@return fun(...): ...
 function candidates.multi_conv(...)
   local a = args.check("multi_conv", multi_spec, ...)

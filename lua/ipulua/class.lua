@@ -3,6 +3,7 @@
 -- __index; one that a base gains later is therefore not seen by classes that exist already.
 
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 
 ---@class Class
 ---@field __name string
@@ -55,7 +56,7 @@ end
 local function show_object(self)
   local name, list = getmetatable(self).__name, settings(self)
   if next(list) == nil then return "<" .. name .. ">" end
-  return name .. tostring(require "ipulua.core".plain(list))
+  return name .. tostring(core.plain(list))
 end
 
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
@@ -75,7 +76,7 @@ function class.new(name, base)
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class", __tostring = show})
+  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show, __tostring = show})
 end
 
 local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}

@@ -11,6 +11,7 @@ local flag_table = require "ipulua.flags"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local object = require "ipulua.ipu_config"
+local plain = require "ipulua.plain"
 local rules = require "ipulua.config_rules"
 local selection = require "ipulua.device_selection"
 local start = require "ipulua.start"
@@ -231,7 +232,7 @@ function config.get_ipu_config()
     local members = table.move(device.members, 1, device.ipus, 1, {})
     list[i] = {device = device.device, ipus = device.ipus, id = device.id, members = members}
   end
-  return list
+  return plain.mark(list)
 end
 
 ---The device of a name or ordinal; without a configuration the default device is made. For the engine, which

@@ -80,7 +80,7 @@ end
 ---@return userdata
 function effects.print_tensor(...)
   local a = args.check("print_tensor", print_spec, ...)
-  local x = core.is_variable(a.input) and a.input:read_value() or core.tensor(a.input)
+  local x = core.is_variable(a.input) and a.input:read_value() or core.tensor(a.input, nil, "print_tensor: 'input'")
   if not symbolic{x} then
     show(a.name, x)
     return x
@@ -145,7 +145,10 @@ local remap_spec <const> = {{"x", "any", of = "tensor, number or list"}, {"name"
 ---Source: internal_ops.remap of the original
 ---@param ... any x, name
 ---@return userdata
-function effects.remap(...) return core.ops.identity(args.check("remap", remap_spec, ...).x) end
+function effects.remap(...)
+  local x = args.check("remap", remap_spec, ...).x
+  return core.ops.identity((core.is_tensor(x) or core.is_variable(x)) and x or core.tensor(x, nil, "remap: 'x'"))
+end
 
 ---The values of a list, all of them there before any is used.
 ---Shapes: any, each as it was

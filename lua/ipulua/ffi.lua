@@ -8,6 +8,7 @@
 
 local ffi = require "ffi"
 local json = require "ipulua.ffi_json"
+local nearest = require "ipulua.nearest"
 
 local ABI = 1
 local MOST = 64 -- results of one call; ffi_models has the same
@@ -184,6 +185,8 @@ function ipu.zeros(shape, options)
   return raw_tensor(options and options.dtype or "float32", shape, nil)
 end
 
+function ipu.ones(shape, options) return (apply("ones_like", {ipu.zeros(shape, options)})) end
+
 ---The elements as an array of C's: read it while the tensor lives.
 function Tensor:data()
   local ctype = element[self.dtype] or raise(self.dtype .. " has no C type; cast it")
@@ -342,12 +345,34 @@ local function call(op, ...)
   return apply(op, operands, attributes)
 end
 
+-- What a module answers to, with its prefix: ops, and of ipu itself its functions.
+local function known_names(prefix, place)
+  local names = {}
+  for op in pairs(ipu.ops()) do
+    if op:sub(1, #prefix) == prefix then names[#names + 1] = op end
+  end
+  for name, value in pairs(place) do
+    if type(value) == "function" and name:sub(1, 1) ~= "_" then names[#names + 1] = prefix .. name end
+  end
+  table.sort(names)
+  return names
+end
+
+-- What stands in for names of ipulua in Lua 5.4 that are not here.
+local instead = {
+  keras = "; models come from ipu.model_from_json, ipu.model_from_lua and ipu.load_model",
+  data = "; datasets are made in a chunk of Lua 5.4: ipu.run_lua",
+  estimate = "; a model has it: model:estimate(options)",
+}
+
 -- Ops stand where their names say: ipu.matmul, ipu.nn.relu.
 local function module_of(prefix, place)
-  return setmetatable(place, {__index = function(t, name)
+  local text = "<module ipulua.ffi" .. (prefix == "" and " " .. ipu.version or ": " .. prefix:sub(1, -2)) .. "; ipu.ops() lists its ops>"
+  return setmetatable(place, {__tostring = function() return text end, __index = function(t, name)
     local op = prefix .. tostring(name)
     if C.ipu_op_summary(op) == nil then
-      raise("there is no op '" .. op .. "'" .. (C.ipu_op_summary("nn." .. op) ~= nil and "; did you mean 'nn." .. op .. "'?" or ""))
+      local hint = prefix == "" and instead[name] or C.ipu_op_summary("nn." .. op) ~= nil and "; did you mean 'nn." .. op .. "'?"
+      raise("there is no op '" .. op .. "'" .. (hint or nearest.hint(op, known_names(prefix, t))))
     end
     local function f(...) return call(op, ...) end
     rawset(t, name, f)
@@ -408,9 +433,11 @@ function Variable:assign(value)
 end
 
 -- A method that tells those who write x.method() that a colon is wanted.
-local function guarded(class, name, method)
+local function guarded(class, name, method, object)
   return function(self, ...)
-    if getmetatable(self) ~= class then raise(name .. " is a method; it is called with a colon, as in x:" .. name .. "(...)") end
+    if getmetatable(self) ~= class then
+      raise(name .. " is a method; it is called with a colon, as in " .. (object or "x") .. ":" .. name .. "(...)")
+    end
     return method(self, ...)
   end
 end
@@ -435,6 +462,12 @@ function ipu.gradients(y, xs)
   for i = 1, #xs do gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1]) or false end
   return gradients
 end
+
+local function type_text(x) return x.dtype .. "[" .. table.concat(x.shape, ", ") .. "]" end
+
+-- As in Lua 5.4: a variable prints its value; that of a traced function's values is not known.
+function Value:__tostring() return "<value of a traced function: " .. type_text(self) .. ">" end
+function Variable:__tostring() return tostring(self:read()) end
 
 local function trace(f, arguments)
   if builder then raise("func: functions are not traced inside one another; call the plain function") end
@@ -470,6 +503,14 @@ function ipu.func(f)
   return setmetatable({f = f, compiled = {}}, Function)
 end
 
+function Function:__tostring()
+  local count = 0
+  for _ in pairs(self.compiled) do count = count + 1 end
+  local info = type(self.f) == "function" and debug.getinfo(self.f, "S")
+  return string.format("<Function%s, traced for %d signature%s>", info and " " .. info.short_src .. ":" .. info.linedefined or "", count,
+    count == 1 and "" or "s")
+end
+
 function Function:__call(...)
   local n = select("#", ...)
   local arguments, key, list = {}, {}, ffi.new("ipu_tensor *[?]", n + 1)
@@ -492,8 +533,8 @@ function Function:__call(...)
   return unpack(results, 1, count[0])
 end
 
-local models = require "ipulua.ffi_models"(C, {context = context, check = check, raise = raise, want = want, ints = ints, is_tensor = is_tensor,
-  new_tensor = new_tensor, text_of = text_of, hold = hold})
+local models = require "ipulua.ffi_models"(C, {context = context, guarded = guarded, check = check, raise = raise, want = want,
+  ints = ints, is_tensor = is_tensor, new_tensor = new_tensor, text_of = text_of, hold = hold})
 for name, f in pairs(models) do ipu[name] = f end
 
 ---Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.

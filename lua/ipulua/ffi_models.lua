@@ -2,6 +2,7 @@
 
 local ffi = require "ffi"
 local json = require "ipulua.ffi_json"
+local nearest = require "ipulua.nearest"
 
 local MOST = 64 -- results of one call
 
@@ -11,7 +12,11 @@ return function(C, base)
   local models, Model = {}, {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
-    if member == nil then raise("a model has no '" .. tostring(name) .. "'") end
+    if member == nil then
+      local names = {}
+      for each in pairs(Model) do names[#names + 1] = each:sub(1, 2) ~= "__" and each or nil end
+      raise("a model has no '" .. tostring(name) .. "'" .. nearest.hint(name, names))
+    end
     return member
   end
 
@@ -117,6 +122,15 @@ return function(C, base)
     local list, n, keep = tensors(weights)
     check(C.ipu_model_set_weights(self.p, list, n))
     hold(keep)
+  end
+
+  for name, f in pairs(Model) do
+    if name:sub(1, 2) ~= "__" then Model[name] = base.guarded(Model, name, f, "model") end
+  end
+  function Model:__tostring()
+    local config = json.decode(self:to_json()).config
+    return "<model '" .. config.name .. "', " .. #config.layers .. " layer" .. (#config.layers == 1 and "" or "s")
+      .. "; m:summary() shows them>"
   end
 
   return models

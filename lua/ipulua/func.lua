@@ -260,7 +260,7 @@ end
 function Function:signatures()
   local list = {}
   for i, entry in ipairs(self.order) do list[i] = entry.key end
-  return list
+  return core.plain(list)
 end
 
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}

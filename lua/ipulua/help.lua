@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local enum = require "ipulua.enum"
 local interval = require "ipulua.interval"
 local ipu = require "ipulua"
+local modules = require "ipulua.modules"
 
 local help = {}
 
@@ -352,26 +353,36 @@ end
 
 -- ------------------------------------------------ whatever it is
 
+-- Whether a table is one that scripts see as a module of the library.
+local function is_module(x)
+  if rawget(x, "__names") or modules.is_guarded(x) then return x ~= package.loaded["ipulua.enums"] end
+  for module, value in pairs(package.loaded) do
+    if value == x and type(module) == "string" and module:find("^ipulua%.") then return true end
+  end
+  return false
+end
+
+-- What the library's own files call of each other: marked as that, or without a word.
+local function is_internal(value)
+  local about = type(value) == "function" and not help.op_name(value) and help.about(value)
+  return about and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
+    and not (keras_place(value) or keras_function(value))
+end
+
 ---The public names of a module of the library; nil for another table.
 ---@param x table
 ---@return string[]?
 function help.names(x)
-  local names, listed = {}, rawget(x, "__names")
-  local public = listed and x ~= package.loaded["ipulua.enums"]
-  for _, name in ipairs(public and listed() or {}) do
-    if name:sub(1, 2) ~= "__" then names[#names + 1] = name end
+  if not is_module(x) then return nil end
+  local names, seen = {}, {}
+  local function add(name)
+    if type(name) ~= "string" or not name:find("^%a") or seen[name] or is_internal(rawget(x, name)) then return end
+    seen[name], names[#names + 1] = true, name
   end
-  if public then return names end
-  for module, value in pairs(package.loaded) do
-    if value == x and type(module) == "string" and module:find("^ipulua%.") then public = true end
-  end
-  for _, module in ipairs{"nn", "random", "graph"} do public = public or rawget(ipu, module) == x end
-  if not public then return nil end
-  for name, value in next, x do
-    local about = type(value) == "function" and help.about(value)
-    local internal = about and (about.internal or not about.rows and #about.text + #about.takes + #about.gives == 0)
-      and not keras_place(value)
-    if type(name) == "string" and name:find("^%a") and not internal then names[#names + 1] = name end
+  local listed = rawget(x, "__names")
+  for _, name in ipairs(listed and listed() or {}) do add(name) end
+  if not listed then
+    for name in next, x do add(name) end
   end
   table.sort(names)
   return names

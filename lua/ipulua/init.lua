@@ -82,16 +82,20 @@ local function find(name)
   return require("ipulua.enums")[name]
 end
 
+local lazy_nn <const> = {sampled_softmax_loss = true, nce_loss = true, multi_conv = true}
+
 -- "nn.relu" for relu: an op that stands in a module.
 local function in_module(name)
   for _, module in ipairs{"nn", "random"} do
-    if rawget(ipu[module], name) then return module .. "." .. name end
+    if rawget(ipu[module], name) or module == "nn" and lazy_nn[name] then return module .. "." .. name end
   end
   return nil
 end
 
+local function words() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end
+
 setmetatable(ipu, {
-  __tostring = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
+  __repr = words, __tostring = words,
   __index = function(t, name)
     local value = find(name)
     if value == nil then
@@ -162,12 +166,19 @@ function ipu.clip_by_global_norm(...)
 end
 function ipu.reduce_scatter(...) return require("ipulua.collectives").reduce_scatter(...) end
 function ipu.nn.batch_norm(...) return require("ipulua.distributed_norm").batch_norm(...) end
-for _, name in ipairs{"sampled_softmax_loss", "nce_loss", "multi_conv"} do
-  ipu.nn[name] = function(...) return require("ipulua.candidates")[name](...) end
-end
 ipu.random = ipu.random or {}
 ipu.random.set_seed = require("ipulua.system").set_seed
-modules.guard("ipu.nn", ipu.nn)
+---Every name, for suggestions and help.
+---@package
+function ipu.nn.__names()
+  local names = {}
+  for name in next, ipu.nn do names[#names + 1] = name end
+  for name in pairs(lazy_nn) do names[#names + 1] = name end
+  return names
+end
+modules.guard("ipu.nn", ipu.nn, function(name)
+  if lazy_nn[name] then return require("ipulua.candidates")[name] end
+end)
 if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end -- wrong ones are told at once
 modules.guard("ipu.random", ipu.random)
 

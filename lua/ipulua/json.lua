@@ -23,6 +23,7 @@ end
 ---Whether a table is marked as a list: `[]` was read as one.
 ---@param t table
 ---@return boolean
+---@package
 function json.is_array(t) return getmetatable(t) == array_meta end
 
 -- ---------------------------------------------------------------- writing
@@ -273,6 +274,7 @@ end
 ---@param text string
 ---@return any value
 ---@return string? problem
+---@package
 function json.parse(text)
   if type(text) ~= "string" then return nil, "a string was expected, got " .. type(text) end
   local ok, result = pcall(read_all, text)

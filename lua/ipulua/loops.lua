@@ -51,6 +51,7 @@ end
 
 ---How many values f takes: a number, or nil when it takes any.
 ---@return integer?
+---@package
 function loops.parameter_count(f)
   if func.is_function(f) then f = f.f end
   if type(f) ~= "function" then return nil end
@@ -59,6 +60,7 @@ function loops.parameter_count(f)
 end
 
 ---An error when f declares another number of parameters than it is given values.
+---@package
 function loops.check_parameters(f, given, role)
   local declared = loops.parameter_count(f)
   if declared and declared ~= given then
@@ -148,6 +150,7 @@ end
 
 ---The innermost loop that is being traced: {kind = "repeat" | "while", count = integer?}.
 ---@return table?
+---@package
 function loops.innermost()
   local loop = open_loops[#open_loops]
   return loop and loop.root == tracing.root() and loop or nil

@@ -7,14 +7,15 @@ local modules = {}
 ---Makes a module tell misspelt names; what its metatable finds it finds still.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
----@param find? fun(key: any): any what the module offers beside its fields
+---@param find? fun(key: any): any what the module offers beside its fields; their names __names() of the module has
 ---@return table module
 function modules.guard(name, module, find)
   local meta = getmetatable(module) or {}
   local former = meta.__index
   if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
-  meta.__tostring = meta.__tostring or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
+  meta.__repr = meta.__repr or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
+  meta.__tostring = meta.__tostring or meta.__repr
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
@@ -22,6 +23,8 @@ function modules.guard(name, module, find)
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end
+    local listed = rawget(t, "__names")
+    if listed then table.move(listed(), 1, #listed(), #names + 1, names) end
     table.sort(names)
     local ipu = name:find("^ipu%.") and package.loaded["ipulua"]
     local above = ipu and rawget(ipu, key) and "; did you mean 'ipu." .. key .. "'?" -- ipu.nn.top_k
@@ -29,6 +32,14 @@ function modules.guard(name, module, find)
     blame.error(string.format("%s has no '%s'%s", name, key, hint), "value")
   end
   return setmetatable(module, meta)
+end
+
+---Whether x is a module that tells misspelt names: one that scripts see.
+---@param x table
+---@return boolean
+function modules.is_guarded(x)
+  local meta = getmetatable(x)
+  return type(meta) == "table" and rawget(meta, "guarded") == true
 end
 
 return modules

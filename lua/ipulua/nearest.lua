@@ -1,9 +1,9 @@
 -- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a slip, one that it begins or ends
--- (schedule, pipeline_schedule), or else the one that is abbreviated: lr, learning_rate.
+-- (schedule, pipeline_schedule), or else the one that is abbreviated: lr, learning_rate. Lua 5.1 syntax: ipulua.ffi asks it, too.
 
 local nearest = {}
 
-local longest <const> = 80 -- a name beyond this is no slip of the pen; also bounds the work
+local longest = 80 -- a name beyond this is no slip of the pen; also bounds the work
 
 ---Edits that turn a into b: insert, delete, replace a character, or swap two neighbours.
 ---@param a string
@@ -57,7 +57,7 @@ end
 function nearest.find(name, candidates)
   if type(name) ~= "string" or #name == 0 or #name > longest then return nil end
   local wanted = name:lower()
-  local limit = math.max(1, #name // 3)
+  local limit = math.max(1, math.floor(#name / 3))
   local best, best_distance
   for _, candidate in ipairs(candidates) do
     local d = nearest.distance(wanted, candidate:lower(), limit)

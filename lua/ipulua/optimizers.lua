@@ -15,7 +15,12 @@ local optimizers = {}
 
 -- ------------------------------------------------ the base class
 
----Hands everything on to the optimizer that it wraps.
+local wrapper_spec <const> = {{"opt", "any", of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
+
+---Hands everything on to the optimizer that it wraps: the base class of those below, to be extended.
+---Shapes: gradients and variables alike
+---Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
+---Source: optimizers.IpuOptimizer of the original
 ---@class IpuOptimizer: Optimizer
 local IpuOptimizer = train.Optimizer:extend("IpuOptimizer")
 optimizers.IpuOptimizer = IpuOptimizer
@@ -26,11 +31,12 @@ local function check_wrapped(name, opt)
     .. "ipu.keras.optimizers", name, args.describe(opt)), "value")
 end
 
-function IpuOptimizer:init(opt, name)
+function IpuOptimizer:init(...)
   local own = getmetatable(self).__name
-  check_wrapped(own, opt)
-  train.Optimizer.init(self, nil, name or own)
-  self.wrapped = opt
+  local a = args.check(own, wrapper_spec, ...)
+  check_wrapped(own, a.opt)
+  train.Optimizer.init(self, nil, a.name or own)
+  self.wrapped = a.opt
 end
 
 function IpuOptimizer:compute_gradients(...) return self.wrapped:compute_gradients(...) end
@@ -46,8 +52,6 @@ local function read_pairs(self, ...)
   end
   return given, a.global_step
 end
-
-local wrapper_spec <const> = {{"opt", "any", of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
 
 local function define(name, base)
   local Class = (base or IpuOptimizer):extend(name)

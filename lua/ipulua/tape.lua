@@ -103,7 +103,7 @@ local tape_spec <const> = {
 }
 
 function GradientTape:init(...)
-  local a = args.check("GradientTape", tape_spec, ...)
+  local a = args.check(getmetatable(self).__name, tape_spec, ...)
   self.persistent, self.watch_accessed_variables = a.persistent, a.watch_accessed_variables
   self.watched = {}
   self.eager = not tracing.is_active()

@@ -409,7 +409,18 @@ define("AdagradOptimizer", {
 ---@package
 function train.is_optimizer(value) return class.is_a(value, Optimizer) end
 
+local checkpoints <const> = {Checkpoint = true, latest_checkpoint = true}
+
+---Every name, for completion and help.
+---@package
+function train.__names()
+  local names = {}
+  for name in next, train do names[#names + 1] = name end
+  for name in pairs(checkpoints) do names[#names + 1] = name end
+  return names
+end
+
 -- Checkpoints are of models, and so of Keras.
 return modules.guard("ipu.train", train, function(name)
-  if name == "Checkpoint" or name == "latest_checkpoint" then return require("ipulua.keras.checkpoint")[name] end
+  if checkpoints[name] then return require("ipulua.keras.checkpoint")[name] end
 end)

@@ -109,7 +109,7 @@ local function list(test)
     local v = all[i]
     if v and test(v) then found[#found + 1] = v end
   end
-  return found
+  return core.plain(found)
 end
 
 ---All variables there are, in the order of making.

@@ -1,6 +1,7 @@
 -- docs/api.md and docs/library/ipulua.lua are those that `make docs` writes; everything public has a sentence, which help shows too.
 
 local command = require "spec.support.command"
+local class = require "ipulua.class"
 local help = require "ipulua.help"
 local ipu = require "ipulua"
 
@@ -30,6 +31,40 @@ describe("docs/api.md", function()
       assert.is_truthy(page:find(sentence, 1, true), name)
       assert.is_truthy(library:find("---" .. lines[2], 1, true), name)
     end
+  end)
+
+  -- Each page names what is in its part with or without the module in front.
+  it("or another page has every name that help lists of a module, and help all that it has", function()
+    local pages = {}
+    for _, name in ipairs{"api", "ops", "keras"} do pages[#pages + 1] = command.read("docs/" .. name .. ".md") end
+    local text, walked, missing = table.concat(pages), 0, {}
+    local function walk(path, module)
+      for _, name in ipairs(help.names(module) or {}) do
+        local value, full = module[name], path .. name
+        local short = full:gsub("^keras%.", "")
+        local leaf = name:gsub("%p", "%%%0")
+        missing[#missing + 1] = not (text:find(short, 1, true) or text:find("%*%*" .. leaf .. "%*%*") or text:find("\n### " .. leaf .. "\n")
+          or text:find("`" .. leaf .. "[`(]")
+          or path == "keras.backend." and text:find("`K." .. leaf .. "%f[^%w_]")) and "ipu." .. full or nil
+        walked = walked + 1
+        if type(value) == "table" and not class.is_class(value) then walk(full .. ".", value) end
+      end
+    end
+    walk("", ipu)
+    assert.same({}, missing)
+    assert.is_true(walked > 600, walked)
+    local function listed(name)
+      local place, leaf = name:match("^(.-)%.?([^.]+)$")
+      local module = ipu
+      for part in place:gmatch("[^.]+") do module = module[part] end
+      for _, each in ipairs(help.names(module)) do if each == leaf then return true end end
+    end
+    for name in page:sub(1, (page:find("\n## Values", 1, true))):gmatch("\n%*%*([%w_.]+)%*%* – [^\n]*") do
+      assert.is_true(apart[name] ~= nil or listed(name), name)
+    end
+    for name in pages[2]:gmatch("\n### ([%w_.]+)\n") do assert.is_true(listed(name), name) end
+    for _, name in ipairs{"check_parameters", "innermost", "parameter_count"} do assert.is_nil(listed("loops." .. name)) end
+    assert.is_true(listed("keras.losses.mean_squared_error") and listed("train.Checkpoint") and not listed("keras.losses.prepare"))
   end)
 
   -- The entries of functions, classes and methods: {name, arguments, what it gives, all its lines}.

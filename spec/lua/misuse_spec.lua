@@ -160,6 +160,10 @@ local cases <const> = {
   {"training without labels", function() compiled("mse"):fit(ipu.ones{4, 3}, {batch_size = 4, verbose = 0}) end, "'y' is missing"},
   {"a target's number that isn't one", function() ipu.estimate(ipu.abs, {target = {base = "gc200", tile = 3}, inputs = {{2}}}) end,
    "no number called 'tile'; did you mean 'tiles'%?"},
+  {"a choice that an op lacks", function() ipu.nn.max_pool(ipu.ones{1, 4, 4, 1}, {ksize = 2, padding = "half"}) end,
+   "max_pool: 'padding' must be one of VALID, SAME, got 'half'"},
+  {"a misspelt base of a target", function() ipu.estimate(ipu.abs, {target = {bas = "gc200"}, inputs = {{2}}}) end,
+   "no number called 'bas'; did you mean 'base'%?"},
   {"a loss that gives nothing", function() train(compiled(function() end)) end, "a loss must return a tensor, .* returned nil"},
   {"a loss that gives a number", function() train(compiled(function() return 5 end)) end, "a loss must return a tensor, .* integer %(5%)"},
   {"numbers of classes for one-hot labels", function()

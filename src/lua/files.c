@@ -87,7 +87,7 @@ static int save(lua_State *L) {
   lua_settop(L, 4);
   if (ends_with(path, ".npy")) {
     if (lua_istable(L, 2)) only_tensor(L, 2);
-    Tensor *t = bind_concrete(L, 2, "save");
+    Tensor *t = bind_concrete(L, 2, lua_istable(L, 2) ? "save: the list" : "save");
     npy_write(&e, path, t);
     bind_check(L, &e);
     return 0;

@@ -87,20 +87,25 @@ static const NumberInfo *find_number(const char *name) {
   return NULL;
 }
 
-/* A number whose name begins as the given one does. */
-static const NumberInfo *nearest_number(const char *name) {
+/* The name of a target that begins as the given one does: of what is no number, else of a number. */
+static const char *nearest_name(const char *name) {
+  static const char *const others[] = {"base", "name", "architecture", "code"};
+  for (int i = 0; strlen(name) >= 3 && i < (int)(sizeof others / sizeof *others); i++)
+    if (!strncasecmp(others[i], name, 3)) return others[i];
   for (int i = 0; strlen(name) >= 3 && i < NUMBER_COUNT; i++)
-    if (!strncasecmp(numbers[i].name, name, 3)) return &numbers[i];
+    if (!strncasecmp(numbers[i].name, name, 3)) return numbers[i].name;
   return NULL;
+}
+
+static Status unknown(Error *e, const char *name) {
+  const char *meant = nearest_name(name);
+  return fail(e, ERR_VALUE, "a target has no number called '%s'%s%s%s", name, meant ? "; did you mean '" : "", meant ? meant : "",
+              meant ? "'?" : "");
 }
 
 Status target_set(Error *e, Target *t, const char *name, double value) {
   const NumberInfo *n = name ? find_number(name) : NULL;
-  if (!n) {
-    const NumberInfo *meant = name ? nearest_number(name) : NULL;
-    return fail(e, ERR_VALUE, "a target has no number called '%s'%s%s%s", name ? name : "", meant ? "; did you mean '" : "",
-                meant ? meant->name : "", meant ? "'?" : "");
-  }
+  if (!n) return unknown(e, name ? name : "");
   if (!(value >= (double)n->least && value <= (double)n->most) || value != floor(value))
     return fail(e, ERR_VALUE, "target: %s must be a whole number from %lld to %lld, got %g", name,
                 (long long)n->least, (long long)n->most, value);
@@ -133,6 +138,7 @@ static Status set_member(Error *e, Target *t, const char *key, json_t *value) {
     t->code = json_is_true(value);
     return OK;
   }
+  if (!find_number(key)) return unknown(e, key);
   if (!json_is_number(value)) return fail(e, ERR_VALUE, "target: %s must be a number", key);
   return target_set(e, t, key, json_number_value(value));
 }

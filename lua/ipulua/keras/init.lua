@@ -29,8 +29,10 @@ local function in_module(name)
   return nil
 end
 
+local function words() return "<module ipulua.keras; help(keras) lists its names>" end
+
 setmetatable(keras, {
-  __tostring = function() return "<module ipulua.keras; help(keras) lists its names>" end,
+  __repr = words, __tostring = words,
   __index = function(t, name)
     local at = public[name]
     if not at then

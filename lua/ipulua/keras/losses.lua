@@ -252,6 +252,7 @@ end
 
 ---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.
 ---@return userdata
+---@package
 function losses.reduce(per_sample, sample_weight, reduction)
   if not args.is_tensor(per_sample) then
     blame.error("a loss must return a tensor, a number for each sample; it returned " .. args.describe(per_sample), "type")
@@ -285,6 +286,7 @@ end
 
 ---y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that match.
 ---@return userdata y_true, userdata y_pred
+---@package
 function losses.prepare(y_true, y_pred, who, is_sparse)
   y_pred = as_tensor(y_pred)
   if not y_pred.dtype:find("float") then y_pred = ipu.cast(y_pred, "float32") end
