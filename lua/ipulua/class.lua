@@ -76,7 +76,7 @@ function class.new(name, base)
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class", __repr = show, __tostring = show})
+  return setmetatable(c, {__index = base, __call = build, __name = "class", __tostring = show})
 end
 
 local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}

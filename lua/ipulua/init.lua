@@ -92,10 +92,8 @@ local function in_module(name)
   return nil
 end
 
-local function words() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end
-
 setmetatable(ipu, {
-  __repr = words, __tostring = words,
+  __tostring = function() return "<module ipulua " .. core.version .. "; help(ipu) lists its names>" end,
   __index = function(t, name)
     local value = find(name)
     if value == nil then

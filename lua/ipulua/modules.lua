@@ -14,8 +14,7 @@ function modules.guard(name, module, find)
   local former = meta.__index
   if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
-  meta.__repr = meta.__repr or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
-  meta.__tostring = meta.__tostring or meta.__repr
+  meta.__tostring = meta.__tostring or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
@@ -23,8 +22,9 @@ function modules.guard(name, module, find)
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end
-    local listed = rawget(t, "__names")
-    if listed then table.move(listed(), 1, #listed(), #names + 1, names) end
+    local lister = rawget(t, "__names")
+    local listed = lister and lister() or {}
+    table.move(listed, 1, #listed, #names + 1, names)
     table.sort(names)
     local ipu = name:find("^ipu%.") and package.loaded["ipulua"]
     local above = ipu and rawget(ipu, key) and "; did you mean 'ipu." .. key .. "'?" -- ipu.nn.top_k

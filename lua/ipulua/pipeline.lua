@@ -54,7 +54,7 @@ local rows <const> = {
   {"offload_gradient_accumulation_buffers", "boolean", optional = true, says = "sums of gradients in streaming memory"},
   {"replicated_weight_sharding", "boolean", optional = true, says = "a share of the weights for each replica"},
   {"offload_weights", "boolean", optional = true, says = "weights in streaming memory; as replicated_weight_sharding by default"},
-  {"continuous_weight_updates", "boolean", false, says = "true is an error: not implemented"},
+  {"continuous_weight_updates", "boolean", false, says = "true is an error, as in the original"},
   {"outfeed_loss", "boolean", false, says = "enqueue the loss alone"},
   {"accumulate_outfeed", "boolean", false, says = "enqueue sums, once a run"},
   {"accumulate_outfeed_dtype", {"dtype", "function"}, optional = true, says = "of these sums"},

@@ -108,7 +108,6 @@ static CtcPlan cut(const Target *t, Dtype d, const CtcShape *s, int64_t batch, i
   }
   p.cycles = p.passes * (2 * step_cycles(t) + 2 * planned + p.path + p.gradient);
   p.fits = p.bytes <= plan_limit(t, 0);
-  plan_sum(t, s, &p);
   return p;
 }
 
@@ -124,7 +123,7 @@ static bool is_better_cut(const CtcPlan *p, const CtcPlan *than, bool summed) {
 
 static void try_cut(const Target *t, const CtcShape *s, CtcPlan *p, CtcPlan *best) {
   if (best->fits && p->cycles > whole_cycles(best)) return;
-  plan_best_sum(t, s, p);
+  plan_sum(t, s, p), plan_best_sum(t, s, p);
   if (is_better_cut(p, best, true)) *best = *p;
 }
 
@@ -142,6 +141,7 @@ static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
         try_cut(t, s, &p, &whole);
         try_cut(t, s, &q, &sent);
       }
+  plan_sum(t, s, &popnn);
   CtcPlan best = 2 * whole_cycles(&whole) < whole_cycles(&popnn) ? whole : popnn;
   return is_better_cut(&sent, &best, true) ? sent : best;
 }

@@ -29,10 +29,8 @@ local function in_module(name)
   return nil
 end
 
-local function words() return "<module ipulua.keras; help(keras) lists its names>" end
-
 setmetatable(keras, {
-  __repr = words, __tostring = words,
+  __tostring = function() return "<module ipulua.keras; help(keras) lists its names>" end,
   __index = function(t, name)
     local at = public[name]
     if not at then
