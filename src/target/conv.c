@@ -58,14 +58,14 @@ bool is_depthwise(const ConvShape *s) {
   return s->in_channels == 1 && s->out_channels == 1 && s->groups > 1;
 }
 
-static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o) {
+static Cost weights_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, const PlanOptions *o, bool as_charged) {
   Cost c = cost_free();
   int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank));
   double g = (double)s->groups;
   double read = window > 1 ? (double)s->batch * (double)conv_product(s->in, s->rank) : (double)points;
   double in = g * read * (double)s->in_channels, out = g * (double)points * (double)s->out_channels;
   double weights = g * (double)window * (double)s->in_channels * (double)s->out_channels;
-  Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion);
+  Plan p = plan_weights(t, d, partials, s, o->available_memory_proportion, as_charged);
   if (p.kernel == VERTEX_VECTOR_MAC && is_depthwise(s)) {
     if (p.prepare_steps == 0) regroup(&c, t, d, in);
     regroup(&c, t, d, out);
@@ -92,44 +92,27 @@ static ConvShape clamp_shape(const ConvShape *s) {
   return c;
 }
 
-Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape, ConvPass pass,
-               const PlanOptions *options) {
-  PlanOptions chosen = options ? *options : (PlanOptions){0};
-  if (!(chosen.available_memory_proportion > 0)) chosen.available_memory_proportion = t->conv_proportion;
-  const PlanOptions *o = &chosen;
-  ConvShape whole = clamp_shape(shape), *s = &whole;
+/* Forward or backward. */
+static Cost fields_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, bool backward, const PlanOptions *o, bool as_charged) {
   Cost c = cost_free();
-  if (s->rank < 1 || s->rank > COST_SPATIAL) return c;
-  int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank)), seen = 1;
-  for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i])); /* by one output: the rest is padding */
+  int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank));
   double g = (double)s->groups, width = (double)s->in_channels;
-  bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
-  if (empty) return c;
-  c.flops = 2 * g * (double)points * (double)seen * width * (double)s->out_channels;
-  Cost work;
-  if (pass == CONV_WEIGHTS) {
-    work = weights_cost(t, d, partials, s, o);
-    cost_then(&c, &work);
-    return c;
-  }
   double in_points = (double)s->batch * (double)conv_product(s->in, s->rank);
-  if (pass == CONV_BACKWARD && !is_depthwise(s))
-    transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
-  bool strided = pass == CONV_BACKWARD && conv_product(s->stride, s->rank) > 1;
+  if (backward && !is_depthwise(s)) transpose(&c, t, d, g * (double)window * width * (double)s->out_channels);
+  bool strided = backward && conv_product(s->stride, s->rank) > 1;
   double limit = plan_limit(t, o->available_memory_proportion);
-  Problem q = read_shape(s, pass == CONV_BACKWARD, true, limit);
+  Problem q = read_shape(s, backward, true, limit);
+  q.as_charged = as_charged;
   Plan p = plan_conv(t, d, partials, &q, o->available_memory_proportion);
   if (strided && is_depthwise(s)) { /* or all points, zeros between them */
     q = read_shape(s, true, false, limit);
+    q.as_charged = as_charged;
     Plan all = plan_conv(t, d, partials, &q, o->available_memory_proportion);
     if (is_better(&all, &p)) p = all;
   }
-  if (is_depthwise(s) && p.prepare_steps == 0)
-    regroup(&c, t, d, g * (pass == CONV_FORWARD ? in_points : (double)points));
-  if (is_depthwise(s) && p.kernel == VERTEX_AMP_NX1)
-    regroup(&c, t, d, g * (pass == CONV_FORWARD ? (double)points : in_points));
-  if (pass == CONV_FORWARD && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 &&
-      p.prepare_steps == 0 && !is_depthwise(s))
+  if (is_depthwise(s) && p.prepare_steps == 0) regroup(&c, t, d, g * (backward ? (double)points : in_points));
+  if (is_depthwise(s) && p.kernel == VERTEX_AMP_NX1) regroup(&c, t, d, g * (backward ? in_points : (double)points));
+  if (!backward && s->in_channels < t->group_f16 / 2 && p.kernel == VERTEX_AMP_NX1 && p.prepare_steps == 0 && !is_depthwise(s))
     cost_layout(&c, t, d, g * in_points * (double)t->group_f16, 1); /* padded to a whole in-group */
   if (strided && window == 1) /* computed densely, then spread over the field */
     add_prepare(t, &p, g * in_points * width * element_bytes(d), 8);
@@ -137,3 +120,23 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   return c;
 }
 
+static Cost pass_cost(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass, const PlanOptions *o, bool as_charged) {
+  if (pass == CONV_WEIGHTS) return weights_cost(t, d, partials, s, o, as_charged);
+  return fields_cost(t, d, partials, s, pass == CONV_BACKWARD, o, as_charged);
+}
+
+Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape, ConvPass pass,
+               const PlanOptions *options) {
+  PlanOptions chosen = options ? *options : (PlanOptions){0};
+  if (!(chosen.available_memory_proportion > 0)) chosen.available_memory_proportion = t->conv_proportion;
+  ConvShape whole = clamp_shape(shape), *s = &whole;
+  if (s->rank < 1 || s->rank > COST_SPATIAL) return cost_free();
+  int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank)), seen = 1;
+  for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i])); /* by one output: the rest is padding */
+  bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
+  if (empty) return cost_free();
+  Cost c = pass_cost(t, d, partials, s, pass, &chosen, false), other = pass_cost(t, d, partials, s, pass, &chosen, true);
+  if (is_far_better(&other, &c)) c = other;
+  c.flops = 2 * (double)s->groups * (double)points * (double)seen * (double)s->in_channels * (double)s->out_channels;
+  return c;
+}

@@ -184,7 +184,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns / (double)field_parts * in_width * bytes;
   p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts; /* what neighbours hold, too, isn't here */
   finish_plan(s->t, u, &p);
-  p.cycles += q->moved * (double)s->t->tiles / p.tiles;
+  if (!q->as_charged) p.cycles += q->moved * (double)s->t->tiles / p.tiles;
   if (m->kernel == VERTEX_SLIC) {
     double padding = padding_cycles(s, b, &p, taps, columns);
     p.exchange_in += padding, p.cycles += padding;
@@ -241,10 +241,10 @@ double planned_move(const Target *t, double bytes, double per_vector, bool excha
 }
 
 /* Points of the kernel become channels: the planner takes it for dearer than it is charged. */
-void add_expanded(const Target *t, Plan *p, double bytes) {
-  double ranked = p->cycles + planned_move(t, bytes, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
+void add_expanded(const Target *t, Plan *p, double bytes, bool as_charged) {
+  double planned = p->cycles + planned_move(t, bytes, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
   add_prepare(t, p, bytes, 8);
-  p->cycles = ranked;
+  if (!as_charged) p->cycles = planned;
 }
 
 /* What the planner expects for padding channels to whole groups of the units: all of the operand moves. */
@@ -268,7 +268,7 @@ void try_method(const Target *t, const Units *u, const Problem *q, Method m, dou
   s.growth = choose_growth(&s);
   search(&s);
   if (found.cycles == 0) return;
-  if (expanded_bytes > 0) add_expanded(t, &found, expanded_bytes);
+  if (expanded_bytes > 0) add_expanded(t, &found, expanded_bytes, q->as_charged);
   if (is_better(&found, best)) *best = found;
 }
 

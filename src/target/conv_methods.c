@@ -57,12 +57,14 @@ static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan
 
 /* An operand whose single elements come out of vectors of channels: on the tile they are copied one by one (PL ConvModel's regression
  * over random copies). The planner expects less; planned: bytes that it takes for moved. */
-static void add_scattered(const Target *t, Plan *p, double bytes, double planned) {
+static void add_scattered(const Target *t, Plan *p, double bytes, double planned, bool as_charged) {
   double share = bytes / (double)t->tiles;
-  p->prepare_exchange += share / (double)t->exchange_bytes_per_cycle;
-  p->prepare += 587 + 5.1484 * share;
+  double exchange = share / (double)t->exchange_bytes_per_cycle, copy = 587 + 5.1484 * share;
+  p->prepare_exchange += exchange;
+  p->prepare += copy;
   p->prepare_steps += 2;
-  p->cycles += planned_move(t, planned, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
+  p->cycles += as_charged ? exchange + copy + 2 * step_cycles(t)
+                          : planned_move(t, planned, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
 }
 
 /* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
@@ -114,8 +116,8 @@ Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, doubl
   Plan best = plan_matmul(t, d, partials, &s, &other, moved * element_bytes(d), proportion);
   Problem all = expand(q, true, true);
   bool single = q->in_channels == 1 && q->out_channels == 1;
-  if (window > 1 && single && q->groups > 1 && u.element == 2) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u));
-  else if (window > 1) add_expanded(t, &best, expanded_bytes(&all, &u));
+  if (window > 1 && single && q->groups > 1 && u.element == 2) add_scattered(t, &best, expanded_bytes(&all, &u), expanded_bytes(&all, &u), q->as_charged);
+  else if (window > 1) add_expanded(t, &best, expanded_bytes(&all, &u), q->as_charged);
   if (single) try_single(t, &u, q, &best);
   if (window == 1) return best;
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
@@ -134,8 +136,8 @@ Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, doubl
 
 /* The weight gradient of single channels: the images are the channels, the points of the kernel the field. Rows or columns of the
  * points that are summed over may become channels, too, which can be cut over more tiles. */
-static void try_depthwise_weights(const Target *t, const Units *u, const ConvShape *s, double proportion, bool rows, bool columns,
-                                  double read, double deltas, Plan *best) {
+static void try_depthwise_weights(const Target *t, const Units *u, const ConvShape *s, double proportion, bool as_charged, bool rows,
+                                  bool columns, double read, double deltas, Plan *best) {
   Problem q = {.groups = s->groups,
                .batch = 1,
                .in_channels = s->batch,
@@ -150,6 +152,7 @@ static void try_depthwise_weights(const Target *t, const Units *u, const ConvSha
                .in_columns = s->in[1],
                .dilation_rows = s->stride[0],
                .dilation_columns = s->stride[1],
+               .as_charged = as_charged,
                .limit = plan_limit(t, proportion)};
   if (rows) read *= (double)s->kernel[0] * (double)s->out[0] / (double)s->in[0];
   if (columns) read *= (double)s->kernel[1] * (double)s->out[1] / (double)s->in[1];
@@ -166,7 +169,7 @@ static void try_depthwise_weights(const Target *t, const Units *u, const ConvSha
 
 /* The weight gradient is a convolution of the input by the output's gradient, over the points of the kernel.
  */
-Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion) {
+Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion, bool as_charged) {
   Units u = find_units(t, d, partials);
   int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank));
   double bytes = (double)s->groups * (double)s->in_channels * (double)u.element;
@@ -178,12 +181,12 @@ Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, 
   double expanded = bytes * (double)points * (double)window;
   if (u.element == 2 && s->in_channels == 1 && s->out_channels == 1 && s->groups > 1 && s->rank == 2) {
     double read = bytes * (double)s->batch * (double)conv_product(s->in, 2), deltas = bytes * (double)points;
-    add_scattered(t, &best, expanded, expanded + deltas);
+    add_scattered(t, &best, expanded, expanded + deltas, as_charged);
     for (int rows = 1; rows >= 0; rows--)
-      for (int columns = 1; columns >= 0; columns--) try_depthwise_weights(t, &u, s, proportion, rows, columns, read, deltas, &best);
+      for (int columns = 1; columns >= 0; columns--) try_depthwise_weights(t, &u, s, proportion, as_charged, rows, columns, read, deltas, &best);
     return best;
   }
-  add_expanded(t, &best, expanded);
+  add_expanded(t, &best, expanded, as_charged);
   if (s->rank != 2) return best;
   const int64_t *out = s->out, *kernel = s->kernel;
   if (conv_product(s->stride, 2) > 1) return best;
@@ -198,6 +201,7 @@ Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, 
                  .stride_columns = 1,
                  .kernel_rows = 1,
                  .kernel_columns = 1,
+                 .as_charged = as_charged,
                  .limit = plan_limit(t, proportion)};
     q.in_rows = kernel[0], q.in_columns = kernel[1];
     int64_t walked = out[1 - i] + kernel[1 - i] - 1;

@@ -14,7 +14,8 @@ typedef struct Problem {
   int64_t gap_rows, gap_columns; /* between the image's points where it takes the kernel's place, or 0 */
   int64_t dilation_rows, dilation_columns; /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
-  double moved; /* cycles, on one tile, that the planner expects for bringing operands and result into a method's layout */
+  bool as_charged; /* plans are compared by what moves are charged, not by what PopLibs' planner expects of them */
+  double moved; /* cycles, on one tile, that it expects for bringing operands and result into a method's layout */
   double limit;
 } Problem;
 
@@ -48,7 +49,7 @@ bool has_phases(const Problem *q);
 Problem expand(const Problem *q, bool rows, bool columns);
 double expanded_bytes(const Problem *e, const Units *u);
 /* Points of the kernel become channels: the planner takes it for dearer than it is charged. */
-void add_expanded(const Target *t, Plan *p, double bytes);
+void add_expanded(const Target *t, Plan *p, double bytes, bool as_charged);
 /* Cycles that the planner expects for bytes of all tiles that come or go in another layout, element by element; its rate is lower
  * where channels don't come in vectors: cycles for each 2 bytes. */
 double planned_move(const Target *t, double bytes, double rate, bool exchanged);
@@ -58,5 +59,5 @@ double planned_move(const Target *t, double bytes, double rate, bool exchanged);
 /* --- conv_methods.c: the best of all methods --- */
 Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, double proportion);
 /* Of the weight gradient. */
-Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion);
+Plan plan_weights(const Target *t, Dtype d, Dtype partials, const ConvShape *s, double proportion, bool as_charged);
 #endif

@@ -201,6 +201,11 @@ static Plan search(const Target *t, const Units *u, const Problem *q) {
   return best;
 }
 
+bool is_far_better(const Cost *other, const Cost *choice) {
+  double saved = cost_cycles(choice) - cost_cycles(other);
+  return other->fits && (!choice->fits || (saved > 7500 && saved > 0.35 * cost_cycles(choice)));
+}
+
 double join_cycles(const Target *t, const Units *u, double share, bool adds) {
   double w = (double)t->workers, width = (double)t->vector_bytes / (double)u->element;
   double vectors = ceil_div(ceil_div(share, w), width), moved = share * (double)u->element;
@@ -426,10 +431,9 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
-  if (groups > t->tiles || (k == 1 && groups > 1)) { /* outer products have nothing to add up */
-    Cost dots = cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
-    if (dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c))) c = dots;
-  }
+  bool many = groups > t->tiles || (k == 1 && groups > 1); /* outer products have nothing to add up */
+  Cost dots = cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
+  if (many ? dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c)) : !outer && is_far_better(&dots, &c)) c = dots;
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }

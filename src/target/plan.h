@@ -98,6 +98,9 @@ void cost_plan(Cost *c, const Target *t, const Plan *p);
 void finish_plan(const Target *t, const Units *u, Plan *p);
 /* The better of two: one that fits, then the cheaper. */
 bool is_better(const Plan *p, const Plan *than);
+/* PopLibs' choice is what would run, and what was published: published small products take up to twice as long as they could. Another way
+ * is taken only where it saves a third and some steps, else a large operation could be priced far below a smaller one. */
+bool is_far_better(const Cost *other, const Cost *choice);
 /* Cycles to place, or to add, a share of outputs after each serial part. */
 double join_cycles(const Target *t, const Units *u, double share, bool adds);
 double plan_limit(const Target *t, double proportion);

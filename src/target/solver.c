@@ -133,6 +133,7 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
 Cost cost_triangular_solve(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t columns, int64_t block) {
   if (batch <= 0 || n <= 0 || columns <= 0) return cost_free();
   batch = clamp_extent(batch), n = clamp_extent(n), columns = clamp_extent(columns);
+  if (n == 1) return cost_elementwise(t, d, times(batch, columns), 2, cost_vector_cycles("div", d)); /* by the one element on the diagonal */
   if (block > 0) return solve_by(t, d, batch, n, columns, block);
   Cost best = solve_by(t, d, batch, n, columns, BLOCK_LEAST);
   for (int64_t b = 2 * BLOCK_LEAST, most = n > columns ? n : columns; b < 2 * most && b <= BLOCK_MOST; b *= 2) {
