@@ -184,12 +184,13 @@ static void check_cost(const Target *t, const Sample *s, const Node *n, const Co
   check(!c->fits || cycles <= 1.2 * plain_way(t, s, n, c), "not over plain vector work", s, n); /* a rough bound */
 }
 
-/* A product that adds nothing up: one term for each element. */
+/* One product that adds nothing up: a column times a row. */
 static bool is_outer(const Node *n) {
   if (strcmp(n->op->name, "matmul")) return false;
-  const Type *a = &n->in[0]->type;
-  int axis = a->rank - 1 - (n->attr[0].i && a->rank > 1);
-  return a->rank > 0 && a->shape[axis] == 1;
+  const Type *a = &n->in[0]->type, *y = &n->out[0].type;
+  int64_t products = 1;
+  for (int i = 0; i < y->rank - 2; i++) products *= y->shape[i];
+  return products == 1 && a->rank > 0 && a->shape[a->rank - 1 - (n->attr[0].i && a->rank > 1)] == 1;
 }
 
 /* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a field, a longer tuple of indices picks smaller
