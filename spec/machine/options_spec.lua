@@ -12,6 +12,10 @@ end
 
 local product = ipu.func(function(a, b) return ipu.matmul(a, b) end, {name = "product"})
 local image_filter = ipu.func(function(x, k) return ipu.nn.conv2d(x, k) end, {name = "filter"})
+local function near(expected, got, tolerance)
+  assert(math.abs(got - expected) <= tolerance, string.format("%.6g expected, got %.6g", expected, got))
+end
+
 local function halves(...) return ipu.zeros({...}, {dtype = "float16"}) end
 local matrices <const> = {halves(512, 2048), halves(2048, 1024)}
 local pictures <const> = {halves(4, 32, 32, 64), halves(3, 3, 64, 128)}
@@ -62,6 +66,15 @@ describe("the configuration in an estimate", function()
       local small = price({[own .. ".poplar_options"] = {availableMemoryProportion = "0.02"}}, f, inputs)
       assert.is_true(small.max_tile_bytes < plain.max_tile_bytes, own)
     end
+  end)
+
+  it("prices each collective of a program once, after the ring's formula", function()
+    local x = ipu.zeros{1024 * 1024}
+    local function stream(f) return price({}, ipu.func(f), {x}, 2).cycles.stream end
+    local plain = stream(function(a) return ipu.nn.relu(a) end)
+    local link = 14.6e9 / 1.33e9 -- bytes a cycle; a replica of one IPU owns four
+    local half = 3000 + 4 * 1024 ^ 2 / 2 / (4 * link) + 40 -- a hop, half of the bytes, a sync of 15 ns there and back
+    near(2 * half, stream(function(a) return ipu.cross_replica_sum(ipu.nn.relu(a)) end) - plain, 1)
   end)
 
   it("takes the blocks of factorisations and of solves, and chooses no slower ones", function()

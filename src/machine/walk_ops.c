@@ -147,16 +147,6 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
   p->why_node = n;
 }
 
-/* What replicas do together goes over links, too. */
-static void walk_meeting(Walk *w, const Node *n, int ipu) {
-  if (!n->op->meet || w->price->replicas < 2) return;
-  Row *r = walk_add_row(w, ROW_COLLECTIVE, n, ipu);
-  if (!r) return;
-  r->stage = w->stage;
-  r->backward = w->backward;
-  r->bytes = (double)type_bytes(&n->in[0]->type);
-}
-
 void walk_op(Walk *w, Inside *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1};
   const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
@@ -181,7 +171,6 @@ void walk_op(Walk *w, Inside *in, Node *n) {
   int at = w->price->row_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
   hold_outputs(w, in, n, ipu, at);
-  walk_meeting(w, n, ipu);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
