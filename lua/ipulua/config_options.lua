@@ -69,17 +69,19 @@ options.table = {
   {"optimizations.combine_matmuls", "bool", false, "Join matrix products that share an operand.", {unused = true}},
   {"optimizations.enable_graph_outlining", "bool", true, "Use the code of repeated structure again."},
   {"optimizations.merge_infeed_io_copies", "bool", true, "One copy for all tensors of an infeed's element.", {unused = true}},
-  {"optimizations.maximum_cross_replica_sum_buffer_size", "int", 0, "Bytes up to which sums over replicas are joined.",
-    {least = 0}},
-  {"optimizations.maximum_reduce_scatter_buffer_size", "int", 0, "Bytes up to which reduce-scatters are joined.",
-    {unused = true, least = 0}},
-  {"optimizations.maximum_inter_ipu_copies_buffer_size", "int", 0, "Bytes up to which copies between IPUs are joined.",
-    {unused = true, least = 0}},
+  {"optimizations.maximum_cross_replica_sum_buffer_size", "int", 0, "Bytes of a replica up to which sums over "
+    .. "replicas wait to be joined; 0: each is on its own. Changes prices, never results.", {least = 0}},
+  {"optimizations.maximum_reduce_scatter_buffer_size", "int", 0, "Bytes of a replica's operands up to which "
+    .. "reduce-scatters wait to be joined; 0: each is on its own. Changes prices, never results.", {least = 0}},
+  {"optimizations.maximum_inter_ipu_copies_buffer_size", "int", 0, "Bytes up to which copies from one IPU to "
+    .. "another are joined; 0: each is on its own. Copies of a pipeline are joined at the end of each time step anyway. Changes prices, "
+    .. "never results.", {least = 0}},
   {"optimizations.maximum_send_recv_cluster_size", "int", 0, "Bytes up to which transfers to the host are joined.",
     {unused = true, least = 0}},
   {"optimizations.maximum_reduce_many_buffer_size", "int", 0, "Bytes up to which reductions on an IPU are joined.",
     {unused = true, least = 0}},
-  {"optimizations.maximum_all_gather_buffer_size", "int", 0, "Bytes up to which all-gathers are joined.", {unused = true, least = 0}},
+  {"optimizations.maximum_all_gather_buffer_size", "int", 0, "Bytes of a replica's operands up to which "
+    .. "all-gathers wait to be joined; 0: each is on its own. Changes prices, never results.", {least = 0}},
   {"optimizations.minimum_remote_tensor_size", "int", 128, "Bytes below which a tensor is never put into remote memory.",
     {least = 0}},
   {"optimizations.merge_remote_buffers", enums.MergeRemoteBuffersBehaviour, "IF_BENEFICIAL",

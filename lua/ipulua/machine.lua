@@ -80,7 +80,10 @@ function machine.options(given, ordinal)
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
     half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
-    merge_bytes = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
+    merge_sums = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
+    merge_reduce_scatters = config.get("optimizations.maximum_reduce_scatter_buffer_size"),
+    merge_all_gathers = config.get("optimizations.maximum_all_gather_buffer_size"),
+    merge_copies = config.get("optimizations.maximum_inter_ipu_copies_buffer_size"),
     no_outlining = not config.get("optimizations.enable_graph_outlining"),
     recompute = config.get("allow_recompute"),
   }

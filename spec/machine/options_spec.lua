@@ -77,6 +77,68 @@ describe("the configuration in an estimate", function()
     near(2 * half, stream(function(a) return ipu.cross_replica_sum(ipu.nn.relu(a)) end) - plain, 1)
   end)
 
+  -- Four IPUs, a replica each: half of a ring has three hops of 3,000 cycles and a sync of 15 ns there and back over two hops, 80.
+  local half_ring <const> = 3 * 3000 + 80
+  local kilobytes <const> = {ipu.zeros{1024}, ipu.zeros{2048}, ipu.zeros{3072}, ipu.zeros{4096}} -- 4, 8, 12, 16 KiB
+
+  for option, case in pairs{
+    maximum_cross_replica_sum_buffer_size = {"cross_replica_sum", 2 * half_ring, {replica_group_size = 2}},
+    maximum_reduce_scatter_buffer_size = {"reduce_scatter", half_ring, {op = "MAX"}},
+    maximum_all_gather_buffer_size = {"all_gather", half_ring},
+  } do
+    local name, each, other = table.unpack(case)
+    local function all(a, b, c, d) return ipu[name](-a), ipu[name](-b), ipu[name](-c), ipu[name](-d) end
+    local function chain(a) return ipu[name](ipu[name](-a)) end
+    local function mixed(a, b) return ipu[name](-a), ipu[name](-b, other) end
+    local function of(f, key, bytes)
+      local inputs = {table.unpack(kilobytes, 1, f == all and 4 or f == mixed and 2 or 1)}
+      return price({["optimizations." .. key] = bytes}, ipu.func(f), inputs, 4)
+    end
+
+    it(option .. ": joins what fits, each saves its latencies and waits with its bytes", function()
+      local alone = of(all, option, 0)
+      local function saved(key, bytes) return alone.cycles.total - of(all, key, bytes).cycles.total end
+      for bytes, joined in pairs{[4096] = 0, [12287] = 0, [12288] = 1, [24 << 10] = 2, [40 << 10] = 3, [1 << 30] = 3} do
+        near(joined * each, saved(option, bytes), 0.01)
+      end
+      assert.equal(0, saved("maximum_inter_ipu_copies_buffer_size", 1 << 30))
+      assert.is_true(of(all, option, 1 << 30).memory.activation > alone.memory.activation)
+    end)
+
+    it(option .. ": joins none that need each other, nor different ones", function()
+      for _, f in ipairs(other and {chain, mixed} or {chain}) do
+        assert.equal(of(f, option, 0).cycles.total, of(f, option, 1 << 30).cycles.total)
+      end
+    end)
+  end
+
+  it("maximum_inter_ipu_copies_buffer_size: joins copies of what is there, each saves 3,000 cycles and a sync", function()
+    local f = ipu.func(function(...)
+      local x, y = {...}, {}
+      local _ <close> = ipu.ipu_shard(0)
+      for i = 1, 4 do x[i] = ipu.tanh(x[i]) end
+      local _ <close> = ipu.ipu_shard(1)
+      for i = 1, 4 do y[i] = ipu.exp(x[i]) end
+      return table.unpack(y)
+    end)
+    local later = ipu.func(function(x)
+      local function shard(i, op, v) return ipu.ipu_shard(i)(function() return ipu[op](v) end) end
+      local first = shard(1, "exp", shard(0, "tanh", x))
+      return first, shard(1, "exp", shard(0, "tanh", first))
+    end)
+    local function of(g, bytes)
+      local inputs = {table.unpack(kilobytes, 1, g == f and 4 or 1)}
+      return price({["optimizations.maximum_inter_ipu_copies_buffer_size"] = bytes}, g, inputs, 2)
+    end
+    local fixed <const> = 3000 + 40 -- the sync of two IPUs: 15 ns there and back
+    local alone = of(f, 0)
+    for bytes, joined in pairs{[12287] = 0, [12288] = 1, [24 << 10] = 2, [40 << 10] = 3} do
+      near(joined * fixed, alone.cycles.total - of(f, bytes).cycles.total, 0.01)
+    end
+    assert.is_true(of(f, 40 << 10).ipu[2].memory.activation > alone.ipu[2].memory.activation)
+    assert.equal(of(later, 0).cycles.total, of(later, 1 << 30).cycles.total) -- its second copy needs the first
+  end)
+
   it("takes the blocks of factorisations and of solves, and chooses no slower ones", function()
     local a, b = ipu.zeros{256, 256}, ipu.zeros{256, 64}
     local factorised = ipu.func(function(x) return ipu.cholesky(x) end)

@@ -134,7 +134,9 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   lua_getfield(L, index, "offload");
   bind_read_offload(L, -1, &m->offload);
   lua_pop(L, 1);
-  m->merge_bytes = number(L, index, "merge_bytes", 0);
+  static const char *const merged[] = {[MERGE_SUMS] = "merge_sums", [MERGE_SCATTERS] = "merge_reduce_scatters",
+                                       [MERGE_GATHERS] = "merge_all_gathers", [MERGE_COPIES] = "merge_copies"};
+  for (int k = 0; k < MERGE_COUNT; k++) m->merge_bytes[k] = number(L, index, merged[k], 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);
   m->half_convolutions = flag(L, index, "half_convolutions", false);

@@ -11,6 +11,9 @@
 
 enum { MACHINE_STAGES = 256 };
 
+/* Moves that may be joined: sums over replicas, reduce-scatters, all-gathers, copies between IPUs. */
+typedef enum MergeKind { MERGE_SUMS, MERGE_SCATTERS, MERGE_GATHERS, MERGE_COPIES, MERGE_COUNT } MergeKind;
+
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
@@ -19,7 +22,7 @@ typedef struct Machine {
   bool interleave;         /* a pipeline that would be Grouped is Interleaved */
   bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
   Offload offload;         /* beside what the program itself keeps in streaming memory */
-  double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
+  double merge_bytes[MERGE_COUNT]; /* of one replica; they are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
@@ -68,6 +71,10 @@ typedef struct Row {
   int parent;        /* the block it is in; -1: none */
   int end;           /* blocks: one past the last row inside */
   int ipu, from_ipu; /* from_ipu: LINK */
+  const Graph *region; /* whose node it is of; NULL: none's */
+  int moved;         /* COLLECTIVE: the Held that is combined; -1 */
+  int arrived;       /* LINK: the Held on the IPU that it leads to; -1 */
+  int ready;         /* LINK: the row that makes what is copied, or an earlier one before which it is there */
   int stage;         /* -1: none */
   bool backward;
   bool follows;      /* STREAMING: others of its pass came before it; it is begun while they move */

@@ -18,7 +18,8 @@ int price_ipu_of_stage(const Price *p, int stage) {
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
   if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) return NULL;
   Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes};
+  *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes,
+             .moved = -1, .arrived = -1, .ready = -1};
   return r;
 }
 
@@ -42,28 +43,6 @@ static bool add_collectives(Price *p) {
       times = fmax(times, h->writes);
     }
     if (bytes > 0 && !append(p, ROW_COLLECTIVE, ipu, bytes, times)) return false;
-  }
-  return true;
-}
-
-/* Sums of one block join the first of them, up to the size of the buffer. */
-static bool merge_collectives(Price *p) {
-  double limit = p->machine.merge_bytes;
-  Cost nothing = cost_free();
-  const Cost *joined = keep(p, &nothing);
-  if (!joined) return false;
-  for (int i = 0; i < p->row_count && limit > 0; i++) {
-    Row *lead = &p->row[i];
-    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
-    for (int k = i + 1; k < p->row_count; k++) {
-      Row *r = &p->row[k];
-      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
-                   r->ipu == lead->ipu && r->times == lead->times;
-      if (!alike || lead->bytes + r->bytes > limit) continue;
-      lead->bytes += r->bytes;
-      r->bytes = 0;
-      r->cost = joined;
-    }
   }
   return true;
 }
@@ -277,7 +256,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!merge_collectives(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
+  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];
