@@ -68,7 +68,8 @@ options.table = {
   {"optimizations.combine_embedding_lookups", "bool", false, "Join lookups of one table.", {unused = true}},
   {"optimizations.combine_matmuls", "bool", false, "Join matrix products that share an operand.", {unused = true}},
   {"optimizations.enable_graph_outlining", "bool", true, "Use the code of repeated structure again."},
-  {"optimizations.merge_infeed_io_copies", "bool", true, "One copy for all tensors of an infeed's element.", {unused = true}},
+  {"optimizations.merge_infeed_io_copies", "bool", true, "One copy from the host for all tensors of an infeed's element that go to "
+    .. "one IPU; otherwise each is copied by itself, after a sync of its own. Changes prices, never results."},
   {"optimizations.maximum_cross_replica_sum_buffer_size", "int", 0, "Bytes of a replica up to which sums over "
     .. "replicas wait to be joined; 0: each is on its own. Changes prices, never results.", {least = 0}},
   {"optimizations.maximum_reduce_scatter_buffer_size", "int", 0, "Bytes of a replica's operands up to which "

@@ -79,6 +79,7 @@ function machine.options(given, ordinal)
     solve_block = config.get("optimizations.triangular_solve_expander_block_size"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
+    split_infeed = not config.get("optimizations.merge_infeed_io_copies"),
     half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
     merge_sums = config.get("optimizations.maximum_cross_replica_sum_buffer_size"),
     merge_reduce_scatters = config.get("optimizations.maximum_reduce_scatter_buffer_size"),

@@ -154,6 +154,24 @@ describe("the configuration in an estimate", function()
     end
   end)
 
+  it("copies the tensors of an infeed's element at once, or one after another, each after a sync", function()
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors{ipu.zeros{64, 64}, ipu.zeros{64}, ipu.zeros{64}}:repeat_n())
+    local loop = ipu.func(function(w)
+      return ipu.loops.repeat_n(100, function(sum, x, y, z) return sum + ipu.matmul(x, w) + y + z end, {ipu.zeros{64, 64}}, infeed)
+    end)
+    local inputs <const> = {ipu.zeros{64, 64}}
+    for _, ahead in ipairs{true, false} do
+      local function cycles(merged)
+        local options = {["optimizations.prefetch_data_streams"] = ahead, ["optimizations.merge_infeed_io_copies"] = merged}
+        return price(options, loop, inputs).cycles
+      end
+      local merged, apart = cycles(nil), cycles(false)
+      assert.same(merged, cycles(true))
+      near(100 * 2 * 130, apart.total - merged.total, 0.01) -- three tensors; a sync inside an IPU takes 130 cycles
+      near(100 * 2 * 130, apart.sync - merged.sync, 0.01)
+    end
+  end)
+
   it("row 28: overlaps input and output with computing on tiles of their own", function()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{64, 1024}):repeat_n())
     local loop = ipu.func(function(w)

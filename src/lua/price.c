@@ -143,6 +143,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
   m->no_prefetch = flag(L, index, "no_prefetch", false);
+  m->split_infeed = flag(L, index, "split_infeed", false);
   m->io_tiles = integer(L, index, "io_tiles", 0) > 0;
   m->calls = number(L, index, "calls", 0);
   return OK;

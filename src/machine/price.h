@@ -27,6 +27,7 @@ typedef struct Machine {
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
+  bool split_infeed;       /* each tensor of an infeed's element is a copy of its own */
   bool io_tiles;           /* host transfers overlap with compute */
   double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
   const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
@@ -77,7 +78,7 @@ typedef struct Row {
   int ready;         /* LINK: the row that makes what is copied, or an earlier one before which it is there */
   int stage;         /* -1: none */
   bool backward;
-  bool follows;      /* STREAMING: others of its pass came before it; it is begun while they move */
+  bool follows;      /* STREAMING: others of its pass came before it, it is begun while they move; HOST_IN: others of its element did */
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */

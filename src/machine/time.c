@@ -60,10 +60,13 @@ static bool add_call(Price *p) {
 
 /* ---- prices of moves ---- */
 
-/* A transfer that was begun early: what waiting remains is its bytes'. */
-static Cost prefetched(const Price *p, Cost c) {
-  bool waits = p->machine.no_prefetch || p->machine.pod.model_host || !(c.cycles[PHASE_STREAM] > 0);
-  if (!waits) c.cycles[PHASE_STREAM] -= (double)p->machine.pod.target.host_latency_cycles;
+/* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors each has a stream of its own, whose
+ * latency it waits for; they are copied at once, after one sync, or else one after another. */
+static Cost host_move(const Price *p, const Row *r, Cost c) {
+  const Pod *pod = &p->machine.pod;
+  if (!(c.cycles[PHASE_STREAM] > 0)) return c;
+  if (!p->machine.no_prefetch && !pod->model_host) c.cycles[PHASE_STREAM] -= (double)pod->target.host_latency_cycles;
+  if (r->follows && p->machine.split_infeed) c.cycles[PHASE_SYNC] += pod_sync_cycles(pod, pod->ipus);
   return c;
 }
 
@@ -90,7 +93,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
   switch (r->kind) {
     case ROW_LINK: return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
     case ROW_HOST_IN:
-    case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
+    case ROW_HOST_OUT: return host_move(p, r, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return streamed(p, r);
     case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();

@@ -231,6 +231,13 @@ void walk_broadcast(Walk *w, Inside *in, Node *n) {
   if (*slot < 0) *slot = held;
 }
 
+/* Is one of the rows just before, so many, of the same element and IPU? */
+static bool brings_another(const Row *r, int before) {
+  for (int i = 1; i <= before; i++)
+    if (r[-i].node == r->node && r[-i].ipu == r->ipu) return true;
+  return false;
+}
+
 /* Each component of an infeed's element goes to the IPU that reads it. */
 void walk_dequeue(Walk *w, Inside *in, Node *n) {
   for (int i = 0; i < n->out_count; i++) {
@@ -252,6 +259,7 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     if (!r) return;
     r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
     r->stage = home->stage;
+    r->follows = brings_another(r, i);
     int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
     *walk_slot_of(in, &n->out[i]) = held;
     walk_touch(w, held, w->price->row_count - 1);
