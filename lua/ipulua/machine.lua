@@ -73,6 +73,7 @@ function machine.options(given, ordinal)
     target = given.target and machine.target(given.target) or default_target(),
     ipus = given.ipus or default_ipus(ordinal), topology = given.topology,
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"), io_tiles = config.get("io_tiles.num_io_tiles"),
+    io_proportion = config.get("io_tiles.place_ops_on_io_tiles") and config.get("io_tiles.available_memory_proportion") or nil,
     code = config.get("ipu_model.compile_ipu_code"), model_host = model_host,
     matmul_proportion = proportion("matmuls.poplar_options"), conv_proportion = proportion("convolutions.poplar_options"),
     cholesky_block = config.get("optimizations.cholesky_block_size"),

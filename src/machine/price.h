@@ -28,7 +28,8 @@ typedef struct Machine {
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
   bool split_infeed;       /* each tensor of an infeed's element is a copy of its own */
-  bool io_tiles;           /* host transfers overlap with compute */
+  int io_tiles;            /* of each IPU, beside pod's; with them host transfers overlap with compute */
+  double io_proportion;    /* of their memory, for what infeeds and outfeeds move; 0: that isn't on them */
   double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
   const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
 } Machine;
@@ -111,7 +112,8 @@ typedef struct IpuPrice {
   double streaming;             /* bytes in streaming memory */
   uint32_t vertices;
   int tiles_over;               /* that hold more than they can, gaps included */
-  bool fits;
+  double io_bytes;              /* of infeeds and outfeeds at once, on the I/O tiles */
+  bool fits, io_fits;           /* on the tiles; on the I/O tiles */
 } IpuPrice;
 
 typedef struct StagePrice {
@@ -169,6 +171,9 @@ double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */
 const char *row_source(const Row *r);         /* "train.lua:12" or "" */
 double price_tile_limit(const Price *p);      /* bytes of a tile */
+static inline bool price_has_io(const Price *p) { return p->machine.io_tiles && p->machine.io_proportion > 0; }
+double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
+const Row *price_io_largest(const Price *p, int ipu); /* that moves most over them; NULL: none does */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */
