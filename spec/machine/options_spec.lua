@@ -205,7 +205,8 @@ describe("the configuration in an estimate", function()
       assert.equal(fits, (pcall(loop)))
     end
     local _ <close> = pipelines.device(1, options(0.03)) -- 38,338 bytes; 0.2053 of both tiles are needed, or 13.7 tiles of that share
-    pipelines.fails("out_of_memory", function() loop() end, "options_spec.lua:", "out of memory: 'feeding' does not fit on the I/O tiles of IPU 0 of GC200",
+    pipelines.fails("out_of_memory", function() loop() end, "options_spec.lua:",
+      "out of memory: 'feeding' does not fit on the I/O tiles of IPU 0 of GC200",
       "needs 262,404 bytes, 2 I/O tiles may hold 38,338, 0.03 of their memory, 224,066 too many", "256.00 KiB",
       "what would help: 14 I/O tiles (io_tiles.num_io_tiles); "
         .. "a share of 0.21 (io_tiles.available_memory_proportion); a smaller batch")
