@@ -38,7 +38,9 @@ options.table = {
   {"experimental.always_rearrange_copies_on_the_host", "bool", false, "Rearrange the data of streams on the host.", {unused = true}},
   {"experimental.enable_remote_buffer_embedding", "bool", false, "Keep host embeddings in remote buffers, spread over replicas.",
     {unused = true}},
-  {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding.", {unused = true}},
+  {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding. They "
+    .. "are either way: an operation rounds by the same random bits on all replicas, so that weights that begin equal and are changed alike "
+    .. "stay equal."},
   {"experimental.multi_replica_distribution.process_index", "int", 0, "The index of this process, from 0.", {least = 0}},
   {"experimental.multi_replica_distribution.process_count", "int", 0, "The number of processes; 0: not distributed.",
     {least = 0}},
