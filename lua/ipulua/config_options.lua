@@ -64,7 +64,9 @@ options.table = {
   {"norms.use_stable_statistics", "bool", false, "Subtract the mean before squaring when a variance is computed."},
   {"norms.experimental.distributed_batch_norm_replica_group_size", "int", 1, "How many replicas share the statistics of batch "
     .. "normalisation in training.", {least = 1}},
-  {"optimizations.math.fast", "bool", false, "Allow rewrites that change rounding.", {unused = true}},
+  {"optimizations.math.fast", "bool", false, "Allow programs rewrites that change how results of float32 and float64 are rounded: a "
+    .. "product with the reciprocal for a division by a constant, with rsqrt for one by a square root, with one number for products "
+    .. "with several."},
   {"optimizations.math.dot_strength", "bool", true, "Simplify matrix products.", {unused = true}},
   {"optimizations.prefetch_data_streams", "bool", true, "Fetch the data of streams ahead of time."},
   {"optimizations.combine_embedding_lookups", "bool", false, "Join lookups of one table.", {unused = true}},
@@ -94,7 +96,7 @@ options.table = {
     {least = 0}},
   {"optimizations.cholesky_block_size", "int", 0, "Rows of a block of Cholesky decompositions; 0: the quickest.", {least = 0}},
   {"optimizations.enable_fast_math", "bool", false, "Allow rewrites that change rounding.",
-    {unused = true, deprecated = "use 'optimizations.math.fast' instead"}},
+    {deprecated = "use 'optimizations.math.fast' instead"}},
   {"optimizations.enable_dynamic_slice_replacement", "bool", true, "Replace dynamic slices by cheaper operations.", {unused = true}},
   {"scheduling.algorithm", enums.SchedulingAlgorithm, "CHOOSE_BEST", "How operations are ordered. Never changes results.", {unused = true}},
   {"scheduling.maximum_scheduler_lookahead_depth", "int", 5, "How many operations LOOK_AHEAD looks ahead.", {unused = true, least = 0}},

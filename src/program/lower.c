@@ -9,6 +9,7 @@
 #include "program/lower.h"
 #include "program/offload.h"
 #include "program/replicas.h"
+#include "transform/fast_math.h"
 #include "transform/simplify.h"
 #include "transform/verify.h"
 
@@ -315,6 +316,10 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
 static Status simplify(Error *e, Program *p) {
   Status s = VERIFYING ? graph_verify(e, p->graph, "tracing") : OK;
   if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
+  if (s == OK && p->numerics.fast_math) {
+    s = graph_fast_math(e, p->graph);
+    if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics); /* what that left unread goes */
+  }
   return s == OK && VERIFYING ? graph_verify(e, p->graph, "simplifying") : s;
 }
 
