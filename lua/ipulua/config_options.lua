@@ -47,7 +47,8 @@ options.table = {
   {"floating_point_behaviour.inv", "bool", false, "Stop at invalid operations (0/0, inf - inf, sqrt(-1))."},
   {"floating_point_behaviour.div0", "bool", false, "Stop at divisions by zero."},
   {"floating_point_behaviour.oflo", "bool", false, "Stop at overflows."},
-  {"floating_point_behaviour.esr", enums.StochasticRoundingBehaviour, "OFF", "Stochastic rounding of float16 results."},
+  {"floating_point_behaviour.esr", enums.StochasticRoundingBehaviour, "OFF", "Stochastic rounding of float16 results: of all (ON), or of those "
+    .. "that all replicas compute alike (REPLICA_IDENTICAL_ONLY), such as updates of weights from summed gradients."},
   {"floating_point_behaviour.nanoo", "bool", false, "Overflow of float16 gives NaN; otherwise it clips to the largest value."},
   {"floating_point_behaviour.set_all", "bool", false, "As if inv, div0, oflo, nanoo were true and esr ON."},
   {"io_tiles.num_io_tiles", "int", 0, "Tiles of each IPU that only move data; odd numbers are rounded up.",

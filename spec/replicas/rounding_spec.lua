@@ -38,6 +38,45 @@ describe("stochastic rounding on replicas", function()
     end)
   end
 
+  -- 1 and what is a few hundred-thousandths beside it: to the nearest 1, by chance sometimes its neighbour. The sum of the replicas'
+  -- data is the same on all of them; data of their own, a variable and a loop's value that take it in, at once or a round later, aren't.
+  local function kinds(esr, ipus)
+    local _ <close> = pipelines.device(ipus or replicas, {["floating_point_behaviour.esr"] = esr})
+    ipu.reset_ipu_seed(7)
+    local data = ipu.cast(ipu.random.normal({replicas * steps, size}, {seed = 5, stddev = 2e-5}), "float16")
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(data):repeat_n())
+    local one = ipu.ones({size}, {dtype = "float16"})
+    local variable = ipu.Variable(one)
+    local f = ipu.func(function()
+      local summed, own, late, asked = ipu.loops.repeat_n(steps, function(s, o, l, q, former, x)
+        variable:assign_add(x)
+        do
+          local _ <close> = ipu.stochastic_rounding(true)
+          q = q + x
+        end
+        return s + ipu.cross_replica_sum(x), o + x, l + former, q, x
+      end, {one, one, one, one, ipu.zeros_like(one)}, infeed)
+      local list = {}
+      for i, t in ipairs{summed, own, late, asked, variable:read_value()} do list[i] = ipu.all_gather(t) end
+      return ipu.stack(list)
+    end)
+    local moved = {}
+    for i, rows in ipairs(f():totable()) do
+      moved[i] = false
+      for _, row in ipairs(rows) do
+        for _, x in ipairs(row) do moved[i] = moved[i] or x ~= 1 end
+      end
+    end
+    return moved
+  end
+
+  it("is of what replicas compute alike, with REPLICA_IDENTICAL_ONLY; a scope decides for itself", function()
+    assert.same({false, false, false, true, false}, kinds "OFF")
+    assert.same({true, true, true, true, true}, kinds "ON")
+    assert.same({true, false, false, true, false}, kinds "REPLICA_IDENTICAL_ONLY")
+    assert.same({true, true, true, true, true}, kinds("REPLICA_IDENTICAL_ONLY", 1)) -- one replica agrees with itself
+  end)
+
   it("moves weights that rounding to the nearest leaves where they are", function()
     -- Above 1, float16 has steps of 2^-10, below it of 2^-11; an update of some 4e-5 is far less than half of either:
     -- rounding to the nearest undoes it, stochastic rounding makes a step of it in one case of some 20.

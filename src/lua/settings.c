@@ -34,7 +34,7 @@ static int set_numerics(lua_State *L) {
   const struct {
     const char *name;
     bool *flag;
-  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"inv", &n->trap_invalid},
+  } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"identical_only", &n->identical_only}, {"inv", &n->trap_invalid},
                {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
                {"half_convolutions", &n->half_convolutions},
                {"fast_math", &n->fast_math}, {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};

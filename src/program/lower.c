@@ -6,6 +6,7 @@
 
 #include "graph/control.h"
 #include "ops/remote.h"
+#include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"
 #include "program/replicas.h"
@@ -339,6 +340,7 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
   if (s == OK) s = simplify(e, p);
+  if (s == OK && p->numerics.identical_only && root->replicas != 1) s = program_round_identical(e, p);
   if (s == OK) s = place_transfers(e, p, root);
   if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);
