@@ -40,7 +40,7 @@ options.table = {
     {unused = true}},
   {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding. They "
     .. "are either way: an operation rounds by the same random bits on all replicas, so that weights that begin equal and are changed alike "
-    .. "stay equal."},
+    .. "stay equal.", {unused = true}},
   {"experimental.multi_replica_distribution.process_index", "int", 0, "The index of this process, from 0.", {least = 0}},
   {"experimental.multi_replica_distribution.process_count", "int", 0, "The number of processes; 0: not distributed.",
     {least = 0}},
