@@ -39,7 +39,7 @@ describe("stochastic rounding on replicas", function()
   end
 
   -- 1 and what is a few hundred-thousandths beside it: to the nearest 1, by chance sometimes its neighbour. The sum of the replicas'
-  -- data is the same on all of them; data of their own, a variable and a loop's value that take it in, at once or a round later, aren't.
+  -- data is the same on all of them; data of their own, a variable and a loop's value that take it in, at once or two rounds later, aren't.
   local function kinds(esr, ipus)
     local _ <close> = pipelines.device(ipus or replicas, {["floating_point_behaviour.esr"] = esr})
     ipu.reset_ipu_seed(7)
@@ -48,14 +48,14 @@ describe("stochastic rounding on replicas", function()
     local one = ipu.ones({size}, {dtype = "float16"})
     local variable = ipu.Variable(one)
     local f = ipu.func(function()
-      local summed, own, late, asked = ipu.loops.repeat_n(steps, function(s, o, l, q, former, x)
+      local summed, own, late, asked = ipu.loops.repeat_n(steps, function(s, o, l, q, before, last, x)
         variable:assign_add(x)
         do
           local _ <close> = ipu.stochastic_rounding(true)
           q = q + x
         end
-        return s + ipu.cross_replica_sum(x), o + x, l + former, q, x
-      end, {one, one, one, one, ipu.zeros_like(one)}, infeed)
+        return s + ipu.cross_replica_sum(x), o + x, l + before, q, last, x
+      end, {one, one, one, one, ipu.zeros_like(one), ipu.zeros_like(one)}, infeed)
       local list = {}
       for i, t in ipairs{summed, own, late, asked, variable:read_value()} do list[i] = ipu.all_gather(t) end
       return ipu.stack(list)
