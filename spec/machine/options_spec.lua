@@ -12,6 +12,10 @@ end
 
 local product = ipu.func(function(a, b) return ipu.matmul(a, b) end, {name = "product"})
 local image_filter = ipu.func(function(x, k) return ipu.nn.conv2d(x, k) end, {name = "filter"})
+local function near(expected, got, tolerance)
+  assert(math.abs(got - expected) <= tolerance, string.format("%.6g expected, got %.6g", expected, got))
+end
+
 local function halves(...) return ipu.zeros({...}, {dtype = "float16"}) end
 local matrices <const> = {halves(512, 2048), halves(2048, 1024)}
 local pictures <const> = {halves(4, 32, 32, 64), halves(3, 3, 64, 128)}
@@ -64,6 +68,77 @@ describe("the configuration in an estimate", function()
     end
   end)
 
+  it("prices each collective of a program once, after the ring's formula", function()
+    local x = ipu.zeros{1024 * 1024}
+    local function stream(f) return price({}, ipu.func(f), {x}, 2).cycles.stream end
+    local plain = stream(function(a) return ipu.nn.relu(a) end)
+    local link = 14.6e9 / 1.33e9 -- bytes a cycle; a replica of one IPU owns four
+    local half = 3000 + 4 * 1024 ^ 2 / 2 / (4 * link) + 40 -- a hop, half of the bytes, a sync of 15 ns there and back
+    near(2 * half, stream(function(a) return ipu.cross_replica_sum(ipu.nn.relu(a)) end) - plain, 1)
+  end)
+
+  -- Four IPUs, a replica each: half of a ring has three hops of 3,000 cycles and a sync of 15 ns there and back over two hops, 80.
+  local half_ring <const> = 3 * 3000 + 80
+  local kilobytes <const> = {ipu.zeros{1024}, ipu.zeros{2048}, ipu.zeros{3072}, ipu.zeros{4096}} -- 4, 8, 12, 16 KiB
+
+  for option, case in pairs{
+    maximum_cross_replica_sum_buffer_size = {"cross_replica_sum", 2 * half_ring, {replica_group_size = 2}},
+    maximum_reduce_scatter_buffer_size = {"reduce_scatter", half_ring, {op = "MAX"}},
+    maximum_all_gather_buffer_size = {"all_gather", half_ring},
+  } do
+    local name, each, other = table.unpack(case)
+    local function all(a, b, c, d) return ipu[name](-a), ipu[name](-b), ipu[name](-c), ipu[name](-d) end
+    local function chain(a) return ipu[name](ipu[name](-a)) end
+    local function mixed(a, b) return ipu[name](-a), ipu[name](-b, other) end
+    local function of(f, key, bytes)
+      local inputs = {table.unpack(kilobytes, 1, f == all and 4 or f == mixed and 2 or 1)}
+      return price({["optimizations." .. key] = bytes}, ipu.func(f), inputs, 4)
+    end
+
+    it(option .. ": joins what fits, each saves its latencies and waits with its bytes", function()
+      local alone = of(all, option, 0)
+      local function saved(key, bytes) return alone.cycles.total - of(all, key, bytes).cycles.total end
+      for bytes, joined in pairs{[4096] = 0, [12287] = 0, [12288] = 1, [24 << 10] = 2, [40 << 10] = 3, [1 << 30] = 3} do
+        near(joined * each, saved(option, bytes), 0.01)
+      end
+      assert.equal(0, saved("maximum_inter_ipu_copies_buffer_size", 1 << 30))
+      assert.is_true(of(all, option, 1 << 30).memory.activation > alone.memory.activation)
+    end)
+
+    it(option .. ": joins none that need each other, nor different ones", function()
+      for _, f in ipairs(other and {chain, mixed} or {chain}) do
+        assert.equal(of(f, option, 0).cycles.total, of(f, option, 1 << 30).cycles.total)
+      end
+    end)
+  end
+
+  it("maximum_inter_ipu_copies_buffer_size: joins copies of what is there, each saves 3,000 cycles and a sync", function()
+    local f = ipu.func(function(...)
+      local x, y = {...}, {}
+      local _ <close> = ipu.ipu_shard(0)
+      for i = 1, 4 do x[i] = ipu.tanh(x[i]) end
+      local _ <close> = ipu.ipu_shard(1)
+      for i = 1, 4 do y[i] = ipu.exp(x[i]) end
+      return table.unpack(y)
+    end)
+    local later = ipu.func(function(x)
+      local function shard(i, op, v) return ipu.ipu_shard(i)(function() return ipu[op](v) end) end
+      local first = shard(1, "exp", shard(0, "tanh", x))
+      return first, shard(1, "exp", shard(0, "tanh", first))
+    end)
+    local function of(g, bytes)
+      local inputs = {table.unpack(kilobytes, 1, g == f and 4 or 1)}
+      return price({["optimizations.maximum_inter_ipu_copies_buffer_size"] = bytes}, g, inputs, 2)
+    end
+    local fixed <const> = 3000 + 40 -- the sync of two IPUs: 15 ns there and back
+    local alone = of(f, 0)
+    for bytes, joined in pairs{[12287] = 0, [12288] = 1, [24 << 10] = 2, [40 << 10] = 3} do
+      near(joined * fixed, alone.cycles.total - of(f, bytes).cycles.total, 0.01)
+    end
+    assert.is_true(of(f, 40 << 10).ipu[2].memory.activation > alone.ipu[2].memory.activation)
+    assert.equal(of(later, 0).cycles.total, of(later, 1 << 30).cycles.total) -- its second copy needs the first
+  end)
+
   it("takes the blocks of factorisations and of solves, and chooses no slower ones", function()
     local a, b = ipu.zeros{256, 256}, ipu.zeros{256, 64}
     local factorised = ipu.func(function(x) return ipu.cholesky(x) end)
@@ -79,6 +154,24 @@ describe("the configuration in an estimate", function()
     end
   end)
 
+  it("copies the tensors of an infeed's element at once, or one after another, each after a sync", function()
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors{ipu.zeros{64, 64}, ipu.zeros{64}, ipu.zeros{64}}:repeat_n())
+    local loop = ipu.func(function(w)
+      return ipu.loops.repeat_n(100, function(sum, x, y, z) return sum + ipu.matmul(x, w) + y + z end, {ipu.zeros{64, 64}}, infeed)
+    end)
+    local inputs <const> = {ipu.zeros{64, 64}}
+    for _, ahead in ipairs{true, false} do
+      local function cycles(merged)
+        local options = {["optimizations.prefetch_data_streams"] = ahead, ["optimizations.merge_infeed_io_copies"] = merged}
+        return price(options, loop, inputs).cycles
+      end
+      local merged, apart = cycles(nil), cycles(false)
+      assert.same(merged, cycles(true))
+      near(100 * 2 * 130, apart.total - merged.total, 0.01) -- three tensors; a sync inside an IPU takes 130 cycles
+      near(100 * 2 * 130, apart.sync - merged.sync, 0.01)
+    end
+  end)
+
   it("row 28: overlaps input and output with computing on tiles of their own", function()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{64, 1024}):repeat_n())
     local loop = ipu.func(function(w)
@@ -88,6 +181,38 @@ describe("the configuration in an estimate", function()
     local plain = price({["optimizations.prefetch_data_streams"] = false}, loop, inputs)
     local beside = price({["io_tiles.num_io_tiles"] = 64, ["io_tiles.place_ops_on_io_tiles"] = true}, loop, inputs)
     assert.is_true(beside.seconds < plain.seconds)
+  end)
+
+  it("io_tiles.available_memory_proportion: refuses what infeeds and outfeeds move at once and I/O tiles can't hold", function()
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors{ipu.zeros{64, 1024}, ipu.zeros{64}}:repeat_n())
+    local queue = ipu.IPUOutfeedQueue()
+    local loop = ipu.func(function()
+      return ipu.loops.repeat_n(2, function(sum, x, y)
+        queue:enqueue(sum)
+        return sum + ipu.reduce_sum(x) + ipu.reduce_sum(y)
+      end, {ipu.zeros{}}, infeed)
+    end, {name = "feeding"})
+    local moved <const>, tile <const> = 4 * (64 * 1024 + 64 + 1), 624 * 1024
+    local exact <const> = moved / (2 * tile)
+    local function options(share)
+      return {["io_tiles.num_io_tiles"] = 2, ["io_tiles.place_ops_on_io_tiles"] = true, ["io_tiles.available_memory_proportion"] = share}
+    end
+    for share, fits in pairs{[exact + 1e-6] = true, [exact - 1e-6] = false} do
+      local _ <close> = pipelines.device(1, options(share))
+      local e = ipu.estimate(loop, {inputs = {}, explain = true})
+      assert.same({fits, fits, moved, math.floor(2 * tile * share)}, {e.fits, e.ipu[1].fits, e.io_tiles_bytes, e.io_tiles_limit})
+      assert.equal(fits, e.explanation == nil)
+      assert.equal(fits, (pcall(loop)))
+    end
+    local _ <close> = pipelines.device(1, options(0.03)) -- 38,338 bytes; 0.2053 of both tiles are needed, or 13.7 tiles of that share
+    pipelines.fails("out_of_memory", function() loop() end, "options_spec.lua:",
+      "out of memory: 'feeding' does not fit on the I/O tiles of IPU 0 of GC200",
+      "needs 262,404 bytes, 2 I/O tiles may hold 38,338, 0.03 of their memory, 224,066 too many", "256.00 KiB",
+      "what would help: 14 I/O tiles (io_tiles.num_io_tiles); "
+        .. "a share of 0.21 (io_tiles.available_memory_proportion); a smaller batch")
+    local elsewhere = options(0.03)
+    elsewhere["io_tiles.place_ops_on_io_tiles"] = false
+    assert.same({true}, {price(elsewhere, loop, {}).fits, price(elsewhere, loop, {}).io_tiles_bytes})
   end)
 
   it("row 17: copies over other distances by selection order, and computes the same", function()

@@ -8,8 +8,10 @@
 typedef struct Numerics {
   bool nan_on_overflow;      /* float16 overflow gives NaN; otherwise it clips to 65504 */
   bool stochastic_rounding;  /* of float16 results */
+  bool identical_only;       /* of programs for several replicas: only what these compute alike is rounded so */
   bool trap_invalid, trap_divide, trap_overflow;
   bool half_products, half_convolutions; /* of float16 accumulate in float16 */
+  bool fast_math;            /* rewrites may change how results are rounded */
   bool stable_statistics;    /* two-pass variance in normalisations */
   bool check_finite;         /* programs run op by op and stop at the first that makes a NaN or an infinity */
 } Numerics;

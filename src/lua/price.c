@@ -134,14 +134,18 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   lua_getfield(L, index, "offload");
   bind_read_offload(L, -1, &m->offload);
   lua_pop(L, 1);
-  m->merge_bytes = number(L, index, "merge_bytes", 0);
+  static const char *const merged[] = {[MERGE_SUMS] = "merge_sums", [MERGE_SCATTERS] = "merge_reduce_scatters",
+                                       [MERGE_GATHERS] = "merge_all_gathers", [MERGE_COPIES] = "merge_copies"};
+  for (int k = 0; k < MERGE_COUNT; k++) m->merge_bytes[k] = number(L, index, merged[k], 0);
   m->no_outlining = flag(L, index, "no_outlining", false);
   m->half_products = flag(L, index, "half_products", false);
   m->half_convolutions = flag(L, index, "half_convolutions", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
   m->no_prefetch = flag(L, index, "no_prefetch", false);
-  m->io_tiles = integer(L, index, "io_tiles", 0) > 0;
+  m->split_infeed = flag(L, index, "split_infeed", false);
+  m->io_tiles = (int)integer(L, index, "io_tiles", 0);
+  m->io_proportion = number(L, index, "io_proportion", 0);
   m->calls = number(L, index, "calls", 0);
   return OK;
 }
@@ -207,6 +211,12 @@ static void push_memory(lua_State *L, const Price *p, int first, int last) {
   set_count(L, "streaming", streaming);
 }
 
+static void set_io_tiles(lua_State *L, const Price *p, double bytes) {
+  if (!price_has_io(p)) return;
+  set_count(L, "io_tiles_bytes", bytes);
+  set_count(L, "io_tiles_limit", price_io_limit(p));
+}
+
 static void push_ipus(lua_State *L, const Price *p) {
   lua_createtable(L, p->shards, 0);
   for (int i = 0; i < p->shards; i++) {
@@ -218,7 +228,8 @@ static void push_ipus(lua_State *L, const Price *p) {
     set_count(L, "min_tile_bytes", x->least);
     set_count(L, "mean_tile_bytes", x->mean);
     set_count(L, "tiles_over", x->tiles_over);
-    lua_pushboolean(L, x->fits), lua_setfield(L, -2, "fits");
+    set_io_tiles(L, p, x->io_bytes);
+    lua_pushboolean(L, x->fits && x->io_fits), lua_setfield(L, -2, "fits");
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -256,6 +267,9 @@ static int summary(lua_State *L) {
   set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[p->worst]));
   set_count(L, "tile_bytes", price_tile_limit(p));
   set_count(L, "tiles", (double)p->machine.pod.target.tiles);
+  double most_io = 0;
+  for (int i = 0; i < p->shards; i++) most_io = fmax(most_io, p->ipu[i].io_bytes);
+  set_io_tiles(L, p, most_io);
   push_stages(L, p), lua_setfield(L, -2, "stages");
   push_ipus(L, p), lua_setfield(L, -2, "ipu");
   set_number(L, "elements", p->elements * p->replicas);

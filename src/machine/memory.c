@@ -219,11 +219,11 @@ static bool fill_tiles(Price *p, int ipu) {
 }
 
 bool price_memory(Price *p) {
-  if (!add_stashes(p)) return false;
+  if (!add_stashes(p) || !price_io_tiles(p)) return false;
   p->fits = true;
   for (int i = 0; i < p->shards; i++) {
     if (!find_peak(p, i) || !fill_tiles(p, i)) return false;
-    p->fits = p->fits && p->ipu[i].fits;
+    p->fits = p->fits && p->ipu[i].fits && p->ipu[i].io_fits;
     if (price_fullest(&p->ipu[i]) > price_fullest(&p->ipu[p->worst])) p->worst = i;
   }
   return true;

@@ -11,6 +11,9 @@
 
 enum { MACHINE_STAGES = 256 };
 
+/* Moves that may be joined: sums over replicas, reduce-scatters, all-gathers, copies between IPUs. */
+typedef enum MergeKind { MERGE_SUMS, MERGE_SCATTERS, MERGE_GATHERS, MERGE_COPIES, MERGE_COUNT } MergeKind;
+
 /* What to price for. Zeroed fields are the defaults, pod apart. */
 typedef struct Machine {
   Pod pod;
@@ -19,12 +22,14 @@ typedef struct Machine {
   bool interleave;         /* a pipeline that would be Grouped is Interleaved */
   bool recompute;          /* backward stages compute again what they need; only stage inputs are kept */
   Offload offload;         /* beside what the program itself keeps in streaming memory */
-  double merge_bytes;      /* sums over replicas are joined up to that size; 0: each is on its own */
+  double merge_bytes[MERGE_COUNT]; /* of one replica; they are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed;
   bool no_prefetch;        /* each infeed element waits for the host */
-  bool io_tiles;           /* host transfers overlap with compute */
+  bool split_infeed;       /* each tensor of an infeed's element is a copy of its own */
+  int io_tiles;            /* of each IPU, beside pod's; with them host transfers overlap with compute */
+  double io_proportion;    /* of their memory, for what infeeds and outfeeds move; 0: that isn't on them */
   double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
   const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
 } Machine;
@@ -68,9 +73,13 @@ typedef struct Row {
   int parent;        /* the block it is in; -1: none */
   int end;           /* blocks: one past the last row inside */
   int ipu, from_ipu; /* from_ipu: LINK */
+  const Graph *region; /* whose node it is of; NULL: none's */
+  int moved;         /* COLLECTIVE: the Held that is combined; -1 */
+  int arrived;       /* LINK: the Held on the IPU that it leads to; -1 */
+  int ready;         /* LINK: the row that makes what is copied, or an earlier one before which it is there */
   int stage;         /* -1: none */
   bool backward;
-  bool follows;      /* STREAMING: others of its pass came before it; it is begun while they move */
+  bool follows;      /* STREAMING: others of its pass came before it, it is begun while they move; HOST_IN: others of its element did */
   double times;      /* in one run; 0: in a branch that is not taken */
   double repeats;    /* LOOP, PIPELINE: of the body, each time; micro-batches */
   PipelinePlan *plan; /* PIPELINE */
@@ -103,7 +112,8 @@ typedef struct IpuPrice {
   double streaming;             /* bytes in streaming memory */
   uint32_t vertices;
   int tiles_over;               /* that hold more than they can, gaps included */
-  bool fits;
+  double io_bytes;              /* of infeeds and outfeeds at once, on the I/O tiles */
+  bool fits, io_fits;           /* on the tiles; on the I/O tiles */
 } IpuPrice;
 
 typedef struct StagePrice {
@@ -161,6 +171,9 @@ double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */
 const char *row_source(const Row *r);         /* "train.lua:12" or "" */
 double price_tile_limit(const Price *p);      /* bytes of a tile */
+static inline bool price_has_io(const Price *p) { return p->machine.io_tiles && p->machine.io_proportion > 0; }
+double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
+const Row *price_io_largest(const Price *p, int ipu); /* that moves most over them; NULL: none does */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */

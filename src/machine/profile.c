@@ -93,7 +93,7 @@ static void put_totals(FILE *f, const Price *p) {
   fprintf(f, ",\"ops\":%d,\"ops_priced\":%d,\"fits\":%s}", p->op_count, p->op_count - p->unpriced, p->fits ? "true" : "false");
 }
 
-static void put_memory(FILE *f, const IpuPrice *x) {
+static void put_memory(FILE *f, const Price *p, const IpuPrice *x) {
   fputs("\"memory\":{\"categories\":{", f);
   for (int k = 0; k < BYTES_COUNT; k++) {
     if (k) fputc(',', f);
@@ -105,7 +105,11 @@ static void put_memory(FILE *f, const IpuPrice *x) {
   fputc(',', f), put_member(f, "not_always_live", x->temporary);
   fputc(',', f), put_member(f, "gaps", x->gaps);
   fputc(',', f), put_member(f, "streaming", x->streaming);
-  fprintf(f, ",\"peak_step\":%d,\"fits\":%s},\"tiles\":{", x->peak, x->fits ? "true" : "false");
+  if (price_has_io(p)) {
+    fputc(',', f), put_member(f, "io_tiles", x->io_bytes);
+    fputc(',', f), put_member(f, "io_tiles_limit", price_io_limit(p));
+  }
+  fprintf(f, ",\"peak_step\":%d,\"fits\":%s},\"tiles\":{", x->peak, x->fits && x->io_fits ? "true" : "false");
 }
 
 static void put_ipus(FILE *f, const Price *p) {
@@ -114,7 +118,7 @@ static void put_ipus(FILE *f, const Price *p) {
     const IpuPrice *x = &p->ipu[i];
     fprintf(f, "%s{\"ipu\":%d,", i ? "," : "", i);
     put_cycles(f, x->cycles, p->total);
-    fputc(',', f), put_memory(f, x);
+    fputc(',', f), put_memory(f, p, x);
     put_member(f, "least", x->least);
     fputc(',', f), put_member(f, "mean", x->mean);
     fputc(',', f), put_member(f, "most", x->most);

@@ -17,8 +17,10 @@ bool node_has_price(const Node *n);
 Status choose_layout(Error *e, Price *p, const Graph *g, const Placer *placer);
 /* walk.c: rows and what takes memory. */
 Status walk_program(Error *e, Price *p, const Program *program);
-/* time.c: cycles, time lines. memory.c: bytes by tile. */
+/* merge.c: moves that are joined. time.c: cycles, time lines. memory.c: bytes by tile. */
+bool price_merge(Price *p); /* false: memory is out */
 Status price_time(Error *e, Price *p);
 bool price_memory(Price *p);
+bool price_io_tiles(Price *p); /* io_tiles.c; false: memory is out */
 int price_ipu_of_stage(const Price *p, int stage);
 #endif

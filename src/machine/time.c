@@ -18,7 +18,8 @@ int price_ipu_of_stage(const Price *p, int stage) {
 static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) {
   if (!arena_reserve(p->arena, &p->row, &p->row_capacity, p->row_count + 1, sizeof *p->row)) return NULL;
   Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes};
+  *r = (Row){.kind = kind, .parent = -1, .end = p->row_count, .ipu = ipu, .stage = -1, .times = times, .repeats = 1, .bytes = bytes,
+             .moved = -1, .arrived = -1, .ready = -1};
   return r;
 }
 
@@ -46,28 +47,6 @@ static bool add_collectives(Price *p) {
   return true;
 }
 
-/* Sums of one block join the first of them, up to the size of the buffer. */
-static bool merge_collectives(Price *p) {
-  double limit = p->machine.merge_bytes;
-  Cost nothing = cost_free();
-  const Cost *joined = keep(p, &nothing);
-  if (!joined) return false;
-  for (int i = 0; i < p->row_count && limit > 0; i++) {
-    Row *lead = &p->row[i];
-    if (lead->kind != ROW_COLLECTIVE || !lead->node || lead->cost || strncmp(lead->node->op->name, "cross_replica", 13)) continue;
-    for (int k = i + 1; k < p->row_count; k++) {
-      Row *r = &p->row[k];
-      bool alike = r->kind == ROW_COLLECTIVE && r->node && !r->cost && r->node->op == lead->node->op && r->parent == lead->parent &&
-                   r->ipu == lead->ipu && r->times == lead->times;
-      if (!alike || lead->bytes + r->bytes > limit) continue;
-      lead->bytes += r->bytes;
-      r->bytes = 0;
-      r->cost = joined;
-    }
-  }
-  return true;
-}
-
 /* The host starts the run. */
 static bool add_call(Price *p) {
   double calls = p->machine.calls == 0 ? 1 : p->machine.calls;
@@ -81,10 +60,13 @@ static bool add_call(Price *p) {
 
 /* ---- prices of moves ---- */
 
-/* A transfer that was begun early: what waiting remains is its bytes'. */
-static Cost prefetched(const Price *p, Cost c) {
-  bool waits = p->machine.no_prefetch || p->machine.pod.model_host || !(c.cycles[PHASE_STREAM] > 0);
-  if (!waits) c.cycles[PHASE_STREAM] -= (double)p->machine.pod.target.host_latency_cycles;
+/* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors each has a stream of its own, whose
+ * latency it waits for; they are copied at once, after one sync, or else one after another. */
+static Cost host_move(const Price *p, const Row *r, Cost c) {
+  const Pod *pod = &p->machine.pod;
+  if (!(c.cycles[PHASE_STREAM] > 0)) return c;
+  if (!p->machine.no_prefetch && !pod->model_host) c.cycles[PHASE_STREAM] -= (double)pod->target.host_latency_cycles;
+  if (r->follows && p->machine.split_infeed) c.cycles[PHASE_SYNC] += pod_sync_cycles(pod, pod->ipus);
   return c;
 }
 
@@ -111,7 +93,7 @@ static Cost cost_of_move(const Price *p, const Row *r) {
   switch (r->kind) {
     case ROW_LINK: return cost_link(pod, r->from_ipu, r->ipu, r->bytes);
     case ROW_HOST_IN:
-    case ROW_HOST_OUT: return prefetched(p, cost_host(pod, r->bytes, sharing));
+    case ROW_HOST_OUT: return host_move(p, r, cost_host(pod, r->bytes, sharing));
     case ROW_STREAMING: return streamed(p, r);
     case ROW_COLLECTIVE: return cost_of_meeting(p, r);
     default: return cost_free();
@@ -277,7 +259,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!merge_collectives(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
+  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];

@@ -37,6 +37,7 @@ static void aim_outputs(Walk *w, Inside *in, const int *targets) {
 void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int *outputs) {
   const Graph *g = in->graph;
   Arena *scratch = arena_new();
+  const Graph *outer = w->region;
   in->homes = place_find(&w->placer, g);
   if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch) ||
       !region_order(&in->region, inputs, targets, true)) {
@@ -47,6 +48,7 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
   in->held = in->region.buffer; /* all -1 */
   for (int i = 0; i < g->input_count; i++) *walk_slot_of(in, g->input[i]) = inputs[i];
   aim_outputs(w, in, targets);
+  w->region = g;
   for (int i = 0; i < g->node_count && !w->failed; i++) {
     Node *n = g->node[in->region.sequence[i]];
     if (in->region.live[n->id] && !node_is_input(n) && !node_is_constant(n)) walk_node(w, in, n);
@@ -56,6 +58,7 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     walk_touch(w, held, w->price->row_count);
     if (outputs) outputs[i] = held;
   }
+  w->region = outer;
   arena_free(scratch);
 }
 

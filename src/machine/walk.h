@@ -23,7 +23,8 @@ typedef struct Walk {
   Placer placer;
   double times;
   int parent;
-  int stage; /* of the node being walked */
+  const Graph *region; /* of the node being walked */
+  int stage; /* of it */
   bool backward;
   bool failed; /* memory is out */
 } Walk;

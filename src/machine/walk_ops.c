@@ -14,7 +14,8 @@ Row *walk_add_row(Walk *w, RowKind kind, const Node *n, int ipu) {
     return NULL;
   }
   Row *r = &p->row[p->row_count++];
-  *r = (Row){.kind = kind, .node = n, .parent = w->parent, .end = p->row_count, .ipu = ipu, .stage = -1, .times = w->times, .repeats = 1};
+  *r = (Row){.kind = kind, .node = n, .parent = w->parent, .end = p->row_count, .ipu = ipu, .stage = -1, .times = w->times, .repeats = 1,
+             .region = w->region, .moved = -1, .arrived = -1, .ready = -1};
   return r;
 }
 
@@ -59,6 +60,16 @@ static double constant_bytes(const Tensor *t) {
   return memcmp(t->data, t->data + size, bytes - size) ? (double)bytes : (double)size;
 }
 
+/* The row after which v is there; the block's first where it comes from outside of the region. */
+static int ready_row(const Walk *w, const Value *v) {
+  const Price *p = w->price;
+  const Node *n = value_root((Value *)(uintptr_t)v)->node;
+  if (node_is_input(n)) return w->parent;
+  for (int i = p->row_count - 1; i > w->parent; i--)
+    if (p->row[i].node == n && p->row[i].region == w->region && p->row[i].kind != ROW_LINK) return row_is_block(p->row[i].kind) ? p->row[i].end - 1 : i;
+  return n->in_count ? ready_row(w, n->in[0]) : w->parent; /* a broadcast is no row */
+}
+
 /* The Held of v, brought to that IPU. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
@@ -75,6 +86,7 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
     if (!r) return -1;
     r->from_ipu = from.ipu;
     r->bytes = from.bytes;
+    r->ready = ready_row(w, root);
     r->stage = w->stage;
     r->backward = w->backward;
     walk_touch(w, held, w->price->row_count - 1);
@@ -83,7 +95,10 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   if (copy < 0) return copy;
   w->price->held[copy].alias = held;
   w->price->held[copy].variable = from.variable;
-  if (!constant) walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
+  if (!constant && ipu >= 0) {
+    walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
+    w->price->row[w->price->row_count - 1].arrived = copy;
+  }
   return copy;
 }
 
@@ -147,16 +162,6 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
   p->why_node = n;
 }
 
-/* What replicas do together goes over links, too. */
-static void walk_meeting(Walk *w, const Node *n, int ipu) {
-  if (!n->op->meet || w->price->replicas < 2) return;
-  Row *r = walk_add_row(w, ROW_COLLECTIVE, n, ipu);
-  if (!r) return;
-  r->stage = w->stage;
-  r->backward = w->backward;
-  r->bytes = (double)type_bytes(&n->in[0]->type);
-}
-
 void walk_op(Walk *w, Inside *in, Node *n) {
   const Home none = {.shard = -1, .stage = -1};
   const Home *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
@@ -175,13 +180,12 @@ void walk_op(Walk *w, Inside *in, Node *n) {
   if (!r) return;
   r->stage = home->stage;
   r->backward = w->backward;
-  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type);
+  if (meets) r->bytes = (double)type_bytes(&n->in[0]->type), r->moved = operands[0];
   else r->cost = c;
   note_price(w, n, c);
   int at = w->price->row_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
   hold_outputs(w, in, n, ipu, at);
-  walk_meeting(w, n, ipu);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
@@ -227,6 +231,13 @@ void walk_broadcast(Walk *w, Inside *in, Node *n) {
   if (*slot < 0) *slot = held;
 }
 
+/* Is one of the rows just before, so many, of the same element and IPU? */
+static bool brings_another(const Row *r, int before) {
+  for (int i = 1; i <= before; i++)
+    if (r[-i].node == r->node && r[-i].ipu == r->ipu) return true;
+  return false;
+}
+
 /* Each component of an infeed's element goes to the IPU that reads it. */
 void walk_dequeue(Walk *w, Inside *in, Node *n) {
   for (int i = 0; i < n->out_count; i++) {
@@ -248,6 +259,7 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     if (!r) return;
     r->bytes = w->price->machine.synthetic_infeed ? 0 : bytes;
     r->stage = home->stage;
+    r->follows = brings_another(r, i);
     int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
     *walk_slot_of(in, &n->out[i]) = held;
     walk_touch(w, held, w->price->row_count - 1);

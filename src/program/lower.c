@@ -6,9 +6,11 @@
 
 #include "graph/control.h"
 #include "ops/remote.h"
+#include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"
 #include "program/replicas.h"
+#include "transform/fast_math.h"
 #include "transform/simplify.h"
 #include "transform/verify.h"
 
@@ -315,6 +317,10 @@ static Status place_transfers(Error *e, Program *p, const Trace *root) {
 static Status simplify(Error *e, Program *p) {
   Status s = VERIFYING ? graph_verify(e, p->graph, "tracing") : OK;
   if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
+  if (s == OK && p->numerics.fast_math) {
+    s = graph_fast_math(e, p->graph);
+    if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics); /* what that left unread goes */
+  }
   return s == OK && VERIFYING ? graph_verify(e, p->graph, "simplifying") : s;
 }
 
@@ -334,6 +340,7 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
   if (s == OK) s = simplify(e, p);
+  if (s == OK && p->numerics.identical_only && root->replicas != 1) s = program_round_identical(e, p);
   if (s == OK) s = place_transfers(e, p, root);
   if (s == OK && (p->outline || lower_program(&l) == OK)) return p;
   program_free(p);

@@ -1,0 +1,127 @@
+/* Moves that are joined, up to the bytes that the machine allows to wait: sums over replicas, reduce-scatters, all-gathers, copies
+ * between IPUs. The first of them moves all bytes and pays what a move costs whatever its size; the others are free.
+ *
+ * Collectives wait for the last of them, with what they combine. A copy isn't put off, as a reader follows it; later ones of values
+ * that are there by then go with it, and take memory on the other IPU from that moment on. Copies inside a pipeline are one
+ * exchange at the end of each time step already. */
+#include <string.h>
+
+#include "machine/rows.h"
+
+static MergeKind kind_of(const Row *r) {
+  if (r->kind == ROW_LINK) return MERGE_COPIES;
+  const char *name = r->kind == ROW_COLLECTIVE && r->node ? r->node->op->name : "";
+  if (!strcmp(name, "reduce_scatter")) return MERGE_SCATTERS;
+  if (!strcmp(name, "all_gather")) return MERGE_GATHERS;
+  return strncmp(name, "cross_replica", 13) ? MERGE_COUNT : MERGE_SUMS;
+}
+
+static bool same_attr(const Attr *a, const Attr *b) {
+  if (a->kind != b->kind) return false;
+  return a->kind == ATTR_NONE || (a->kind == ATTR_STRING ? !strcmp(a->s, b->s) : a->kind == ATTR_INT && a->i == b->i);
+}
+
+/* The same collective of as many replicas, or a copy between the same IPUs, at the same place of the program. */
+static bool alike(const Row *a, const Row *b) {
+  if (a->kind != b->kind || a->region != b->region || a->parent != b->parent || a->ipu != b->ipu || a->times != b->times) return false;
+  if (a->kind == ROW_LINK) return a->from_ipu == b->from_ipu;
+  if (!b->node || a->node->op != b->node->op) return false;
+  for (int i = 0; i < op_attr_count(a->node->op); i++)
+    if (!same_attr(&a->node->attr[i], &b->node->attr[i])) return false;
+  return true;
+}
+
+static bool in_pipeline(const Price *p, const Row *r) {
+  int at = r->parent;
+  while (at >= 0 && p->row[at].kind != ROW_PIPELINE) at = p->row[at].parent;
+  return at >= 0;
+}
+
+/* ---- who needs whom ---- */
+
+/* The nodes of a region that one of them is computed from, itself too. */
+typedef struct Needs {
+  Arena *arena;
+  bool *mark;         /* by node id */
+  const Node **stack; /* still to be looked at */
+} Needs;
+
+static bool find_needs(Needs *s, const Graph *g, const Node *n) {
+  int top = 0;
+  s->mark = arena_alloc(s->arena, (size_t)(g->next_id + 1) * sizeof *s->mark);
+  s->stack = arena_alloc(s->arena, (size_t)(g->node_count + 1) * sizeof *s->stack);
+  if (!s->mark || !s->stack) return false;
+  s->mark[n->id] = true;
+  s->stack[top++] = n;
+  while (top) {
+    const Node *x = s->stack[--top];
+    for (int k = 0; k < x->in_count; k++) {
+      const Node *y = x->in[k]->node;
+      if (s->mark[y->id]) continue;
+      s->mark[y->id] = true;
+      s->stack[top++] = y;
+    }
+  }
+  return true;
+}
+
+/* 1: the collective needs one of those that lead leads, which it could wait for forever; 0: none; -1: memory is out. */
+static int needs_member(const Price *p, const int *leader, int lead, int row) {
+  Needs s = {.arena = arena_new()};
+  int found = s.arena && find_needs(&s, p->row[row].region, p->row[row].node) ? 0 : -1;
+  for (int i = lead; i < row && found == 0; i++)
+    if (leader[i] == lead && s.mark[p->row[i].node->id]) found = 1;
+  arena_free(s.arena);
+  return found;
+}
+
+/* ---- joining ---- */
+
+static void extend(Price *p, int held, int row) {
+  if (held < 0) return;
+  Held *h = &p->held[held];
+  if (row < h->first) h->first = row;
+  if (row > h->last) h->last = row;
+}
+
+static void join(Price *p, int *leader, int lead, int row, const Cost *nothing) {
+  Row *first = &p->row[lead], *r = &p->row[row];
+  first->bytes += r->bytes;
+  r->bytes = 0;
+  r->cost = nothing;
+  leader[row] = lead;
+  if (r->kind == ROW_LINK) {
+    extend(p, r->arrived, lead);
+    return;
+  }
+  for (int i = lead; i <= row; i++)
+    if (leader[i] == lead) extend(p, p->row[i].moved, row);
+}
+
+static bool collect(Price *p, int *leader, int lead, double limit, const Cost *nothing) {
+  bool copies = p->row[lead].kind == ROW_LINK;
+  leader[lead] = lead;
+  for (int k = lead + 1; k < p->row_count; k++) {
+    const Row *r = &p->row[k];
+    if (r->cost || !alike(&p->row[lead], r) || p->row[lead].bytes + r->bytes > limit) continue;
+    int needs = copies ? r->ready >= lead : needs_member(p, leader, lead, k);
+    if (needs < 0) return false;
+    if (!needs) join(p, leader, lead, k, nothing);
+  }
+  return true;
+}
+
+bool price_merge(Price *p) {
+  Cost free_of_charge = cost_free();
+  const Cost *nothing = arena_copy(p->arena, &free_of_charge, sizeof free_of_charge);
+  int *leader = arena_alloc(p->arena, (size_t)(p->row_count + 1) * sizeof *leader); /* by row: the first that it is joined to */
+  if (!nothing || !leader) return false;
+  memset(leader, -1, (size_t)p->row_count * sizeof *leader);
+  for (int i = 0; i < p->row_count; i++) {
+    MergeKind kind = kind_of(&p->row[i]);
+    double limit = kind < MERGE_COUNT ? p->machine.merge_bytes[kind] : 0;
+    if (!(limit > 0) || p->row[i].cost || (kind == MERGE_COPIES && in_pipeline(p, &p->row[i]))) continue;
+    if (!collect(p, leader, i, limit, nothing)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,8 @@
+/* Stochastic rounding of what all replicas compute alike, and of nothing else (StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY). */
+#ifndef IPULUA_PROGRAM_IDENTICAL_H
+#define IPULUA_PROGRAM_IDENTICAL_H
+#include "program/step.h"
+
+/* Nodes of p's graph whose results may differ between replicas round to the nearest, but where a scope says otherwise. */
+Status program_round_identical(Error *e, Program *p);
+#endif
