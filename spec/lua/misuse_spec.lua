@@ -39,6 +39,12 @@ local cases <const> = {
   {"a product of the wrong shapes", function() t:matmul(ipu.ones{3, 3}) end, "inner extents 2 and 3 differ"},
   {"a misspelt argument", function() ipu.reduce_sum(t, {axes = 1}) end, "did you mean 'axis'"},
   {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis: 5 is out of range"},
+  {"a label that is no class", function()
+    ipu.nn.sparse_softmax_cross_entropy_with_logits(ipu.tensor({0, 2, 3}, {dtype = "int64"}), ipu.zeros{3, 3})
+  end, "labels%[2%] is 3, outside 0 … 2"},
+  {"a label below the classes", function()
+    ipu.keras.losses.sparse_categorical_crossentropy(ipu.tensor{-1}, ipu.tensor{{0.5, 0.5}})
+  end, "labels%[0%] is %-1, outside 0 … 1"},
   {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
   {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
   {"one tensor without a name", function() ipu.save("x.npz", t) end, "'x.npz' holds tensors by name, as in {x = tensor}"},

@@ -181,7 +181,7 @@ local sparse_rows <const> = {
   operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
 }
 
----Labels are class numbers, integers or floats, with or without a last axis of 1.
+---Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no class is an error.
 ---@return userdata
 function losses.sparse_categorical_crossentropy(...)
   local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
