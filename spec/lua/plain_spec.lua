@@ -83,7 +83,7 @@ describe("what the library returns prints as", function()
     assert.equal("{loss = 0.0, mae = 0.0}",
       tostring(model:test_on_batch(ipu.ones{4, 3}, ipu.zeros{4, 1}, {return_dict = true})))
     assert.equal("{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history.history))
-    assert.equal("History {loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history))
+    assert.equal("History{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history))
     assert.equal("{0, 1}", tostring(history.epoch))
     assert.equal('{"loss", "mae"}', tostring(model.metrics_names))
   end)
@@ -180,16 +180,34 @@ describe("objects print as what they are for, without an address:", function()
     shows("<Job, ended>", job)
   end)
 
+  it("Keras' optimizers with their hyperparameters and the learning rate, whatever it is", function()
+    local optimizers = keras.optimizers
+    local rest <const> = ',\n  momentum = 0.9,\n  name = "SGD",\n  nesterov = false,\n  use_ema = false\n}'
+    local sgd = optimizers.SGD{0.001, momentum = 0.9}
+    shows("SGD{\n  decay = 0,\n  learning_rate = 0.001" .. rest, sgd)
+    sgd.learning_rate = 0.25
+    shows("SGD{\n  decay = 0,\n  learning_rate = 0.25" .. rest, sgd)
+    sgd.learning_rate = optimizers.schedules.PiecewiseConstantDecay({10}, {1, 0.1})
+    shows("SGD{\n  decay = 0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, values = {1, 0.1}}" .. rest, sgd)
+    sgd.learning_rate = function() return 0.1 end
+    shows("SGD{\n  decay = 0,\n  learning_rate = <function>" .. rest, sgd)
+    for _, name in ipairs{"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop"} do
+      assert.matches("^" .. name .. "{.*learning_rate = 0%.125,.*}$", tostring(optimizers[name](0.125)))
+    end
+    assert.matches("^CrossReplicaOptimizer{.*opt = SGD{.*    learning_rate = 0%.5,.*  }\n}$",
+      tostring(optimizers.CrossReplicaOptimizer(optimizers.SGD(0.5))))
+  end)
+
   it("optimizers, their specs, options of stages and what an optimizer function returns", function()
     local sgd = ipu.train.GradientDescentOptimizer(0.1)
-    shows("GradientDescentOptimizer(name=GradientDescentOptimizer)", sgd)
-    shows("HostEmbeddingOptimizerSpec(learning_rate=0.5)", ipu.HostEmbeddingOptimizerSpec(0.5))
-    shows("HostEmbeddingSGDGAOptimizerSpec(learning_rate=0.5, accumulation_factor=3)", ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
+    shows('GradientDescentOptimizer{learning_rate = 0.1, name = "GradientDescentOptimizer"}', sgd)
+    shows("HostEmbeddingOptimizerSpec{learning_rate = 0.5}", ipu.HostEmbeddingOptimizerSpec(0.5))
+    shows("HostEmbeddingSGDGAOptimizerSpec{accumulation_factor = 3, learning_rate = 0.5}", ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
     shows("<HostEmbedding 'printed' float32[2, 3]>", ipu.create_host_embedding("printed", {2, 3}))
     local given = {partialsType = "half"}
-    shows('PipelineStageOptions(matmul_options={partialsType = "half"})', ipu.PipelineStageOptions{matmul_options = given})
+    shows('PipelineStageOptions{matmul_options = {partialsType = "half"}}', ipu.PipelineStageOptions{matmul_options = given})
     assert.is_nil(getmetatable(given))
-    shows("OptimizerFunctionOutput(opt=" .. tostring(sgd) .. ", loss=symbolic float32[] (input))",
+    shows("OptimizerFunctionOutput{\n  loss = symbolic float32[] (input),\n  opt = " .. tostring(sgd) .. "\n}",
       ipu.OptimizerFunctionOutput(sgd, ipu.placeholder("float32", {})))
   end)
 end)

@@ -161,7 +161,7 @@ return {
     repeat_elements = "Each slice along an axis rep times: [..., n, ...] → [..., rep · n, ...].",
     reverse = "Back to front along axes.", set_value = "Assigns.", shape = "The shape as a list of integers.",
     softmax = "As `activations.softmax`.", softplus = "As `activations.softplus`.", softsign = "As `activations.softsign`.",
-    sparse_categorical_crossentropy = "−log p of the class; targets are class numbers, one that is none is an error: {[...], [..., classes]} → [...].",
+    sparse_categorical_crossentropy = "−log p of the class; targets are class numbers: {[...], [..., classes]} → [...].",
     squeeze = "Without an axis of 1: [..., 1, ...] → [...].",
     stack = "Tensors of one shape along a new axis: n × [...] → [n, ...].",
     std = "The population standard deviation over axes.", sum = "The sum over axes; all when there is none.",
