@@ -64,7 +64,8 @@ const char *ipu_status_name(int status);
 int ipu_context_new(ipu_context **out);
 /* What was made from it may live on, and keeps what it needs. */
 void ipu_context_free(ipu_context *c);
-/* The words of the newest call, if it failed; "" after one that did not. */
+/* The words of this thread's newest call, if it failed; "" after one that did not. One that got NULL in place of its context,
+ * builder, function or model has words, too, whatever c is. */
 const char *ipu_last_error(const ipu_context *c);
 /* Threads that compute at most, up to 256; 0: one a core. IPU_E_VALUE for others. Results don't depend on it. */
 int ipu_set_threads(ipu_context *c, int threads);
