@@ -42,14 +42,15 @@ local function show(c) return "<class " .. c.__name .. ">" end
 
 local scalars <const> = {number = true, string = true, boolean = true}
 
--- What an object is made of that fits on a line: its configuration, or else the fields that are plain values.
+-- What an object is made of that fits on a line: its configuration, or else its arguments or fields that are plain values.
 local function settings(self)
-  local get_config = getmetatable(self).get_config
-  local known, config = pcall(get_config or error, self)
+  local c, list = getmetatable(self), {}
+  local known, config = pcall(c.get_config or error, self)
   known = known and type(config) == "table"
-  local list = {}
+  local is_argument = not known and c.argument_rows and {}
+  for _, row in ipairs(is_argument and c.argument_rows or {}) do is_argument[row[1]] = true end
   for key, value in next, known and config or self do
-    local shown = scalars[type(value)] or known and plain.is(value)
+    local shown = (scalars[type(value)] or known and plain.is(value)) and (not is_argument or is_argument[key])
     if shown and type(key) == "string" and key:find("^%a") then list[key] = value end
   end
   return list
