@@ -142,7 +142,8 @@ describe("the prompt", function()
     for module, case in pairs{["ipu.loops"] = {"while_loop", "innermost"}, ["keras.losses"] = {"squared_hinge", "_aliases"},
       ["ipu.json"] = {"encode", "is_array"}, ["ipu.train"] = {"MomentumOptimizer", "read_apply_arguments"},
       ["ipu.data"] = {"from_tensors", "IPUInfeedQueue"}} do
-      local shown, status = terminal{{expect = "> "}, {send = module .. ".\t\t"}, {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {send = CTRL_D}}
+      local shown, status = terminal{{expect = "> "}, {send = module .. ".\t\t"},
+        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
       assert.falsy(shown:find(case[2], 1, true), shown)
     end
