@@ -5,6 +5,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local enum = require "ipulua.enum"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
@@ -91,7 +92,7 @@ end
 function coerce.ints(v)
   if type(v) == "number" then return math.tointeger(v) end
   if type(v) ~= "table" or not args.is_list(v) then return nil end
-  local list = {}
+  local list = core.plain{}
   for i, element in ipairs(v) do
     list[i] = coerce.int(element)
     if not list[i] then return nil, string.format("%s at position %d", args.describe(element), i) end
@@ -101,7 +102,7 @@ end
 
 function coerce.dict(v)
   if not args.is_plain(v) then return nil end
-  local dict = {}
+  local dict = core.plain{}
   for key, value in next, v do
     if type(key) ~= "string" then return nil, "the key " .. args.describe(key) end
     if type(value) ~= "string" then return nil, args.describe(value) .. " for '" .. key .. "'" end
@@ -128,7 +129,7 @@ end
 
 local function copy_value(value)
   if type(value) ~= "table" then return value end
-  local copy = {}
+  local copy = core.plain{}
   for k, v in next, value do copy[k] = v end
   return copy
 end
@@ -193,7 +194,7 @@ function Metadata:init(name)
   self.deprecated = self.deprecated_msg ~= nil
   if row then
     self.type = type_name(row)
-    self.types = row[2] == "ints" and {"int", "list"} or {self.type}
+    self.types = core.plain(row[2] == "ints" and {"int", "list"} or {self.type})
     self.default = copy_value(row[3])
     self.doc = row[4]
   else
@@ -343,7 +344,7 @@ end
 ---Every option by its full dotted name; tables are copies.
 ---@return table<string, any>
 function IPUConfig:to_dict()
-  local dict = {}
+  local dict = core.plain{}
   for name, value in pairs(hidden[self].values) do dict[name] = copy_value(value) end
   return dict
 end

@@ -221,7 +221,7 @@ end
 -- ------------------------------------------------ objects
 
 ---How the losses of a batch become one number.
-losses.Reduction = {AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
+losses.Reduction = core.plain{AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
 
 local reduction_row <const> = {
   "reduction", "string", "auto", choices = {"auto", "sum_over_batch_size", "sum", "none"},

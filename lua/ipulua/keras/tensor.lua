@@ -34,7 +34,10 @@ for event, op in pairs(operators) do
 end
 KerasTensor.__unm = function(a) return apply("neg", a) end
 
-local has_value <const> = {item = true, totable = true, size = true} -- concrete tensors alone have these
+-- What concrete tensors alone have.
+local of_values <const> = {
+  item = "model:predict(x) gives values", totable = "model:predict(x) gives values", size = "its batch need not be known",
+}
 local of_calls <const> = {layer = true, node = true, tensor_index = true} -- nil of what no layer made
 
 -- Methods are those of tensors: x:reshape{…} is the op reshape.
@@ -45,9 +48,7 @@ function KerasTensor.__index(self, key)
   if key == "rank" then return #self.shape end
   if math.type(key) == "integer" then return apply("row", self, key) end
   if type(key) ~= "string" or of_calls[key] or key:sub(1, 2) == "__" then return nil end
-  if has_value[key] then
-    blame.error(string.format("a model's symbolic tensor has no '%s'; model:predict(x) gives values", key), "value")
-  end
+  if of_values[key] then blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]), "value") end
   methods = methods or getmetatable(core.tensor(0)).methods
   if methods[key] then return methods[key] end
   blame.error(string.format("a model's symbolic tensor has no '%s'%s", key, require "ipulua.slips".tensor_hint(key, methods)), "value")

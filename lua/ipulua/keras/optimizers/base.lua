@@ -211,7 +211,7 @@ function Optimizer:state(name, initial)
 end
 
 function Optimizer:list_weights()
-  local list = {self.iterations}
+  local list = core.plain{self.iterations}
   return table.move(self._weights, 1, #self._weights, 2, list)
 end
 
