@@ -64,7 +64,8 @@ const char *ipu_status_name(int status);
 int ipu_context_new(ipu_context **out);
 /* What was made from it may live on, and keeps what it needs. */
 void ipu_context_free(ipu_context *c);
-/* The words of the newest call, if it failed; "" after one that did not. */
+/* The words of this thread's newest call, if it failed; "" after one that did not. One that got NULL in place of its context,
+ * builder, function or model has words, too, whatever c is. */
 const char *ipu_last_error(const ipu_context *c);
 /* Threads that compute at most, up to 256; 0: one a core. IPU_E_VALUE for others. Results don't depend on it. */
 int ipu_set_threads(ipu_context *c, int threads);
@@ -215,7 +216,8 @@ int ipu_model_get_weights(ipu_model *m, ipu_tensor **weights, int capacity, int 
 int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count);
 /* What a step of training would cost on IPUs, as JSON: cycles of the chip's clock, seconds, bytes. {"batch_size": …, "target": …} */
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json);
-/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). */
+/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There os.exit is an error,
+ * IPU_E_FAILED_PRECONDITION: the process is the caller's. */
 int ipu_run_lua(ipu_context *c, const char *code, const char **result);
 /* ---- ffi.cdef ends ---- */
 

@@ -874,7 +874,7 @@ function ipu.nn.softplus(x) end
 ---@return ipulua.Tensor
 function ipu.nn.softsign(x) end
 
----Minus the log softmax of logits at each row's label. A label that is no class gives NaN.
+---Minus the log softmax of logits at each row's label; one that is no class is an error.
 ---Shapes: `[…], […, n] → […]`
 ---@param labels ipulua.Tensor|number|table
 ---@param logits ipulua.Tensor|number|table
@@ -1070,10 +1070,10 @@ function ipu.reduce_prod(x, options) end
 
 ---Each replica's share of what all replicas' elements give combined, padded with zeros.
 ---Shapes: `[n] → [ceil(n / replicas)]`
----* `op`: how elements combine
+---* `op`: how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD
 ---* `replication_factor`: how many replicas there are; known by default
 ---@param x ipulua.Tensor|number|table
----@param options? {op?: "COLLECTIVE_OP_ADD"|"COLLECTIVE_OP_MUL"|"COLLECTIVE_OP_MIN"|"COLLECTIVE_OP_MAX"|"COLLECTIVE_OP_LOGICAL_AND"|"COLLECTIVE_OP_LOGICAL_OR"|"COLLECTIVE_OP_SQUARE_ADD"|"COLLECTIVE_OP_LOCAL"|"COLLECTIVE_OP_MEAN"|"ADD"|"MUL"|"MIN"|"MAX"|"LOGICAL_AND"|"LOGICAL_OR"|"SQUARE_ADD"|"LOCAL"|"MEAN", replication_factor?: integer}
+---@param options? {op?: "ADD"|"MUL"|"MIN"|"MAX"|"LOGICAL_AND"|"LOGICAL_OR"|"SQUARE_ADD"|"LOCAL"|"MEAN", replication_factor?: integer}
 ---@return ipulua.Tensor
 function ipu.reduce_scatter(x, options) end
 
@@ -2647,12 +2647,12 @@ function ipu.IPUConfig:configure_ipu_system(...) end
 ---@return ipulua.IPUConfig
 function ipu.IPUConfig:copy() end
 
----Takes over the options of a table as to_dict makes it. A missing name warns and keeps the present value.
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values, of which one warning tells.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function ipu.IPUConfig:from_dict(dict) end
 
----Takes over options from JSON.
+---Takes over options from JSON, as from_dict does from a table.
 ---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function ipu.IPUConfig:from_json(text) end

@@ -8,12 +8,12 @@
 --   }
 --   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
 --
--- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each
--- call; `optional = true` nil is fine; `choices = {…}` the values allowed; `range = "[0, 1)"` those of numbers and of lists of numbers;
--- `check = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the
--- type (which a row of type any must have), and `says`, what the argument means, with its unit. On the first row only: `list = true`
--- where the list part of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the
--- argument itself, `list_of = "number"` where the list part is the argument if it holds several numbers or lists (a variable's value).
+-- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each call; `optional = true` nil is
+-- fine; `choices = {…}` the values allowed, strings in any letter case; `range = "[0, 1)"` those of numbers and of lists of numbers; `check
+-- = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the type (which a
+-- row of type any must have), and `says`, what the argument means, with its unit. On the first row only: `list = true` where the list part
+-- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself, `list_of =
+-- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value).
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
 -- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
@@ -198,7 +198,10 @@ local function compile_row(row)
   if row.choices then
     compiled.choices = row.choices
     compiled.is_choice = {}
-    for _, choice in ipairs(row.choices) do compiled.is_choice[choice] = true end
+    for _, choice in ipairs(row.choices) do
+      compiled.is_choice[choice] = choice
+      if type(choice) == "string" then compiled.is_choice[choice:lower()] = choice end
+    end
   end
   return compiled
 end
@@ -238,6 +241,19 @@ local function show_choice(choice)
   return type(choice) == "string" and "'" .. choice .. "'" or tostring(choice)
 end
 
+-- The row's own spelling of a choice, in which letter case is free.
+local function choose(fname, row, value)
+  local choice = row.is_choice[type(value) == "string" and value:lower() or value]
+  if choice ~= nil then return choice end
+  local shown, words = {}, {}
+  for i, each in ipairs(row.choices) do
+    shown[i] = show_choice(each)
+    if type(each) == "string" then words[#words + 1] = each end
+  end
+  blame.error(string.format("%s: '%s' must be one of %s, got %s%s", fname, row.name, table.concat(shown, ", "), args.describe(value),
+    nearest.hint(value, words)), "value")
+end
+
 local function accept(fname, row, value)
   local ok, converted = row.first_test(value)
   if not ok and not row.only_test then
@@ -247,12 +263,7 @@ local function accept(fname, row, value)
     end
   end
   if not ok then refuse(fname, row, value) end
-  if row.is_choice and not row.is_choice[converted] then
-    local shown = {}
-    for i, choice in ipairs(row.choices) do shown[i] = show_choice(choice) end
-    blame.error(string.format("%s: '%s' must be one of %s, got %s", fname, row.name,
-      table.concat(shown, ", "), args.describe(value)), "value")
-  end
+  if row.is_choice then converted = choose(fname, row, converted) end
   if row.check or row.range then
     local words = row.range and interval.refusal(row.range, converted) or row.check and row.check(converted)
     if words then blame.error(string.format("%s: '%s' %s", fname, row.name, words), "value") end

@@ -4,6 +4,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local plain = require "ipulua.plain"
 
 ---@class Class
 ---@field __name string
@@ -41,23 +42,44 @@ local function show(c) return "<class " .. c.__name .. ">" end
 
 local scalars <const> = {number = true, string = true, boolean = true}
 
--- What an object is made of that fits on a line: its configuration, or else the fields that are plain values.
+-- What an object is made of that fits on a line: its configuration, or else its arguments or fields that are plain values.
 local function settings(self)
-  local get_config = getmetatable(self).get_config
-  local known, config = pcall(get_config or error, self)
-  local list = {}
-  for key, value in next, known and type(config) == "table" and config or self do
-    if scalars[type(value)] and type(key) == "string" and key:find("^%a") then list[key] = value end
+  local c, list = getmetatable(self), {}
+  local known, config = pcall(c.get_config or error, self)
+  known = known and type(config) == "table"
+  local is_argument = not known and c.argument_rows and {}
+  for _, row in ipairs(is_argument and c.argument_rows or {}) do is_argument[row[1]] = true end
+  for key, value in next, known and config or self do
+    local shown = (scalars[type(value)] or known and plain.is(value)) and (not is_argument or is_argument[key])
+    if shown and type(key) == "string" and key:find("^%a") then list[key] = value end
   end
   return list
 end
 
--- `Huber{delta = 1, name = "huber"}`: how objects are shown whose class says nothing else, never by an address.
-local function show_object(self)
-  local name, list = getmetatable(self).__name, settings(self)
-  if next(list) == nil then return "<" .. name .. ">" end
-  return name .. tostring(core.plain(list))
+local columns <const> = 80
+
+local function show_field(value)
+  if type(value) == "function" then return "<function>" end
+  if class.of(value) then return (tostring(value):gsub("\n", "\n  ")) end
+  return tostring(core.plain{value}):sub(2, -2)
 end
+
+---`Huber{delta = 1, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
+---@param self any
+---@param fields table<string, any> plain values, functions and objects
+---@return string
+function class.text(self, fields)
+  local name, list, width = getmetatable(self).__name, {}, 0
+  for key, value in next, fields do list[#list + 1] = key .. " = " .. show_field(value) end
+  if #list == 0 then return "<" .. name .. ">" end
+  table.sort(list)
+  for _, each in ipairs(list) do width = each:find("\n") and columns or width + #each + 2 end
+  if #name + width <= columns then return name .. "{" .. table.concat(list, ", ") .. "}" end
+  return name .. "{\n  " .. table.concat(list, ",\n  ") .. "\n}"
+end
+
+-- Of objects whose class says nothing else.
+local function show_object(self) return class.text(self, settings(self)) end
 
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.
 ---@param name string shown by messages and by tostring

@@ -19,7 +19,7 @@ function collectives.reduce_scatter(x, ...)
   if not structure.is_plain(x) or not core.is_tensor(x[1]) or x.op or x.replication_factor then return ops.reduce_scatter(x, ...) end
   local shares = {}
   for i, t in ipairs(x) do shares[i] = ops.reduce_scatter(t, ...) end
-  return shares
+  return core.plain(shares)
 end
 
 -- ------------------------------------------------ over the shards of a replica

@@ -321,7 +321,7 @@ local order_arguments <const> = {
 ---@return integer[]
 function config.selection_order(...)
   local a = args.check("selection_order", order_arguments, ...)
-  return devices.selection_order(a.order, a.count, a.default_pipeline)
+  return plain.mark(devices.selection_order(a.order, a.count, a.default_pipeline))
 end
 
 ---The profile and compile options of IPULUA_ENGINE_OPTIONS.

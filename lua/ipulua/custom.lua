@@ -163,17 +163,34 @@ local function registered_gradient(gradient)
   end
 end
 
+-- Modules that ops stand in.
+local function op_modules()
+  local list, seen = {}, {}
+  for name in pairs(core.ops) do
+    local module = name:match("^(.-)%.")
+    if module and not seen[module] then seen[module], list[#list + 1] = true, module end
+  end
+  table.sort(list)
+  return list, seen
+end
+
+-- The table that an op is to stand in: ipu, a module of ops, or one that the script has put there.
+local function place_of(ipu, module)
+  if not module then return ipu end
+  local list, seen = op_modules()
+  local place = rawget(ipu, module)
+  if seen[module] or structure.is_plain(place) then return place end
+  blame.error(string.format("register_op: there is no module '%s' of ops; there are ipu itself and ipu.%s%s", module,
+    table.concat(list, ", ipu."), require "ipulua.nearest".hint(module, list)), "value")
+end
+
 -- ipu.name or ipu.module.name, and the method.
 local function publish(name, f)
   local ipu = require "ipulua"
   local module, leaf = name:match("^([%a_][%w_]*)%.([%a_][%w_]*)$")
   if not module then leaf = name:match("^[%a_][%w_]*$") end
   if not leaf then blame.error("register_op: 'name' must be a name such as swish or nn.swish, got '" .. name .. "'", "value") end
-  local place = ipu
-  if module then
-    place = rawget(ipu, module)
-    if not place then blame.error("register_op: there is no module '" .. module .. "'", "value") end
-  end
+  local place = place_of(ipu, module)
   if core.ops[name] or ipu.__has(module, leaf) then blame.error("register_op: there is an op '" .. name .. "' already", "value") end
   place[leaf] = f
   core.add_method(leaf, f)

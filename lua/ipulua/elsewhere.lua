@@ -59,7 +59,7 @@ local flattened <const> = {
 -- Fields and methods of a tensor beside the ops.
 local of_tensors <const> = {
   cat = "ipu.concat", concatenate = "ipu.concat", numpy = "totable", tolist = "totable", data = "totable",
-  numel = "size", nelement = "size", dim = "rank", ndim = "rank",
+  numel = "size", nelement = "size", dim = "rank", ndim = "rank", ndims = "rank", T = "transpose", mT = "transpose", H = "transpose",
   backward = "ipu.GradientTape", grad = "ipu.GradientTape", requires_grad_ = "ipu.Variable", assign = "ipu.Variable",
 }
 local of_variables <const> = {value = "read_value", numpy = "totable", eval = "read_value"}

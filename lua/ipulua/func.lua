@@ -280,7 +280,7 @@ function func.func(...)
   local name = a.name
   if not name then
     local info = debug.getinfo(type(f) == "function" and f or getmetatable(f).__call, "S")
-    name = info.short_src:match("[^/]*$") .. ":" .. info.linedefined
+    name = info.what == "C" and "of C" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
   end
   return Function(f, name)
 end

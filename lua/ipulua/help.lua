@@ -21,9 +21,9 @@ for name, f in pairs(core.ops) do
 end
 
 do -- ops as methods of tensors
-  local tensor = core.tensor(0)
+  local methods = getmetatable(core.tensor(0)).methods
   for name in pairs(core.ops) do
-    local method = tensor[name:match("[^.]+$")]
+    local method = methods[name:match("[^.]+$")]
     if type(method) == "function" and not op_names[method] then op_names[method] = name end
   end
 end

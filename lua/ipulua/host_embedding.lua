@@ -39,9 +39,7 @@ host_embedding.HostEmbeddingOptimizerSpec = Spec
 function Spec:init(...) self.learning_rate = args.check("HostEmbeddingOptimizerSpec", sgd_rows, ...).learning_rate end
 
 function Spec:__tostring()
-  local rate = "(learning_rate=" .. tostring(self.learning_rate)
-  local factor = class.is_a(self, host_embedding.HostEmbeddingSGDGAOptimizerSpec)
-  return class.of(self).__name .. rate .. (factor and ", accumulation_factor=" .. self.accumulation_factor or "") .. ")"
+  return class.text(self, {learning_rate = self.learning_rate, accumulation_factor = rawget(self, "accumulation_factor")})
 end
 
 ---The same with the sum of accumulation_factor updates at a time.

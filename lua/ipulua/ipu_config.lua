@@ -5,6 +5,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local enum = require "ipulua.enum"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
@@ -91,7 +92,7 @@ end
 function coerce.ints(v)
   if type(v) == "number" then return math.tointeger(v) end
   if type(v) ~= "table" or not args.is_list(v) then return nil end
-  local list = {}
+  local list = core.plain{}
   for i, element in ipairs(v) do
     list[i] = coerce.int(element)
     if not list[i] then return nil, string.format("%s at position %d", args.describe(element), i) end
@@ -101,7 +102,7 @@ end
 
 function coerce.dict(v)
   if not args.is_plain(v) then return nil end
-  local dict = {}
+  local dict = core.plain{}
   for key, value in next, v do
     if type(key) ~= "string" then return nil, "the key " .. args.describe(key) end
     if type(value) ~= "string" then return nil, args.describe(value) .. " for '" .. key .. "'" end
@@ -110,8 +111,8 @@ function coerce.dict(v)
   return dict
 end
 
--- The value to keep for an option; raises when its type is wrong.
-local function checked(row, value)
+-- The value to keep for an option; raises when its type is wrong. who: what the message begins with.
+local function checked(row, value, who)
   local t = row[2]
   local kept, inside
   if enum.is(t) then
@@ -120,7 +121,7 @@ local function checked(row, value)
     kept, inside = coerce[t](value)
   end
   if kept == nil then
-    blame.error(string.format("IPUConfig: '%s' must be of type %s, got %s", row[1], expected(row),
+    blame.error(string.format("%s: '%s' must be of type %s, got %s", who or "IPUConfig", row[1], expected(row),
       inside or args.describe(value)), "type")
   end
   return kept
@@ -128,7 +129,7 @@ end
 
 local function copy_value(value)
   if type(value) ~= "table" then return value end
-  local copy = {}
+  local copy = core.plain{}
   for k, v in next, value do copy[k] = v end
   return copy
 end
@@ -176,10 +177,10 @@ local function suggest(prefix, name)
   return found and by_leaf[found]
 end
 
-local function refuse_unknown(prefix, name)
+local function refuse_unknown(prefix, name, who)
   local full = prefix .. tostring(name):sub(1, 200)
   local near = type(name) == "string" and #name <= 200 and suggest(prefix, name)
-  blame.error(string.format("'%s' is not a valid attribute of IPUConfig.%s", full,
+  blame.error(string.format("%s'%s' is not a valid attribute of IPUConfig.%s", who and who .. ": " or "", full,
     near and " Did you mean '" .. near .. "'?" or ""), "value")
 end
 
@@ -193,7 +194,7 @@ function Metadata:init(name)
   self.deprecated = self.deprecated_msg ~= nil
   if row then
     self.type = type_name(row)
-    self.types = row[2] == "ints" and {"int", "list"} or {self.type}
+    self.types = core.plain(row[2] == "ints" and {"int", "list"} or {self.type})
     self.default = copy_value(row[3])
     self.doc = row[4]
   else
@@ -343,32 +344,47 @@ end
 ---Every option by its full dotted name; tables are copies.
 ---@return table<string, any>
 function IPUConfig:to_dict()
-  local dict = {}
+  local dict = core.plain{}
   for name, value in pairs(hidden[self].values) do dict[name] = copy_value(value) end
   return dict
 end
 
----Takes over the options of a table as to_dict makes it. A missing name warns and keeps the present value.
+local named_at_most <const> = 3
+
+local function warn_of_missing(who, missing)
+  if #missing == 0 then return end
+  local rest = #missing - named_at_most
+  log.warn("%s was not given %d of the %d options, which stay as they are: %s%s", who, #missing, #full_names,
+    table.concat(missing, ", ", 1, math.min(#missing, named_at_most)), rest > 0 and string.format(" and %d more", rest) or "")
+end
+
+-- Every value is checked before one is taken over.
+local function take_over(self, dict, who)
+  local data, kept, missing = hidden[self], {}, {}
+  for name, value in next, dict do
+    local row = type(name) == "string" and rows[name]
+    if not row then refuse_unknown("", name, who) end
+    kept[name] = checked(row, value, who)
+  end
+  for _, name in ipairs(full_names) do
+    local value = kept[name]
+    if value == nil then
+      missing[#missing + 1] = name
+    elseif lua_text(value) ~= lua_text(data.values[name]) then
+      assign(data, name, value)
+    end
+  end
+  warn_of_missing(who, missing)
+end
+
+---Takes over the options of a table as to_dict makes it. Options that it lacks keep their values, of which one warning tells.
 ---Errors: an unknown option, a value of another type: `cfg:from_dict{ipus = 2}`
 ---@param dict table<string, any>
 function IPUConfig:from_dict(dict)
   if type(dict) ~= "table" then
     blame.error("IPUConfig: from_dict takes a table, got " .. args.describe(dict), "type")
   end
-  local data, kept = hidden[self], {}
-  for name, value in next, dict do
-    local row = type(name) == "string" and rows[name]
-    if not row then refuse_unknown("", name) end
-    kept[name] = checked(row, value)
-  end
-  for _, name in ipairs(full_names) do
-    local value = kept[name]
-    if value == nil then
-      log.warn("IPUConfig: from_dict was given no '%s'; it stays %s", name, lua_text(data.values[name]))
-    elseif lua_text(value) ~= lua_text(data.values[name]) then
-      assign(data, name, value)
-    end
-  end
+  take_over(self, dict, "IPUConfig: from_dict")
 end
 
 ---The options as JSON, names sorted.
@@ -381,7 +397,7 @@ function IPUConfig:to_json()
   return json.encode(dict, {indent = 2})
 end
 
----Takes over options from JSON.
+---Takes over options from JSON, as from_dict does from a table.
 ---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function IPUConfig:from_json(text)
@@ -390,10 +406,10 @@ function IPUConfig:from_json(text)
   end
   local dict, problem = json.parse(text)
   if problem then blame.error("IPUConfig: from_json: " .. problem, "value") end
-  if type(dict) ~= "table" or json.is_array(dict) then
+  if type(dict) ~= "table" or json.is_array(dict) or dict[1] ~= nil then
     blame.error("IPUConfig: from_json wants an object of options", "value")
   end
-  self:from_dict(dict)
+  take_over(self, dict, "IPUConfig: from_json")
 end
 
 ---An independent copy.

@@ -13,6 +13,8 @@ json.null = setmetatable({}, {__name = "null", __tostring = function() return "n
 
 local array_meta = {__name = "json.array", plain = true}
 
+function array_meta:__tostring() return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {}))) end
+
 ---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back marked.
 ---@param t table?
 ---@return table

@@ -60,11 +60,9 @@ end
 function PipelineStageOptions:__tostring()
   local given = {}
   for _, name in ipairs(option_names) do
-    local copy = {}
-    for key, value in pairs(self[name]) do copy[key] = value end
-    if next(copy) then given[#given + 1] = name .. "=" .. tostring(core.plain(copy)) end
+    if next(self[name]) then given[name] = self[name] end
   end
-  return "PipelineStageOptions(" .. table.concat(given, ", ") .. ")"
+  return class.text(self, given)
 end
 
 ---@package
@@ -88,7 +86,7 @@ local OptimizerFunctionOutput = class.new("OptimizerFunctionOutput")
 types.OptimizerFunctionOutput = OptimizerFunctionOutput
 
 function OptimizerFunctionOutput:__tostring()
-  return string.format("OptimizerFunctionOutput(opt=%s, loss=%s)", tostring(self.opt), tostring(self.loss))
+  return class.text(self, {opt = self.opt, loss = self.loss})
 end
 
 local output_spec <const> = {

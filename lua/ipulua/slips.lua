@@ -13,13 +13,30 @@ local function methods_of(value)
     local names = {}
     for name in next, rawget(meta, "methods") do names[#names + 1] = name end
     table.sort(names)
-    return names, value.name == nil and "tensor" or "variable"
+    return names, rawget(meta, "__name") == "ipulua.Variable" and "variable" or "tensor"
   end
   if type(value) ~= "table" or plain.is(value) then return nil end
   local names = require "ipulua.help".members(value, true)
   if not names then return nil end
   return names, type(value.fit) == "function" and "model" or tostring(getmetatable(value).__name):lower()
 end
+
+local fields <const> = {"dtype", "rank", "shape", "size"}
+
+---"; did you mean 'rank'?" for a name that tensors lack, or "".
+---@param name string
+---@param methods table<string, function> of tensors
+---@return string
+function slips.tensor_hint(name, methods)
+  local known = elsewhere.method("tensor", name)
+  if known then return "; did you mean '" .. known .. "'?" end
+  local names = table.move(fields, 1, #fields, 1, {})
+  for each in next, methods do names[#names + 1] = each end
+  table.sort(names)
+  return require "ipulua.nearest".hint(name, names)
+end
+
+local function index(value, name) return value[name] end
 
 -- The object whose method was called. Lua has put it on top of the frame's locals, behind what it found under the name, a value of
 -- type `found`, and before the arguments.
@@ -30,7 +47,8 @@ local function receiver(level, name, found)
     if not slot then return nil end
     if slot == "(temporary)" and type(former) == found then
       local names, kind = methods_of(value)
-      if names and type(value[name]) == found then return names, kind end
+      local known, field = pcall(index, value, name) -- a tensor refuses names that it lacks, so its method it wasn't
+      if names and known and type(field) == found then return names, kind end
     end
     former, i = value, i + 1
   end

@@ -55,9 +55,14 @@ function Optimizer:init(learning_rate, name)
   self.made = {}  -- all of them, as {path =, variable =}
 end
 
+local scalars <const> = {number = true, string = true, boolean = true}
+
 function Optimizer:__tostring()
-  local name = class.of(self).__name
-  return name .. "(name=" .. tostring(self.name or name) .. ")"
+  local fields = {learning_rate = self.learning_rate, opt = self.wrapped}
+  for key, value in next, self do
+    if scalars[type(value)] then fields[key] = value end
+  end
+  return class.text(self, fields)
 end
 
 -- Its value is what was restored for it, else what make() gives. Variables' names differ when a script makes them twice: in a

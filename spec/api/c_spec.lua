@@ -39,6 +39,15 @@ describe("ipulua.h", function()
 end)
 
 describe("libipulua.so.0", function()
+  it("is asked what it says of NULL by each function that can fail", function()
+    local asked = {}
+    for name in command.read("spec/support/api_check.c"):gmatch("NULLED%((ipu_[%w_]+),") do asked[name] = true end
+    local owners = {ipu_context = true, ipu_builder = true, ipu_function = true, ipu_model = true}
+    for name, first in command.read("src/ipulua.h"):gmatch("\nint (ipu_[%w_]+)%((ipu_%w+) %*") do
+      assert.equal(owners[first], asked[name], name)
+    end
+  end)
+
   it("has its soname, and exports nothing but ipu_*", function()
     assert.truthy(run{"readelf", "-d", library}:find("soname: [libipulua.so.0]", 1, true))
     for line in run{"nm", "-D", "--defined-only", library}:gmatch("[^\n]+") do

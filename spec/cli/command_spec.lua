@@ -42,8 +42,8 @@ describe("the command line", function()
       return out.err
     end
     local cases = {
-      {"ipu.ones{2}:sum()", "method 'sum'%); did you mean 'reduce_sum'?"},
-      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))", "method 'any'%); did you mean 'reduce_any'?"},
+      {"ipu.ones{2}:sum()", "a tensor has no 'sum'; did you mean 'reduce_sum'?"},
+      {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))", "a tensor has no 'any'; did you mean 'reduce_any'?"},
       {"ipu.Variable(1.0):numpy()", "method 'numpy'%); did you mean 'totable'?"},
       {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
       {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})", "method 'forward'%); did you mean 'call'?"},
@@ -55,6 +55,7 @@ describe("the command line", function()
       {"for x in ipu.ones{2} do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
       {"for x in pairs(ipu.ones{2}) do print(x) end", "; `for i, row in ipairs%(x%) do` walks over a tensor's rows"},
       {"local s = 'a' s:foo()", "method 'foo'%)\n"}, {"local t = {} t:foo(ipu.ones{2})", "method 'foo'%)\n"},
+      {"local t = {} t:foo(nil, ipu.ones{2})", "method 'foo'%)\n"},
     }
     for _, case in ipairs(cases) do
       it("says what was meant: " .. case[1], function() assert.matches(case[2], problem(case[1])) end)

@@ -138,6 +138,16 @@ describe("the prompt", function()
     assert.is_true(names.fit and names.summary and names.get_weights)
     assert.is_nil(names.discard_programs or names.place_of or names.in_compute_dtype)
   end)
+  it("offers of a module what is documented of it, and nothing else", function()
+    for module, case in pairs{["ipu.loops"] = {"while_loop", "innermost"}, ["keras.losses"] = {"squared_hinge", "_aliases"},
+      ["ipu.json"] = {"encode", "is_array"}, ["ipu.train"] = {"MomentumOptimizer", "read_apply_arguments"},
+      ["ipu.data"] = {"from_tensors", "IPUInfeedQueue"}} do
+      local shown, status = terminal{{expect = "> "}, {send = module .. ".\t\t"},
+        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {send = CTRL_D}}
+      assert.equal(0, status, shown)
+      assert.falsy(shown:find(case[2], 1, true), shown)
+    end
+  end)
   it("lists within a narrow window", function()
     local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = "ipu.reduce_\t\t"},
       {expect = "reduce_variance"}, {send = CTRL_C}, {expect = "> "},

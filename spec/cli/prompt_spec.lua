@@ -41,7 +41,7 @@ describe("the prompt", function()
       {"{{a = {b = {c = 1}}, d = {1}}, {[2] = 1}}", "{{a = {b = {...}}, d = {1}}, {...}}"},
       {"{{a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, i = 9}}", "{{...}}"},
       {"{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}", "{{1, 2, 3, 4, 5, 6, 7, 8, ... 2 more}}"}, {"local t = {} t[1] = t return t", "{{{{...}}}}"},
-      {"setmetatable({1}, {__name = 'Point'})", "Point {1}"}, {"{setmetatable({1}, {__name = 'Point'})}", "{Point {...}}"},
+      {"setmetatable({1}, {__name = 'Point'})", "Point{1}"}, {"{setmetatable({1}, {__name = 'Point'})}", "{Point{...}}"},
       {"setmetatable({}, {__tostring = function() return 'own text' end})", "own text"},
       {"setmetatable({}, {__repr = function() return 'repr' end, __tostring = function() return 'own text' end})", "repr"},
       {"{setmetatable({}, {__tostring = function() return 'first\\nsecond' end})}", "{first second}"},

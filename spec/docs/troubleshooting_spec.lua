@@ -36,6 +36,12 @@ local causes <const> = {
   ["'units' must be an integer"] = function() layers.Dense{units = "four"} end,
   ["'auto_select' is not"] = function() ipu.IPUConfig().auto_select = 2 end,
   ["got a module"] = function() ipu:ones{2} end,
+  ["a tensor has no 'sum'"] = function() ipu.ones{2}:sum() end,
+  ["labels[0] is 3"] = function()
+    local m = keras.Sequential{layers.Dense{3}}
+    m:compile{optimizer = "sgd", loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+    m:fit{x = ipu.ones{2, 2}, y = ipu.tensor{3, 3}, batch_size = 2, verbose = 0}
+  end,
   ["inside a loop or branch"] = function()
     ipu.func(function(x) for _ in ipu.range(3) do x = x + 1 end return x end)(ipu.tensor(1.0))
   end,
@@ -112,7 +118,7 @@ local causes <const> = {
 }
 -- What other specs provoke: by a signal, from C, with another library.
 local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends on the batch", "models need ipulua/core.so",
-  "of the C interface", "attempt to call a nil value (method 'sum')", "a script begins with"}
+  "of the C interface", "attempt to call a nil value (method 'compil')", "a script begins with"}
 
 -- Each row's first text of the page.
 local function messages()

@@ -379,6 +379,31 @@ describe("accuracy", function()
   end)
 end)
 
+-- TensorFlow, on a CPU: "Received a label value of 3 which is outside the valid range of [0, 3)."
+describe("a label that is no class", function()
+  local outside <const> = "^[^:]*fit_spec%.lua:%d+: .*labels%[%d%] is 3, outside 0 … 2"
+  local inputs, labels = ipu.zeros{4, 2}, ipu.tensor({0, 1, 2, 3}, {dtype = "uint8"})
+
+  local function model()
+    local made = keras.Sequential{layers.Dense{3, input_shape = {2}}}
+    made:compile{loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, optimizer = "sgd"}
+    return made
+  end
+
+  for _, way in ipairs{"fit", "evaluate", "train_on_batch", "test_on_batch"} do
+    it("is refused by " .. way, function()
+      local given = way:find("batch") and {inputs, labels} or {quiet{x = inputs, y = labels, batch_size = 4}}
+      local made = model()
+      assert.matches(outside, message_of(function() local _ = made[way](made, table.unpack(given)) end))
+    end)
+  end
+
+  it("leaves the last class a class: uniform logits cost log 3", function()
+    local loss = model():evaluate(quiet{x = inputs, y = ipu.tensor({2, 2, 2, 2}, {dtype = "int32"}), batch_size = 4})
+    assert.is_near(1.0986123, loss, 1e-6)
+  end)
+end)
+
 describe("a softmax output", function()
   it("row 222: is trained by its logits, without overflow", function()
     local model = keras.Sequential{layers.Dense{2, activation = "softmax", use_bias = false}}

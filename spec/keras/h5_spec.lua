@@ -51,7 +51,8 @@ describe("load_weights of .h5", function()
     local m = model("first", "middle", "last")
     local before = m:get_weights()[1]:totable()
     local cases = {
-      short = "2 layers with weights, the model has 3", shape = "weight 1 of layer 'first' has the shape %[2, 3%] in the file, %[3, 2%]",
+      short = "2 layers with weights, the model has 3",
+      shape = "weight 'first/kernel' has the shape %[2, 3%] in the file, %[3, 2%] in the model",
       linked = "links to elsewhere", outside = "elements are in another file", claims = "more elements than are stored",
       cut = "no HDF5 file, or it can't be read", none = "no HDF5 file", missing = "there is no file",
     }

@@ -118,6 +118,18 @@ describe("Wrapper", function()
   it("is what TimeDistributed is", function()
     assert.is_true(layers.TimeDistributed(layers.Dense(1)):is_a(layers.Wrapper))
   end)
+
+  -- Keras: "`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, received: [2, 3]".
+  it("says what TimeDistributed needs", function()
+    local wanted <const> = "TimeDistributed needs at least 3 dimensions %(batch, time, features%), got the shape "
+    for _, inner in ipairs{layers.Dense(1), layers.LSTM(2)} do
+      assert.matches(wanted .. "%[2, 3%]", message_of(function() layers.TimeDistributed(inner)(ipu.ones{2, 3}) end))
+    end
+    local layer = layers.TimeDistributed(layers.Dense(1))
+    assert.matches(wanted .. "%[%-1, 3%]", message_of(function() layer(keras.Input{3}) end))
+    layer(ipu.ones{2, 4, 3})
+    assert.matches(wanted .. "%[2, 3%]", message_of(function() layer(ipu.ones{2, 3}) end))
+  end)
 end)
 
 describe("AbstractRNNCell", function()
@@ -176,6 +188,21 @@ describe("InputSpec", function()
     assert.matches("input 1 .* expected a rank of at least 2", message_of(layer, {ipu.ones{2}, ipu.ones{2}}))
     assert.matches("input 1 .* expected a rank of at most 3", message_of(layer, {ipu.ones{2}, ipu.ones{1, 1, 1, 2}}))
     assert.matches("input 1 .* expected axis %-1 to have 2 elements", message_of(layer, {ipu.ones{2}, ipu.ones{2, 3}}))
+  end)
+
+  -- InputSpec.__repr__ of Keras 2.6; its layers have the same specs.
+  it("prints as Keras prints it", function()
+    local InputSpec, dense = layers.InputSpec, layers.Dense(2)
+    dense:build{-1, 3}
+    for text, spec in pairs{
+      ["InputSpec(shape=(None, None, 3), ndim=3)"] = InputSpec{shape = {-1, -1, 3}}, ["InputSpec(shape=(4,), ndim=1)"] = InputSpec{shape = {4}},
+      ["InputSpec(ndim=4)"] = layers.MaxPooling2D().input_spec, ["InputSpec(min_ndim=2, axes={-1: 3})"] = dense.input_spec,
+      ["InputSpec(dtype=float32, max_ndim=3, axes={-1: 4, 1: 2})"] = InputSpec{dtype = "float32", max_ndim = 3, axes = {[1] = 2, [-1] = 4}},
+      ["InputSpec(ndim=3)"] = layers.LSTM(2).input_spec, ["InputSpec(ndim=5)"] = layers.Conv3D(1, 1).input_spec,
+      ["InputSpec()"] = InputSpec(),
+    } do
+      assert.are.equal(text, tostring(spec))
+    end
   end)
 
   it("is refused where it makes no sense", function()

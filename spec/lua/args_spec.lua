@@ -108,6 +108,8 @@ describe("args.check", function()
     local spec <const> = {{"padding", "string", "VALID", choices = {"VALID", "SAME"}},
       {"rate", "number", 0, check = function(v) return (v < 0 or v >= 1) and "must be in [0, 1), got " .. v or nil end}}
     assert.matches("conv: 'padding' must be one of 'VALID', 'SAME', got string (full)", message_of("conv", spec, "full"), 1, true)
+    assert.matches("got string (SAMEE); did you mean 'SAME'?", message_of("conv", spec, "SAMEE"), 1, true)
+    assert.equal("SAME", args.check("conv", spec, "same").padding)
     assert.matches("conv: 'rate' must be in [0, 1), got 2", message_of("conv", spec, {rate = 2}), 1, true)
   end)
 

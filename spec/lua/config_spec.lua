@@ -189,7 +189,22 @@ describe("IPUConfig", function()
     refuses("value", "Did you mean 'ipu_model.version'?", cfg.from_dict, cfg, dict)
     refuses("type", "takes a table", cfg.from_dict, cfg, 5)
     refuses("value", "from_json: line 1", cfg.from_json, cfg, "{")
-    refuses("value", "an object", cfg.from_json, cfg, "[]")
+    for _, text in ipairs{"[]", "[1]", "7"} do refuses("value", "from_json wants an object", cfg.from_json, cfg, text) end
+    refuses("value", "IPUConfig: from_json: 'ipus' is not a valid attribute", cfg.from_json, cfg, '{"ipus": 2}')
+    refuses("type", "IPUConfig: from_json: 'allow_recompute' must be of type bool", cfg.from_json, cfg, '{"allow_recompute": 2}')
+    refuses("type", "IPUConfig: from_dict: 'allow_recompute' must be of type bool", cfg.from_dict, cfg, {allow_recompute = 2})
+  end)
+
+  it("row 9: warns once, however much is missing, and names some of it", function()
+    local count = 0
+    for _ in pairs(cfg:to_dict()) do count = count + 1 end
+    for call, given in pairs{from_json = "{}", from_dict = {}} do
+      local lines = log.capture("warn", cfg[call], cfg, given)
+      assert.equal(1, #lines)
+      assert.matches(string.format("IPUConfig: %s was not given %d of the %d options", call, count, count), lines[1], 1, true)
+      assert.matches("auto_select_ipus", lines[1])
+      assert.matches(string.format(" and %d more", count - 3), lines[1], 1, true)
+    end
   end)
 
   it("row 9: takes nothing over from a dictionary with a wrong value", function()

@@ -112,7 +112,11 @@ describe("register_op", function()
     fails("there is an op 'exp' already", ipu.register_op, {name = "exp", call = print})
     fails("there is an op 'func' already", ipu.register_op, {name = "func", call = print})
     fails("must be a name", ipu.register_op, {name = "a b", call = print})
-    fails("there is no module 'nowhere'", ipu.register_op, {name = "nowhere.x", call = print})
+    for _, module in ipairs{"nowhere", "keras", "json", "matmul", "IPUConfig"} do -- none that ops stand in
+      fails("there is no module '" .. module .. "' of ops; there are ipu itself and ipu.nn, ipu.random", ipu.register_op,
+        {name = module .. ".x", call = print})
+    end
+    fails("ipu.nn, ipu.random; did you mean 'random'?", ipu.register_op, {name = "radnom.x", call = print})
   end)
 end)
 

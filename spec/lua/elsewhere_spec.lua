@@ -37,7 +37,7 @@ describe("a name of another library", function()
   it("is no method of tensors where another is named", function()
     local t = ipu.ones{2}
     for other, name in pairs(elsewhere.ops) do
-      assert.is_nil(t[other], other)
+      assert.is_false(pcall(function() return t[other] end), other)
       assert.is_truthy(t[name], name)
     end
   end)

@@ -34,11 +34,28 @@ local cases <const> = {
   {"constant in another shape", function() ipu.constant({1, 2, 3}, {shape = {2}}) end, "%[3%] has 3 elements.*%[2%]"},
   {"assigning to an element", function() t[1] = 3 end, "can't be assigned to"}, -- luacheck: ignore 122
   {"the value of a matrix", function() t:item() end, "only a tensor of one element has one value"},
+  {"a misspelt field", function() return t.sahpe end, "a tensor has no 'sahpe'; did you mean 'shape'"},
+  {"a tensor's ndim", function() return t.ndim end, "a tensor has no 'ndim'; did you mean 'rank'"},
+  {"a tensor's T", function() return t.T end, "a tensor has no 'T'; did you mean 'transpose'"},
+  {"a name that nothing is like", function() return t.kwyjibo end, "a tensor has no 'kwyjibo'$"},
+  {"a misspelt method", function() t:resahpe{4} end, "a tensor has no 'resahpe'; did you mean 'reshape'"},
+  {"indexing by nothing", function() return t[nil] end, "a row's number, from 1, or by the name of a field or method, got nil"},
+  {"indexing by a boolean", function() return t[true] end, "or method, got boolean %(true%)"},
+  {"indexing by a list", function() return t[{1, 2}] end, "or method, got table; several elements: t:slice"},
+  {"indexing by a fraction", function() return t[1.5] end, "a row's number must be an integer"},
+  {"a misspelt field of a model's tensor", function() return ipu.keras.Input{3}.sahpe end, "has no 'sahpe'; did you mean 'shape'"},
+  {"the value of a model's tensor", function() return ipu.keras.Input{3}:item() end, "has no 'item'; model:predict"},
   {"comparing tensors", function() return t < t end, "ipu%.less"},
   {"adding a string", function() return t + "x" end, "'b' must be a number, a list or a tensor, got string"},
   {"a product of the wrong shapes", function() t:matmul(ipu.ones{3, 3}) end, "inner extents 2 and 3 differ"},
   {"a misspelt argument", function() ipu.reduce_sum(t, {axes = 1}) end, "did you mean 'axis'"},
   {"an axis that isn't there", function() ipu.reduce_sum(t, {axis = 5}) end, "axis: 5 is out of range"},
+  {"a label that is no class", function()
+    ipu.nn.sparse_softmax_cross_entropy_with_logits(ipu.tensor({0, 2, 3}, {dtype = "int64"}), ipu.zeros{3, 3})
+  end, "labels%[2%] is 3, outside 0 … 2"},
+  {"a label below the classes", function()
+    ipu.keras.losses.sparse_categorical_crossentropy(ipu.tensor{-1}, ipu.tensor{{0.5, 0.5}})
+  end, "labels%[0%] is %-1, outside 0 … 1"},
   {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
   {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
   {"one tensor without a name", function() ipu.save("x.npz", t) end, "'x.npz' holds tensors by name, as in {x = tensor}"},

@@ -12,12 +12,27 @@ local function trained()
   return model, model:fit(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, epochs = 2, verbose = 0})
 end
 
-describe("what the library returns prints as", function()
+describe("plain tables and tensors print as", function()
   it("the shape of a tensor, a variable and an op's input", function()
     assert.equal("{2, 3}", tostring(ipu.ones{2, 3}.shape))
     assert.equal("{}", tostring(ipu.tensor(1).shape))
     assert.equal("{2}", tostring(ipu.Variable{1, 2}.shape))
     assert.equal("{-1, 4}", tostring(keras.Input{shape = {4}}.shape))
+  end)
+
+  it("lists and dictionaries of options, orders and shares", function()
+    local cfg = ipu.IPUConfig()
+    cfg.select_ipus, cfg.convolutions.poplar_options = {4, 5}, {a = "1"}
+    assert.equal("{4, 5}", tostring(cfg.select_ipus))
+    assert.equal('{a = "1"}', tostring(cfg.convolutions.poplar_options))
+    assert.matches("^{.*  select_ipus = {4, 5},\n", tostring(cfg:to_dict()))
+    assert.equal('{"int", "list"}', tostring(cfg:get_attribute_metadata("select_ipus").types))
+    assert.equal("{0, 1, 3, 2}", tostring(ipu.selection_order("SNAKE", 4)))
+    assert.equal("{tensor([1., 1.], dtype=float32)}", tostring(ipu.reduce_scatter{ipu.ones{2}}))
+    assert.equal("{}", tostring(ipu.json.decode("[]")))
+    assert.matches("^{variable%(", tostring(keras.optimizers.SGD().weights))
+    assert.equal("{}", tostring(layers.Dense(1).nodes))
+    assert.matches("^{\n  char_level = false,", tostring(keras.preprocessing.text.Tokenizer():get_config()))
   end)
 
   it("the numbers of a tensor", function()
@@ -55,51 +70,15 @@ describe("what the library returns prints as", function()
     end
   end)
 
-  it("modules, classes and objects by their names, never by an address", function()
-    assert.matches("^<module ipulua [%d.]+; help%(ipu%) lists its names>$", tostring(ipu))
-    for name, module in pairs{
-      ["ipu.nn"] = ipu.nn, ["ipu.data"] = ipu.data, ["keras.layers"] = layers, ["keras.datasets.mnist"] = keras.datasets.mnist,
-    } do
-      assert.equal(string.format("<module %s; help(%s) lists its names>", name, name), tostring(module))
-    end
-    assert.equal("<class Dense>", tostring(layers.Dense))
-    assert.equal('Huber{delta = 1, name = "huber", reduction = "auto"}', tostring(keras.losses.Huber()))
-    assert.equal("L2{l2 = 0.5}", tostring(keras.regularizers.L2(0.5)))
-    assert.equal("<NonNeg>", tostring(keras.constraints.NonNeg()))
-    local Count = keras.callbacks.Callback:extend("Count")
-    local count = Count()
-    assert.equal("<Count>", tostring(count))
-    count.last = 3
-    assert.equal("Count{last = 3}", tostring(count))
-    assert.equal("GradientTape()", tostring(ipu.GradientTape()))
-    for _, object in ipairs{ipu.IPUOutfeedQueue(), ipu.IPUStrategy(), ipu.data.range(3):iterator(), ipu.train.Checkpoint{a = ipu.Variable(1)}} do
-      assert.falsy(tostring(object):find("0x", 1, true))
-    end
-  end)
-
   it("loss and metrics, which are 0 for zeros from zeros", function()
     local model, history = trained()
     assert.equal("{0.0, 0.0}", tostring(model:evaluate(ipu.ones{4, 3}, ipu.zeros{4, 1}, {batch_size = 4, verbose = 0})))
     assert.equal("{loss = 0.0, mae = 0.0}",
       tostring(model:test_on_batch(ipu.ones{4, 3}, ipu.zeros{4, 1}, {return_dict = true})))
     assert.equal("{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history.history))
-    assert.equal("History {loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history))
+    assert.equal("History{loss = {0.0, 0.0}, mae = {0.0, 0.0}}", tostring(history))
     assert.equal("{0, 1}", tostring(history.epoch))
     assert.equal('{"loss", "mae"}', tostring(model.metrics_names))
-  end)
-
-  it("modules, classes, and objects by their fields", function()
-    assert.matches("^<module ipulua %d.*help%(ipu%)", tostring(ipu))
-    assert.matches("^<module keras.losses; help", tostring(keras.losses))
-    assert.matches("^<module ipu.within_replica; help", tostring(ipu.within_replica))
-    assert.equal("<class Dense>", tostring(layers.Dense))
-    assert.equal('Huber{delta = 1, name = "huber", reduction = "auto"}', tostring(keras.losses.Huber{delta = 1}))
-    assert.equal("<Zeros>", tostring(keras.initializers.Zeros()))
-    local Mine = keras.callbacks.Callback:extend("Mine")
-    assert.equal("<Mine>", tostring(Mine()))
-    function Mine.__tostring() return "mine" end
-    assert.equal("mine", tostring(Mine()))
-    assert.equal("{}", tostring(ipu.func(print):signatures()))
   end)
 
   it("layers, weights, shapes and configs of a model", function()
@@ -164,8 +143,46 @@ describe("what the library returns prints as", function()
   end)
 end)
 
-describe("objects print as what they are for, without an address:", function()
+describe("what is no plain table prints as", function()
   local function shows(text, value) assert.equal(text, tostring(value)) end
+
+  it("modules, classes, and objects by their configuration or fields", function()
+    assert.matches("^<module ipulua [%d.]+; help%(ipu%) lists its names>$", tostring(ipu))
+    for name, module in pairs{
+      ["ipu.nn"] = ipu.nn, ["ipu.data"] = ipu.data, ["keras.layers"] = layers, ["keras.datasets.mnist"] = keras.datasets.mnist,
+      ["keras.losses"] = keras.losses, ["ipu.within_replica"] = ipu.within_replica,
+    } do
+      shows(string.format("<module %s; help(%s) lists its names>", name, name), module)
+    end
+    shows("<class Dense>", layers.Dense)
+    shows('Huber{delta = 1, name = "huber", reduction = "auto"}', keras.losses.Huber())
+    shows("L2{l2 = 0.5}", keras.regularizers.L2(0.5))
+    shows("<NonNeg>", keras.constraints.NonNeg())
+    shows('Mean{dtype = "float32", name = "mean"}', keras.metrics.Mean{name = "mean"})
+    local Count = keras.callbacks.Callback:extend("Count")
+    local count = Count()
+    shows("<Count>", count)
+    count.last = 3
+    shows("Count{last = 3}", count)
+    function Count.__tostring() return "counted" end
+    shows("counted", count)
+    shows("GradientTape()", ipu.GradientTape())
+    shows("{}", ipu.func(print):signatures())
+  end)
+
+  it("never an address", function()
+    local ds, input = ipu.data.range(3), keras.Input{3}
+    for _, object in ipairs{ipu.IPUOutfeedQueue(), ipu.IPUStrategy(), ds:iterator(), ipu.train.Checkpoint{a = ipu.Variable(1)},
+      keras.callbacks.EarlyStopping(), keras.callbacks.TensorBoard(), keras.preprocessing.text.Tokenizer(), layers.Conv2D(1, 3).input_spec,
+      layers.Dense(1)(input).node, layers.LSTM(2).cell, keras.metrics.AUC(), ipu.PipelineSchedule, keras.mixed_precision.Policy "float32",
+      ipu.IPUConfig():get_attribute_metadata "ipu_model.version", keras.optimizers.schedules.CosineDecay(0.1, 100)} do
+      assert.falsy(tostring(object):find("0x", 1, true), tostring(object))
+    end
+    assert.matches('^{\n  AUTO = "auto",\n', tostring(keras.losses.Reduction))
+    shows("<HostIterator of Dataset(range: int64[])>", ds:iterator())
+    shows("<call 0 of layer 'counted'>", layers.Dense{1, name = "counted"}(input).node)
+    shows('CSVLogger{append = false, filename = "log.csv", separator = ","}', keras.callbacks.CSVLogger "log.csv")
+  end)
 
   it("sessions, strategies, queues and jobs", function()
     local session, strategy = ipu.Session(), ipu.IPUStrategy()
@@ -180,16 +197,34 @@ describe("objects print as what they are for, without an address:", function()
     shows("<Job, ended>", job)
   end)
 
+  it("Keras' optimizers with their hyperparameters and the learning rate, whatever it is", function()
+    local optimizers = keras.optimizers
+    local rest <const> = ',\n  momentum = 0.9,\n  name = "SGD",\n  nesterov = false,\n  use_ema = false\n}'
+    local sgd = optimizers.SGD{0.001, momentum = 0.9}
+    shows("SGD{\n  decay = 0,\n  learning_rate = 0.001" .. rest, sgd)
+    sgd.learning_rate = 0.25
+    shows("SGD{\n  decay = 0,\n  learning_rate = 0.25" .. rest, sgd)
+    sgd.learning_rate = optimizers.schedules.PiecewiseConstantDecay({10}, {1, 0.1})
+    shows("SGD{\n  decay = 0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, values = {1, 0.1}}" .. rest, sgd)
+    sgd.learning_rate = function() return 0.1 end
+    shows("SGD{\n  decay = 0,\n  learning_rate = <function>" .. rest, sgd)
+    for _, name in ipairs{"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop"} do
+      assert.matches("^" .. name .. "{.*learning_rate = 0%.125,.*}$", tostring(optimizers[name](0.125)))
+    end
+    assert.matches("^CrossReplicaOptimizer{.*opt = SGD{.*    learning_rate = 0%.5,.*  }\n}$",
+      tostring(optimizers.CrossReplicaOptimizer(optimizers.SGD(0.5))))
+  end)
+
   it("optimizers, their specs, options of stages and what an optimizer function returns", function()
     local sgd = ipu.train.GradientDescentOptimizer(0.1)
-    shows("GradientDescentOptimizer(name=GradientDescentOptimizer)", sgd)
-    shows("HostEmbeddingOptimizerSpec(learning_rate=0.5)", ipu.HostEmbeddingOptimizerSpec(0.5))
-    shows("HostEmbeddingSGDGAOptimizerSpec(learning_rate=0.5, accumulation_factor=3)", ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
+    shows('GradientDescentOptimizer{learning_rate = 0.1, name = "GradientDescentOptimizer"}', sgd)
+    shows("HostEmbeddingOptimizerSpec{learning_rate = 0.5}", ipu.HostEmbeddingOptimizerSpec(0.5))
+    shows("HostEmbeddingSGDGAOptimizerSpec{accumulation_factor = 3, learning_rate = 0.5}", ipu.HostEmbeddingSGDGAOptimizerSpec(0.5, 3))
     shows("<HostEmbedding 'printed' float32[2, 3]>", ipu.create_host_embedding("printed", {2, 3}))
     local given = {partialsType = "half"}
-    shows('PipelineStageOptions(matmul_options={partialsType = "half"})', ipu.PipelineStageOptions{matmul_options = given})
+    shows('PipelineStageOptions{matmul_options = {partialsType = "half"}}', ipu.PipelineStageOptions{matmul_options = given})
     assert.is_nil(getmetatable(given))
-    shows("OptimizerFunctionOutput(opt=" .. tostring(sgd) .. ", loss=symbolic float32[] (input))",
+    shows("OptimizerFunctionOutput{\n  loss = symbolic float32[] (input),\n  opt = " .. tostring(sgd) .. "\n}",
       ipu.OptimizerFunctionOutput(sgd, ipu.placeholder("float32", {})))
   end)
 end)

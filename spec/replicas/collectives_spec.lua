@@ -82,6 +82,16 @@ describe("collectives", function()
     assert.same({{5, 13}, {25, 0}}, scattered("SQUARE_ADD"))
     assert.same({{1, 2}, {4, 0}}, scattered("LOCAL"))
     assert.same({{1.5, 2.5}, {3.5, 0}}, scattered("MEAN"))
+    assert.same({{1.5, 2.5}, {3.5, 0}}, scattered("collective_op_mean"))
+  end)
+
+  it("row 232: list each combination once, and say which is meant", function()
+    local words <const> = "reduce_scatter: 'op' must be one of ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL, MEAN, got '"
+    for given, meant in pairs{SUM = "ADD", prod = "MUL", COLLECTIVE_OP_MEEN = "MEAN", logical_adn = "LOGICAL_AND"} do
+      local ok, message = pcall(function() return ipu.reduce_scatter(ipu.ones{4}, {op = given}) end)
+      assert.is_false(ok)
+      assert.truthy(message:find(words .. given .. "'; did you mean '" .. meant .. "'?", 1, true), message)
+    end
   end)
 
   it("combine logical values", function()

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/nearest.h"
+#include "graph/choice.h"
 #include "graph/graph.h"
 #include "ops/ops.h"
 
@@ -71,17 +71,13 @@ static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const jso
 static Status read_choice(Error *e, const OpDef *op, const AttrDef *def, json_t *root, const char *given, Attr *out) {
   *out = attr_string(given);
   if (!def->choices) return OK;
-  for (const char *c = def->choices; *c;) {
-    size_t n = strcspn(c, " ");
-    if (strlen(given) == n && !strncasecmp(given, c, n)) {
-      json_t *spelt = json_stringn(c, n);
-      if (!spelt || json_object_set_new(root, def->name, spelt)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-      *out = attr_string(json_string_value(spelt));
-      return OK;
-    }
-    c += n + (c[n] == ' ');
-  }
-  return fail(e, ERR_VALUE, "%s: '%s' must be one of %s, got '%.40s'", op->name, def->name, def->choices, given);
+  size_t n;
+  const char *choice = choice_find(def, given, &n);
+  if (!choice) return choice_refuse(e, op, def, given);
+  json_t *spelt = json_stringn(choice, n);
+  if (!spelt || json_object_set_new(root, def->name, spelt)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  *out = attr_string(json_string_value(spelt));
+  return OK;
 }
 
 static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, const json_t *value, Attributes *a) {

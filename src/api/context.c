@@ -22,8 +22,16 @@ const char *ipu_status_name(int status) {
   return status > 0 || status <= -(int)STATUS_COUNT ? "IPU_E_INTERNAL" : status_code((Status)-status);
 }
 
+/* Of this thread's newest call, if that was given no context to keep words in; else "". */
+static _Thread_local char without_context[80];
+
+static void keep_without_context(const char *function) {
+  snprintf(without_context, sizeof without_context, "%s: the first argument is NULL", function);
+}
+
 int ipu_context_new(ipu_context **out) {
-  if (!out) return IPU_E_INVALID_ARGUMENT;
+  if (!out) return keep_without_context("ipu_context_new"), IPU_E_INVALID_ARGUMENT;
+  without_context[0] = '\0';
   *out = NULL;
   ipu_context *c = calloc(1, sizeof *c);
   if (!c) return IPU_E_OUT_OF_MEMORY;
@@ -51,9 +59,12 @@ void ipu_context_free(ipu_context *c) {
   free(c);
 }
 
-const char *ipu_last_error(const ipu_context *c) { return c ? c->error.message : "there is no context"; }
+const char *ipu_last_error(const ipu_context *c) {
+  return without_context[0] ? without_context : c ? c->error.message : "there is no context";
+}
 
 Error *context_begin(ipu_context *c) {
+  without_context[0] = '\0';
   error_clear(&c->error);
   free(c->text);
   c->text = NULL;
@@ -71,7 +82,7 @@ int context_fail(ipu_context *c, Status s, const char *format, ...) {
 }
 
 bool context_given(ipu_context *c, const char *function, const Given *given) {
-  if (!c) return false;
+  if (!c) return keep_without_context(function), false;
   while (given->name && given->pointer) given++;
   if (!given->name) return true;
   context_begin(c);
@@ -108,7 +119,7 @@ Status context_read_type(Error *e, const char *what, const char *dtype, int rank
 }
 
 int ipu_set_threads(ipu_context *c, int threads) {
-  if (!c) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_set_threads", (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   if (engine_set_threads(e, c->engine, threads) == OK && c->lua) {
     char text[32];
@@ -120,7 +131,7 @@ int ipu_set_threads(ipu_context *c, int threads) {
 }
 
 int ipu_set_seed(ipu_context *c, uint64_t seed) {
-  if (!c) return IPU_E_INVALID_ARGUMENT;
+  if (!context_given(c, "ipu_set_seed", (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   c->engine->seed = c->engine->rounding_seed = seed;
   c->engine->random_count = 0;

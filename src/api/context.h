@@ -23,7 +23,7 @@ Error *context_begin(ipu_context *c);
 int context_end(const ipu_context *c);
 /* A message about an argument. what: "ipu_tensor_new: shape". */
 int context_fail(ipu_context *c, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Is what a function can't do without there? Else the context, if there is one, says what is NULL, and false. The list ends with {0}. */
+/* Is what a function can't do without there? Else false, and ipu_last_error() says what is NULL. The list ends with {0}. */
 typedef struct Given {
   const char *name;
   const void *pointer;

@@ -1,10 +1,13 @@
 /* Keras models: each function is a call of ipulua/embed.lua. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/interpreter.h"
 #include "base/text.h"
+
+enum { NAME_BYTES = 48 }; /* of a function of the interface */
 
 struct ipu_model {
   ipu_context *context;
@@ -73,8 +76,10 @@ static int call_text(ipu_context *c, BridgeCall call, const char **text) {
   return context_end(c);
 }
 
-static int new_model(ipu_context *c, const char *function, const char *text, ipu_model **out) {
-  if (!context_given(c, function, (Given[]){{"text", text}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+static int new_model(ipu_context *c, const char *function, const char *what, const char *text, ipu_model **out) {
+  char name[NAME_BYTES];
+  snprintf(name, sizeof name, "ipu_%s", function);
+  if (!context_given(c, name, (Given[]){{what, text}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
   *out = NULL;
   ipu_model *m = calloc(1, sizeof *m);
@@ -91,9 +96,9 @@ static int new_model(ipu_context *c, const char *function, const char *text, ipu
   return context_end(c);
 }
 
-int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out) { return new_model(c, "model_from_json", json, out); }
-int ipu_model_from_lua(ipu_context *c, const char *code, ipu_model **out) { return new_model(c, "model_from_lua", code, out); }
-int ipu_model_load(ipu_context *c, const char *path, ipu_model **out) { return new_model(c, "model_load", path, out); }
+int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out) { return new_model(c, "model_from_json", "json", json, out); }
+int ipu_model_from_lua(ipu_context *c, const char *code, ipu_model **out) { return new_model(c, "model_from_lua", "code", code, out); }
+int ipu_model_load(ipu_context *c, const char *path, ipu_model **out) { return new_model(c, "model_load", "path", path, out); }
 
 void ipu_model_free(ipu_model *m) {
   if (!m) return;
@@ -107,14 +112,26 @@ void ipu_model_free(ipu_model *m) {
   free(m);
 }
 
+/* Are the model and what its method can't do without there? */
+static bool model_given(ipu_model *m, const char *method, const Given *given) {
+  char name[NAME_BYTES];
+  snprintf(name, sizeof name, "ipu_model_%s", method);
+  return context_given(m ? m->context : NULL, name, given);
+}
+
 static int simple(ipu_model *m, const char *function, const char *text, const char **out) {
-  if (!m) return IPU_E_INVALID_ARGUMENT;
+  if (!model_given(m, function, (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   return call_text(m->context, (BridgeCall){.function = function, .object = m->object, .text = text}, out);
 }
 
-int ipu_model_save(ipu_model *m, const char *path) { return simple(m, "save", path ? path : "", NULL); }
-int ipu_model_load_weights(ipu_model *m, const char *path) { return simple(m, "load_weights", path ? path : "", NULL); }
-int ipu_model_save_weights(ipu_model *m, const char *path) { return simple(m, "save_weights", path ? path : "", NULL); }
+static int with_path(ipu_model *m, const char *function, const char *path) {
+  if (!model_given(m, function, (Given[]){{"path", path}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  return simple(m, function, path, NULL);
+}
+
+int ipu_model_save(ipu_model *m, const char *path) { return with_path(m, "save", path); }
+int ipu_model_load_weights(ipu_model *m, const char *path) { return with_path(m, "load_weights", path); }
+int ipu_model_save_weights(ipu_model *m, const char *path) { return with_path(m, "save_weights", path); }
 int ipu_model_to_json(ipu_model *m, const char **json) { return simple(m, "to_json", NULL, json); }
 int ipu_model_summary(ipu_model *m, const char **text) { return simple(m, "summary", NULL, text); }
 int ipu_model_compile(ipu_model *m, const char *options) { return simple(m, "compile", options, NULL); }
@@ -126,7 +143,7 @@ int ipu_run_lua(ipu_context *c, const char *code, const char **result) {
 }
 
 int ipu_model_build(ipu_model *m, int rank, const int64_t *shape) {
-  if (!context_given(m ? m->context : NULL, "ipu_model_build", (Given[]){{"shape", rank > 0 ? (const void *)shape : ""}, {0}}))
+  if (!model_given(m, "build", (Given[]){{"shape", rank > 0 ? (const void *)shape : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   if (rank < 0 || rank > MAX_RANK)
     return context_begin(m->context), context_fail(m->context, ERR_INVALID_ARGUMENT, "ipu_model_build: the rank must be 0 to %d, got %d", MAX_RANK, rank);
@@ -145,7 +162,7 @@ int ipu_model_build(ipu_model *m, int rank, const int64_t *shape) {
 /* Keeps the numbers in the text, and hands out the text itself: the logs, or a fit's history. */
 static int call_logs(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count, ipu_tensor *const *y, int y_count,
                      const char *options, const char **text) {
-  if (!m) return IPU_E_INVALID_ARGUMENT;
+  if (!model_given(m, function, (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = m->context;
   Error *e = context_begin(c);
   if (text) *text = "";
@@ -179,7 +196,7 @@ int ipu_model_evaluate(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tens
 }
 
 int ipu_model_log(ipu_model *m, const char *name, double *out) {
-  if (!context_given(m ? m->context : NULL, "ipu_model_log", (Given[]){{"name", name}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
+  if (!model_given(m, "log", (Given[]){{"name", name}, {"out", out}, {0}})) return IPU_E_INVALID_ARGUMENT;
   context_begin(m->context);
   json_t *logs = m->logs ? json_loads(m->logs, 0, NULL) : NULL;
   const json_t *value = json_object_get(logs, name);
@@ -194,8 +211,8 @@ int ipu_model_log(ipu_model *m, const char *name, double *out) {
 /* ---- tensors out ---- */
 
 static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count, const char *options,
-                        ipu_tensor **outputs, int capacity, int *count) {
-  if (!context_given(m ? m->context : NULL, "ipu_model_predict", (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
+                        const char *out_name, ipu_tensor **outputs, int capacity, int *count) {
+  if (!model_given(m, function, (Given[]){{out_name, capacity > 0 ? (const void *)outputs : ""}, {0}})) return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = m->context;
   Error *e = context_begin(c);
   if (count) *count = 0;
@@ -211,13 +228,13 @@ static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x
 
 int ipu_model_predict(ipu_model *m, ipu_tensor *const *x, int x_count, const char *options, ipu_tensor **outputs, int capacity,
                       int *output_count) {
-  return call_tensors(m, "predict", x, x_count, options, outputs, capacity, output_count);
+  return call_tensors(m, "predict", x, x_count, options, "outputs", outputs, capacity, output_count);
 }
 
 int ipu_model_get_weights(ipu_model *m, ipu_tensor **weights, int capacity, int *count) {
-  return call_tensors(m, "get_weights", NULL, 0, NULL, weights, capacity, count);
+  return call_tensors(m, "get_weights", NULL, 0, NULL, "weights", weights, capacity, count);
 }
 
 int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count) {
-  return call_tensors(m, "set_weights", weights, count, NULL, NULL, 0, NULL);
+  return call_tensors(m, "set_weights", weights, count, NULL, "outputs", NULL, 0, NULL);
 }

@@ -85,28 +85,17 @@ static bool is_library(lua_State *L, int index) {
     if (!strncmp(name, "ipulua", 6) && lua_rawequal(L, -1, index)) found = true;
   }
   lua_pop(L, 1);
+  if (found || !lua_getmetatable(L, index)) return found;
+  lua_pushliteral(L, "guarded"); /* of lua/ipulua/modules.lua: a module that is no file of its own */
+  lua_rawget(L, -2);
+  found = lua_toboolean(L, -1);
+  lua_pop(L, 2);
   return found;
 }
 
-/* Pushes the list of names that a module of the library loads on demand, __names(); false, nothing pushed, if
- * the table at index is none. */
-static bool push_listed(lua_State *L, int index) {
-  if (!is_library(L, index)) return false;
-  lua_pushvalue(L, index);
-  lua_pushliteral(L, "__names");
-  lua_rawget(L, -2);
-  lua_remove(L, -2);
-  if (lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_istable(L, -1)) return true;
-  lua_pop(L, 1);
-  return false;
-}
-
-/* Pushes what require("ipulua.help").members says of the value at index (fields and methods of objects of the library, which runs none
- * of the script's code); false, nothing pushed, when it says nothing. */
-static bool push_members(lua_State *L, int index, bool methods) {
-  bool object = lua_isuserdata(L, index) || lua_istable(L, index);
-  if (!object || !lua_getmetatable(L, index)) return false;
-  lua_pop(L, 1);
+/* Pushes the list of names that require("ipulua.help")'s function gives for the value at index, and runs none of the script's
+ * code; false, nothing pushed, when it gives none. */
+static bool push_help(lua_State *L, const char *function, int index, bool methods) {
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   bool loaded = lua_getfield(L, -1, "ipulua.core") != LUA_TNIL;
@@ -115,7 +104,7 @@ static bool push_members(lua_State *L, int index, bool methods) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.help");
   if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
-    lua_pushliteral(L, "members");
+    lua_pushstring(L, function);
     lua_rawget(L, -2);
     lua_pushvalue(L, index);
     lua_pushboolean(L, methods);
@@ -129,14 +118,37 @@ static bool push_members(lua_State *L, int index, bool methods) {
   return false;
 }
 
-static bool push_names(lua_State *L, int index, bool methods) {
-  return (lua_istable(L, index) && !methods && push_listed(L, index)) || push_members(L, index, methods);
+/* What a module of the library says itself: the names that it loads on demand, __names(). */
+static bool push_listed(lua_State *L, int index) {
+  if (!lua_istable(L, index) || !is_library(L, index)) return false;
+  lua_pushvalue(L, index);
+  lua_pushliteral(L, "__names");
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+  if (lua_isfunction(L, -1) && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_istable(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
 }
 
-/* Adds the names that the value at index lists. Stack top: the set. */
-static void add_listed(lua_State *L, int index, const char *stem, size_t length, bool methods) {
-  if (!push_names(L, index, methods)) return;
-  lua_insert(L, -2);
+/* The public names of a module of the library; false, nothing pushed, if the value at index is none. */
+static bool push_public(lua_State *L, int index, bool methods) {
+  return lua_istable(L, index) && !methods && is_library(L, index) && push_help(L, "names", index, methods);
+}
+
+/* Fields and methods of objects of the library. */
+static bool push_members(lua_State *L, int index, bool methods) {
+  bool object = lua_isuserdata(L, index) || lua_istable(L, index);
+  if (!object || !lua_getmetatable(L, index)) return false;
+  lua_pop(L, 1);
+  return push_help(L, "members", index, methods);
+}
+
+static bool push_names(lua_State *L, int index, bool methods) {
+  return push_public(L, index, methods) || (!methods && push_listed(L, index)) || push_members(L, index, methods);
+}
+
+/* Adds the names of the list below the set, the stack's top; the list goes. */
+static void add_listed(lua_State *L, const char *stem, size_t length) {
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
     size_t bytes;
     lua_rawgeti(L, -2, i);
@@ -152,11 +164,18 @@ static void add_listed(lua_State *L, int index, const char *stem, size_t length,
 static void add_fields(lua_State *L, const char *stem, size_t length, bool methods) {
   lua_insert(L, -2);
   int set = lua_gettop(L) - 1;
+  if (push_public(L, set + 1, methods)) { /* and nothing else: a module's other fields are its own */
+    lua_replace(L, set + 1);
+    lua_insert(L, -2);
+    add_listed(L, stem, length);
+    return;
+  }
   for (int i = 0; i < CHAIN; i++) {
     int value = lua_gettop(L);
+    bool listed = i == 0 && push_names(L, value, methods);
     lua_pushvalue(L, set);
+    if (listed) add_listed(L, stem, length);
     if (lua_istable(L, value)) add_keys(L, value, stem, length, methods);
-    if (i == 0) add_listed(L, value, stem, length, methods);
     lua_pop(L, 1);
     if (!follow_index(L)) return;
   }

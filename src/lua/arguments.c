@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "graph/choice.h"
 #include "lua/plain.h"
 #include "ops/ops.h"
 
@@ -74,16 +75,13 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
   const char *given = lua_type(L, index) == LUA_TSTRING ? lua_tostring(L, index) : NULL;
   if (!given) bind_fail(L, ERR_TYPE, "%s: '%s' must be a string, got %s", op->name, def->name, bind_describe(L, index));
   if (!def->choices) return attr_string(given);
-  for (const char *c = def->choices; *c;) {
-    size_t n = strcspn(c, " ");
-    if (strlen(given) == n && !strncasecmp(given, c, n)) {
-      lua_pushlstring(L, c, n); /* stays on the stack while the call lasts */
-      return attr_string(lua_tostring(L, -1));
-    }
-    c += n + (c[n] == ' ');
-  }
-  bind_fail(L, ERR_VALUE, "%s: '%s' must be one of %s, got '%s'", op->name, def->name, luaL_gsub(L, def->choices, " ", ", "), given);
-  return attr_string(given);
+  size_t n;
+  const char *choice = choice_find(def, given, &n);
+  Error e = {0};
+  if (!choice) choice_refuse(&e, op, def, given);
+  bind_check(L, &e);
+  lua_pushlstring(L, choice, n); /* stays on the stack while the call lasts */
+  return attr_string(lua_tostring(L, -1));
 }
 
 static Attr read_attr(lua_State *L, int index, const OpDef *op, const AttrDef *def) {

@@ -26,9 +26,22 @@ static void add_path(lua_State *L, const char *folder) {
   lua_pop(L, 2);
 }
 
+static int refuse_exit(lua_State *L) {
+  return bind_fail(L, ERR_FAILED_PRECONDITION, "os.exit is not available in an embedded program; return, or raise an error");
+}
+
+/* The process is the C program's. */
+static void take_exit_away(lua_State *L) {
+  lua_getglobal(L, "os");
+  lua_pushcfunction(L, refuse_exit);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
+}
+
 static int open_protected(lua_State *L) {
   const Opening *o = lua_touserdata(L, 1);
   luaL_openlibs(L);
+  take_exit_away(L);
   add_path(L, o->folder);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_ipulua_core);

@@ -82,10 +82,10 @@ static void join_lines(lua_State *L) {
   lua_settop(L, text);
 }
 
-/* Pushes the name that the metatable gives to the type, with a space; an empty string when it gives none. */
+/* Pushes the name that the metatable gives to the type; an empty string when it gives none. */
 static void push_type_name(lua_State *L, int index) {
   if (!plain_is(L, index) && luaL_getmetafield(L, index, "__name") == LUA_TSTRING) {
-    lua_pushfstring(L, "%s ", lua_tostring(L, -1));
+    lua_pushstring(L, lua_tostring(L, -1));
     lua_remove(L, -2);
   } else {
     lua_pushliteral(L, "");

@@ -63,8 +63,6 @@ static const char *const combination_name[] = {
     [LOGICAL_OR] = "LOGICAL_OR", [SQUARE_ADD] = "SQUARE_ADD", [LOCAL] = "LOCAL", [MEAN] = "MEAN"};
 
 static Combination combination_of(const char *name) {
-  const char prefix[] = "COLLECTIVE_OP_";
-  if (!strncmp(name, prefix, sizeof prefix - 1)) name += sizeof prefix - 1;
   for (Combination o = ADD; o <= MEAN; o++)
     if (!strcmp(name, combination_name[o])) return o;
   return ADD;
@@ -468,11 +466,8 @@ const OpDef ops_collective[] = {
      .summary = "Each replica's share of what all replicas' elements give combined, padded with zeros.",
      .shapes = "[n] → [ceil(n / replicas)]",
      .inputs = {"x"},
-     .attrs = {{"op", ATTR_STRING, "'COLLECTIVE_OP_ADD'",
-                "COLLECTIVE_OP_ADD COLLECTIVE_OP_MUL COLLECTIVE_OP_MIN COLLECTIVE_OP_MAX COLLECTIVE_OP_LOGICAL_AND "
-                "COLLECTIVE_OP_LOGICAL_OR COLLECTIVE_OP_SQUARE_ADD COLLECTIVE_OP_LOCAL COLLECTIVE_OP_MEAN ADD MUL MIN MAX "
-                "LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
-                "how elements combine"},
+     .attrs = {{"op", ATTR_STRING, "'ADD'", "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
+                "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD", "COLLECTIVE_OP_"},
                FACTOR},
      .traits = PER_REPLICA,
      .infer = infer_scatter,

@@ -260,7 +260,7 @@ static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l,
     const IpuAttribute *a = &op->attributes[i];
     if (a->kind <= IPU_ATTR_NONE || a->kind > IPU_ATTR_DTYPE)
       return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' has no kind", path, a->name, op->name);
-    row->def.attrs[i] = (AttrDef){a->name, kinds[a->kind], a->fallback, NULL, ""};
+    row->def.attrs[i] = (AttrDef){.name = a->name, .kind = kinds[a->kind], .fallback = a->fallback, .summary = ""};
   }
   return OK;
 }

@@ -139,20 +139,20 @@ static void sparse_rows(void *context, int64_t begin, int64_t end) {
                                     (char *)c->out[SLOPE] + at);
 }
 
-/* Other widths become int32; what it can't hold is no class, as -1. */
+/* Of labels that were checked: other widths become int32. */
 static const int32_t *labels_of(const Call *c) {
   const Type *t = c->in_type[LABELS];
   if (t->dtype == I32) return c->in[LABELS];
   int32_t *labels = c->scratch;
-  for (int64_t i = 0; i < type_count(t); i++) {
-    int64_t label = dtype_get_integer(t->dtype, c->in[LABELS], i);
-    labels[i] = label < 0 || label > INT32_MAX ? -1 : (int32_t)label;
-  }
+  for (int64_t i = 0; i < type_count(t); i++)
+    labels[i] = (int32_t)dtype_get_integer(t->dtype, c->in[LABELS], i);
   return labels;
 }
 
 static Status inner_sparse(const Call *c) {
   const Type *t = c->in_type[LOGITS];
+  Status status = check_indices(c, "labels", LABELS, nn_last(t));
+  if (status != OK) return status;
   Sparse s = {c, labels_of(c), nn_last(t), dtype_size(t->dtype), t->dtype};
   parallel_for(c, type_count(c->in_type[LABELS]), ROWS_GRAIN / s.n, sparse_rows, &s);
   return OK;
@@ -268,7 +268,7 @@ const OpDef ops_loss[] = {
      .grad = grad_dense,
      .sample = "P[3,4] F[3,4] | P[2,3,4] F[2,3,4]"},
     {.name = "nn.sparse_softmax_cross_entropy_with_logits",
-     .summary = "Minus the log softmax of logits at each row's label. A label that is no class gives NaN.",
+     .summary = "Minus the log softmax of logits at each row's label; one that is no class is an error.",
      .shapes = "[…], […, n] → […]",
      .inputs = {"labels", "logits"},
      .outputs = 2,

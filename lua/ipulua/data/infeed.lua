@@ -151,7 +151,7 @@ local HostIterator = class.new("HostIterator")
 
 function HostIterator:init(dataset)
   self.step, self.it = elements.reader(dataset)
-  self.element_spec = dataset.element_spec
+  self.element_spec, self.dataset = dataset.element_spec, dataset
   -- a BufferDataset says so when more is asked of it than it holds
   self.strict = (dataset.handle:describe()) == "BufferDataset"
 end
@@ -162,6 +162,8 @@ local function check_end(self, first, ...)
   end
   return first, ...
 end
+
+function HostIterator:__tostring() return "<HostIterator of " .. tostring(self.dataset) .. ">" end
 
 ---The next element; nothing at the end.
 function HostIterator:next() return check_end(self, self.step()) end

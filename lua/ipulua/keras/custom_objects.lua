@@ -4,11 +4,12 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local scope = require "ipulua.scope"
 
 local custom_objects = {}
 
-local objects = {}                                        -- name → class or function, for all models
+local objects = core.plain{}                              -- name → class or function, for all models
 local registered_names = setmetatable({}, {__mode = "k"}) -- class or function → the name in files that it was registered under
 
 ---Names of own classes and functions that every model is loaded with: a table to be changed.

@@ -20,6 +20,10 @@ local graph = {}
 ---@field inputs any the first argument
 ---@field stage integer? pipeline stage of the scope of the call
 
+local Node = {__name = "LayerCall"}
+
+function Node:__tostring() return string.format("<call %d of layer '%s'>", self.index, self.layer.name) end
+
 -- Makes the KerasTensors of a call from the types of its results.
 local function make_results(node, types)
   local results = {}
@@ -54,10 +58,10 @@ function graph.apply(layer, given, options)
   local arguments = table.move(given, 1, given.n, 1, {n = given.n + 1})
   arguments[given.n + 1] = options
   local types = infer.results(function(...) return layer(...) end, arguments, KerasTensor.is)
-  local node = {
+  local node = setmetatable({
     layer = layer, index = #layer.nodes, given = given, options = options, inputs = given[1],
     stage = stages.current() or rawget(layer, "stage"),
-  }
+  }, Node)
   make_results(node, types)
   layer.nodes[#layer.nodes + 1] = node
   return table.unpack(node.packed, 1, node.packed.n)
@@ -69,7 +73,7 @@ end
 ---@param dtype string
 ---@return KerasTensor
 function graph.input(layer, shape, dtype)
-  local node = {layer = layer, index = #layer.nodes, given = {n = 0}, options = {}, inputs = {}}
+  local node = setmetatable({layer = layer, index = #layer.nodes, given = {n = 0}, options = {}, inputs = {}}, Node)
   local type = setmetatable({shape = shape, dtype = dtype}, infer.Type)
   make_results(node, {n = 1, type})
   layer.nodes[#layer.nodes + 1] = node

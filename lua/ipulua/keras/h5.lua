@@ -57,7 +57,7 @@ local function keras2(datasets, groups, root)
     local tensors = {}
     for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
       local d = datasets[prefix .. layer .. "/" .. weight]
-      if not d then blame.error("load_weights: the file has no weight '" .. weight .. "' of layer '" .. layer .. "'", "value") end
+      if not d then blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight), "value") end
       tensors[i] = tensor(d)
     end
     if #tensors > 0 then out[#out + 1] = {layer, tensors} end
@@ -137,30 +137,30 @@ end
 
 -- ------------------------------------------------ both
 
-local function check(layer, tensors)
+local function check(layer, tensors, path_of)
   local weights = layer.weights
   if #weights ~= #tensors then
     blame.error(string.format("load_weights: layer '%s' has %s, the file %d", layer.name, counted(#weights, "weight"), #tensors), "value")
   end
+  local saving = require "ipulua.keras.saving"
   for i, t in ipairs(tensors) do
-    local want, got = table.concat(weights[i].shape, ", "), table.concat(t.shape, ", ")
-    if want ~= got then
-      blame.error(string.format("load_weights: weight %d of layer '%s' has the shape [%s] in the file, [%s] in the model", i, layer.name,
-        got, want), "value")
-    end
+    saving.check_shape("load_weights", path_of[core.variable_identity(weights[i])], weights[i], t)
   end
 end
 
 ---Loads weights that Keras wrote; nothing is changed unless all of them fit.
 ---@param model Model
 ---@param path string
-function h5.load_weights(model, path)
+---@param entries table[] {path =, variable =} of the model's weights
+function h5.load_weights(model, path, entries)
   if not core.file_exists(path) then blame.error("load_weights: there is no file '" .. path .. "'", "not_found") end
   local ok, datasets, groups = pcall(reader().read, path)
   if not ok then blame.error("load_weights: " .. datasets, "value") end
   local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights and "model_weights"
   local found = root and pair(model, keras2(datasets, groups, root)) or keras3(model, datasets)
-  for _, each in ipairs(found) do check(each[1], each[2]) end
+  local path_of = {}
+  for _, entry in ipairs(entries) do path_of[core.variable_identity(entry.variable)] = entry.path end
+  for _, each in ipairs(found) do check(each[1], each[2], path_of) end
   for _, each in ipairs(found) do
     for i, v in ipairs(each[1].weights) do v:assign(each[2][i]:cast(v.dtype)) end
   end

@@ -174,7 +174,7 @@ function Layer:init_base(given)
   local policy = require "ipulua.keras.mixed_precision"
   rawset(self, "policy", policy.resolve(given.dtype))
   rawset(self, "stage", stages.current())
-  rawset(self, "nodes", {})
+  rawset(self, "nodes", core.plain{})
   rawset(self, "_own", {})
   rawset(self, "_losses", {})
   rawset(self, "_metrics", {})

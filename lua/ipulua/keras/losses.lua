@@ -181,7 +181,7 @@ local sparse_rows <const> = {
   operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
 }
 
----Labels are class numbers, integers or floats, with or without a last axis of 1.
+---Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no class is an error.
 ---@return userdata
 function losses.sparse_categorical_crossentropy(...)
   local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
@@ -221,7 +221,7 @@ end
 -- ------------------------------------------------ objects
 
 ---How the losses of a batch become one number.
-losses.Reduction = {AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
+losses.Reduction = core.plain{AUTO = "auto", SUM_OVER_BATCH_SIZE = "sum_over_batch_size", SUM = "sum", NONE = "none"}
 
 local reduction_row <const> = {
   "reduction", "string", "auto", choices = {"auto", "sum_over_batch_size", "sum", "none"},

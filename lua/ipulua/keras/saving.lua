@@ -86,6 +86,18 @@ function saving.save_weights(model, path)
   else core.save(path, tensors, {format = "ipulua.weights/1", order = json.encode(json.array(order))}) end
 end
 
+---Refuses a file's tensor whose shape is not that of the weight.
+---@param who string
+---@param name string of the weight
+---@param v userdata
+---@param t userdata
+---@package
+function saving.check_shape(who, name, v, t)
+  local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
+  if want == got then return end
+  blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want), "value")
+end
+
 ---Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
 local function assign(who, entries, tensors, prefix)
   local ready = {}
@@ -95,11 +107,7 @@ local function assign(who, entries, tensors, prefix)
     local t, v = tensors[name], entry.variable
     expected[name] = true
     if not t then blame.error(string.format("%s: the file has no weight '%s'", who, name), "value") end
-    local want, got = table.concat(v.shape, ", "), table.concat(t.shape, ", ")
-    if want ~= got then
-      blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want),
-        "value")
-    end
+    saving.check_shape(who, name, v, t)
     ready[i] = t.dtype == v.dtype and t or t:cast(v.dtype)
   end
   for i, entry in ipairs(entries) do entry.variable:assign(ready[i]) end
@@ -135,20 +143,26 @@ local function check_left(who, tensors, expected)
   end
 end
 
+local function check_built(model, entries)
+  if #entries > 0 then return end
+  blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
+end
+
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"skip_mismatch", "boolean", false}}
 
 ---@param model Model
 ---@param ... any path; by_name: only layers that the file knows
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
-  if a.path:find("%.h5$") then return require "ipulua.keras.h5".load_weights(model, a.path) end
+  local entries = saving.paths(model)
+  if a.path:find("%.h5$") then
+    check_built(model, entries)
+    return require "ipulua.keras.h5".load_weights(model, a.path, entries)
+  end
   check_path("load_weights", a.path, ".safetensors, .npz or .h5")
   local tensors, metadata, order = core.load(a.path)
   if a.path:find("%.npz$") then metadata = {order = json.encode(json.array(order))} end
-  local entries = saving.paths(model)
-  if #entries == 0 then
-    blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
-  end
+  check_built(model, entries)
   if a.by_name then
     local known = {}
     for _, entry in ipairs(entries) do

@@ -124,7 +124,7 @@ function Sequential:build_with(spec)
   if nest.is_structure(spec) then spec = nest.first(spec) end
   if #self._stack == 0 then blame.error("Sequential: there are no layers in the model", "value") end
   local shape = table.move(spec.shape, 1, #spec.shape, 1, {})
-  if #shape > 0 and not (spec.layer and true) then shape[1] = spec.fixed_batch and shape[1] or -1 end
+  if #shape > 0 and not spec.layer then shape[1] = -1 end
   build_graph(self, KerasTensor(shape, spec.dtype))
 end
 

@@ -1,6 +1,7 @@
 -- KerasTensor: what stands for a tensor while a functional model is written down. It has a shape (-1: unknown)
 -- and a dtype, and knows the layer call that it comes from. Ops and operators on it become layers.
 
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 
@@ -33,17 +34,24 @@ for event, op in pairs(operators) do
 end
 KerasTensor.__unm = function(a) return apply("neg", a) end
 
+-- What concrete tensors alone have.
+local of_values <const> = {
+  item = "model:predict(x) gives values", totable = "model:predict(x) gives values", size = "its batch need not be known",
+}
+local of_calls <const> = {layer = true, node = true, tensor_index = true} -- nil of what no layer made
+
 -- Methods are those of tensors: x:reshape{…} is the op reshape.
-local probe
+local methods
 function KerasTensor.__index(self, key)
   local value = KerasTensor[key]
   if value ~= nil then return value end
   if key == "rank" then return #self.shape end
   if math.type(key) == "integer" then return apply("row", self, key) end
-  if type(key) ~= "string" or key == "item" or key == "totable" then return nil end
-  probe = probe or core.tensor(0)
-  local method = probe[key]
-  return type(method) == "function" and method or nil
+  if type(key) ~= "string" or of_calls[key] or key:sub(1, 2) == "__" then return nil end
+  if of_values[key] then blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]), "value") end
+  methods = methods or getmetatable(core.tensor(0)).methods
+  if methods[key] then return methods[key] end
+  blame.error(string.format("a model's symbolic tensor has no '%s'%s", key, require "ipulua.slips".tensor_hint(key, methods)), "value")
 end
 
 function KerasTensor.__tostring(self)

@@ -58,7 +58,7 @@ function History:on_train_begin()
   self.history, self.epoch = core.plain{}, core.plain{}
 end
 
-function History:__tostring() return "History " .. tostring(self.history) end
+function History:__tostring() return "History" .. tostring(self.history) end
 
 function History:on_epoch_end(epoch, logs)
   self.epoch[#self.epoch + 1] = epoch

@@ -3,6 +3,7 @@
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.blame"
 local counted = require "ipulua.counted"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local resize = require "ipulua.keras.resize"
@@ -42,7 +43,7 @@ function Conv:setup()
   self.strides = spatial.list(self, "strides", self.strides, rank)
   self.dilation_rate = spatial.list(self, "dilation_rate", self.dilation_rate, rank)
   self.activation = self.activation or activations.linear
-  self.input_spec = {ndim = rank + 2}
+  self.input_spec = InputSpec{ndim = rank + 2}
   if self.padding == "causal" and rank ~= 1 then
     blame.error(self.__name .. ": causal padding is for sequences (Conv1D)", "value")
   end
@@ -255,7 +256,7 @@ for rank = 1, 3 do
   local padding_name, cropping_name = "ZeroPadding" .. rank .. "D", "Cropping" .. rank .. "D"
   local Padding = Layer.declare(padding_name, {{"padding", sizes, 1}, spatial.format_row})
   layers[padding_name] = Padding
-  Padding.input_spec = {ndim = rank + 2}
+  Padding.input_spec = InputSpec{ndim = rank + 2}
   function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
   function Padding:call(x)
     local restore
@@ -268,7 +269,7 @@ for rank = 1, 3 do
 
   local Cropping = Layer.declare(cropping_name, {{"cropping", sizes, rank == 1 and {1, 1} or 0}, spatial.format_row})
   layers[cropping_name] = Cropping
-  Cropping.input_spec = {ndim = rank + 2}
+  Cropping.input_spec = InputSpec{ndim = rank + 2}
   function Cropping:setup() self.cropping = amounts(self, "cropping", self.cropping, rank) end
   function Cropping:call(x)
     local restore
@@ -295,7 +296,7 @@ for rank = 1, 3 do
   if rank == 2 then rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}} end
   local c = Layer.declare(name, rows)
   layers[name] = c
-  c.input_spec = {ndim = rank + 2}
+  c.input_spec = InputSpec{ndim = rank + 2}
   function c:setup() self.size = spatial.list(self, "size", self.size, rank) end
   function c:call(x)
     local restore

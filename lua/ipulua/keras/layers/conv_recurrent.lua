@@ -4,6 +4,7 @@ local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.blame"
 local cells = require "ipulua.keras.layers.cells"
 local core = require "ipulua.core"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local recurrent = require "ipulua.keras.layers.recurrent"
@@ -32,7 +33,7 @@ function ConvLSTM:setup()
   local rank = self.space
   for _, name in ipairs{"kernel_size", "strides", "dilation_rate"} do self[name] = spatial.list(self, name, self[name], rank) end
   self.activation = self.activation or activations.linear
-  self.input_spec = {ndim = rank + 3}
+  self.input_spec = InputSpec{ndim = rank + 3}
   if self.data_format == "channels_first" then
     blame.error(self.__name .. ": images have their channels last; transpose them before", "not_implemented")
   end

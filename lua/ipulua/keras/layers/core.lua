@@ -4,6 +4,7 @@ local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local shapes = require "ipulua.keras.shapes"
@@ -36,7 +37,7 @@ local Dense = declare("Dense", with_weights({"units", "integer", range = "[1, in
 
 function Dense:setup()
   self.activation = self.activation or activations.linear
-  self.input_spec = {min_ndim = 2}
+  self.input_spec = InputSpec{min_ndim = 2}
 end
 
 function Dense:build(input_shape)
@@ -45,7 +46,7 @@ function Dense:build(input_shape)
     blame.error(string.format("layer '%s': the last axis of the input must be known, got the shape %s", self.name,
       shapes.text(input_shape)), "value")
   end
-  self.input_spec = {min_ndim = 2, axes = {[-1] = last}}
+  self.input_spec = InputSpec{min_ndim = 2, axes = {[-1] = last}}
   self.kernel = self:add_weight{name = "kernel", shape = {last, self.units}, initializer = self.kernel_initializer,
     regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
   if self.use_bias then
@@ -155,7 +156,7 @@ function Permute:setup()
         "value")
     end
   end
-  self.input_spec = {ndim = #self.dims + 1}
+  self.input_spec = InputSpec{ndim = #self.dims + 1}
 end
 function Permute:call(x)
   return ipu.transpose(x, table.move(self.dims, 1, #self.dims, 2, {0}))
@@ -164,7 +165,7 @@ end
 ---Each sample n times along a new axis.
 ---@class RepeatVector: Layer
 local RepeatVector = declare("RepeatVector", {{"n", "integer", range = "[1, inf)"}})
-RepeatVector.input_spec = {ndim = 2}
+RepeatVector.input_spec = InputSpec{ndim = 2}
 function RepeatVector:call(x)
   return ipu.tile(ipu.expand_dims(x, 1), {1, self.n, 1})
 end
@@ -190,7 +191,7 @@ end
 -- Whole feature maps are dropped.
 for name, rank in pairs{SpatialDropout1D = 3, SpatialDropout2D = 4, SpatialDropout3D = 5} do
   local c = declare(name, {{"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true}}, Dropout)
-  c.input_spec = {ndim = rank}
+  c.input_spec = InputSpec{ndim = rank}
   function c:mask_shape(x) -- luacheck: ignore 212
     local shape = x.shape
     for i = 2, #shape - 1 do shape[i] = 1 end

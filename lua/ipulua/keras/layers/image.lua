@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local resize = require "ipulua.keras.resize"
@@ -11,7 +12,7 @@ local layers = {}
 local function declare(name, rows, base)
   local c = Layer.declare(name, rows, base)
   layers[name] = c
-  c.input_spec = {ndim = 4}
+  c.input_spec = InputSpec{ndim = 4}
   return c
 end
 
@@ -27,7 +28,7 @@ end
 ---x · scale + offset.
 ---@class Rescaling: Layer
 local Rescaling = declare("Rescaling", {{"scale", {"number", "list"}}, {"offset", {"number", "list"}, 0}})
-Rescaling.input_spec = {}
+Rescaling.input_spec = InputSpec{}
 local function factor(value, dtype) return type(value) == "number" and value or core.tensor(value, dtype) end
 function Rescaling:call(x)
   x = as_float(self, x)

@@ -2,6 +2,7 @@
 
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.blame"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local spatial = require "ipulua.keras.layers.spatial"
@@ -21,7 +22,7 @@ local LocallyConnected = Layer.declare("LocallyConnected", {
 function LocallyConnected:setup()
   for _, name in ipairs{"kernel_size", "strides"} do self[name] = spatial.list(self, name, self[name], self.space) end
   self.activation = self.activation or activations.linear
-  self.input_spec = {ndim = self.space + 2}
+  self.input_spec = InputSpec{ndim = self.space + 2}
 end
 
 -- The extents of the image and of the result.

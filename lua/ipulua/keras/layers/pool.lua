@@ -1,6 +1,7 @@
 -- Pooling over windows and over all of space.
 
 local blame = require "ipulua.blame"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local spatial = require "ipulua.keras.layers.spatial"
@@ -23,7 +24,7 @@ local function declare_pool(name, rank, op)
     spatial.format_row,
   })
   layers[name] = c
-  c.input_spec = {ndim = rank + 2}
+  c.input_spec = InputSpec{ndim = rank + 2}
   function c:setup()
     self.pool_size = spatial.list(self, "pool_size", self.pool_size, rank)
     self.strides = spatial.list(self, "strides", self.strides or self.pool_size, rank)
@@ -53,7 +54,7 @@ end
 local function declare_global(name, rank, op)
   local c = Layer.declare(name, {spatial.format_row, {"keepdims", "boolean", false}})
   layers[name] = c
-  c.input_spec = {ndim = rank + 2}
+  c.input_spec = InputSpec{ndim = rank + 2}
   function c:call(x)
     local first = self.data_format == "channels_first" and 2 or 1
     local axes = {}

@@ -9,9 +9,11 @@ local class = require "ipulua.class"
 local concat = require "ipulua.keras.concat"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local parts = require "ipulua.keras.parts"
+local shapes = require "ipulua.keras.shapes"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 local Wrapper = require "ipulua.keras.layers.wrapper"
@@ -38,7 +40,7 @@ function RNN:setup()
     if cell.class_name then cell = parts.get("layer", cell) else cell = cells.StackedRNNCells{cells = cell} end
   end
   self.cell = cells.check(self.__name, cell)
-  self.input_spec = {ndim = 3}
+  self.input_spec = InputSpec{ndim = 3}
 end
 
 function RNN:build(input_shape)
@@ -206,7 +208,7 @@ local function declare(name, own_rows)
     local given = {name = self.name .. "_cell", dtype = self.policy.name}
     for _, row in ipairs(cells.rows[name]) do given[row[1]] = rawget(self, row[1]) end
     self.cell = Cell(given)
-    self.input_spec = {ndim = 3}
+    self.input_spec = InputSpec{ndim = 3}
   end
   c.get_config = Layer.get_config
   return c
@@ -360,7 +362,14 @@ end
 local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", "table"}}, Wrapper)
 layers.TimeDistributed = TimeDistributed
 
+local function check_steps(self, shape)
+  if #shape >= 3 then return end
+  blame.error(string.format("layer '%s': TimeDistributed needs at least 3 dimensions (batch, time, features), got the shape %s", self.name,
+    shapes.text(shape)), "value")
+end
+
 function TimeDistributed:build(input_shape)
+  check_steps(self, input_shape)
   local shape = {-1}
   table.move(input_shape, 3, #input_shape, 2, shape)
   if class.is_a(self.layer, require "ipulua.keras.model".Model) then return end
@@ -369,10 +378,7 @@ end
 
 function TimeDistributed:call(x, options)
   local shape = x.shape
-  if #shape < 3 then
-    blame.error(string.format("layer '%s': TimeDistributed wants an input of at least rank 3, got rank %d", self.name, #shape),
-      "value")
-  end
+  check_steps(self, shape)
   local steps = shape[1] * shape[2]
   local inner = ipu.reshape(x, table.move(shape, 3, #shape, 2, {steps}))
   local passed = {training = options.training}

@@ -29,6 +29,7 @@ function InputSpec:init(...)
     end
     self.ndim = #self.shape
   end
+  rawset(self, "_given_axes", self.axes)
   local axes = {}
   for i, extent in ipairs(self.shape or {}) do
     if extent >= 0 then axes[i - 1] = extent end
@@ -40,6 +41,33 @@ function InputSpec:init(...)
     axes[axis] = extent
   end
   self.axes = axes
+end
+
+local function shape_text(shape)
+  local extents = {}
+  for i, extent in ipairs(shape) do extents[i] = extent < 0 and "None" or tostring(extent) end
+  return "(" .. table.concat(extents, ", ") .. (#extents == 1 and ",)" or ")")
+end
+
+local function axes_text(axes)
+  local list, parts = {}, {}
+  for axis in pairs(axes) do list[#list + 1] = axis end
+  table.sort(list)
+  for i, axis in ipairs(list) do parts[i] = axis .. ": " .. axes[axis] end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
+
+-- As Keras prints it: what was given, in this order.
+function InputSpec:__tostring()
+  local shown = {}
+  local function add(name, value, text)
+    if value ~= nil then shown[#shown + 1] = name .. "=" .. (text or tostring)(value) end
+  end
+  add("dtype", self.dtype)
+  add("shape", self.shape, shape_text)
+  for _, name in ipairs{"ndim", "max_ndim", "min_ndim"} do add(name, self[name]) end
+  add("axes", self._given_axes, axes_text)
+  return "InputSpec(" .. table.concat(shown, ", ") .. ")"
 end
 
 return layers

@@ -79,10 +79,6 @@ function Metric:__call(...)
   return self:result()
 end
 
-function Metric:__tostring()
-  return self.__name .. "(name=" .. tostring(self.name) .. ")"
-end
-
 ---@return table
 function Metric:get_config()
   return parts.config(self)

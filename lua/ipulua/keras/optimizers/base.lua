@@ -125,8 +125,18 @@ function Optimizer:init(...)
   if self.setup then self:setup() end
 end
 
+-- As numbers are written: 0.001, not the float32 next to it. What has no number while a program is traced stands as it is.
+local function rate_text(rate)
+  if not core.is_variable(rate) then return rate end
+  local known, text = pcall(tostring, rate)
+  return known and tonumber(text) or rate
+end
+
 function Optimizer:__tostring()
-  return getmetatable(self).__name .. "(name=" .. self.name .. ")"
+  local fields = {name = self.name, learning_rate = rate_text(self.learning_rate)}
+  for key, value in next, rawget(self, "_hyper") do fields[key] = value end
+  if not fields.use_ema then fields.ema_momentum = nil end
+  return class.text(self, fields)
 end
 
 ---The learning rate of the next update, a float32 scalar.
@@ -201,7 +211,7 @@ function Optimizer:state(name, initial)
 end
 
 function Optimizer:list_weights()
-  local list = {self.iterations}
+  local list = core.plain{self.iterations}
   return table.move(self._weights, 1, #self._weights, 2, list)
 end
 

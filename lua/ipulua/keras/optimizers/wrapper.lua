@@ -93,6 +93,12 @@ function Wrapper:get_config()
   return config
 end
 
+function Wrapper:__tostring()
+  local fields = plain_settings(rawget(self, "settings") or {})
+  fields.opt, fields.name = self.opt, self.name
+  return class.text(self, fields)
+end
+
 function Wrapper.from_config(c, config, custom_objects)
   parts.want_config(c, config)
   local given = {}

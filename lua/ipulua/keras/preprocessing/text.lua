@@ -342,7 +342,7 @@ end
 ---@return table
 function Tokenizer:get_config()
   local function object(t) return next(t) == nil and "{}" or json.encode(t) end
-  return {
+  return core.plain{
     num_words = self.num_words or json.null, filters = self.filters, lower = self.lower, split = self.split,
     char_level = self.char_level, oov_token = self.oov_token or json.null, document_count = self.document_count,
     word_counts = ordered_object(self.word_counts, self._seen), word_docs = object(self.word_docs),
