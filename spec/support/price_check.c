@@ -202,7 +202,7 @@ static double may_fall(const Node *n, const Node *twice, const Cost *before, con
   if (internal) return 0;
   if (strstr(n->op->name, "gather_nd")) return fmin(1, output_elements(twice) / output_elements(n));
   double work = before->flops > 0 && strstr(n->op->name, "conv") ? fmin(1, after->flops / before->flops) : 1;
-  if (is_outer(n) && !is_outer(twice)) return 0.35;
+  if (is_outer(n) && !is_outer(twice)) return 0.3;
   const Type *y = &n->out[0].type, *larger = &twice->out[0].type;
   bool row = !strcmp(n->op->name, "matmul") && y->rank > 1 && y->shape[y->rank - 2] == 1 && larger->shape[y->rank - 2] > 1;
   return row ? 0.5 : work;

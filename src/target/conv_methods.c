@@ -67,12 +67,13 @@ static void add_scattered(const Target *t, Plan *p, double bytes, double planned
                           : planned_move(t, planned, EVEN_CHANNELS, true) * (double)t->tiles / p->tiles;
 }
 
-/* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. */
+/* One channel per group: several groups at a time, or, on f16, several as one group with zeros off the diagonal. PopLibs doesn't do so
+ * with a single group, padded to several. */
 static void try_single(const Target *t, const Units *u, const Problem *q, Plan *best) {
-  bool half = u->element == 2;
+  bool several_at_once = u->element == 2 && (q->groups > 1 || q->as_charged);
   double in = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
   double out = (double)q->groups * (double)q->batch * (double)q->rows * (double)q->columns * (double)u->element;
-  for (int64_t n = 4; half && q->groups > 1 && n <= u->group; n *= 2) {
+  for (int64_t n = 4; several_at_once && n <= u->group; n *= 2) {
     Problem combined = *q;
     combined.in_channels = combined.out_channels = n;
     combined.groups = idiv(q->groups, n);
@@ -83,7 +84,7 @@ static void try_single(const Target *t, const Units *u, const Problem *q, Plan *
   Problem several = *q;
   several.moved = planned_move(t, out, ODD_CHANNELS, false);
   try_vertical(t, u, &several, best);
-  if (half && q->groups > 1 && q->stride_columns <= 2 && !q->spread) try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
+  if (several_at_once && q->stride_columns <= 2 && !q->spread) try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
 }
 
 /* The kernel as the field and the image as what goes over it (PL: swapOperands): fewer passes where the image is the smaller one.
