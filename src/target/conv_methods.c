@@ -44,14 +44,14 @@ static void try_parts(const Target *t, const Units *u, const Problem *q, int64_t
   if (is_better(&p, best)) *best = p;
 }
 
-/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do, or of the rows. Its inner
- * loop goes along the kernel's columns: a taller kernel is laid on its side. */
+/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do, or of the rows (a small
+ * image in the kernel's place makes that too slow). Its inner loop goes along the kernel's columns: a taller kernel is laid on its side. */
 static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
   static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
   enum { PARTS = sizeof parts / sizeof *parts };
   Plan found = {0};
   for (size_t i = 0; i < PARTS && parts[i] <= q->groups && !found.fits; i++) try_parts(t, u, q, parts[i], false, &found);
-  for (size_t i = 1; i < PARTS && q->groups > 1 && parts[i] <= q->rows && !found.fits; i++) try_parts(t, u, q, parts[i], true, &found);
+  for (size_t i = 1; i < PARTS && !q->swapped && parts[i] <= q->rows && !found.fits; i++) try_parts(t, u, q, parts[i], true, &found);
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 
@@ -96,6 +96,7 @@ static void try_swapped(const Target *t, const Units *u, const Problem *q, Plan 
   s.kernel_rows = q->in_rows, s.kernel_columns = q->in_columns;
   s.gap_rows = q->phase_rows, s.gap_columns = q->phase_columns;
   s.phase_rows = s.phase_columns = 0;
+  s.swapped = true;
   double images = (double)q->batch * (double)q->in_rows * (double)q->in_columns;
   double kernels = (double)q->out_channels * (double)q->kernel_rows * (double)q->kernel_columns;
   Plan found = {0};

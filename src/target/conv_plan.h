@@ -12,6 +12,7 @@ typedef struct Problem {
   int64_t kernel_rows, kernel_columns, stride_rows, stride_columns;
   int64_t phase_rows, phase_columns; /* a point of the kernel works on every stride-th output of a dimension: backward over a stride */
   int64_t gap_rows, gap_columns; /* between the image's points where it takes the kernel's place, or 0 */
+  bool swapped; /* image and kernel have changed places */
   int64_t dilation_rows, dilation_columns; /* between the kernel's points, or 0 */
   bool spread; /* zeros lie between the points of the input, which SLIC can't take */
   bool as_charged; /* plans are compared by what moves are charged, not by what PopLibs' planner expects of them */

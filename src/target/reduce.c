@@ -25,9 +25,9 @@ static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank)
   Spread s = {.elements = tile_share(t, d, total), .outputs = 1, .tiles = 1};
   left = s.elements;
   for (int i = rank - 1; i >= 0; i--) {
-    double extent = (double)axes[i].extent, here = fmin(extent, fmax(1, ceil(left)));
-    if (axes[i].reduced) s.tiles *= ceil_div(extent, here);
-    else s.outputs *= here;
+    double extent = (double)axes[i].extent, part = fmin(extent, fmax(1, left));
+    if (axes[i].reduced) s.tiles *= ceil_div(extent, part);
+    else s.outputs *= ceil(part);
     left /= extent;
   }
   s.outputs = fmin(fmin(s.outputs, s.elements), all);
