@@ -56,7 +56,7 @@ options.table = {
   {"io_tiles.place_ops_on_io_tiles", "bool", false, "Place operations that move data on those tiles, so that they overlap with "
     .. "computing."},
   {"io_tiles.available_memory_proportion", "float", 0.9, "The share of these tiles' memory that may hold what infeeds and "
-    .. "outfeeds move at once, with place_ops_on_io_tiles; a program that moves more does not fit.", {above = 0, most = 1}},
+    .. "outfeeds move at once, with place_ops_on_io_tiles; where it is more, it is on all tiles and nothing overlaps.", {above = 0, most = 1}},
   {"ipu_model.compile_ipu_code", "bool", true, "Count the memory of code."},
   {"ipu_model.tiles_per_ipu", "int", 0, "Tiles of an IPU; 0: as many as the version has.",
     {least = 0, most = largest_tile_count}},

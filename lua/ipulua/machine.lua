@@ -79,6 +79,7 @@ function machine.options(given, ordinal)
     cholesky_block = config.get("optimizations.cholesky_block_size"),
     solve_block = config.get("optimizations.triangular_solve_expander_block_size"),
     synthetic_infeed = config.use_synthetic_data_for("infeed"), synthetic_outfeed = config.use_synthetic_data_for("outfeed"),
+    synthetic_variables = config.use_synthetic_data_for("parameters"),
     no_prefetch = not config.get("optimizations.prefetch_data_streams"),
     split_infeed = not config.get("optimizations.merge_infeed_io_copies"),
     half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),

@@ -190,6 +190,7 @@ return function(row, t)
   local function with_tiles_for_io(f)
     local cfg = ipu.IPUConfig()
     cfg.io_tiles.num_io_tiles = 32
+    cfg.io_tiles.place_ops_on_io_tiles = true
     cfg.convolutions.poplar_options = {partialsType = "half"}
     cfg.matmuls.poplar_options = {partialsType = "half"}
     cfg:configure_ipu_system()

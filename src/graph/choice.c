@@ -9,14 +9,15 @@
 
 enum { MOST = 24, WORDS = 512 }; /* choices of an attribute, and the bytes of their list */
 
-/* What follows the prefix that the original gives to names of this kind, where given has it. */
-static const char *without_prefix(const AttrDef *def, const char *given) {
-  size_t n = def->prefix ? strlen(def->prefix) : 0;
-  return n && !strncasecmp(given, def->prefix, n) ? given + n : given;
+/* What follows the prefix that the original gives to collective operators, which ours may have, too. */
+static const char *without_prefix(const char *given) {
+  static const char prefix[] = "COLLECTIVE_OP_";
+  size_t n = sizeof prefix - 1;
+  return strncasecmp(given, prefix, n) ? given : given + n;
 }
 
 const char *choice_find(const AttrDef *def, const char *given, size_t *length) {
-  given = without_prefix(def, given);
+  given = without_prefix(given);
   for (const char *c = def->choices; *c;) {
     size_t n = strcspn(c, " ");
     *length = n;
@@ -60,7 +61,7 @@ Status choice_refuse(Error *e, const OpDef *op, const AttrDef *def, const char *
   for (int i = 0, at = 0; words[i] && at < WORDS; i++)
     at += snprintf(list + at, (size_t)(WORDS - at), "%s%s", i ? ", " : "", words[i]);
   const char *hint = known_elsewhere(given, words);
-  if (!hint) hint = nearest(without_prefix(def, given), words);
+  if (!hint) hint = nearest(without_prefix(given), words);
   return fail(e, ERR_VALUE, "%s: '%s' must be one of %s, got '%.40s'%s%s%s", op->name, def->name, list, given,
               hint ? "; did you mean '" : "", hint ? hint : "", hint ? "'?" : "");
 }

@@ -63,7 +63,6 @@ typedef struct AttrDef {
   const char *fallback; /* the default as a Lua literal: "-1", "false", "'VALID'", "nil" (optional); NULL: required */
   const char *choices;  /* ATTR_STRING: "VALID SAME CAUSAL" */
   const char *summary;
-  const char *prefix;   /* that the original's names of choices have, and these may; NULL: none */
 } AttrDef;
 
 /* ---- evaluation ---- */

@@ -142,6 +142,7 @@ static Status read_machine(lua_State *L, int index, Error *e, Machine *m) {
   m->half_convolutions = flag(L, index, "half_convolutions", false);
   m->synthetic_infeed = flag(L, index, "synthetic_infeed", false);
   m->synthetic_outfeed = flag(L, index, "synthetic_outfeed", false);
+  m->synthetic_variables = flag(L, index, "synthetic_variables", false);
   m->no_prefetch = flag(L, index, "no_prefetch", false);
   m->split_infeed = flag(L, index, "split_infeed", false);
   m->io_tiles = (int)integer(L, index, "io_tiles", 0);
@@ -229,7 +230,7 @@ static void push_ipus(lua_State *L, const Price *p) {
     set_count(L, "mean_tile_bytes", x->mean);
     set_count(L, "tiles_over", x->tiles_over);
     set_io_tiles(L, p, x->io_bytes);
-    lua_pushboolean(L, x->fits && x->io_fits), lua_setfield(L, -2, "fits");
+    lua_pushboolean(L, x->fits), lua_setfield(L, -2, "fits");
     lua_rawseti(L, -2, i + 1);
   }
 }

@@ -1,4 +1,5 @@
-/* The memory of the tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time step, lies there. */
+/* Tiles that only move data: what infeeds and outfeeds move in one round of a loop, or time step, lies there, and the next round's moves
+ * while this one computes. What doesn't fit there is placed on all tiles (Graphcore's io_tiles_test.py), and computing waits for it. */
 #include <math.h>
 
 #include "machine/rows.h"
@@ -14,30 +15,64 @@ double price_io_limit(const Price *p) {
   return floor((double)m->io_tiles * (double)m->pod.target.tile_bytes * m->io_proportion);
 }
 
-static void note(IpuPrice *x, double bytes, double limit) {
-  x->io_bytes = fmax(x->io_bytes, bytes);
-  x->io_fits = x->io_bytes <= limit;
-}
+static int ipu_of(const Price *p, const Row *r) { return r->ipu < p->shards ? r->ipu : 0; }
 
 bool price_io_tiles(Price *p) {
-  for (int i = 0; i < p->shards; i++) p->ipu[i].io_fits = true;
   if (!price_has_io(p)) return true;
   double *moved = arena_alloc(p->arena, (size_t)((p->row_count + 1) * p->shards) * sizeof *moved); /* by block and IPU */
   if (!moved) return false;
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     if (!is_fed(r)) continue;
-    int ipu = r->ipu < p->shards ? r->ipu : 0;
-    double *bytes = &moved[(r->parent + 1) * p->shards + ipu];
+    IpuPrice *x = &p->ipu[ipu_of(p, r)];
+    double *bytes = &moved[(r->parent + 1) * p->shards + ipu_of(p, r)];
     *bytes += r->bytes;
-    note(&p->ipu[ipu], *bytes, price_io_limit(p));
+    x->io_bytes = fmax(x->io_bytes, *bytes);
   }
   return true;
 }
 
-const Row *price_io_largest(const Price *p, int ipu) {
-  const Row *largest = NULL;
-  for (int i = 0; i < p->row_count; i++)
-    if (is_fed(&p->row[i]) && p->row[i].ipu == ipu && (!largest || p->row[i].bytes > largest->bytes)) largest = &p->row[i];
-  return largest;
+bool price_overlaps(const Price *p, int ipu) { return price_has_io(p) && p->ipu[ipu].io_bytes <= price_io_limit(p); }
+
+/* ---- loops ---- */
+
+/* One round's cycles on an IPU: of what is fed, and of everything else. */
+static void sum_round(const Price *p, int block, int ipu, double *fed, double *rest) {
+  const Row *b = &p->row[block];
+  double rounds = b->times * b->repeats;
+  *fed = *rest = 0;
+  for (int i = block + 1; i < b->end; i++) {
+    const Row *r = &p->row[i];
+    if (!r->cost || ipu_of(p, r) != ipu) continue;
+    if (is_fed(r) && r->parent == block) *fed += r->cost->cycles[PHASE_STREAM];
+    else *rest += cost_cycles(r->cost) * r->times / rounds;
+  }
+}
+
+/* Of what is fed in a round only so much is waited for: the first round's, and what takes longer than the rest. */
+static bool hide(Price *p, int block, int ipu, double share) {
+  for (int i = block + 1; i < p->row[block].end; i++) {
+    Row *r = &p->row[i];
+    if (!is_fed(r) || r->parent != block || ipu_of(p, r) != ipu || !r->cost) continue;
+    Cost *c = arena_copy(p->arena, r->cost, sizeof *c);
+    if (!c) return false;
+    c->cycles[PHASE_STREAM] *= share;
+    for (int s = 0; s < c->row_count; s++) c->steps[s].stream *= share;
+    r->cost = c;
+  }
+  return true;
+}
+
+bool price_overlap(Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *b = &p->row[i];
+    if (!row_is_block(b->kind) || b->kind == ROW_PIPELINE || !(b->repeats > 1) || !(b->times > 0)) continue;
+    for (int ipu = 0; ipu < p->shards; ipu++) {
+      double fed, rest;
+      sum_round(p, i, ipu, &fed, &rest);
+      double waited = fmax(0, fed - rest) + fmin(fed, rest) / b->repeats;
+      if (fed > 0 && price_overlaps(p, ipu) && !hide(p, i, ipu, waited / fed)) return false;
+    }
+  }
+  return true;
 }

@@ -136,6 +136,17 @@ static bool is_repeated(Map *seen, const Cost *c) {
   return false;
 }
 
+/* Sequences for what crosses to or from the host, or another IPU. */
+static double header_bytes(double bytes, double tiles) { return bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(bytes / PACKET_BYTES)); }
+
+/* Variables come from the host before the program's first run; what it changes is fetched when somebody asks. */
+static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
+  for (int i = 0; i < p->held_count && !p->machine.synthetic_variables; i++) {
+    const Held *h = &p->held[i];
+    if (h->category == BYTES_VARIABLE && h->ipu == ipu && h->variable && !h->offloaded) x->bytes[BYTES_HOST_HEADER] += (h->written ? 2 : 1) * header_bytes(h->bytes, tiles_of(p));
+  }
+}
+
 static void add_code(Price *p, IpuPrice *x, int ipu) {
   const Target *t = &p->machine.pod.target;
   double rows = 0, tiles = tiles_of(p);
@@ -156,9 +167,10 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
     x->bytes[BYTES_CONTROL_CODE] += c->bytes[MEMORY_CONTROL_CODE] * tiles;
     bool host = r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT;
     if (r->bytes > 0 && (host || r->kind == ROW_LINK))
-      x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += r->bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(r->bytes / PACKET_BYTES));
+      x->bytes[host ? BYTES_HOST_HEADER : BYTES_GLOBAL_HEADER] += header_bytes(r->bytes, tiles);
   }
   map_free(seen);
+  add_variable_headers(p, x, ipu);
   if (!t->code) return;
   x->bytes[BYTES_CONTROL_CODE] += rows * step_code_bytes * tiles;
   x->bytes[BYTES_VERTEX_CODE] = (cost_code_bytes(x->vertices) + RUNTIME_BYTES) * tiles;
@@ -219,11 +231,11 @@ static bool fill_tiles(Price *p, int ipu) {
 }
 
 bool price_memory(Price *p) {
-  if (!add_stashes(p) || !price_io_tiles(p)) return false;
+  if (!add_stashes(p)) return false;
   p->fits = true;
   for (int i = 0; i < p->shards; i++) {
     if (!find_peak(p, i) || !fill_tiles(p, i)) return false;
-    p->fits = p->fits && p->ipu[i].fits && p->ipu[i].io_fits;
+    p->fits = p->fits && p->ipu[i].fits;
     if (price_fullest(&p->ipu[i]) > price_fullest(&p->ipu[p->worst])) p->worst = i;
   }
   return true;

@@ -25,11 +25,11 @@ typedef struct Machine {
   double merge_bytes[MERGE_COUNT]; /* of one replica; they are joined up to that size; 0: each is on its own */
   bool no_outlining;       /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
-  bool synthetic_infeed, synthetic_outfeed;
+  bool synthetic_infeed, synthetic_outfeed, synthetic_variables;
   bool no_prefetch;        /* each infeed element waits for the host */
   bool split_infeed;       /* each tensor of an infeed's element is a copy of its own */
-  int io_tiles;            /* of each IPU, beside pod's; with them host transfers overlap with compute */
-  double io_proportion;    /* of their memory, for what infeeds and outfeeds move; 0: that isn't on them */
+  int io_tiles;            /* of each IPU, beside pod's */
+  double io_proportion;    /* of their memory, for what infeeds and outfeeds move beside computing; 0: that isn't on them */
   double calls;            /* of the host, for each run: 1; less when several runs share one; -1: none */
   const int64_t *argument; /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
 } Machine;
@@ -113,7 +113,7 @@ typedef struct IpuPrice {
   uint32_t vertices;
   int tiles_over;               /* that hold more than they can, gaps included */
   double io_bytes;              /* of infeeds and outfeeds at once, on the I/O tiles */
-  bool fits, io_fits;           /* on the tiles; on the I/O tiles */
+  bool fits;
 } IpuPrice;
 
 typedef struct StagePrice {
@@ -173,7 +173,7 @@ const char *row_source(const Row *r);         /* "train.lua:12" or "" */
 double price_tile_limit(const Price *p);      /* bytes of a tile */
 static inline bool price_has_io(const Price *p) { return p->machine.io_tiles && p->machine.io_proportion > 0; }
 double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
-const Row *price_io_largest(const Price *p, int ipu); /* that moves most over them; NULL: none does */
+bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */
 double price_bytes(const IpuPrice *i);        /* all categories */
 double price_fullest(const IpuPrice *i);      /* of a tile, gaps included */
 const char *held_name(const Held *h);         /* "dense/kernel", "matmul" */

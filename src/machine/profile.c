@@ -109,7 +109,7 @@ static void put_memory(FILE *f, const Price *p, const IpuPrice *x) {
     fputc(',', f), put_member(f, "io_tiles", x->io_bytes);
     fputc(',', f), put_member(f, "io_tiles_limit", price_io_limit(p));
   }
-  fprintf(f, ",\"peak_step\":%d,\"fits\":%s},\"tiles\":{", x->peak, x->fits && x->io_fits ? "true" : "false");
+  fprintf(f, ",\"peak_step\":%d,\"fits\":%s},\"tiles\":{", x->peak, x->fits ? "true" : "false");
 }
 
 static void put_ipus(FILE *f, const Price *p) {

@@ -78,7 +78,7 @@ static void put_memory(FILE *f, const Price *p) {
             x->fits ? "" : "  DOES NOT FIT");
     if (price_has_io(p))
       fprintf(f, "  %d I/O tiles: %s of %s%s\n", p->machine.io_tiles, bytes_text(x->io_bytes, a), bytes_text(price_io_limit(p), b),
-              x->io_fits ? "" : "  DOES NOT FIT");
+              price_overlaps(p, i) ? "" : "; too much for them: on all tiles, and computing waits for it");
   }
 }
 
@@ -264,42 +264,12 @@ static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count
   put_remedies(f, p, remedies, count);
 }
 
-/* The least even number of I/O tiles that hold so much, and the least share of those that there are. */
-static void put_io_remedies(FILE *f, const Price *p, double bytes) {
-  enum { MOST_TILES = 192 }; /* IPUConfig's */
-  const Machine *m = &p->machine;
-  double tile = (double)m->pod.target.tile_bytes, tiles = 2 * ceil(bytes / (tile * m->io_proportion) / 2);
-  double share = ceil(100 * bytes / (tile * m->io_tiles)) / 100;
-  fputs("\nwhat would help: ", f);
-  if (tiles <= MOST_TILES && tiles < (double)m->pod.target.tiles) fprintf(f, "%.0f I/O tiles (io_tiles.num_io_tiles); ", tiles);
-  if (share <= 1) fprintf(f, "a share of %.2f (io_tiles.available_memory_proportion); ", share);
-  fputs("a smaller batch", f);
-}
-
-static void put_io_tiles(FILE *f, const Price *p, int ipu) {
-  char a[40], b[40], c[40];
-  double bytes = p->ipu[ipu].io_bytes, limit = price_io_limit(p);
-  const Row *largest = price_io_largest(p, ipu);
-  fprintf(f, "out of memory: '%s' does not fit on the I/O tiles of IPU %d of %s: what its infeeds and outfeeds move at once needs %s "
-             "bytes, %d I/O tiles may hold %s, %g of their memory, %s too many", p->name, ipu, p->machine.pod.target.name,
-          count_text(bytes, a), p->machine.io_tiles, count_text(limit, b), p->machine.io_proportion, count_text(bytes - limit, c));
-  if (largest) fprintf(f, "\nthe largest of it: %s%s%s", bytes_text(largest->bytes, a), *row_source(largest) ? "  " : "", row_source(largest));
-  put_io_remedies(f, p, bytes);
-}
-
 char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  bool tiles_fit = true;
-  int over = -1; /* the IPU whose I/O tiles hold most, where that is too much */
-  for (int i = 0; i < p->shards; i++) {
-    tiles_fit = tiles_fit && p->ipu[i].fits;
-    if (!p->ipu[i].io_fits && (over < 0 || p->ipu[i].io_bytes > p->ipu[over].io_bytes)) over = i;
-  }
-  if (!tiles_fit) put_tiles(f, p, remedies, count);
-  if (over >= 0) fputs(tiles_fit ? "" : "\n", f), put_io_tiles(f, p, over);
+  put_tiles(f, p, remedies, count);
   fclose(f);
   return text;
 }

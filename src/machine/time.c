@@ -187,7 +187,7 @@ static bool run_row(Rhythm *t, const Timetable *table, int row) {
     if (x.program == plan->places - 1) host += t->host_out;
   }
   for (int i = 0; i < p->shards; i++) most = fmax(most, t->ipu_step[i]);
-  double cycles = (p->machine.io_tiles ? fmax(most, host) : most + host) + t->links;
+  double cycles = (price_overlaps(p, plan->ipu_of[0]) ? fmax(most, host) : most + host) + t->links;
   if (t->keeps_beats) p->step_cycles_most = fmax(p->step_cycles_most, cycles);
   t->elapsed += cycles;
   return true;
@@ -259,7 +259,7 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
+  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p) || !price_io_tiles(p) || !price_overlap(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];

@@ -145,14 +145,6 @@ static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
 
 bool walk_is_free(const Node *n) { return (n->op->traits & VIEW) || node_is_broadcast(n); }
 
-/* Ops in which replicas meet; what they move is their operand. */
-static bool is_collective(const Node *n) {
-  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!strcmp(n->op->name, names[i])) return true;
-  return false;
-}
-
 static void note_price(Walk *w, const Node *n, const Cost *c) {
   Price *p = w->price;
   p->op_count++;
@@ -160,6 +152,46 @@ static void note_price(Walk *w, const Node *n, const Cost *c) {
   if (c->fits || p->why) return;
   p->why = c->why;
   p->why_node = n;
+}
+
+/* ---- layouts ---- */
+
+/* These bring their operands into layouts of their own, whatever those they come in. */
+static bool lays_out(const Node *n) { return strstr(n->op->name, "conv") || strstr(n->op->name, "pool"); }
+
+static bool is_made_by_layer(const Value *v) {
+  enum { BEHIND = 4 }; /* a bias, an activation, what a normalisation does to each element */
+  const Node *n = value_root((Value *)(uintptr_t)v)->node;
+  for (int i = 0; i < BEHIND && (n->op->traits & ELEMENTWISE) && n->in_count; i++) n = value_root(n->in[0])->node;
+  return lays_out(n);
+}
+
+static bool is_read_by_layers(const Region *r, const Node *n) {
+  int from = r->reader_begin[n->id], to = r->reader_begin[n->id + 1];
+  for (int i = from; i < to; i++)
+    if (r->reader[i] >= r->graph->node_count || !lays_out(r->graph->node[r->reader[i]])) return false;
+  return to > from;
+}
+
+/* Channels first or last: on an IPU the order of axes is a view, and before and behind a convolution there is nothing to move, as it
+ * chooses where its operands and its result lie. */
+static bool is_layout_only(const Inside *in, const Node *n) {
+  if (strcmp(n->op->name, "transpose")) return false;
+  return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
+}
+
+static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
+  static const Cost nothing = {.fits = true};
+  note_price(w, n, &nothing);
+  *walk_slot_of(in, &n->out[0]) = held;
+}
+
+/* Ops in which replicas meet; what they move is their operand. */
+static bool is_collective(const Node *n) {
+  static const char *const names[] = {"cross_replica_sum", "cross_replica_mean", "all_gather", "reduce_scatter", "all_to_all"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(n->op->name, names[i])) return true;
+  return false;
 }
 
 void walk_op(Walk *w, Inside *in, Node *n) {
@@ -170,6 +202,10 @@ void walk_op(Walk *w, Inside *in, Node *n) {
   w->backward = n->place.backward || home->backward;
   int operands[MAX_INPUTS * 8], count = n->in_count < MAX_INPUTS * 8 ? n->in_count : MAX_INPUTS * 8;
   for (int i = 0; i < count; i++) operands[i] = walk_local(w, in, n->in[i], ipu, n);
+  if (is_layout_only(in, n) && operands[0] >= 0 && *walk_slot_of(in, &n->out[0]) < 0) {
+    walk_layout(w, in, n, operands[0]);
+    return;
+  }
   const Cost *c = cost_of_node(&w->costs, n);
   if (!c) {
     w->failed = true;

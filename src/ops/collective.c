@@ -467,7 +467,7 @@ const OpDef ops_collective[] = {
      .shapes = "[n] → [ceil(n / replicas)]",
      .inputs = {"x"},
      .attrs = {{"op", ATTR_STRING, "'ADD'", "ADD MUL MIN MAX LOGICAL_AND LOGICAL_OR SQUARE_ADD LOCAL MEAN",
-                "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD", "COLLECTIVE_OP_"},
+                "how elements combine; COLLECTIVE_OP_ADD, as the original writes it, is ADD"},
                FACTOR},
      .traits = PER_REPLICA,
      .infer = infer_scatter,

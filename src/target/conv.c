@@ -135,8 +135,11 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i])); /* by one output: the rest is padding */
   bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
   if (empty) return cost_free();
-  Cost c = pass_cost(t, d, partials, s, pass, &chosen, false), other = pass_cost(t, d, partials, s, pass, &chosen, true);
-  if (is_far_better(&other, &c)) c = other;
+  Cost c = pass_cost(t, d, partials, s, pass, &chosen, false);
+  if (s->in_channels < t->group_f16 || s->out_channels < t->group_f16) { /* much padding, which PopLibs' planner avoids at any price */
+    Cost other = pass_cost(t, d, partials, s, pass, &chosen, true);
+    if (is_far_better(&other, &c)) c = other;
+  }
   c.flops = 2 * (double)s->groups * (double)points * (double)seen * (double)s->in_channels * (double)s->out_channels;
   return c;
 }
