@@ -391,8 +391,7 @@ static Cost cost_dots(const Target *t, Dtype d, int64_t outputs, int64_t k, int6
   return c;
 }
 
-/* The same in the fewest parts of the groups that fit, one after the other. */
-static Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit) {
+Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit) {
   Cost c = cost_free();
   for (int64_t parts = 1; parts <= 32; parts *= 2) {
     int64_t each = idiv(groups, parts);

@@ -101,6 +101,9 @@ bool is_better(const Plan *p, const Plan *than);
 /* PopLibs' choice is what would run, and what was published: published small products take up to twice as long as they could. Another way
  * is taken only where it saves a third and some steps, else a large operation could be priced far below a smaller one. */
 bool is_far_better(const Cost *other, const Cost *choice);
+/* Products of [m, k] by [k, n] multiplied element by element, one operand repeated, then added up; in the fewest parts of the groups that
+ * fit, one after the other. */
+Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64_t k, int64_t n, double limit);
 /* Cycles to place, or to add, a share of outputs after each serial part. */
 double join_cycles(const Target *t, const Units *u, double share, bool adds);
 double plan_limit(const Target *t, double proportion);
