@@ -43,8 +43,16 @@ end
 
 -- ------------------------------------------------ ops
 
+---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of one.
+---@param a table
+---@return string
+function help.attribute_type(a)
+  if a.choices then return (a.choices:gsub(" ", " | ")) end
+  return a.type == "list" and "integer or list" or a.type
+end
+
 local function attribute_line(width, a)
-  local parts = {a.choices and a.choices:gsub(" ", " | ") or a.type}
+  local parts = {help.attribute_type(a)}
   if a.default and a.default ~= "nil" then parts[2] = "default " .. a.default:gsub("'", '"') end
   if not a.default then parts[2] = "required" end
   local line = ("  %-" .. width .. "s  %s"):format(a.name, table.concat(parts, ", "))
