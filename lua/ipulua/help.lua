@@ -43,6 +43,11 @@ end
 
 -- ------------------------------------------------ ops
 
+-- The references say once what "the original" is; who asks at the prompt has not read that.
+local function source_line(source)
+  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
+end
+
 ---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of one.
 ---@param a table
 ---@return string
@@ -85,7 +90,7 @@ function help.op(name)
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
   if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
-  if row.source then lines[#lines + 1] = "  source: " .. row.source end
+  if row.source then lines[#lines + 1] = source_line(row.source) end
   return lines
 end
 
@@ -213,7 +218,9 @@ local function add_words(lines, heading, words) lines[#lines + 1] = heading .. "
 -- As lines of help.
 local function add_notes(lines, notes)
   for _, name in ipairs(help.notes) do
-    if notes[name] then lines[#lines + 1] = ("  %s: %s"):format(name:lower(), notes[name]) end
+    if notes[name] then
+      lines[#lines + 1] = name == "Source" and source_line(notes[name]) or ("  %s: %s"):format(name:lower(), notes[name])
+    end
   end
 end
 
