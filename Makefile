@@ -224,7 +224,8 @@ SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$
 
 .PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
-	+@$(SUBMAKE) $(BUILD)/ipulua
+	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
+	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1
 	@$(BUILD)/ipulua examples/mnist.lua
 
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"

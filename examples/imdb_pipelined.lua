@@ -42,8 +42,8 @@ model:compile{
   loss = keras.losses.BinaryCrossentropy(), optimizer = keras.optimizers.Adam(0.005), metrics = {"accuracy"},
   steps_per_execution = steps,
 }
-model:set_pipelining_options{gradient_accumulation_steps_per_replica = count, device_mapping = {0, 1, 1, 0}, schedule = "Grouped",
-  gradient_accumulation_reduction_method = "mean"}
+model:set_pipelining_options{gradient_accumulation_steps_per_replica = count, device_mapping = {0, 1, 1, 0},
+  pipeline_schedule = "Grouped", gradient_accumulation_reduction_method = "mean"}
 local x, y = reviews(vocabulary, length)
 local dataset = data.from_tensor_slices{x, y}:batch(batch_size, {drop_remainder = true}):repeat_n()
 local history = model:fit(dataset, {epochs = 2, steps_per_epoch = steps})

@@ -311,8 +311,11 @@ local function print_stages(best)
   for i, stage in ipairs(best.e.stages) do
     local first, last = best.cut[i - 1] or 1, (best.cut[i] or #blocks + 1) - 1
     local cycles = stage.forward_cycles + stage.backward_cycles
-    print(string.format("stage %d  IPU %d  %5s to %-5s %-20s %5.2f M cycles  %4.0f of %.0f KiB", stage.stage, stage.ipu, blocks[first],
-      blocks[last], bar(cycles / longest, 20), cycles / 1e6, stage.max_tile_bytes / 1024, best.e.tile_bytes / 1024))
+    local to = first < last and "to " .. blocks[last] or ""
+    local line = bar(cycles / longest, 20)
+    line = line .. (" "):rep(20 - (utf8.len(line)))
+    print(string.format("stage %d  IPU %d  %5s %-8s %s %5.2f M cycles  %4.0f of %.0f KiB", stage.stage, stage.ipu, blocks[first], to,
+      line, cycles / 1e6, stage.max_tile_bytes / 1024, best.e.tile_bytes / 1024))
   end
 end
 

@@ -43,8 +43,21 @@ end
 
 -- ------------------------------------------------ ops
 
+-- The references say once what "the original" is; who asks at the prompt has not read that.
+local function source_line(source)
+  return "  source: " .. source:gsub("the original%f[%W]", "Graphcore's TensorFlow 2.6 for IPUs")
+end
+
+---The type of an op's attribute in words: where a list is wanted, one integer stands for a list of one.
+---@param a table
+---@return string
+function help.attribute_type(a)
+  if a.choices then return (a.choices:gsub(" ", " | ")) end
+  return a.type == "list" and "integer or list" or a.type
+end
+
 local function attribute_line(width, a)
-  local parts = {a.choices and a.choices:gsub(" ", " | ") or a.type}
+  local parts = {help.attribute_type(a)}
   if a.default and a.default ~= "nil" then parts[2] = "default " .. a.default:gsub("'", '"') end
   if not a.default then parts[2] = "required" end
   local line = ("  %-" .. width .. "s  %s"):format(a.name, table.concat(parts, ", "))
@@ -77,7 +90,7 @@ function help.op(name)
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
   if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
-  if row.source then lines[#lines + 1] = "  source: " .. row.source end
+  if row.source then lines[#lines + 1] = source_line(row.source) end
   return lines
 end
 
@@ -205,7 +218,9 @@ local function add_words(lines, heading, words) lines[#lines + 1] = heading .. "
 -- As lines of help.
 local function add_notes(lines, notes)
   for _, name in ipairs(help.notes) do
-    if notes[name] then lines[#lines + 1] = ("  %s: %s"):format(name:lower(), notes[name]) end
+    if notes[name] then
+      lines[#lines + 1] = name == "Source" and source_line(notes[name]) or ("  %s: %s"):format(name:lower(), notes[name])
+    end
   end
 end
 

@@ -25,6 +25,10 @@ describe("help", function()
     assert.truthy(typed("?ipu.top_k\n"):find("gives 2 results", 1, true))
     assert.truthy(typed("?ipu.ones\n"):find("  gives tensor\n", 1, true))
     assert.truthy(typed("?ipu.Variable\n"):find("  gives variable\n", 1, true))
+    assert.truthy(typed("?ipu.reduce_sum\n"):find("  axis      integer or list: ", 1, true))
+    for _, name in ipairs{"func", "normalise_image"} do -- a function, an op
+      assert.matches("  source: [^\n]* of Graphcore's TensorFlow 2.6 for IPUs\n", typed("?ipu." .. name .. "\n"), 1, false)
+    end
     assert.truthy(typed("?ipu.argmax\n"):find("Gradients stop here.", 1, true))
     assert.truthy(typed("?ipu.concat\n"):find("ipu.concat({tensors, ...}, {axis})\n", 1, true))
   end)

@@ -49,6 +49,7 @@ describe("the prompt", function()
       {"local t = {} for i = 1, 30 do t[i] = i end return t", "{\n  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, "
         .. "18, 19, 20, 21,\n  22, 23, 24, 25, 26, 27, 28, 29, 30\n}"},
       {"local t = {} for i = 1, 1000 do t[i] = 0 end return t, #t", "... 900 more\n}\n1000", "suffix"},
+      {"{0 / 0, loss = -(0 / 0)}", "{nan, loss = nan}"}, {"0 / 0, -(0 / 0)", "nan\tnan"},
       {"{alpha = ('x'):rep(40), beta = ('y'):rep(40), 1}", '{\n  1,\n  alpha = "' .. ("x"):rep(40) .. '",\n  beta = "'
         .. ("y"):rep(40) .. '"\n}'},
     }

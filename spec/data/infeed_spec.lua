@@ -145,7 +145,7 @@ describe("dataset_benchmark", function()
     {"no dataset", function() return bench.dataset_benchmark({}, 1, 5) end, "must be a dataset", "type"},
     {"no queue", function() return bench.infeed_benchmark(floats(5), 1, 5) end, "must be an IPUInfeedQueue", "type"},
     {"too little data", function() return bench.dataset_benchmark(floats(5), 2, 3, {print_stats = false}) end,
-      "ended after 5 elements", "out_of_range"},
+      "ended after 5 elements; repeat_n%(%) makes it endless", "out_of_range"},
     {"empty components", function() return bench.dataset_benchmark(data.from_tensors(ipu.zeros{0}), 1, 1) end,
       "dimension of size 0", "invalid_argument"},
   } do

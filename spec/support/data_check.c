@@ -1230,7 +1230,7 @@ static void check_benchmark(const Setup *one) {
   error_clear(&e);
   CHECK(benchmark_epoch(it, 1, false, &b, &e) == OK && b.elements == 1 && b.bytes == 9);
   CHECK(benchmark_epoch(it, 5, true, &b, &e) == ERR_OUT_OF_RANGE && b.elements == 3);
-  CHECK_TEXT(e.message, "end of data: the dataset ended after 10 elements");
+  CHECK_TEXT(e.message, "end of data: the dataset ended after 10 elements; repeat_n() makes it endless");
   iterator_close(it);
   dataset_release(d);
 }

@@ -2,6 +2,7 @@
 -- found by calling it on its own sample.
 
 local core = require "ipulua.core"
+local help = require "ipulua.help"
 local samples = require "spec.support.op_samples"
 
 local reference = {}
@@ -169,7 +170,8 @@ local function entry(row, lines)
     if name:find("?$") then add("- `%s` may be left out, with what stands behind it.", (name:gsub("%?$", ""))) end
   end
   for _, a in ipairs(row.attributes) do
-    add("- `%s`: %s%s%s%s", a.name, a.type, a.default and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
+    local kind = a.choices and a.type or help.attribute_type(a)
+    add("- `%s`: %s%s%s%s", a.name, kind, a.default and (a.default == "nil" and ", optional" or ", default `" .. a.default .. "`") or "",
       a.choices and ", one of " .. a.choices:gsub(" ", ", ") or "", a.summary and a.summary ~= "" and "; " .. a.summary or "")
   end
   local list, refusal = dtypes(core.ops[row.name], row)

@@ -31,7 +31,7 @@ static Status empty_component(int c, const Type *type, Error *e) {
 }
 
 static Status early_end(const Iterator *it, Error *e) {
-  return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset ended after %lld element%s",
+  return fail(e, ERR_OUT_OF_RANGE, "end of data: the dataset ended after %lld element%s; repeat_n() makes it endless",
               (long long)iterator_position(it), plural(iterator_position(it)));
 }
 

@@ -211,6 +211,12 @@ static bool push_tensor_type(lua_State *L, int index) {
   return true;
 }
 
+/* Lua's text, but for a NaN: its sign bit means nothing, and tensors and progress bars don't show it either. */
+static void push_plain_text(lua_State *L, int index) {
+  if (lua_type(L, index) == LUA_TNUMBER && isnan(lua_tonumber(L, index))) lua_pushliteral(L, "nan");
+  else luaL_tolstring(L, index, NULL);
+}
+
 /* A value inside a table, on one line. depth: how many tables it is in, the outermost aside. */
 static void push_inner(lua_State *L, int index, int depth) {
   index = lua_absindex(L, index);
@@ -241,7 +247,7 @@ static void push_inner(lua_State *L, int index, int depth) {
     lua_pushstring(L, empty ? "{}" : "{...}");
     lua_concat(L, 2);
   } else {
-    luaL_tolstring(L, index, NULL);
+    push_plain_text(L, index);
   }
 }
 
@@ -361,5 +367,5 @@ void show_push(lua_State *L, int index, int columns) {
   if (push_own_text(L, index)) return;
   if (lua_istable(L, index) && push_module(L, index)) return;
   if (lua_istable(L, index)) push_table(L, index, (size_t)columns - 2);
-  else luaL_tolstring(L, index, NULL);
+  else push_plain_text(L, index);
 }
