@@ -1,4 +1,4 @@
--- An autoencoder squeezes pictures of digits into 32 numbers, and back: binary cross-entropy 0.0816 on the test set after ten
+-- An autoencoder squeezes pictures of digits into 32 numbers, and back: binary cross-entropy 0.0816 on MNIST's test set after ten
 -- epochs, in 17 seconds on two cores. `autoencoder.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data

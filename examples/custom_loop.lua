@@ -1,5 +1,5 @@
 -- A training loop of one's own: tape, optimizer, metrics and learning-rate schedule by hand. The inner loop is one program on the
--- device; Lua looks at the metrics in between. 97.83 % of the test set after five epochs, in seven seconds.
+-- device; Lua looks at the metrics in between. 97.83 % of MNIST's test set after five epochs, in seven seconds.
 -- `custom_loop.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data

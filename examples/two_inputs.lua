@@ -1,5 +1,5 @@
 -- Two pictures in, two answers out: the sum of two digits, and whether the first is the greater one. One encoder sees both
--- pictures. After 4800 steps, 20 seconds, 97.55 % of the test set's sums are right, and 99.03 % of the comparisons.
+-- pictures. After 4800 steps, 20 seconds, 97.55 % of the sums of MNIST's test set are right, and 99.03 % of the comparisons.
 -- `two_inputs.lua short` runs a few steps only.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data

@@ -170,17 +170,22 @@ annotate "local Model = {}"
 
 local Layer = keras.layers.Layer
 
+-- A sample as a script writes it, which has `layers` and not each layer's name.
+local function in_layers(code)
+  return (code:gsub("%f[%w_.]%u[%w_]*", function(name) return keras.layers[name] and "layers." .. name end))
+end
+
 local function wrong_of(entry)
   local wrong, names = entry[4], keras.layers
   if type(wrong) == "string" then
     local made, message = run(wrong, names)
-    if message then return "`layers." .. wrong .. "`", message end
+    if message then return "`" .. in_layers(wrong) .. "`", message end
     local _, later = run("layer:compute_output_shape(shape)", {layer = made, shape = entry[3]})
-    return string.format("`layers.%s` on %s", wrong, shape_text(entry[3])), (assert(later, wrong))
+    return string.format("`%s` on %s", in_layers(wrong), shape_text(entry[3])), (assert(later, wrong))
   end
   if not wrong then return nil end
   local _, message = run("layer:compute_output_shape(shape)", {layer = run(entry[2], names), shape = wrong})
-  return string.format("`layers.%s` on %s", entry[2], shape_text(wrong)), (assert(message, entry[1]))
+  return string.format("`%s` on %s", in_layers(entry[2]), shape_text(wrong)), (assert(message, entry[1]))
 end
 
 local function markdown(text) return (text:gsub(" %* ", " · ")) end
@@ -208,11 +213,11 @@ local function layer_entry(entry)
     local result = layer:compute_output_shape(entry[3])
     local problem = shapes.problem(assert(entry.is, name), entry[3], result, layer)
     if problem then notes.problem("%s: %s", name, problem) end
-    o.shapes = string.format("%s%s. `layers.%s`: %s → %s", markdown(entry.is), entry.also and "; " .. entry.also or "", entry[2],
+    o.shapes = string.format("%s%s. `%s`: %s → %s", markdown(entry.is), entry.also and "; " .. entry.also or "", in_layers(entry[2]),
       shape_text(entry[3]), shape_text(result))
   elseif entry[2] then
     assert(run(entry[2], keras.layers))
-    o.shapes = string.format("%s. `layers.%s`", assert(entry[5], name), entry[2])
+    o.shapes = string.format("%s. `%s`", assert(entry[5], name), in_layers(entry[2]))
   elseif name == "Layer" or name == "OpLambda" then o.shapes = "any, with the batch first" end
   keras.utils.reset_names()
   local sample, message = wrong_of(entry)

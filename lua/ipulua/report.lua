@@ -92,7 +92,10 @@ local function price_of(entry, arguments)
   options.arguments = arguments
   local ok, price = pcall(machine.price, entry, options)
   if ok then return price end
-  if blame.last and blame.last.kind == "value" then error(price, 0) end -- a target that there is not
+  if blame.last and blame.last.kind == "value" then -- a target that there is not
+    start.refused = true
+    error(price, 0)
+  end
   log.debug("no price for '%s': %s", entry.name, tostring(price))
   return nil
 end
@@ -101,6 +104,7 @@ local function refuse_misfit(entry)
   if not machine.enforces() then return end
   local price = price_of(entry)
   if not price or price:fits() then return end
+  start.refused = true
   blame.error(price:complaint(require "ipulua.remedies".of(entry)) .. "\nto run it all the same, with its profile: " ..
     [[IPULUA_ENGINE_OPTIONS='{"debug.allowOutOfMemory": "true"}']], "out_of_memory")
 end
@@ -123,7 +127,7 @@ local function log_cycles(entry, arguments)
     logged[entry] = price and price:summary().ipu or false
   end
   local found = logged[entry] and logged[entry][ipu + 1]
-  if found then log.info("'%s': %.0f cycles on IPU %d", entry.name, found.cycles.total, ipu) end
+  if found then log.always("IPU %d: %.0f cycles in a run of '%s'", ipu, found.cycles.total, entry.name) end
 end
 
 local function watch_execution(entry, arguments)
@@ -171,7 +175,12 @@ function report.give_zeros(entry, arguments)
   if not entry.price then
     local options = machine.options(nil, entry.device)
     options.arguments = arguments
-    entry.price = machine.price(entry, options)
+    local ok, price = pcall(machine.price, entry, options)
+    if not ok then
+      start.refused = true
+      error(price, 0)
+    end
+    entry.price = price
   end
   entry.price:pretend()
   return zeros(entry)

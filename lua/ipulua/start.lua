@@ -34,10 +34,12 @@ if seed then core.set_seed(seed) end
 
 if options.estimate then core.set_estimating(true) end
 
-local start = {options = options, environment = environment} -- and priced, profiled: whether any program was
+local start = {options = options, environment = environment} -- and priced, profiled, refused: whether any program was
 
--- When the script has ended: what was asked for and didn't come about, since nothing made a program.
+-- When the script has ended: what was asked for and didn't come about, since nothing made a program. One that was refused had
+-- an error of its own.
 local function tell_end()
+  if start.refused then return end
   local made <const> = "ipu.func, fit and sessions make programs; ops called one at a time are computed at once"
   if options.estimate then
     if not start.priced then log.warn("--estimate: there was no program to price; %s", made) end

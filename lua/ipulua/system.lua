@@ -32,10 +32,6 @@ core.set_numerics{check_finite = checks_numerics(config.environment_options())}
 -- "uniform", "normal" or a number; memory that holds nothing in particular holds zeros.
 local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
-local function log_cycles(ipu)
-  if ipu >= 0 or package.loaded["ipulua.cycle_log"] then require("ipulua.cycle_log").set(ipu) end
-end
-
 config.on_apply(function(settings)
   local function halves(option) return placement.is_half(settings[option].partialsType) end
   core.set_numerics{
@@ -48,7 +44,6 @@ config.on_apply(function(settings)
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
     synthetic_values(config.flag("synthetic_data_initializer")), config.use_synthetic_data_for("parameters"))
-  log_cycles(config.flag("log_cycle_count"))
 end)
 
 config.on_reset(function()
@@ -58,7 +53,6 @@ config.on_reset(function()
     half_products = false, half_convolutions = false, stable_statistics = false, fast_math = false,
     check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0, false)
-  log_cycles(-1)
 end)
 
 local function check_numerics(on)

@@ -267,10 +267,22 @@ describe("the flag --log_cycle_count", function()
 local ipu = require "ipulua"
 local f = ipu.func(function(x) return x * 2 end, {name = "doubled"})
 for _ = 1, 3 do f(ipu.ones{64}) end
-]], nil, {IPULUA_FLAGS = "--log_cycle_count=0", IPULUA_LOG = "info"})
+]], nil, {IPULUA_FLAGS = "--log_cycle_count=0"})
     command.remove(folder)
-    local _, lines = result.err:gsub("'doubled': %d+ cycles on IPU 0", "")
-    assert.equal(3, lines)
+    assert.equal(3, select(2, result.err:gsub("%d+ cycles", "")), result.err) -- one line for each run
+    assert.equal(3, select(2, result.err:gsub("IPU 0: %d+ cycles in a run of 'doubled'", "")))
+  end)
+end)
+
+describe("--profile", function()
+  it("says nothing of missing programs where one was refused: that had an error of its own", function()
+    local folder, _, result = profiled([[
+local ipu = require "ipulua"
+print((pcall(ipu.func(ipu.matmul), ipu.zeros{20000, 4000}, ipu.zeros{4000, 8000})))
+]], {"--profile", "reports", "--target", "gc200"})
+    command.remove(folder)
+    assert.equal("false\n", result.out)
+    assert.equal("", result.err)
   end)
 end)
 

@@ -1,6 +1,7 @@
 -- Whole programs against what Graphcore published of them (spec/support/programs.lua, `make validate`).
 
 local ipu = require "ipulua"
+local command = require "spec.support.command"
 local programs = require "spec.support.programs"
 
 describe("the price of whole programs", function()
@@ -25,6 +26,23 @@ describe("the price of whole programs", function()
     table.sort(names)
     assert.same({"N10", "N20", "V-44", "V-47", "V-51", "V-52"}, names)
     assert(sum / #list < 0.15, "mean error " .. sum / #list)
+  end)
+
+  it("is what docs/machine-model.md says: each ratio of its tables is computed, as many times as it stands there", function()
+    local there, count = {}, 0
+    for _, r in ipairs(list) do
+      local text = string.format("%.2f", r.predicted / r.published)
+      there[text] = (there[text] or 0) + 1
+    end
+    local section = command.read("docs/machine-model.md"):match("\nWhole programs(.-)\nOf the published rows")
+    for second, third in section:gmatch("\n| [^|\n]+ | ([^|\n]+) | ([^|\n]+) |") do -- ratios are the first that begins with one
+      local ratios = second:find("^%d%.%d%d") and second or third
+      for text in ratios:gmatch("%d%.%d%d") do
+        there[text], count = (there[text] or 0) - 1, count + 1
+        assert(there[text] >= 0, text .. " is no ratio that is computed, or stands too often, in: " .. ratios)
+      end
+    end
+    assert(count > 50, count)
   end)
 
   it("is within a factor of two of the figures that Graphcore's tests pin", function()

@@ -60,7 +60,7 @@ describe("ipu.pipeline refuses", function()
     {"row 144: too few IPUs for concurrent stages", {computational_stages = {multiply, {pass, pass}, pass}, device_mapping = {0, {1}, 2}},
       "value", "2 concurrent stages", "has 1 IPU there"},
     {"a schedule that is none", {pipeline_schedule = 3}, "type", "pipeline_schedule"},
-    {"an unknown schedule", {pipeline_schedule = "Sideways"}, "value", "Grouped, Interleaved, Sequential"},
+    {"an unknown schedule", {pipeline_schedule = "Sideways"}, "value", "choose one of Grouped, Interleaved"},
     {"row 123: Interleaved training on a shared IPU", {pipeline_schedule = "Interleaved", device_mapping = {0, 0}}, "not_implemented",
       "Interleaved"},
     {"OneFOneB on a shared IPU", {pipeline_schedule = "OneFOneB", device_mapping = {0, 0}}, "value", "OneFOneB", "InterleavedVirtual"},

@@ -210,7 +210,7 @@ function programs.run(filter)
 end
 
 if arg and arg[0] and arg[0]:match("programs%.lua$") then
-  print(string.format("\n%-6s %-7s %12s %12s  ratio", "row", "what", "published", "predicted"))
+  print(string.format("\n%-6s %-11s %12s %12s  ratio", "row", "what", "published", "predicted"))
   for _, r in ipairs(programs.run(arg[1])) do
     local ratio = r.predicted / r.published
     print(string.format("%-6s %-11s %12.4g %12.4g  %5.2f %s  %s", r.id, r.what, r.published, r.predicted, ratio,

@@ -102,7 +102,7 @@ local function say_steps(self, feed, run, verbose)
   log.info("fit: training is %s over %s on %s; the effective batch size is %d",
     run.accumulation > 1 and "accumulated" or "not accumulated", counted(run.accumulation, "batch", "batches"),
     counted(run.replicas, "replica"), feed.batch_size * run.accumulation * run.replicas)
-  log.info("fit: there are %d weight updates in each execution and %d in each epoch", run.per_execution // run.accumulation,
+  log.info("fit: %s in each execution and %d in each epoch", counted(run.per_execution // run.accumulation, "weight update"),
     run.steps // run.accumulation)
   if progress.verbosity(verbose) > 0 then
     write_line(progress.step_sentence(feed.batch_size, run.replicas, run.accumulation))
