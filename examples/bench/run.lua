@@ -13,6 +13,9 @@ do
   while arg[i] do
     local name = arg[i]:match("^%-%-(%a+)$")
     if name == "peers" then options.peers = true
+    elseif name == "help" then
+      print("usage: run.lua [--peers] [--rounds N] [--threads 1,2] [--workloads w1,w2 ...] [--data DIR]")
+      return
     elseif name and options[name] and arg[i + 1] then
       i = i + 1
       options[name] = type(options[name]) == "number" and math.tointeger(tonumber(arg[i])) or arg[i]

@@ -1,6 +1,7 @@
 #include "data/reader.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +147,7 @@ static Status list_names(Error *e, const char *path, bool folders, char ***names
   int capacity = 0;
   Status s = OK;
   *names = NULL, *count = 0;
-  if (!dir) return fail(e, ERR_NOT_FOUND, "cannot read the folder %s", path);
+  if (!dir) return fail(e, ERR_NOT_FOUND, "from_image_folder: cannot read the folder %s: %s", path, strerror(errno));
   for (struct dirent *entry; s == OK && (entry = readdir(dir));) {
     if (entry->d_name[0] == '.') continue;
     char *whole = join(path, entry->d_name);
@@ -197,7 +198,7 @@ Status image_folder_list(Error *e, const char *path, ImageFolder *out) {
   Status s = list_names(e, path, true, &out->class_name, &out->class_count);
   for (int i = 0; i < out->class_count && s == OK; i++) s = add_class(e, out, path, i, &capacity);
   if (s == OK && !out->file_count)
-    s = fail(e, ERR_NOT_FOUND, "%s has no folders with .png or .jpg pictures in them (a folder is a class)",
+    s = fail(e, ERR_NOT_FOUND, "from_image_folder: %s has no folders with .png or .jpg pictures in them (a folder is a class)",
              path);
   if (s != OK) image_folder_clear(out);
   return s;
