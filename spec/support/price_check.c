@@ -196,13 +196,15 @@ static bool is_outer(const Node *n) {
 /* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a field, a longer tuple of indices picks smaller
  * slices: less work. The attributes of internal convolutions hold extents, which don't grow. A matrix that is trained on one row stays
  * where it is: published, its layer takes twice the cycles that it takes with eight rows (fc_layer_1_1000_1000_float on GC2: 34,192;
- * fc_layer_8_1000_1000_float: 16,865), most of them for its gradient, a column times a row. */
+ * fc_layer_8_1000_1000_float: 16,865), most of them for its gradient, a column times a row. PopLibs' plan
+ * of a CTC loss is kept up to twice the best one's cycles. */
 static double may_fall(const Node *n, const Node *twice, const Cost *before, const Cost *after) {
   bool internal = n->op->traits & INTERNAL && strstr(n->op->name, "conv");
   if (internal) return 0;
   if (strstr(n->op->name, "gather_nd")) return fmin(1, output_elements(twice) / output_elements(n));
   double work = before->flops > 0 && strstr(n->op->name, "conv") ? fmin(1, after->flops / before->flops) : 1;
-  if (is_outer(n) && !is_outer(twice)) return 0.3;
+  if (is_outer(n) && !is_outer(twice)) return 0.2;
+  if (strstr(n->op->name, "ctc_loss")) return 0.8;
   const Type *y = &n->out[0].type, *larger = &twice->out[0].type;
   bool row = !strcmp(n->op->name, "matmul") && y->rank > 1 && y->shape[y->rank - 2] == 1 && larger->shape[y->rank - 2] > 1;
   return row ? 0.5 : work;
