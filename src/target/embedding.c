@@ -63,10 +63,25 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   return c;
 }
 
+/* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which they don't share in a multi-slice. */
+static Cost slice_by(const Target *t, int64_t indices, TablePlan p) {
+  Cost c = cost_free();
+  double w = (double)t->workers, n = (double)indices, bytes = p.vectors * (double)t->vector_bytes;
+  c.tiles = p.columns;
+  cost_steps(&c, t, "slice", n, 4 + bytes, w * (30 + 19 + 2 * ceil_div(p.vectors, w)));
+  cost_memory(&c, MEMORY_MESSAGE, n * bytes);
+  cost_vertex(&c, t, VERTEX_SLICE, 24, 20);
+  return c;
+}
+
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices) {
   if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
   TablePlan p = plan_table(t, d, (double)rows, (double)width), other = p;
   Cost c = gather_by(t, d, rows, indices, p);
+  if (p.columns * 2 > (double)t->tiles) {
+    Cost sliced = slice_by(t, indices, p);
+    if (is_far_better(&sliced, &c)) c = sliced;
+  }
   if (p.by_rows) return c;
   other.by_rows = true; /* pays where columns leave no tiles to divide the lookups */
   other.parts = fmin(p.parts, (double)rows);
