@@ -147,14 +147,14 @@ describe("the prompt", function()
       ["ipu.json"] = {"encode", "is_array"}, ["ipu.train"] = {"MomentumOptimizer", "read_apply_arguments"},
       ["ipu.data"] = {"from_tensors", "IPUInfeedQueue"}} do
       local shown, status = terminal{{expect = "> "}, {send = module .. ".\t\t"},
-        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {send = CTRL_D}}
+        {expect = case[1]}, {send = CTRL_C}, {expect = "^C\r\n> "}, {wait = 0.3}, {send = CTRL_D}} -- the terminal is set anew
       assert.equal(0, status, shown)
       assert.falsy(shown:find(case[2], 1, true), shown)
     end
   end)
   it("lists within a narrow window", function()
     local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = "ipu.reduce_\t\t"},
-      {expect = "reduce_variance"}, {send = CTRL_C}, {expect = "> "},
+      {expect = "reduce_variance"}, {send = CTRL_C}, {expect = "^C\r\n> "},
       {send = "{alpha = 'aaaaaaaaaa', beta = 'bbbbbbbbbb', gamma = 'c'}\n"}, {expect = "> "}, {send = CTRL_D}}
     for line in shown:gmatch("\r\n([^\r\n]*)") do
       if line:find("^ ") or line:find("^reduce_") then assert.is_true(#line <= 40, line) end
