@@ -64,14 +64,15 @@ static bool hide(Price *p, int block, int ipu, double share) {
 }
 
 bool price_overlap(Price *p) {
-  for (int i = 0; i < p->row_count; i++) {
+  for (int i = 0; i < p->row_count && price_has_io(p); i++) {
     const Row *b = &p->row[i];
     if (!row_is_block(b->kind) || b->kind == ROW_PIPELINE || !(b->repeats > 1) || !(b->times > 0)) continue;
     for (int ipu = 0; ipu < p->shards; ipu++) {
       double fed, rest;
+      if (!price_overlaps(p, ipu)) continue;
       sum_round(p, i, ipu, &fed, &rest);
       double waited = fmax(0, fed - rest) + fmin(fed, rest) / b->repeats;
-      if (fed > 0 && price_overlaps(p, ipu) && !hide(p, i, ipu, waited / fed)) return false;
+      if (fed > 0 && !hide(p, i, ipu, waited / fed)) return false;
     }
   }
   return true;

@@ -241,8 +241,11 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
   if (!count) fputs("\nwhat may help: a smaller batch, or pipeline stages on several IPUs", f);
 }
 
-static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count) {
-  char a[40], b[40], c[40];
+char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
+  char *text = NULL, a[40], b[40], c[40];
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f) return NULL;
   const IpuPrice *x = &p->ipu[p->worst];
   const Row *peak = &p->row[x->peak];
   double fullest = price_fullest(x), limit = price_tile_limit(p);
@@ -262,14 +265,6 @@ static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
   fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
   put_remedies(f, p, remedies, count);
-}
-
-char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *f = open_memstream(&text, &bytes);
-  if (!f) return NULL;
-  put_tiles(f, p, remedies, count);
   fclose(f);
   return text;
 }

@@ -150,8 +150,8 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   if (s->in_channels < t->group_f16 || s->out_channels < t->group_f16) { /* much padding, which PopLibs' planner avoids at any price */
     Cost other = pass_cost(t, d, partials, s, pass, &chosen, true);
     if (is_far_better(&other, &c)) c = other;
-    other = elements_cost(t, d, s, pass, &chosen, macs);
-    if (!is_depthwise(s) && is_far_better(&other, &c)) c = other;
+    if (!is_depthwise(s)) other = elements_cost(t, d, s, pass, &chosen, macs);
+    if (is_far_better(&other, &c)) c = other;
   }
   c.flops = 2 * macs;
   return c;

@@ -431,8 +431,8 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   }
   if (o->accumulate) cost_scaled_add(&c, t, d, g * (double)m * (double)n);
   bool many = groups > t->tiles || (k == 1 && groups > 1); /* outer products have nothing to add up */
-  Cost dots = cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
-  if (many ? dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c)) : !outer && is_far_better(&dots, &c)) c = dots;
+  Cost dots = outer ? c : cost_serial_dots(t, d, groups, m, k, n, plan_limit(t, share));
+  if (many ? dots.fits && (!c.fits || cost_cycles(&dots) < cost_cycles(&c)) : is_far_better(&dots, &c)) c = dots;
   c.flops = 2 * g * (double)m * (double)k * (double)n;
   return c;
 }
