@@ -24,34 +24,46 @@ static Problem laid_on_its_side(const Problem *q) {
 
 static double points_of(const Problem *q) { return (double)q->groups * (double)q->batch * (double)q->rows * (double)q->columns; }
 
-static void try_parts(const Target *t, const Units *u, const Problem *q, int64_t parts, bool rows, Plan *best) {
-  Method m = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1};
+/* One way of working on a part: a method, and which of the kernel's dimensions become channels for it. */
+typedef struct Way {
+  Method method;
+  bool rows, columns;
+} Way;
+
+static void try_way(const Target *t, const Units *u, const Problem *q, const Way *way, Plan *best) {
+  bool expands = way->rows || way->columns;
+  Problem p = expands ? expand(q, way->rows, way->columns) : *q;
+  try_method(t, u, &p, way->method, expands ? expanded_bytes(&p, u) : 0, best);
+  if (way->method.kernel != VERTEX_VECTOR_MAC || q->kernel_rows <= q->kernel_columns) return;
+  Problem turned = laid_on_its_side(q); /* the inner loop goes along the kernel's columns */
+  double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
+  try_method(t, u, &turned, way->method, image, best);
+}
+
+static void try_parts(const Target *t, const Units *u, const Problem *q, const Way *way, int64_t parts, bool rows, Plan *best) {
   Problem part = part_of(q, parts, rows);
   Plan p = {0};
-  try_method(t, u, &part, m, 0, &p);
-  if (q->kernel_rows > q->kernel_columns) {
-    Problem turned = laid_on_its_side(&part);
-    double image = (double)q->groups * (double)q->batch * (double)q->in_rows * (double)q->in_columns * (double)u->element;
-    try_method(t, u, &turned, m, image / (double)parts, &p);
-  }
+  try_way(t, u, &part, way, &p);
   if (p.cycles == 0) return;
   if (parts > 1) {
+    double outputs = points_of(q) * (double)q->out_channels / (double)t->tiles;
     p.serial = parts;
-    p.joined_bytes = points_of(q) / (double)t->tiles * (double)u->element;
-    p.update = join_cycles(t, u, points_of(&part) / (double)t->tiles, false);
+    p.joined_bytes = outputs * (double)u->element;
+    p.prepare *= (double)parts, p.prepare_exchange *= (double)parts, p.prepare_steps *= (double)parts;
+    p.update = join_cycles(t, u, outputs / (double)parts, false);
     p.cycles = (double)parts * (p.cycles + p.update);
   }
   if (is_better(&p, best)) *best = p;
 }
 
-/* The vertical multiply-accumulate; where its blocks don't fit, the fewest serial parts of the groups that do, or of the rows (a small
- * image in the kernel's place makes that too slow). Its inner loop goes along the kernel's columns: a taller kernel is laid on its side. */
-static void try_vertical(const Target *t, const Units *u, const Problem *q, Plan *best) {
+/* Where a way's blocks don't fit, the fewest serial parts of the groups that do, or of the rows (a small image in the kernel's place
+ * makes that too slow). */
+static void try_serially(const Target *t, const Units *u, const Problem *q, const Way *way, Plan *best) {
   static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
   enum { PARTS = sizeof parts / sizeof *parts };
   Plan found = {0};
-  for (size_t i = 0; i < PARTS && parts[i] <= q->groups && !found.fits; i++) try_parts(t, u, q, parts[i], false, &found);
-  for (size_t i = 1; i < PARTS && !q->swapped && parts[i] <= q->rows && !found.fits; i++) try_parts(t, u, q, parts[i], true, &found);
+  for (size_t i = 0; i < PARTS && parts[i] <= q->groups && !found.fits; i++) try_parts(t, u, q, way, parts[i], false, &found);
+  for (size_t i = 1; i < PARTS && !q->swapped && parts[i] <= q->rows && !found.fits; i++) try_parts(t, u, q, way, parts[i], true, &found);
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 
@@ -83,7 +95,8 @@ static void try_single(const Target *t, const Units *u, const Problem *q, Plan *
   if (has_phases(q)) return; /* the other two multiply by the zeros */
   Problem several = *q;
   several.moved = planned_move(t, out, ODD_CHANNELS, false);
-  try_vertical(t, u, &several, best);
+  Way vertical = {.method = {VERTEX_VECTOR_MAC, u->element == 2 ? 4 : 2, 1, 1, 1, 1}}; /* the vertical multiply-accumulate */
+  try_serially(t, u, &several, &vertical, best);
   if (several_at_once && q->stride_columns <= 2 && !q->spread) try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
 }
 
@@ -122,15 +135,13 @@ Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, doubl
   else if (window > 1) add_expanded(t, &best, expanded_bytes(&all, &u), q->as_charged);
   if (single) try_single(t, &u, q, &best);
   if (window == 1) return best;
+  Method amp = amp_method(&u);
+  const Way ways[] = {{amp, false, false}, {amp, true, false}, {amp, false, true}};
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
   if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
-  Method amp = amp_method(&u);
-  try_method(t, &u, q, amp, 0, &best);
-  if (q->kernel_rows > 1 && q->kernel_columns > 1) {
-    Problem rows = expand(q, true, false), columns = expand(q, false, true);
-    try_method(t, &u, &rows, amp, expanded_bytes(&rows, &u), &best);
-    try_method(t, &u, &columns, amp, expanded_bytes(&columns, &u), &best);
-  }
+  for (int i = 0; i < (q->kernel_rows > 1 && q->kernel_columns > 1 ? 3 : 1); i++)
+    if (q->as_charged) try_serially(t, &u, q, &ways[i], &best);
+    else try_way(t, &u, q, &ways[i], &best);
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && !has_phases(q))
     try_method(t, &u, q, (Method){VERTEX_SLIC, 1, 4, 4, 4, 1}, 0, &best);
   return best;

@@ -203,7 +203,7 @@ static Plan search(const Target *t, const Units *u, const Problem *q) {
 
 bool is_far_better(const Cost *other, const Cost *choice) {
   double saved = cost_cycles(choice) - cost_cycles(other);
-  return other->fits && (!choice->fits || (saved > 7500 && saved > 0.35 * cost_cycles(choice)));
+  return other->fits && (!choice->fits || (saved > 0.35 * cost_cycles(choice) && saved > 7500) || saved > 0.67 * cost_cycles(choice));
 }
 
 double join_cycles(const Target *t, const Units *u, double share, bool adds) {
@@ -403,6 +403,13 @@ Cost cost_serial_dots(const Target *t, Dtype d, int64_t groups, int64_t m, int64
   return c;
 }
 
+static Cost plan_cost(const Target *t, Plan p, const PlanOptions *o) {
+  Cost c = cost_free();
+  if (o->resident) keep_inputs(t, &p);
+  cost_plan(&c, t, &p);
+  return c;
+}
+
 Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t m, int64_t k, int64_t n,
                  const PlanOptions *options) {
   PlanOptions chosen = options ? *options : (PlanOptions){0};
@@ -423,8 +430,12 @@ Cost cost_matmul(const Target *t, Dtype d, Dtype partials, int64_t groups, int64
   Plan p = row     ? plan_row(t, d, partials, k, m == 1 ? n : m, share)
            : outer ? plan_outer(t, d, partials, m, n, share)
                    : plan_matmul(t, d, partials, &s, &other, all, share);
-  if (o->resident) keep_inputs(t, &p);
-  cost_plan(&c, t, &p);
+  Cost products = plan_cost(t, p, o);
+  if (row) { /* or past the row after all */
+    Cost streamed = plan_cost(t, plan_matmul(t, d, partials, &s, &other, all, share), o);
+    if (is_far_better(&streamed, &products)) products = streamed;
+  }
+  cost_then(&c, &products);
   if (o->result_moved && m > 1 && n > 1 && !outer) {
     move_matrix(&c, t, d, g * (double)m * (double)n, m);
     if (element_bytes(d) == 2) cost_step(&c, t, "rearrange", 0, 0);

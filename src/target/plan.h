@@ -98,8 +98,8 @@ void cost_plan(Cost *c, const Target *t, const Plan *p);
 void finish_plan(const Target *t, const Units *u, Plan *p);
 /* The better of two: one that fits, then the cheaper. */
 bool is_better(const Plan *p, const Plan *than);
-/* PopLibs' choice is what would run, and what was published: published small products take up to twice as long as they could. Another way
- * is taken only where it saves a third and some steps, else a large operation could be priced far below a smaller one. */
+/* PopLibs' choice is what would run, and what was published: small products take up to two and a half times as long as they could. Another way
+ * is taken only where it saves a third and some steps, or two thirds, else a large operation could be priced far below a smaller one. */
 bool is_far_better(const Cost *other, const Cost *choice);
 /* Products of [m, k] by [k, n] multiplied element by element, one operand repeated, then added up; in the fewest parts of the groups that
  * fit, one after the other. */
