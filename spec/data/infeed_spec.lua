@@ -87,6 +87,64 @@ describe("IPUInfeedQueue", function()
   end)
 end)
 
+-- On several threads an idle one reads the next element while the loop's others work: nobody may notice.
+describe("an element that is read ahead", function()
+  local square = ipu.random.normal({128, 128}, {seed = 1}) -- its product is shared out, the rest isn't
+  local function busy(x) return ipu.reduce_sum(ipu.tanh(ipu.matmul(square, square * x))) end
+
+  for _, threads in ipairs{1, 2, 3} do
+    describe("on " .. threads .. " threads", function()
+      setup(function() ipu.set_num_threads(threads) end)
+      teardown(function() ipu.set_num_threads(2) end)
+
+      it("goes back when the loop fails, before it is asked for", function()
+        ipu.reset_ipu_configuration()
+        local _ <close> = setmetatable({}, {__close = ipu.reset_ipu_configuration})
+        local cfg = ipu.IPUConfig()
+        cfg.floating_point_behaviour.inv = true
+        cfg:configure_ipu_system()
+        local infeed = ipu.IPUInfeedQueue(floats(1000))
+        local read = sum_of(1, infeed)
+        local step = ipu.func(function(last)
+          return ipu.loops.repeat_n(50, function(sum, x) return sum + 0 * busy(x) + ipu.sqrt(last - x) end, {0.0}, infeed)
+        end)
+        local expected = 0
+        for last = 7, 240, 9 do
+          raises(function() step(ipu.tensor(last + 0.5)) end, "invalid operation")
+          expected = last + 2 -- last + 1 has no root
+          assert.equal(expected, select(2, infeed.queue:state()))
+          assert.equal(expected, read():item())
+        end
+      end)
+
+      it("is followed by the others, in another program too", function()
+        local infeed = ipu.IPUInfeedQueue(floats(100):shuffle(100, {seed = 3}):repeat_n())
+        local same = ipu.IPUInfeedQueue(floats(100):shuffle(100, {seed = 3}):repeat_n())
+        local function program(queue, work)
+          return ipu.func(function(n)
+            return ipu.loops.repeat_n(n, function(sum, x) return 3 * sum + x + 0 * (work and busy(x) or 0) end, {0.0}, queue)
+          end)
+        end
+        local a, b, alone = program(infeed, true), program(infeed, true), program(same)
+        for _, n in ipairs{1, 2, 7, 3, 1, 12} do
+          n = ipu.tensor(n, {dtype = "int32"})
+          assert.equal(alone(n):item(), a(n):item())
+          assert.equal(alone(n):item(), b(n):item())
+        end
+      end)
+
+      it("ends where the data ends", function()
+        local infeed = ipu.IPUInfeedQueue(floats(5))
+        local run = ipu.func(function()
+          return ipu.loops.repeat_n(8, function(sum, x) return sum + x + 0 * busy(x) end, {0.0}, infeed)
+        end)
+        raises(run, "end of data: the dataset gave 5 elements")
+        raises(run, "end of data: the dataset gave 5 elements")
+      end)
+    end)
+  end
+end)
+
 describe("a strategy's iterator", function()
   it("row 97: gives elements inside compiled functions only", function()
     local strategy = ipu.IPUStrategy()

@@ -14,6 +14,7 @@
 #include "data/benchmark.h"
 #include "data/dataset.h"
 #include "data/digits.h"
+#include "data/infeed.h"
 #include "data/reader.h"
 #include "tensor/image.h"
 
@@ -1004,6 +1005,81 @@ static void check_lending(const Setup *two) {
   for (int i = 0; i < 3; i++) pool_reclaim(two->pool);
 }
 
+/* What isn't needed yet: done once, by whoever finds time, or given back. */
+static void count_one(void *context) { atomic_fetch_add((_Atomic int *)context, 1); }
+
+static void run_loop(void *context) {
+  _Atomic int highest = 0;
+  pool_run(context, 64, note_slot, &highest); /* inline: the team is somebody else's */
+  CHECK(atomic_load(&highest) == 0);
+}
+
+static void check_errands(Pool *pool) {
+  _Atomic int done = 0, other = 0, highest = 0;
+  PoolErrand a = {.run = count_one, .context = &done}, b = {.run = count_one, .context = &other};
+  int expected = 0;
+  for (int i = 0; i < 3000; i++) {
+    pool_offer(pool, &a);
+    if (i % 5 == 0) pool_offer(pool, &b); /* the pool's only place is taken, or was */
+    for (int k = 0; k < i % 4; k++) pool_run(pool, 16, note_slot, &highest);
+    if (i % 3) pool_finish(pool, &a), expected++;
+    else if (!pool_withdraw(pool, &a)) expected++;
+    if (i % 5 == 0) pool_finish(pool, &b);
+    if (atomic_load(&done) != expected) break;
+  }
+  CHECK(atomic_load(&done) == expected);
+  CHECK(atomic_load(&other) == 600);
+  PoolErrand loop = {.run = run_loop, .context = pool};
+  for (int i = 0; i < 50 && pool; i++) {
+    pool_offer(pool, &loop);
+    pool_run(pool, 16, note_slot, &highest);
+    usleep(20);
+    pool_withdraw(pool, &loop);
+  }
+}
+
+/* What a program's loop had read ahead when it failed is the next element, or failure, again. */
+static void check_put_back(const Setup *s) {
+  Error e = {.status = OK}, lost = {.status = OK};
+  DataContext c = {.pool = s->pool, .threads = s->threads, .seed = 7, .host = s->host};
+  Dataset *d = numbers(&e, 5);
+  Infeed *q = infeed_new(&e, d, &c, 3);
+  Feed *f = infeed_feed(q);
+  int64_t x = -1, y = -1;
+  void *into = &x, *again = &y;
+  CHECK(!f->may_read_aside(f)); /* nobody has opened it */
+  CHECK(f->next(f, NULL, &into, &e) == OK && f->next(f, NULL, &into, &e) == OK && x == 1 && infeed_position(q) == 2);
+  CHECK(f->may_read_aside(f));
+  f->put_back(f, OK, NULL, &into);
+  CHECK(infeed_position(q) == 1);
+  x = -7; /* it was copied */
+  CHECK(f->next(f, NULL, &again, &e) == OK && y == 1 && infeed_position(q) == 2);
+  CHECK(f->next(f, NULL, &again, &e) == OK && y == 2);
+  f->put_back(f, fail(&lost, ERR_VALUE, "a broken picture"), &lost, &into);
+  CHECK(f->next(f, NULL, &again, &e) == ERR_VALUE && infeed_position(q) == 3);
+  CHECK_TEXT(e.message, "a broken picture");
+  error_clear(&e);
+  f->put_back(f, ERR_CANCELLED, &lost, &into); /* nothing was read */
+  CHECK(f->next(f, NULL, &again, &e) == OK && y == 3);
+  f->put_back(f, OK, NULL, &again);
+  CHECK(infeed_close(q, &e) == OK && f->next(f, NULL, &again, &e) == OK && y == 0);
+  object_release(&f->object);
+  dataset_release(d);
+}
+
+/* Only what neither the script nor other threads have a part in may be read by any thread. */
+static void check_aside(const Setup *s) {
+  Error e = {.status = OK};
+  struct { Dataset *d; bool may; } kinds[] = {{repeated(&e, numbers(&e, 9), -1), true},
+                                              {slow_vectors(&e, 25, 1), false}};
+  for (int i = 0; i < 2; i++) {
+    Iterator *it = open_at(&e, kinds[i].d, s);
+    CHECK(it && iterator_may_be_read_aside(it) == kinds[i].may);
+    iterator_close(it);
+    dataset_release(kinds[i].d);
+  }
+}
+
 /* An engine: another thread reads, the script's thread serves meanwhile. */
 typedef struct Engine {
   Iterator *it;
@@ -1332,6 +1408,9 @@ int main(void) {
   check_engine(&two);
   check_closing_inside(&two);
   check_lending(&two);
+  check_errands(pool), check_errands(NULL);
+  check_put_back(&one), check_put_back(&two);
+  check_aside(&two);
   use_seconds = 0;
   check_recursion(&one);
   check_two_readers(&two);

@@ -11,6 +11,11 @@
 
 /* Spins before sleeping; some hundred microseconds, longer than any gap inside a program. */
 enum { SPINS = 20000, SPINS_BETWEEN_LOOKS = 512, CACHE_LINE = 64 };
+/* Before an errand is taken: a loop that follows at once should find its members. */
+enum { SPINS_BEFORE_ERRAND = 6 };
+enum { ERRAND_KEPT, ERRAND_OFFERED, ERRAND_DONE }; /* kept: no member sees it */
+
+static _Thread_local bool on_errand;
 
 typedef struct Member {
   Pool *pool;
@@ -38,6 +43,7 @@ struct Pool {
   _Atomic int64_t count;
   _Atomic int team;       /* that the chunks are shared out to */
   _Atomic int caller_cpu; /* -1: not known */
+  _Alignas(CACHE_LINE) _Atomic(PoolErrand *) errand; /* that nobody has taken yet */
   _Alignas(CACHE_LINE) _Atomic uint64_t generation;
   _Alignas(CACHE_LINE) _Atomic int64_t done;
   _Alignas(CACHE_LINE) _Atomic int sleeping;
@@ -114,11 +120,28 @@ static void rest(const Member *m) {
   pthread_mutex_unlock(&p->mutex);
 }
 
+/* Whoever takes an errand off its place does it. */
+static bool take_errand(Pool *p, PoolErrand *e) {
+  return e && atomic_compare_exchange_strong(&p->errand, &e, NULL);
+}
+
+static void do_errand(PoolErrand *e) {
+  on_errand = true;
+  e->run(e->context);
+  on_errand = false;
+  atomic_store_explicit(&e->state, ERRAND_DONE, memory_order_release);
+}
+
 static void wait_for_work(const Member *m, uint64_t seen) {
   Pool *p = m->pool;
-  for (int i = 0; i < SPINS; i++) {
+  for (int i = 0, idle = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
     if (is_lent(m)) return; /* whoever computes instead wants this processor */
+    PoolErrand *e = atomic_load_explicit(&p->errand, memory_order_acquire);
+    if (e && idle++ == SPINS_BEFORE_ERRAND) {
+      if (take_errand(p, e)) do_errand(e);
+      idle = i = 0;
+    }
     if (i % SPINS_BETWEEN_LOOKS == SPINS_BETWEEN_LOOKS - 1) {
       int cpu = current_cpu();
       if (cpu >= 0 && cpu == atomic_load_explicit(&p->caller_cpu, memory_order_relaxed)) leave_cpu(cpu);
@@ -224,7 +247,7 @@ static void wait_for_members(Pool *p, int64_t count) {
 static void run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
   int team = p ? p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) : 1;
-  if (team == 1 || count <= 1 || count >= UINT32_MAX || !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
+  if (team == 1 || count <= 1 || count >= UINT32_MAX || on_errand || !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
     return;
   }
@@ -240,6 +263,29 @@ void pool_run(Pool *p, int64_t count, PoolTask task, void *context) {
   run(p, count, task, context);
   subnormal_restore(before);
 }
+
+void pool_offer(Pool *p, PoolErrand *e) {
+  PoolErrand *none = NULL;
+  atomic_store_explicit(&e->state, ERRAND_OFFERED, memory_order_relaxed);
+  if (!p || !atomic_compare_exchange_strong(&p->errand, &none, e)) atomic_store_explicit(&e->state, ERRAND_KEPT, memory_order_relaxed);
+}
+
+/* True when nobody has begun it: it is the caller's again. Else it is done. */
+static bool take_back(Pool *p, PoolErrand *e) {
+  int state = atomic_load_explicit(&e->state, memory_order_acquire);
+  if (state == ERRAND_KEPT || (state == ERRAND_OFFERED && take_errand(p, e))) return true;
+  for (int i = 1; atomic_load_explicit(&e->state, memory_order_acquire) != ERRAND_DONE; i++) {
+    pause_briefly();
+    if (i % SPINS_BETWEEN_LOOKS == 0) sched_yield();
+  }
+  return false;
+}
+
+void pool_finish(Pool *p, PoolErrand *e) {
+  if (take_back(p, e)) e->run(e->context);
+}
+
+bool pool_withdraw(Pool *p, PoolErrand *e) { return take_back(p, e); }
 
 bool pool_lend(Pool *p) {
   int lent = atomic_load(&p->lent);

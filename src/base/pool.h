@@ -19,6 +19,18 @@ int pool_size(const Pool *p);       /* NULL: 1 */
  * uses the pool, count 1 or a NULL pool run inline. */
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context);
 
+/* What can be done any time before it is needed. A member that has nothing else to do does it: some loop's chunks may then
+ * have to wait for it, or be done by the others. Loops that an errand runs are run inline. */
+typedef struct PoolErrand {
+  void (*run)(void *context);
+  void *context;
+  _Atomic int state; /* the pool's */
+} PoolErrand;
+/* e stays the pool's until pool_finish or pool_withdraw. A pool has one errand at a time: another one waits for its pool_finish. */
+void pool_offer(Pool *p, PoolErrand *e);
+void pool_finish(Pool *p, PoolErrand *e);   /* it is done now, if need be by the caller */
+bool pool_withdraw(Pool *p, PoolErrand *e); /* false: it is done; a member that has begun is waited for */
+
 /* A thread of somebody else's is going to compute: until pool_reclaim loops use one member fewer, so that together they
  * are no more than the team. False when only the caller is left. */
 bool pool_lend(Pool *p);

@@ -326,6 +326,7 @@ static void interleave_free(Dataset *d) {
 }
 
 static const StageClass interleave_class = {.name = "interleave",
+                                            .needs_caller = stage_calls_script,
                                             .dataset_bytes = sizeof(InterleaveDataset),
                                             .stage_bytes = sizeof(InterleaveStage),
                                             .free = interleave_free,
@@ -335,6 +336,7 @@ static const StageClass interleave_class = {.name = "interleave",
                                             .next_into = interleave_next_into};
 
 static const StageClass flat_map_class = {.name = "flat_map",
+                                          .needs_caller = stage_calls_script,
                                           .dataset_bytes = sizeof(InterleaveDataset),
                                           .stage_bytes = sizeof(InterleaveStage),
                                           .free = interleave_free,

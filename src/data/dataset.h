@@ -140,6 +140,8 @@ Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context);
 void iterator_close(Iterator *it); /* in any state; joins its threads; NULL is fine */
 /* Another thread's iterator_next returns ERR_CANCELLED soon, and so do all later ones. */
 void iterator_cancel(Iterator *it);
+/* May any thread ask for the next element while the one that reads it otherwise does something else? */
+bool iterator_may_be_read_aside(const Iterator *it);
 bool iterator_is_busy(const Iterator *it); /* inside iterator_next: closing it now would be an error */
 const Dataset *iterator_dataset(const Iterator *it);
 /* The next element: a new reference for each component. After the end it stays at the end. After a failure

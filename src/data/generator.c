@@ -104,6 +104,7 @@ static void generator_free(Dataset *d) {
 }
 
 static const StageClass generator_class = {.name = "from_generator",
+                                           .needs_caller = stage_calls_script,
                                            .dataset_bytes = sizeof(GeneratorDataset),
                                            .stage_bytes = sizeof(GeneratorStage),
                                            .free = generator_free,

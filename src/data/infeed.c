@@ -11,15 +11,51 @@ struct Infeed {
   bool explicit_open; /* a program never opens it by itself */
   int64_t taken;
   Type *type;
+  /* An element that came back: the next one, or the failure in its place. */
+  bool came_back;
+  Status status;
+  Error failure;
+  char *element;
 };
+
+static size_t element_bytes(const Infeed *q) {
+  size_t bytes = 0;
+  for (int c = 0; c < q->feed.count; c++) bytes += type_bytes(&q->type[c]);
+  return bytes;
+}
+
+/* Component by component, one way or the other. */
+static void copy_element(const Infeed *q, void *const *component, char *element, bool out) {
+  for (int c = 0; c < q->feed.count; c++) {
+    size_t bytes = type_bytes(&q->type[c]);
+    if (out) memcpy(component[c], element, bytes);
+    else memcpy(element, component[c], bytes);
+    element += bytes;
+  }
+}
+
+static void forget_returned(Infeed *q) {
+  free(q->element);
+  q->element = NULL;
+  q->came_back = false;
+}
 
 static void destroy(Object *o) {
   Infeed *q = (Infeed *)o;
   iterator_close(q->iterator);
   dataset_release(q->ahead);
   dataset_release(q->dataset);
+  forget_returned(q);
   free(q->type);
   free(q);
+}
+
+static Status take_returned(Infeed *q, void *const *into, Error *e) {
+  Status s = q->status;
+  if (s == OK) copy_element(q, into, q->element, true), q->taken++;
+  else if (e->status == OK) *e = q->failure;
+  forget_returned(q);
+  return s;
 }
 
 static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
@@ -29,6 +65,7 @@ static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
     return fail(e, ERR_FAILED_PRECONDITION,
                 "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
+  if (q->came_back) return take_returned(q, into, e);
   bool end = false;
   Status s = iterator_next_into(q->iterator, into, &end, e);
   if (s != OK) return s;
@@ -39,6 +76,27 @@ static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
                 (long long)q->taken, plural(q->taken));
   q->taken++;
   return OK;
+}
+
+static bool may_read_aside(const Feed *f) {
+  const Infeed *q = (const Infeed *)f;
+  return q->iterator && iterator_may_be_read_aside(q->iterator);
+}
+
+/* The end of the data is met again anyway, and who was interrupted has read nothing. */
+static void put_back(Feed *f, Status s, const Error *failure, void *const *element) {
+  Infeed *q = (Infeed *)f;
+  if (s == ERR_OUT_OF_RANGE || s == ERR_CANCELLED) return;
+  q->came_back = true;
+  q->status = s;
+  if (s != OK) {
+    q->failure = *failure;
+  } else {
+    q->taken--;
+    q->element = malloc(element_bytes(q) + 1);
+    if (q->element) copy_element(q, element, q->element, false);
+    else error_clear(&q->failure), q->status = fail(&q->failure, ERR_OUT_OF_MEMORY, "out of memory: an element that was read ahead is lost");
+  }
 }
 
 Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) {
@@ -54,7 +112,9 @@ Infeed *infeed_new(Error *e, Dataset *d, const DataContext *context, int depth) 
   q->feed = (Feed){.object = {.references = 1, .kind = "infeed", .destroy = destroy},
                    .count = count,
                    .type = q->type,
-                   .next = next};
+                   .next = next,
+                   .may_read_aside = may_read_aside,
+                   .put_back = put_back};
   q->dataset = dataset_retain(d);
   q->ahead = dataset_prefetch(e, dataset_source(d), d, depth);
   q->context = *context;
@@ -102,6 +162,7 @@ Status infeed_close(Infeed *q, Error *e) {
     return fail(e, ERR_FAILED_PRECONDITION, "a program is running with this infeed queue");
   iterator_close(q->iterator);
   q->iterator = NULL;
+  forget_returned(q);
   return OK;
 }
 
@@ -114,6 +175,7 @@ Status infeed_restore(Infeed *q, const Tensor *saved, Error *e) {
   Iterator *it = iterator_restore(e, q->ahead, &q->context, saved);
   if (!it) return e->status;
   iterator_close(q->iterator);
+  forget_returned(q);
   q->iterator = it;
   q->taken = iterator_position(it);
   return OK;

@@ -10,6 +10,8 @@ struct Iterator {
   Dataset *dataset;
   Stage *stage;
   int64_t position;
+  bool needs_caller;
+  int spare_threads; /* when it was opened */
   _Atomic bool busy;
 };
 
@@ -52,6 +54,8 @@ static Iterator *open_at(Error *e, Dataset *d, const DataContext *context, const
   if (tree_init(&it->tree, e, d, context) != OK) return free(it), NULL;
   set_iterations(&it->tree, d, iteration, context->peek);
   it->dataset = dataset_retain(d);
+  it->needs_caller = dataset_needs_caller(d);
+  it->spare_threads = atomic_load(&it->tree.spare_threads);
   if (stage_open(e, &it->scope, d, 0, &it->stage) == OK) return it;
   iterator_close(it);
   return NULL;
@@ -73,6 +77,11 @@ void iterator_close(Iterator *it) {
 void iterator_cancel(Iterator *it) {
   atomic_store(&it->scope.cancelled, true);
   host_calls_notify(it->tree.host);
+}
+
+/* A thread that reads ahead is better than anything else that could be done, and its ring is the caller's to empty. */
+bool iterator_may_be_read_aside(const Iterator *it) {
+  return !it->needs_caller && atomic_load_explicit(&it->tree.spare_threads, memory_order_relaxed) == it->spare_threads;
 }
 
 bool iterator_is_busy(const Iterator *it) { return atomic_load(&it->busy); }

@@ -261,9 +261,16 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return status;
 }
 
+/* Elements of changing shape have the script trace the function again. */
+static bool map_needs_caller(const Dataset *d) {
+  const MapDataset *m = (const MapDataset *)d;
+  return m->function.function.specialise || m->parallel > 1 || m->parallel == DATA_AUTOTUNE;
+}
+
 static void map_free(Dataset *d) { function_clear(&((MapDataset *)d)->function); }
 
 static const StageClass map_class = {.name = "map",
+                                     .needs_caller = map_needs_caller,
                                      .dataset_bytes = sizeof(MapDataset),
                                      .stage_bytes = sizeof(MapStage),
                                      .free = map_free,
@@ -347,6 +354,7 @@ static Status filter_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static const StageClass filter_class = {.name = "filter",
+                                        .needs_caller = map_needs_caller,
                                         .dataset_bytes = sizeof(MapDataset),
                                         .stage_bytes = sizeof(FilterStage),
                                         .free = map_free,
@@ -435,6 +443,7 @@ static void host_free(Dataset *d) {
 }
 
 static const StageClass map_host_class = {.name = "map",
+                                          .needs_caller = stage_calls_script,
                                           .dataset_bytes = sizeof(HostDataset),
                                           .stage_bytes = sizeof(HostStage),
                                           .free = host_free,
@@ -443,6 +452,7 @@ static const StageClass map_host_class = {.name = "map",
                                           .next = map_host_next};
 
 static const StageClass filter_host_class = {.name = "filter",
+                                             .needs_caller = stage_calls_script,
                                              .dataset_bytes = sizeof(HostDataset),
                                              .stage_bytes = sizeof(HostStage),
                                              .free = host_free,

@@ -178,3 +178,14 @@ uint64_t epoch_within(uint64_t epoch, uint64_t k) {
   x = (x ^ x >> 27) * 0x94D049BB133111EBu;
   return x ^ x >> 31;
 }
+
+bool stage_calls_script(const Dataset *d) {
+  (void)d;
+  return true;
+}
+
+bool dataset_needs_caller(const Dataset *d) {
+  bool needs = d->class->needs_caller && d->class->needs_caller(d);
+  for (int i = 0; i < d->input_count && !needs; i++) needs = dataset_needs_caller(d->input[i]);
+  return needs;
+}

@@ -38,6 +38,7 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
+  bool (*needs_caller)(const Dataset *d); /* it calls the script, or computes on several threads; NULL: it doesn't */
   void (*free)(Dataset *d); /* what the larger struct holds; may be NULL, as all below but open, next */
   Status (*open)(Stage *s, Error *e);
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
@@ -100,6 +101,8 @@ Status dataset_blame(const Dataset *d, Error *e, Status s);
 /* Of a dataset under construction: name and source given. NULL. */
 void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+bool dataset_needs_caller(const Dataset *d); /* it, or one that it reads */
+bool stage_calls_script(const Dataset *d);   /* a needs_caller: yes */
 /* From any thread; the callbacks' contexts are released on the script's. */
 void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */

@@ -160,24 +160,6 @@ static Status run_op(Run *r, Step *s) {
   return traps && made_nan(&s->call) ? check_events(r, s, EVENT_INVALID) : status;
 }
 
-static Status make_up(Run *r, Step *s) {
-  Synthetic *synthetic = &r->engine->synthetic;
-  for (int i = 0; i < s->call.out_count; i++)
-    synthetic_fill(synthetic, r->engine->seed, i, s->call.out_type[i], s->call.out[i]);
-  synthetic->elements++;
-  return OK;
-}
-
-Status run_dequeue(Run *r, Step *s) {
-  if (r->engine->synthetic.infeed) return make_up(r, s);
-  Feed *f = (Feed *)s->node->attr[0].object;
-  Status status = f->next(f, r->pool, s->call.out, r->error);
-  if (status == OK && s->call.numerics->check_finite) status = hunt_results(&(Hunt){0}, &s->call, r->error);
-  if (status != OK && s->node->source && !r->error->source[0])
-    strncpy(r->error->source, s->node->source, sizeof r->error->source - 1);
-  return status;
-}
-
 static Status run_enqueue(Run *r, Step *s) {
   if (r->engine->synthetic.outfeed) return OK;
   Outlet *o = (Outlet *)s->node->attr[0].object;
@@ -208,13 +190,18 @@ static Status run_repeat(Run *r, Step *s) {
   int32_t count;
   bool changed = !r->droppable;
   memcpy(&count, s->cell[CELL_TEST], sizeof count);
-  for (int32_t i = 0; i < count; i++) {
+  bool outer = r->goes_on;
+  Status status = OK;
+  for (int32_t i = 0; i < count && status == OK; i++) {
+    r->goes_on = i + 1 < count;
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
-    Status status = run_block(r, s->control.body);
+    status = run_block(r, s->control.body);
     if (status == OK) status = end_iteration(r, &changed);
-    if (status != OK) return status;
   }
-  return end_loop(r, changed);
+  r->goes_on = outer;
+  if (status == OK) return end_loop(r, changed);
+  run_leave_loop(r, s->control.body);
+  return status;
 }
 
 static Status run_while(Run *r, Step *s) {
@@ -300,7 +287,7 @@ static Status bind_variables(Program *p, Error *e) {
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, p, pool, e, &p->cancelled, false, false};
+  Run r = {g, p, pool, e, &p->cancelled, false, false, false};
   program_begin_rounding(g, p);
   uint64_t subnormal = subnormal_flush();
   Status s = bind_variables(p, e);
@@ -319,7 +306,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
-  Run r = {g, p, engine_pool(g), e, &p->cancelled, false, false};
+  Run r = {g, p, engine_pool(g), e, &p->cancelled, false, false, false};
   if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
   uint64_t subnormal = subnormal_flush();
   if (p->replicas > 1 && program_diverges(p)) {

@@ -11,11 +11,13 @@ typedef struct Run {
   _Atomic bool *stop; /* loops end after the iteration that they are in */
   bool drops;         /* a Ctrl-C ends it also between the steps of an iteration */
   bool droppable;     /* now: nothing was changed since the run or the iteration began */
+  bool goes_on;       /* another iteration of the innermost counted loop follows, unless something fails */
 } Run;
 
 Status run_steps(Run *r, Step *s, int count);
 static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
 Status run_dequeue(Run *r, Step *s);
+void run_leave_loop(Run *r, const Block *body); /* after a failure: what was read ahead goes back to its queue */
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
 Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 

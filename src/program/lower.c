@@ -9,6 +9,7 @@
 #include "program/identical.h"
 #include "program/lower.h"
 #include "program/offload.h"
+#include "program/read_ahead.h"
 #include "program/replicas.h"
 #include "transform/fast_math.h"
 #include "transform/simplify.h"
@@ -382,6 +383,7 @@ void program_free(Program *p) {
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);
   free(p->pipeline);
+  read_ahead_free(p);
   free(p->buffer);
   free(p->link);
   free(p->memory);

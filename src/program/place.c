@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "program/lower.h"
+#include "program/read_ahead.h"
 
 static int by_argument(const void *a, const void *b) {
   const Link *x = a, *y = b;
@@ -137,6 +138,7 @@ Status lower_place(Lower *l) {
   if (s == OK) s = index_bindings(l);
   if (s == OK) give_scratch(l->p, &l->p->main, 0);
   if (s == OK && outgrows_cache(l->p)) chain_products(&l->p->main, false);
+  if (s == OK && l->threads > 1) s = read_ahead_make(l->error, l->p);
   return s;
 }
 
@@ -144,5 +146,5 @@ Status program_fit_team(Error *e, Program *p, int threads) {
   if (p->outline || slots_for(p, threads) <= p->slot_count) return OK;
   if (!make_slots(p, threads)) return fail(e, ERR_OUT_OF_MEMORY, "'%s': out of memory for %d threads", p->name, threads);
   give_scratch(p, &p->main, 0);
-  return OK;
+  return read_ahead_make(e, p);
 }

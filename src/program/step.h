@@ -2,6 +2,7 @@
  * allocates nothing. */
 #ifndef IPULUA_PROGRAM_STEP_H
 #define IPULUA_PROGRAM_STEP_H
+#include "base/pool.h"
 #include "graph/trace.h"
 #include "ops/feed.h"
 #include "program/timetable.h"
@@ -71,12 +72,26 @@ typedef struct PipelineStep {
   Timetable *timetable; /* of the last run */
 } PipelineStep;
 
+/* A loop's dequeue that may read the next element while the one before is worked on: elements lie in two places, in turn. */
+typedef struct ReadAhead {
+  Feed *feed;
+  void **place[2];  /* [components], in memory of their own */
+  char *memory;
+  int *links;       /* [2 * components]: the links of each component, from and to */
+  int now;          /* the place of the element that is worked on */
+  bool offered;     /* the next one is being read, or was */
+  PoolErrand errand;
+  Status status;    /* of the next one */
+  Error error;
+} ReadAhead;
+
 struct Step {
   StepKind kind;
   const Node *node; /* the op, or the last one of a fused group: names the line */
   int position;     /* in the program's linear order; liveness is counted in these */
   bool parallel;    /* worth a hand-off to the pool */
   bool changes;     /* a variable, a queue, what an op keeps (engine/drop.h) */
+  ReadAhead *ahead; /* DEQUEUE; NULL: elements are read when they are asked for */
   void **cell;      /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is placed or bound */
   union {
     Call call;         /* OP, LOAD, STORE, DEQUEUE, ENQUEUE */
@@ -149,6 +164,8 @@ typedef struct Program {
   int slot_count, lanes; /* the widest pipeline's */
   PipelineStep **pipeline; /* [pipeline_count] */
   int pipeline_count, pipeline_capacity;
+  ReadAhead **ahead; /* [ahead_count] */
+  int ahead_count, ahead_capacity;
   const Kernels *kernels;
   Numerics numerics;
   int64_t executions;
@@ -172,7 +189,7 @@ Program *program_instance(Error *e, const Program *p, int threads, int replica);
 /* Only to be priced: the graph and the variables, no steps and no memory, so that its size doesn't matter. Running it fails. */
 Program *program_outline(Error *e, Trace *root, int result_count, const int *written, int written_count,
                          const Kernels *kernels, const Numerics *numerics, const char *name);
-/* Scratch for a team that has grown since p was compiled. */
+/* For a team that has grown since p was compiled: scratch, and second places for elements that are read ahead. */
 Status program_fit_team(Error *e, Program *p, int threads);
 void program_free(Program *p);
 /* Text of the steps, one a line; for Graphviz. free() it. */

@@ -1,0 +1,110 @@
+#include "program/read_ahead.h"
+
+#include <stdlib.h>
+
+#include "ops/feed.h"
+
+enum { ALIGNMENT = 64 };
+
+/* What of a program decides: who else reads the queue, and whether the script does something in the middle of it. */
+typedef struct Survey {
+  const Object *queue;
+  int dequeues;
+  bool calls_host;
+} Survey;
+
+static void survey(Survey *v, const Block *b) {
+  for (int i = 0; b && i < b->count; i++) {
+    const Step *s = &b->step[i];
+    if (s->kind == STEP_DEQUEUE && s->node->attr[0].object == v->queue) v->dequeues++;
+    if (s->kind == STEP_OP && (s->node->op->traits & STATEFUL)) v->calls_host = true;
+    if (s->kind == STEP_PIPELINE) {
+      for (int k = 0; k < s->pipeline->pass_count; k++) survey(v, &s->pipeline->pass[k].dequeues), survey(v, &s->pipeline->pass[k].body);
+    } else if (s->kind >= STEP_REPEAT) {
+      survey(v, s->control.body), survey(v, s->control.other);
+    }
+  }
+}
+
+static int last_position(const Block *b) {
+  int last = -1;
+  for (int i = 0; b && i < b->count; i++) {
+    const Step *s = &b->step[i];
+    if (s->position > last) last = s->position;
+    if (s->kind < STEP_REPEAT || s->kind == STEP_PIPELINE) continue;
+    int body = last_position(s->control.body), other = last_position(s->control.other);
+    if (body > last) last = body;
+    if (other > last) last = other;
+  }
+  return last;
+}
+
+/* The links of what lies in the buffer that *where points to. */
+static void find_links(const Program *p, const void *where, int *from, int *to) {
+  int buffer = -1;
+  for (int i = 0; i < p->link_count && buffer < 0; i++)
+    if (p->link[i].where == where) buffer = p->link[i].buffer;
+  for (*from = 0; *from < p->link_count && p->link[*from].buffer != buffer;) ++*from;
+  for (*to = *from; *to < p->link_count && p->link[*to].buffer == buffer;) ++*to;
+}
+
+/* Nothing is kept there from one iteration to the next, nor behind the loop. */
+static bool lives_within(const Program *p, int from, int to, const Step *s, const Block *body) {
+  if (from == to) return false;
+  const Buffer *b = &p->buffer[p->link[from].buffer];
+  return b->kind == BUFFER_ARENA && b->copies == 1 && b->lane < 0 && !b->remote && b->first == s->position && b->last <= last_position(body);
+}
+
+static size_t place_components(ReadAhead *a, char *memory) {
+  size_t at = 0;
+  for (int k = 0; k < 2; k++)
+    for (int c = 0; c < a->feed->count; c++) {
+      if (memory) a->place[k][c] = memory + at;
+      at += (type_bytes(&a->feed->type[c]) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+  return at;
+}
+
+static Status make(Error *e, Program *p, Step *s, const Block *body) {
+  Feed *feed = (Feed *)s->node->attr[0].object;
+  Survey v = {.queue = s->node->attr[0].object};
+  survey(&v, &p->main);
+  if (v.calls_host || v.dequeues != 1 || !feed->may_read_aside) return OK;
+  size_t count = (size_t)feed->count;
+  ReadAhead *a = arena_alloc(p->arena, sizeof *a);
+  if (a) *a = (ReadAhead){.feed = feed, .links = arena_alloc(p->arena, 2 * count * sizeof *a->links),
+                          .place = {arena_alloc(p->arena, count * sizeof(void *)), arena_alloc(p->arena, count * sizeof(void *))}};
+  if (!a || !a->links || !a->place[0] || !a->place[1] || !array_reserve(&p->ahead, &p->ahead_capacity, p->ahead_count + 1, sizeof *p->ahead))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory while compiling '%s'", p->name);
+  for (int c = 0; c < feed->count; c++) {
+    int *from = &a->links[2 * c], *to = from + 1;
+    find_links(p, &s->call.out[c], from, to);
+    if (!lives_within(p, *from, *to, s, body)) return OK;
+  }
+  size_t bytes = place_components(a, NULL);
+  if (posix_memalign((void **)&a->memory, ALIGNMENT, bytes ? bytes : ALIGNMENT)) return OK; /* then without */
+  place_components(a, a->memory);
+  p->ahead[p->ahead_count++] = a;
+  s->ahead = a;
+  return OK;
+}
+
+/* In a loop that is known to go on: not in one whose end is computed. */
+static Status find(Error *e, Program *p, Block *b, bool repeated) {
+  Status status = OK;
+  for (int i = 0; b && i < b->count && status == OK; i++) {
+    Step *s = &b->step[i];
+    if (s->kind == STEP_DEQUEUE && repeated && !s->ahead) status = make(e, p, s, b);
+    if (s->kind < STEP_REPEAT || s->kind == STEP_PIPELINE) continue;
+    status = find(e, p, s->control.body, s->kind == STEP_REPEAT);
+    if (status == OK) status = find(e, p, s->control.other, false);
+  }
+  return status;
+}
+
+Status read_ahead_make(Error *e, Program *p) { return p->replicas > 1 || p->replica ? OK : find(e, p, &p->main, false); }
+
+void read_ahead_free(Program *p) {
+  for (int i = 0; i < p->ahead_count; i++) free(p->ahead[i]->memory);
+  free(p->ahead);
+}

@@ -1,0 +1,9 @@
+/* Which dequeues may read the next element while the one before is worked on. */
+#ifndef IPULUA_PROGRAM_READ_AHEAD_H
+#define IPULUA_PROGRAM_READ_AHEAD_H
+#include "program/step.h"
+
+/* Find them, and make their second places. A program of one thread needs none. */
+Status read_ahead_make(Error *e, Program *p);
+void read_ahead_free(Program *p);
+#endif
