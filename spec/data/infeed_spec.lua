@@ -108,10 +108,9 @@ describe("an element that is read ahead", function()
         local step = ipu.func(function(last)
           return ipu.loops.repeat_n(50, function(sum, x) return sum + 0 * busy(x) + ipu.sqrt(last - x) end, {0.0}, infeed)
         end)
-        local expected = 0
         for last = 7, 240, 9 do
           raises(function() step(ipu.tensor(last + 0.5)) end, "invalid operation")
-          expected = last + 2 -- last + 1 has no root
+          local expected = last + 2 -- last + 1 has no root
           assert.equal(expected, select(2, infeed.queue:state()))
           assert.equal(expected, read():item())
         end
