@@ -139,7 +139,8 @@ Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, doubl
   const Way ways[] = {{amp, false, false}, {amp, true, false}, {amp, false, true}};
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
   if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
-  for (int i = 0; i < (q->kernel_rows > 1 && q->kernel_columns > 1 ? 3 : 1); i++)
+  bool wide = q->kernel_rows > 1 && q->kernel_columns > 1; /* else one dimension's channels are what plan_matmul multiplied */
+  for (int i = 0; i < (wide || q->as_charged ? 3 : 1); i++)
     if (q->as_charged) try_serially(t, &u, q, &ways[i], &best);
     else try_way(t, &u, q, &ways[i], &best);
   if (u.element == 2 && q->in_channels <= 4 && q->stride_columns <= 2 && !has_phases(q))
