@@ -15,8 +15,6 @@ double price_io_limit(const Price *p) {
   return floor((double)m->io_tiles * (double)m->pod.target.tile_bytes * m->io_proportion);
 }
 
-static int ipu_of(const Price *p, const Row *r) { return r->ipu < p->shards ? r->ipu : 0; }
-
 bool price_io_tiles(Price *p) {
   if (!price_has_io(p)) return true;
   double *moved = arena_alloc(p->arena, (size_t)((p->row_count + 1) * p->shards) * sizeof *moved); /* by block and IPU */
@@ -24,8 +22,8 @@ bool price_io_tiles(Price *p) {
   for (int i = 0; i < p->row_count; i++) {
     const Row *r = &p->row[i];
     if (!is_fed(r)) continue;
-    IpuPrice *x = &p->ipu[ipu_of(p, r)];
-    double *bytes = &moved[(r->parent + 1) * p->shards + ipu_of(p, r)];
+    IpuPrice *x = &p->ipu[price_ipu_of(p, r)];
+    double *bytes = &moved[(r->parent + 1) * p->shards + price_ipu_of(p, r)];
     *bytes += r->bytes;
     x->io_bytes = fmax(x->io_bytes, *bytes);
   }
@@ -43,7 +41,7 @@ static void sum_round(const Price *p, int block, int ipu, double *fed, double *r
   *fed = *rest = 0;
   for (int i = block + 1; i < b->end; i++) {
     const Row *r = &p->row[i];
-    if (!r->cost || ipu_of(p, r) != ipu) continue;
+    if (!r->cost || price_ipu_of(p, r) != ipu) continue;
     if (is_fed(r) && r->parent == block) *fed += r->cost->cycles[PHASE_STREAM];
     else *rest += cost_cycles(r->cost) * r->times / rounds;
   }
@@ -53,7 +51,7 @@ static void sum_round(const Price *p, int block, int ipu, double *fed, double *r
 static bool hide(Price *p, int block, int ipu, double share) {
   for (int i = block + 1; i < p->row[block].end; i++) {
     Row *r = &p->row[i];
-    if (!is_fed(r) || r->parent != block || ipu_of(p, r) != ipu || !r->cost) continue;
+    if (!is_fed(r) || r->parent != block || price_ipu_of(p, r) != ipu || !r->cost) continue;
     Cost *c = arena_copy(p->arena, r->cost, sizeof *c);
     if (!c) return false;
     c->cycles[PHASE_STREAM] *= share;

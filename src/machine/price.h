@@ -171,6 +171,8 @@ double row_cycles(const Row *r);              /* one execution */
 const char *row_name(const Row *r);           /* "matmul", "host in" */
 const char *row_source(const Row *r);         /* "train.lua:12" or "" */
 double price_tile_limit(const Price *p);      /* bytes of a tile */
+/* Where a step runs; what no IPU is named for, on the first. */
+static inline int price_ipu_of(const Price *p, const Row *r) { return r->ipu < p->shards ? r->ipu : 0; }
 static inline bool price_has_io(const Price *p) { return p->machine.io_tiles && p->machine.io_proportion > 0; }
 double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
 bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */

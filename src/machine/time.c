@@ -236,7 +236,7 @@ static Status time_pipeline(Error *e, Price *p, int block) {
 /* ---- all of it ---- */
 
 static void charge(Price *p, const Row *r) {
-  IpuPrice *ipu = &p->ipu[r->ipu < p->shards ? r->ipu : 0];
+  IpuPrice *ipu = &p->ipu[price_ipu_of(p, r)];
   for (int k = 0; k < PHASE_COUNT; k++) ipu->cycles[k] += r->times * r->cost->cycles[k];
 }
 
