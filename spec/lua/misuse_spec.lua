@@ -215,6 +215,12 @@ local cases <const> = {
   {"shapes tried with a batch of 61", function()
     ipu.keras.layers.Add(){ipu.keras.Input{shape = {4}}, ipu.keras.Input{shape = {3}}}
   end, "%[61, 4%] and %[61, 3%] don't broadcast %(61 stands for an extent that is not known yet, such as the batch%)$"},
+  {"the batch flattened together with other axes", function()
+    local keras = ipu.keras
+    local flat = keras.layers.Lambda(function(x) return ipu.reshape(x, {-1}) + ipu.ones{8} end)
+    keras.Sequential{flat}:build{2, 4}
+  end, "%[244%] and %[8%] don't broadcast %(244 is 4 times 61, which stands for an extent that is not known yet, such as the batch; "
+    .. "keras.Input{shape =, batch_size =} makes it known%)$"},
   {"a stage for one of two layers", function()
     ipu.keras.Sequential{ipu.keras.layers.Dense(1), ipu.keras.layers.Dense(1)}:set_pipeline_stage_assignment{0}
   end, "wants a stage for each layer, got 1 stage for 2 layers"},
