@@ -167,10 +167,10 @@ describe("onnx", function()
     assert.same({{1, 2, 3, 4}, {0.5, 0.5, 0.5, 0.5}}, same:totable())
 
     local is_built = false
-    local flat = layers.Lambda(function(t)
+    local flatten = layers.Lambda(function(t)
       return is_built and ipu.reshape(ipu.reshape(t, {-1}) + ipu.ones{8}, {-1, 4}) or t
     end)
-    local model = keras.Model{inputs = x, outputs = flat(x)}
+    local model = keras.Model{inputs = x, outputs = flatten(x)}
     is_built = true
     assert.error_matches(function() keras.onnx.export(model, folder .. "/no.onnx") end,
       "%[244%] and %[8%] don't broadcast %(244 is 4 times 61, which stands for the batch, which onnx.export leaves open; .-give a batch_size%)")
