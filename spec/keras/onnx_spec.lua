@@ -157,6 +157,13 @@ describe("onnx", function()
       "'batch_size' is 3, but input 'pair' was made for batches of 2")
   end)
 
+  it("an index below 0 is no class in one_hot", function()
+    local x = keras.Input{shape = {3}, dtype = "int32"}
+    keras.onnx.export(keras.Model{inputs = x, outputs = layers.Lambda(function(t) return ipu.one_hot(t, 2) end)(x)}, folder .. "/hot.onnx")
+    local hot = keras.onnx.import(folder .. "/hot.onnx")(ipu.tensor({{-1, 0, 1}, {2, -2, -3}}, {dtype = "int32"}))
+    assert.same({{{0, 0}, {1, 0}, {0, 1}}, {{0, 0}, {0, 0}, {0, 0}}}, hot:totable())
+  end)
+
   -- A number that Lua made of the batch is a constant; a shape that was right for one batch is right for that alone.
   it("what depends on the batch asks for one", function()
     local x = keras.Input{shape = {4}}
