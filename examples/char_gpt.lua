@@ -8,6 +8,7 @@ local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
 local context, width, heads, blocks = 64, 128, 4, short and 1 or 4
 local batch_size, epochs, steps = short and 4 or 16, short and 1 or 10, short and 10 or 300
+local per_execution = short and 1 or 10
 
 local some_text = dofile((arg[0]:gsub("[^/]*$", "some_text.lua"))) -- beside this file
 local train, validation, vocabulary, beginning = some_text()
@@ -49,12 +50,13 @@ model:compile{
   optimizer = keras.optimizers.AdamW{keras.optimizers.schedules.CosineDecay{2e-3, decay_steps = epochs * steps, alpha = 0.1},
     weight_decay = 0.1, beta_2 = 0.99, global_clipnorm = 1},
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
-  steps_per_execution = steps // 10,
+  steps_per_execution = per_execution,
 }
 scope:close()
 print("parameters", model:count_params())
 local ds = pieces(train):shuffle(20000):batch(batch_size, {drop_remainder = true}):map(split):prefetch():repeat_n()
 local test = pieces(validation):batch(batch_size, {drop_remainder = true}):map(split)
+local test_steps = math.min(short and 5 or 90, validation.size // (context + 1) // batch_size) // per_execution * per_execution
 
 -- Writes on where `text` ends.
 local function sample(text, options)
@@ -65,7 +67,7 @@ end
 local function fit(count)
   local _ <close> = strategy:scope()
   model:fit(ds, {epochs = count, steps_per_epoch = steps})
-  print(string.format("validation loss %.3f", model:evaluate(test, {steps = short and 5 or 90, verbose = 0})))
+  print(string.format("validation loss %.3f", model:evaluate(test, {steps = test_steps, verbose = 0})))
 end
 
 fit(epochs)

@@ -6,6 +6,7 @@ local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
 local context, batch_size = 64, short and 4 or 32
 local epochs, steps = short and 1 or 10, short and 10 or 400
+local per_execution = short and 1 or 10
 
 local some_text = dofile((arg[0]:gsub("[^/]*$", "some_text.lua"))) -- beside this file
 local train, validation, vocabulary, beginning = some_text()
@@ -30,11 +31,12 @@ local model = keras.Sequential{
 model:compile{
   optimizer = keras.optimizers.Adam{3e-3, clipnorm = 1},
   loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
-  steps_per_execution = steps // 10,
+  steps_per_execution = per_execution,
 }
 local ds = pieces(train):shuffle(20000):batch(batch_size, {drop_remainder = true}):map(split):prefetch():repeat_n()
 model:fit(ds, {epochs = epochs, steps_per_epoch = steps})
 local test = pieces(validation):batch(batch_size, {drop_remainder = true}):map(split)
-print(string.format("validation loss %.3f", model:evaluate(test, {steps = short and 5 or 40, verbose = 0})))
+local test_steps = math.min(short and 5 or 40, validation.size // (context + 1) // batch_size) // per_execution * per_execution
+print(string.format("validation loss %.3f", model:evaluate(test, {steps = test_steps, verbose = 0})))
 print(keras.utils.generate_text{model, vocabulary, prompt = beginning, length = short and 10 or 300, temperature = 0.7,
   window = context})

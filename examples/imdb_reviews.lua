@@ -2,6 +2,7 @@
 -- reviews(vocabulary, length) gives int32 [n, length] and float32 [n, 1]. Without the data set's file, reviews are drawn whose words
 -- are more often good or bad ones.
 local ipu = require "ipulua"
+require "ipulua.script".part("imdb_pipelined.lua and imdb_sequential_pipelined.lua")
 
 local function drawn(vocabulary, length)
   local n = 2048

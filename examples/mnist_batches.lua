@@ -1,5 +1,6 @@
 -- Not an example itself: shuffled batches of MNIST without end, for mnist_functional.lua and mnist_sequential.lua.
 local ipu = require "ipulua"
+require "ipulua.script".part("mnist_functional.lua, mnist_sequential.lua and their like")
 
 return function(batch_size)
   local x, y = ipu.keras.datasets.mnist.load_data()

@@ -1,6 +1,7 @@
 -- Not an example itself: a text to learn from, as keras.datasets.text gives one, for char_gpt.lua and char_lstm.lua. Without
 -- tinyshakespeare.txt it is this project's own book. The fourth result is what a sample may begin with.
 local ipu = require "ipulua"
+require "ipulua.script".part("char_gpt.lua and char_lstm.lua")
 
 -- All pages in one file.
 local function book(folder)

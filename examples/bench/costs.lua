@@ -1,11 +1,13 @@
 -- What things cost besides the arithmetic, a JSON line each: deep models, compiling, ops one at a time, queues, reading
--- batches, long loops, memory. Figures are for reading; nothing fails here. usage: ipulua examples/bench/costs.lua [name ...]
+-- batches, long loops, memory. Figures are for reading; nothing fails here. `costs.lua depth op` measures those alone.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local keras = ipu.keras
 
-local wanted = #arg > 0 and {} or nil
-for _, name in ipairs(arg) do wanted[name] = true end
+local names <const> = {"depth", "compile", "eager", "op", "queues", "reading", "memory", "arena"}
+local chosen <const> = {require "ipulua.script".arguments(names)}
+local all = true
+for _, is_chosen in ipairs(chosen) do all = all and not is_chosen end
 
 -- Every program that is compiled from here on.
 local compiled = {}
@@ -213,6 +215,6 @@ function costs.arena()
   plan("lstm", keras.Sequential{layers.LSTM{64, return_sequences = true}, layers.LSTM(64), layers.Dense(10)}, {16, 32, 40})
 end
 
-for _, name in ipairs{"depth", "compile", "eager", "op", "queues", "reading", "memory", "arena"} do
-  if not wanted or wanted[name] then costs[name]() end
+for i, name in ipairs(names) do
+  if all or chosen[i] then costs[name]() end
 end

@@ -1,6 +1,7 @@
 -- How many times faster than W1's training step a shuffled, batched, mapped pipeline of MNIST's shape delivers batches: processor
 -- time on one thread, the median of seven.
 local ipu = require "ipulua"
+require "ipulua.script".arguments{}
 local data, nn = ipu.data, ipu.nn
 
 ipu.set_num_threads(1)

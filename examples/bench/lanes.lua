@@ -1,8 +1,9 @@
 -- What several IPUs' threads gain on one computer: a wide and a small MLP trained as one lane with gradient accumulation, as a
 -- pipeline of two stages and on two replicas. A JSON line each, times per sample against one lane on one thread.
--- usage: ipulua examples/bench/lanes.lua [wide] [small]
+-- `lanes.lua wide` or `lanes.lua small` measures that one alone.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
+local wide, small = require "ipulua.script".arguments{"wide", "small"}
 local keras = ipu.keras
 
 local micro_batches <const>, seconds <const> = 32, 2
@@ -59,10 +60,13 @@ local function measure(size, way, threads)
   return best / (executions * micro_batches * size.batch) * 1e6
 end
 
-for _, name in ipairs(#arg > 0 and arg or {"wide", "small"}) do
-  local size = sizes[name] or error("no size '" .. name .. "'", 0)
+local both <const> = wide == small
+local function compare(name)
+  local size = sizes[name]
   local alone = measure(size, "one", 1)
   local figures = {name = name, us_one = alone, two_threads = alone / measure(size, "one", 2)}
   for _, way in ipairs{"pipeline", "replicas"} do figures[way] = alone / measure(size, way, 2) end
   print(ipu.json.encode(figures))
 end
+if both or wide then compare "wide" end
+if both or small then compare "small" end

@@ -1,5 +1,6 @@
--- W2's model and data: an MLP 784-256-128-64-32-10 on MNIST in batches of 32, with momentum.
+-- W2's model and data: an MLP 784-256-128-64-32-10 on MNIST in batches of 32, with momentum. Part of w2.lua and w2_ga4.lua.
 local ipu = require "ipulua"
+require "ipulua.script".part("w2.lua and w2_ga4.lua")
 local report = require "report"
 local data, keras = ipu.data, ipu.keras
 
@@ -10,8 +11,9 @@ for i = 1, #extents - 1 do flops = flops + 3 * extents[i] * extents[i + 1] end
 
 ---Trains, one step for each micro-batch.
 ---@param workload string
+---@param step_count integer
 ---@param optimizer table
-return function(workload, optimizer)
+return function(workload, step_count, optimizer)
   local x_train, y_train = report.mnist()
   local ds = data.from_tensor_slices{x_train, y_train}
     :shuffle(60000)
@@ -32,5 +34,5 @@ return function(workload, optimizer)
       outfeed:enqueue(loss)
     end, {}, infeed)
   end)
-  report.run{workload = workload, steps = 5000, flops = 2 * 32 * flops, train = train, outfeed = outfeed}
+  report.run{workload = workload, steps = step_count, flops = 2 * 32 * flops, train = train, outfeed = outfeed}
 end

@@ -1,9 +1,24 @@
--- Our ops next to PyTorch's, in turn: `make bench-ops`, or ipulua examples/bench/ops.lua [NAME…]. Each side runs ROUNDS times; the
--- best time counts, of one thread's own processor time, or of the clock with two threads.
+-- Our ops next to PyTorch's, in turn: `make bench-ops`, or ipulua examples/bench/ops.lua [NAME…] after `make build/ops_bench`. Each
+-- side runs ROUNDS times; the best time counts, of one thread's own processor time, or of the clock with two threads.
 
+require "ipulua.script".options()
 local ours <const> = os.getenv("OPS_BENCH") or "build/ops_bench"
 local python <const> = os.getenv("PYTHON") or "/usr/bin/python3"
-local rounds <const> = tonumber(os.getenv("ROUNDS")) or 3
+
+local function refuse(...)
+  io.stderr:write(arg[0], ": ", string.format(...), "\n")
+  os.exit(1)
+end
+
+-- A variable of the environment that holds a count.
+local function count(name, most)
+  local text = os.getenv(name)
+  if not text then return nil end
+  local value = math.tointeger(tonumber(text))
+  return value and value >= 1 and value <= most and value or refuse("%s must be an integer from 1 to %d, got '%s'", name, most, text)
+end
+
+local rounds <const>, only <const> = count("ROUNDS", 1000) or 3, count("THREADS", 2)
 local slow <const> = 1.2
 
 local function read(command, times, order)
@@ -26,6 +41,7 @@ local function compare(threads, names)
     read(string.format("%s %d %s 2>&1", ours, threads, names), own, order)
     read(string.format("%s examples/bench/peers/torch_ops.py %d %s 2>/dev/null", python, threads, names), theirs, {})
   end
+  if #order == 0 then refuse("none of the ops that are measured begins so: %s", names) end
   local slower = 0
   print(string.format("\n%-24s %12s %12s %8s   %d thread%s", "op", "ipulua us", "PyTorch us", "ratio", threads, threads > 1 and "s" or ""))
   for _, key in ipairs(order) do
@@ -40,6 +56,11 @@ local function compare(threads, names)
   print(string.format("%d of %d more than %.1f times slower", slower, #order, slow))
 end
 
+-- The names of ops go to a shell.
+local names = {}
+for i, name in ipairs(arg) do names[i] = "'" .. name:gsub("'", "'\\''") .. "'" end
+
+if not io.open(ours) then refuse("there is no %s; make build/ops_bench makes it", ours) end
 for threads = 1, 2 do
-  if not os.getenv("THREADS") or tonumber(os.getenv("THREADS")) == threads then compare(threads, table.concat(arg, " ")) end
+  if not only or only == threads then compare(threads, table.concat(names, " ")) end
 end

@@ -1,6 +1,7 @@
--- What the workloads share: data, timing, and the JSON line at the end.
+-- What the workloads share: data, timing, and the JSON line at the end. Part of w1.lua, … w7.lua.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
+require "ipulua.script".part("w1.lua, … w7.lua")
 
 local report = {}
 
@@ -24,11 +25,11 @@ function report.windows(text, batch, length)
     :prefetch():repeat_n()
 end
 
----Train in chunks, take the median time of a step, print the JSON line. The script's first argument wins over w.steps.
+---Train in chunks, take the median time of a step, print the JSON line.
 ---@param w {workload: string, steps: integer, flops: number, train: function, outfeed: table}
 function report.run(w)
   local chunks <const> = 10
-  local per_chunk = math.max((math.tointeger(tonumber(arg[1])) or w.steps) // chunks, 1)
+  local per_chunk = math.max(w.steps // chunks, 1)
   w.train(ipu.tensor(1, {dtype = "int32"}))
   local startup = core.process_seconds()
   local times = {}

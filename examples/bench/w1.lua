@@ -2,6 +2,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 10000}}
 local data, nn = ipu.data, ipu.nn
 
 local x_train, y_train = report.mnist()
@@ -30,4 +31,4 @@ local train = ipu.func(function(steps)
   end, {}, infeed)
 end)
 
-report.run{workload = "w1", steps = 10000, flops = 2 * 32 * (2 * 784 * 128 + 3 * 128 * 10), train = train, outfeed = outfeed}
+report.run{workload = "w1", steps = step_count, flops = 2 * 32 * (2 * 784 * 128 + 3 * 128 * 10), train = train, outfeed = outfeed}

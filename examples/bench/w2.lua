@@ -2,4 +2,5 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 
-require "mlp"("w2", ipu.train.MomentumOptimizer(0.01, 0.9))
+local steps = require "ipulua.script".arguments{{"steps", 5000}}
+require "mlp"("w2", steps, ipu.train.MomentumOptimizer(0.01, 0.9))

@@ -3,4 +3,5 @@ local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 
 local momentum = ipu.train.MomentumOptimizer(0.01, 0.9)
-require "mlp"("w2_ga4", ipu.optimizers.GradientAccumulationOptimizerV2(momentum, {num_mini_batches = 4}))
+local steps = require "ipulua.script".arguments{{"steps", 5000}}
+require "mlp"("w2_ga4", steps, ipu.optimizers.GradientAccumulationOptimizerV2(momentum, {num_mini_batches = 4}))

@@ -2,6 +2,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 200}}
 local data, keras = ipu.data, ipu.keras
 local layers = keras.layers
 
@@ -36,4 +37,4 @@ local train = ipu.func(function(steps)
 end)
 
 local first, second, dense = 26 * 26 * 32 * 9 * 2, 24 * 24 * 64 * 288 * 2, 2 * 9216 * 128 + 2 * 1280
-report.run{workload = "w3", steps = 200, flops = batch * (3 * (first + second + dense) - first), train = train, outfeed = outfeed}
+report.run{workload = "w3", steps = step_count, flops = batch * (3 * (first + second + dense) - first), train = train, outfeed = outfeed}

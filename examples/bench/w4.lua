@@ -3,6 +3,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 120}}
 local data, keras = ipu.data, ipu.keras
 local layers = keras.layers
 
@@ -47,4 +48,4 @@ local train = ipu.func(function(steps)
   end, {}, infeed)
 end)
 
-report.run{workload = "w4", steps = 120, flops = 2 * batch * (3 * macs - image_macs), train = train, outfeed = outfeed}
+report.run{workload = "w4", steps = step_count, flops = 2 * batch * (3 * macs - image_macs), train = train, outfeed = outfeed}

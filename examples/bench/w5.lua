@@ -2,6 +2,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 120}}
 local keras, nn = ipu.keras, ipu.nn
 local layers = keras.layers
 
@@ -60,5 +61,5 @@ local train = ipu.func(function(steps)
 end)
 
 local rows = batch * context
-report.run{workload = "w5", steps = 120, train = train, outfeed = outfeed,
+report.run{workload = "w5", steps = step_count, train = train, outfeed = outfeed,
   flops = 6 * rows * (depth * 12 * width ^ 2 + width * vocabulary.size) + 12 * depth * rows * context * width}

@@ -2,6 +2,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 200}}
 local keras = ipu.keras
 local layers = keras.layers
 
@@ -27,5 +28,5 @@ local train = ipu.func(function(steps)
   end, {}, infeed)
 end)
 
-report.run{workload = "w6", steps = 200, train = train, outfeed = outfeed,
+report.run{workload = "w6", steps = step_count, train = train, outfeed = outfeed,
   flops = 6 * batch * length * (4 * units * (width + units) + units * vocabulary.size)}

@@ -3,6 +3,7 @@
 local ipu = require "ipulua"
 package.path = (arg[0]:match("^(.*/)") or "") .. "?.lua;" .. package.path
 local report = require "report"
+local step_count = require "ipulua.script".arguments{{"steps", 100}}
 local data, keras = ipu.data, ipu.keras
 local layers = keras.layers
 
@@ -26,5 +27,5 @@ local train = ipu.func(function(steps)
   end, {}, infeed)
 end)
 
-report.run{workload = "w7", steps = 100, train = train, outfeed = outfeed,
+report.run{workload = "w7", steps = step_count, train = train, outfeed = outfeed,
   flops = 2 * batch * (3 * (2 * width * hidden + hidden * hidden) - width * hidden)}

@@ -97,7 +97,7 @@ function within.all_reduce(input_shards, op)
   for i, own in ipairs(input_shards) do
     results[i] = on_shard(i - 1, function() return op == "LOCAL" and ops.identity(own) or combined(input_shards, op) end)
   end
-  return results
+  return core.plain(results)
 end
 
 ---Shard i gets the i-th share of the combination, padded with zeros.
@@ -126,7 +126,7 @@ function within.reduce_scatter(input_shards, op)
       return count < share and ops.pad(own, {{0, share - count}}) or own
     end)
   end
-  return results
+  return core.plain(results)
 end
 
 local gather_spec <const> = {{"input_shards", "list"}, {"axis", "integer", 0}}
@@ -143,7 +143,7 @@ function within.all_gather(input_shards, ...)
   for i = 1, #input_shards do
     results[i] = on_shard(i - 1, function() return ops.concat(input_shards, {axis = a.axis}) end)
   end
-  return results
+  return core.plain(results)
 end
 
 collectives.within_replica = require("ipulua.modules").guard("ipu.within_replica", within)

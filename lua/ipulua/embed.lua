@@ -14,7 +14,8 @@ local models, last = {}, 0
 
 local function options_of(text)
   if text == nil or text == "" then return {} end
-  local options = json.decode(text)
+  local options, problem = json.parse(text)
+  if problem then blame.error("options: " .. problem, "value") end
   if type(options) ~= "table" then blame.error("options must be a JSON object, got " .. text, "value") end
   for key, value in pairs(options) do
     if value == json.null then options[key] = nil end
@@ -86,7 +87,11 @@ function methods.save(model, path) saving.save(model, path) end
 function methods.load_weights(model, path) model:load_weights(path) end
 function methods.save_weights(model, path) model:save_weights(path) end
 function methods.to_json(model) return saving.to_json(model) end
-function methods.build(model, text) model:build(json.decode(text)) end
+function methods.build(model, text)
+  local shape, problem = json.parse(text)
+  if problem then blame.error("build: the input's shape: " .. problem, "value") end
+  model:build(shape)
+end
 function methods.compile(model, text) saving.compile(model, options_of(text)) end
 
 function methods.summary(model)

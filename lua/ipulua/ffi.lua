@@ -124,8 +124,10 @@ end
 
 local function never_compared() raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)") end
 
+local Shape = {__tostring = function(shape) return "{" .. table.concat(shape, ", ") .. "}" end}
+
 local function shape_of(rank, extent)
-  local shape = {}
+  local shape = setmetatable({}, Shape)
   for axis = 0, rank - 1 do shape[axis + 1] = tonumber(extent(axis)) end
   return shape
 end
@@ -360,6 +362,7 @@ end
 
 -- What stands in for names of ipulua in Lua 5.4 that are not here.
 local instead = {
+  model_load = "; did you mean 'load_model'?",
   keras = "; models come from ipu.model_from_json, ipu.model_from_lua and ipu.load_model",
   data = "; datasets are made in a chunk of Lua 5.4: ipu.run_lua",
   estimate = "; a model has it: model:estimate(options)",

@@ -24,6 +24,7 @@ end
 ---A target as the core takes it: a name, or JSON. A name, a JSON file, or a table {base =, …}.
 ---@param given string|table
 ---@return string
+---@return string? file that it is from
 function machine.target(given)
   if type(given) == "table" then return json.encode(given) end
   if type(given) ~= "string" then
@@ -37,7 +38,7 @@ function machine.target(given)
     if type(value) ~= "table" or #value > 0 then
       blame.error(string.format([[target: '%s' must hold an object such as {"base": "GC200", "name": "mine", "tiles": 2944}]], given), "value")
     end
-    return text
+    return text, given
   end
   return given
 end
@@ -67,10 +68,12 @@ end
 function machine.options(given, ordinal)
   given = given or {}
   local flags = config.flags()
+  local target, file
+  if given.target then target, file = machine.target(given.target) else target, file = default_target() end
   local model_host = flags.use_ipu_model
   if given.host then model_host = given.host == "model" end
   return {
-    target = given.target and machine.target(given.target) or default_target(),
+    target = target, target_file = file,
     ipus = given.ipus or default_ipus(ordinal), topology = given.topology,
     tiles_per_ipu = config.get("ipu_model.tiles_per_ipu"), io_tiles = config.get("io_tiles.num_io_tiles"),
     io_proportion = config.get("io_tiles.place_ops_on_io_tiles") and config.get("io_tiles.available_memory_proportion") or nil,
@@ -111,6 +114,10 @@ function machine.price(entry, options)
     options.order = config.selection_order(config.get("selection_order"), shards,
       {default_pipeline = entry.pipeline ~= nil and entry.pipeline.is_default_mapping})
   end
+  local file = options.target_file
+  local _ <close> = file and blame.explaining(function(message)
+    return message:find("target", 1, true) and string.format(" ('%s')", file) or ""
+  end) or nil
   return core.price(entry.program, options)
 end
 

@@ -111,14 +111,17 @@ end
 
 local passes <const> = {forward = false, backward = true, f = false, b = true}
 
+-- What a call has the schedule as.
+local function option_of(who) return who == "timetable" and "schedule" or "pipeline_schedule" end
+
 -- {ipu =, kind =, stage =, micro_batch =}, or the same by position.
 local function read_entry(who, t, step, i)
   local fields = {t.ipu or t[1], t.kind or t[2], t.stage or t[3], t.micro_batch or t[4]}
   local backward = type(fields[2]) == "string" and passes[fields[2]:lower()]
   if math.type(fields[1]) ~= "integer" or type(backward) ~= "boolean" or math.type(fields[3]) ~= "integer"
     or math.type(fields[4]) ~= "integer" then
-    blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' must be {ipu =, kind = \"forward\" or "
-      .. "\"backward\", stage =, micro_batch =}", who, i, step), "value")
+    blame.error(string.format("%s: entry %d of time step %d in '%s' must be {ipu =, kind = \"forward\" or "
+      .. "\"backward\", stage =, micro_batch =}", who, i, step, option_of(who)), "value")
   end
   return fields[1], backward, fields[3], fields[4]
 end
@@ -127,18 +130,18 @@ end
 local function read_order(who, steps, training, places, ipus)
   local order = {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
-  if #steps == 0 then blame.error(who .. ": 'pipeline_schedule' holds no time steps", "value") end
+  if #steps == 0 then blame.error(string.format("%s: '%s' holds no time steps", who, option_of(who)), "value") end
   for step, entries in ipairs(steps) do
     if not args.is_list(entries) then
-      blame.error(string.format("%s: 'pipeline_schedule' must be a name, or a list of time steps, each a list of entries; step %d is %s",
-        who, step, args.describe(entries)), "type")
+      blame.error(string.format("%s: '%s' must be a name, or a list of time steps, each a list of entries; step %d is %s", who,
+        option_of(who), step, type(entries) == "table" and "no list, but as an entry is" or args.describe(entries)), "type")
     end
     for i, t in ipairs(entries) do
       if type(t) ~= "table" then t = {} end
       local ipu, backward, stage, micro = read_entry(who, t, step, i)
       if stage < 0 or stage >= places or ipu < 0 or ipu >= ipus or micro < 0 or backward and not training then
-        blame.error(string.format("%s: entry %d of time step %d in 'pipeline_schedule' names IPU %d, stage %d%s; there are %s and %s",
-          who, i, step, ipu, stage, backward and ", backward" or "", counted(ipus, "IPU"), counted(places, "stage")), "value")
+        blame.error(string.format("%s: entry %d of time step %d in '%s' names IPU %d, stage %d%s; there are %s and %s",
+          who, i, step, option_of(who), ipu, stage, backward and ", backward" or "", counted(ipus, "IPU"), counted(places, "stage")), "value")
       end
       local list = order[ipu + 1]
       list[#list + 1] = {backward and 2 * places - 1 - stage or stage, micro}
@@ -184,12 +187,12 @@ end
 function plans.read_schedule(who, value)
   if type(value) == "table" then return value end
   if type(value) ~= "string" then
-    blame.error(string.format("%s: 'pipeline_schedule' must be a PipelineSchedule (%s) or a list of time steps, got %s", who,
+    blame.error(string.format("%s: '%s' must be a PipelineSchedule (%s) or a list of time steps, got %s", who, option_of(who),
       table.concat(enum.members(enums.PipelineSchedule), ", "), args.describe(value)), "type")
   end
   local found = enum.find(enums.PipelineSchedule, value)
   if found then return found end
-  blame.error(string.format("%s: 'pipeline_schedule': %s", who, enum.refusal(enums.PipelineSchedule, value)), "value")
+  blame.error(string.format("%s: '%s': %s", who, option_of(who), enum.refusal(enums.PipelineSchedule, value)), "value")
 end
 
 -- ------------------------------------------------ counts

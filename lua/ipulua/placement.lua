@@ -117,7 +117,10 @@ function placement.on_shard(f) shard_used = f end
 ---Source: scopes.ipu_shard of the original
 ---@param index integer|integer[]
 ---@return Scope
-function placement.ipu_shard(index)
+function placement.ipu_shard(index, ...)
+  if select("#", ...) > 0 then
+    blame.error("ipu_shard takes one argument; what it gives is called with the ops: ipu.ipu_shard(0)(function() … end)", "type")
+  end
   local list = type(index) == "table" and index or {index}
   for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
   local former, undo = state.shard, set("shard", list[1])

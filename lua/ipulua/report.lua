@@ -72,7 +72,7 @@ local function write_files(state)
   local wanted, price = state.wanted, state.price
   local profile = price:json(json.encode{
     created = os.date("!%Y-%m-%dT%H:%M:%SZ"), ipulua = core.version, options = config.engine_options(),
-    executions = state.executions, runs = state.runs, compile_seconds = state.compile_seconds,
+    executions = state.executions, runs = state.runs,
   })
   start.profiled = true
   core.make_folder(state.folder)

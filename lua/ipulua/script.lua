@@ -70,6 +70,12 @@ function script.options()
   take_options(words)
 end
 
+---For files that other scripts load: run by itself, such a file says so, and whose part it is.
+---@param of string the scripts
+function script.part(of)
+  if arg and arg[0] == debug.getinfo(2, "S").source:sub(2) then stop(1, io.stderr, arg[0] .. ": it is a part of " .. of) end
+end
+
 ---What the script was given, in the order of the rows: {"epochs", 5} is an argument and its default, whose type it has; a string is a word
 ---that may be there: true or false. --help prints the comment at the head of the script; what isn't understood ends it with a message.
 ---@param rows table

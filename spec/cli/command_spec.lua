@@ -192,7 +192,8 @@ describe("the command line", function()
       {{"--seed= 1"}, "at least 0"}, {{"--ipus", "0"}, "at least 1"}, {{"--profile="}, "needs the name of a folder, got ''"},
       {{"--ipus", "3"}, "'--ipus' needs a power of two of at least 1 and at most 1024, got '3'"}, {{"--ipus", "2048"}, "at most 1024"},
       {{"--profile", "/etc/passwd"}, "needs the name of a folder, and there is a file of that name, got '/etc/passwd'"},
-      {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file, got 'gc7'"},
+      {{"--target", "gc7"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file that there is, got 'gc7'"},
+      {{"--target", "nowhere.json"}, "'--target' needs one of gc2, gc200, bow, c600, or a .json file that there is, got 'nowhere.json'"},
       {{"--estimate=1"}, "'--estimate' takes no value"}, {{"--help=1"}, "takes no value"},
       {{"--thread=1"}, "unrecognized option '--thread=1'; did you mean '--threads'?"},
     }

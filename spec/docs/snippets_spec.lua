@@ -78,13 +78,16 @@ describe("what is shown of", function()
     local r = command.run{command.ipulua, "wide.lua", dir = folder, env = {IPULUA_LOG = "error"}}
     command.remove(folder)
     local number = "%d[%d,.]*"
-    local function parts(text) -- what stands between numbers, and those; the page's lines move
+    local function parts(text) -- what stands between numbers, and those
       local list = {}
       text = text:gsub("%.lua:%d+", ".lua")
       for n in text:gmatch(number) do list[#list + 1] = tonumber((n:gsub(",", ""):gsub("[.]$", ""))) end
       return text:gsub(number, "N"), list
     end
     local shown = page:match("\n```\n(out of memory: .-\n)```\n")
+    local line = r.out:match("matmul %(wide%.lua:(%d+)%)")
+    assert.equal(line, shown:match("matmul %(wide%.lua:(%d+)%)"))
+    assert.equal(line, page:match("line (%d+) is the page's"))
     local words, numbers = parts(shown)
     local got_words, got_numbers = parts(r.out:match("out of memory: .*"))
     assert.equal(words, got_words)

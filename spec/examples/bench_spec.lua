@@ -32,4 +32,37 @@ describe("examples/bench", function()
       assert.is_true(figures.loss < figures.loss_first)
     end)
   end
+
+  it("explains itself, and refuses arguments in words", function()
+    for _, case in ipairs{
+      {0, "steps: 10000\n", "w1", "--help"}, {1, "'steps' must be an integer, got 'many'", "w2", "many"},
+      {1, "it has no option '--fast'", "w5", "--fast"}, {0, "usage: run.lua ", "run", "--help"},
+      {2, "what is '--round'?\nusage: run.lua ", "run", "--round"}, {2, "'--rounds' needs a value\nusage: ", "run", "--rounds"},
+      {2, "'--rounds' needs positive integers, got 'x'\nusage: ", "run", "--rounds", "x"},
+      {2, "'--threads' needs positive integers, got 'two'\nusage: ", "run", "--threads", "1,two"},
+      {2, "there is no workload 'w9'\nusage: ", "run", "--workloads", "w9"},
+      {0, "Our ops next to PyTorch's", "ops", "--help"}, {1, "it has no option '--all'", "ops", "--all"},
+      {1, "there is no nowhere/ops_bench; make build/ops_bench makes it", "ops"},
+      {1, "it is a part of w2.lua and w2_ga4.lua", "mlp", "--help"}, {1, "it is a part of w1.lua, … w7.lua", "report"},
+      {0, "wide, which may be left out", "lanes", "--help"}, {1, "it has no argument 'wid'; did you mean 'wide'?", "lanes", "wid"},
+      {1, "it has no argument 'deep'", "costs", "deep"}, {1, "it has no argument '1'", "feed", "1"},
+    } do
+      local words = {command.ipulua, "examples/bench/" .. case[3] .. ".lua", table.unpack(case, 4)}
+      words.env = {OPS_BENCH = "nowhere/ops_bench"}
+      local r = command.run(words)
+      assert.truthy((r.out .. r.err):find(case[2], 1, true), r.out .. r.err)
+      assert.equal(case[1], r.status, case[3])
+      assert.is_nil((r.out .. r.err):find("stack traceback", 1, true))
+    end
+  end)
+
+  it("goes on when one workload fails", function()
+    local folder_without = command.folder()
+    local r = command.run{command.ipulua, "examples/bench/run.lua", "--workloads", "w5,w6", "--threads", "1", "--data", folder_without,
+      env = {IPULUA = command.ipulua, HOME = folder_without}}
+    command.remove(folder_without)
+    assert.equal(1, r.status)
+    assert.truthy(r.err:find("w6.lua:%d+: keras.datasets.text: its files are missing"), r.err)
+    assert.truthy(r.err:find("run.lua: no figures of w5, w6; why is said above\n", 1, true), r.err)
+  end)
 end)

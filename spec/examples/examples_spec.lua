@@ -264,6 +264,26 @@ describe("example", function()
     end
   end)
 
+  it("that is a part of others says so", function()
+    for name in pairs(parts) do
+      local r = command.run{command.ipulua, "examples/" .. name .. ".lua"}
+      assert.equal(1, r.status)
+      assert.matches("^examples/" .. name .. "%.lua: it is a part of [%w_]+%.lua[^\n]*\n$", r.err)
+    end
+  end)
+
+  -- A small text has fewer batches to evaluate on than are asked for.
+  it("char_lstm and char_gpt evaluate on what there is", function()
+    local folder = command.folder()
+    command.write(folder .. "/tinyshakespeare.txt", ("ROMEO: We are accounted poor citizens, the patricians good.\n"):rep(140))
+    for _, name in ipairs{"char_lstm", "char_gpt"} do
+      local r = command.run{command.ipulua, "examples/" .. name .. ".lua", "short", env = {IPULUA_DATA = folder, IPULUA_LOG = "error"}}
+      assert.equal(0, r.status, r.err)
+      assert.matches("validation loss %d", r.out)
+    end
+    command.remove(folder)
+  end)
+
   it("takes no arguments that are another script's", function()
     local r = command.run{command.ipulua, "-e", "dofile 'examples/tutorial_basic.lua'", "-", "--help", stdin = ""}
     assert.equal("[3. 8.]\n", r.out)

@@ -86,6 +86,13 @@ describe("a training that was killed", function()
     assert.same({0, 1, 2, 3}, history.epoch) -- two from the backup, two made now
   end)
 
+  it("prints the names of what it holds", function()
+    local model = keras.Sequential{keras.layers.Dense(1), name = "m"}
+    local all = ipu.train.Checkpoint{model = model, best = ipu.Variable(1.0), optimizer = keras.optimizers.SGD(), epoch = 3, seen = {1, 2}}
+    assert.equal("Checkpoint{best = a variable, epoch = 3, model = <Sequential m>, optimizer = SGD, save_counter = 0, seen = table}",
+      tostring(all))
+  end)
+
   it("an error names what is wrong", function()
     assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = "step"} end, "save_freq")
     assert.error_matches(function() keras.callbacks.BackupAndRestore{folder, save_freq = 0} end, "positive")

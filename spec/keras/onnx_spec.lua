@@ -149,6 +149,41 @@ describe("onnx", function()
     assert.same({-1, 8}, keras.onnx.import(folder .. "/dense.onnx").inputs[1].shape)
   end)
 
+  it("another batch than the model's own is refused", function()
+    local x = keras.Input{shape = {4}, batch_size = 2, name = "pair"}
+    local pair = keras.Model{inputs = x, outputs = layers.Dense{3}(x)}
+    keras.onnx.export(pair, folder .. "/pair.onnx", {batch_size = 2})
+    assert.error_matches(function() keras.onnx.export(pair, folder .. "/pair.onnx", {batch_size = 3}) end,
+      "'batch_size' is 3, but input 'pair' was made for batches of 2")
+  end)
+
+  it("an index below 0 is no class in one_hot", function()
+    local x = keras.Input{shape = {3}, dtype = "int32"}
+    keras.onnx.export(keras.Model{inputs = x, outputs = layers.Lambda(function(t) return ipu.one_hot(t, 2) end)(x)}, folder .. "/hot.onnx")
+    local hot = keras.onnx.import(folder .. "/hot.onnx")(ipu.tensor({{-1, 0, 1}, {2, -2, -3}}, {dtype = "int32"}))
+    assert.same({{{0, 0}, {1, 0}, {0, 1}}, {{0, 0}, {0, 0}, {0, 0}}}, hot:totable())
+  end)
+
+  -- A number that Lua made of the batch is a constant; a shape that was right for one batch is right for that alone.
+  it("what depends on the batch asks for one", function()
+    local x = keras.Input{shape = {4}}
+    local mean = keras.Model{inputs = x, outputs = layers.Lambda(function(t) return t / t.shape[1] end)(x)}
+    assert.error_matches(function() keras.onnx.export(mean, folder .. "/no.onnx") end, "depends on the batch.*give a batch_size")
+    keras.onnx.export(mean, folder .. "/mean.onnx", {batch_size = 2})
+    local same = keras.onnx.import(folder .. "/mean.onnx")(ipu.tensor{{2, 4, 6, 8}, {1, 1, 1, 1}})
+    assert.same({{1, 2, 3, 4}, {0.5, 0.5, 0.5, 0.5}}, same:totable())
+
+    local is_built = false
+    local flatten = layers.Lambda(function(t)
+      return is_built and ipu.reshape(ipu.reshape(t, {-1}) + ipu.ones{8}, {-1, 4}) or t
+    end)
+    local model = keras.Model{inputs = x, outputs = flatten(x)}
+    is_built = true
+    assert.error_matches(function() keras.onnx.export(model, folder .. "/no.onnx") end,
+      "%[244%] and %[8%] don't broadcast %(244 is 4 times 61, which stands for the batch, which onnx.export leaves open; .-give a batch_size%)")
+    keras.onnx.export(model, folder .. "/flat.onnx", {batch_size = 2})
+  end)
+
   it("what can't be said is refused by name", function()
     local x = keras.Input{shape = {4}}
     local noisy = keras.Model{inputs = x, outputs = layers.Lambda(function(t) return t + ipu.random.normal({4}) end)(x)}
@@ -156,6 +191,8 @@ describe("onnx", function()
     assert.error_matches(function() keras.onnx.export(keras.Sequential{layers.Dense{2}}, folder .. "/no.onnx") end,
       "inputs of model '.-' are not known")
     assert.error_matches(function() keras.onnx.export("x", folder .. "/no.onnx") end, "a Keras model is wanted")
+    assert.error_matches(function() keras.onnx.export(noisy, folder .. "/no.onnx", {batch_size = 0}) end,
+      "'batch_size' must be positive, got 0")
     assert.error_matches(function() keras.onnx.import(folder .. "/none.onnx") end, "No such file")
   end)
 

@@ -215,6 +215,12 @@ local cases <const> = {
   {"shapes tried with a batch of 61", function()
     ipu.keras.layers.Add(){ipu.keras.Input{shape = {4}}, ipu.keras.Input{shape = {3}}}
   end, "%[61, 4%] and %[61, 3%] don't broadcast %(61 stands for an extent that is not known yet, such as the batch%)$"},
+  {"the batch flattened together with other axes", function()
+    local keras = ipu.keras
+    local flat = keras.layers.Lambda(function(x) return ipu.reshape(x, {-1}) + ipu.ones{8} end)
+    keras.Sequential{flat}:build{2, 4}
+  end, "%[244%] and %[8%] don't broadcast %(244 is 4 times 61, which stands for an extent that is not known yet, such as the batch; "
+    .. "keras.Input{shape =, batch_size =} makes it known%)$"},
   {"a stage for one of two layers", function()
     ipu.keras.Sequential{ipu.keras.layers.Dense(1), ipu.keras.layers.Dense(1)}:set_pipeline_stage_assignment{0}
   end, "wants a stage for each layer, got 1 stage for 2 layers"},
@@ -235,8 +241,23 @@ local cases <const> = {
   {"a method of a metric's base with a dot", function() ipu.keras.metrics.Mean().update_state(3) end, "update_state is a method; .* colon"},
   {"a tape around a value", function() ipu.GradientTape()(t) end, "called with a function, got a tensor"},
   {"training by position", function() ipu.keras.layers.Dropout(0.5)(t, true) end, "layer%(x, {training = true}%)"},
+  {"one batch without labels", function() compiled("mse"):train_on_batch(ipu.ones{4, 3}) end, "model '[%w_]+': 'y' is missing"},
+  {"a price of training without a loss", function()
+    local m = sequential()
+    m:compile{optimizer = "sgd"}
+    ipu.estimate(m, {inputs = {4, 3}})
+  end, "model '[%w_]+' has no loss to optimize"},
+  {"ops as a shard's second argument", function() ipu.ipu_shard(0, function() return t end) end,
+    "ipu_shard takes one argument; .* ipu.ipu_shard%(0%)%(function"},
+  {"a timetable's schedule", function() ipu.timetable{schedule = {{ipu = 0}}, device_mapping = {0}, count = 1} end,
+    "timetable: 'schedule' must be a name, .* each a list of entries; step 1 is no list, but as an entry is"},
+  {"a schedule that a timetable doesn't know", function() ipu.timetable{schedule = "Round", device_mapping = {0, 1}, count = 1} end,
+    "timetable: 'schedule': 'Round' is not a PipelineSchedule"},
+  {"a model of half a text", function() ipu.keras.models.model_from_json "{" end, "model_from_json: line 1, column 2: "},
+  {"a tokenizer of half a text", function() ipu.keras.preprocessing.text.tokenizer_from_json "{" end,
+    "tokenizer_from_json: line 1, column 2: "},
   {"evaluating without labels", function() compiled("mse"):evaluate(ipu.ones{4, 3}, nil, {batch_size = 4, verbose = 0}) end,
-    "evaluate: 'y' is missing"},
+    "model '[%w_]+': 'y' is missing"},
   {"a callback that wasn't called", function() train(compiled("mse"), {ipu.keras.callbacks.EarlyStopping}) end,
     "entry 1 is no callback, got the class EarlyStopping; a class is called: EarlyStopping%(%)"},
   {"functions by name as callbacks", function() train(compiled("mse"), {on_epoch_end = print}) end,

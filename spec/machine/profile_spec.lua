@@ -261,6 +261,29 @@ out:close()
   end)
 end)
 
+describe("docs/profile.md", function()
+  it("names every member of a profile and of an estimate", function()
+    local page = command.read("docs/profile.md")
+    local missing = {}
+    local function look(value, path)
+      for key, each in pairs(value) do
+        if type(key) == "string" then
+          if not page:find("`" .. key .. "`", 1, true) then missing[#missing + 1] = path .. key end
+          if type(each) == "table" and key ~= "options" then look(each, path .. key .. ".") end
+        elseif type(each) == "table" then
+          look(each, path)
+        end
+      end
+    end
+    local folder, reports = profiled(pipeline, {"--profile", "reports"})
+    local profile = read_profile(reports[1])
+    command.remove(folder)
+    look(profile, "")
+    look(ipu.estimate(function(a) return a * a end, {inputs = {{4, 4}}}), "estimate.")
+    assert.same({}, missing)
+  end)
+end)
+
 describe("the flag --log_cycle_count", function()
   it("logs the cycles of an IPU in every run", function()
     local folder, _, result = profiled([[

@@ -257,6 +257,11 @@ describe("collectives over the shards of one replica", function()
   it("row 233: gather", function()
     assert.same({{1, 2, 3}, {1, 2, 3}}, run(within.all_gather, ipu.tensor{1, 2}, ipu.tensor{3}))
   end)
+  it("give lists that print their tensors", function()
+    local x = ipu.tensor{1, 2}
+    for _, f in ipairs{within.all_reduce, within.reduce_scatter} do assert.matches("^{tensor%(%[", tostring(f{x, x})) end
+    assert.matches("^{%s*tensor%(%[1%., 2%., 1%., 2%.%]", tostring(within.all_gather{x, x}))
+  end)
   it("refuse lists that don't fit", function()
     assert.has_error(function() run(within.all_reduce, ipu.tensor{1, 2}, ipu.tensor({1, 2}, {dtype = "int32"})) end)
     assert.has_error(function() run(within.all_reduce, ipu.tensor{1, 2}, ipu.tensor{{1, 2}}) end)

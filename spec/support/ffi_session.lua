@@ -13,7 +13,7 @@ end
 
 function sections.tensors()
   local t = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
-  assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3)
+  assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3 and tostring(t.shape) == "{2, 3}")
   assert(tostring(t) == "[[1. 2. 3.]\n [4. 5. 6.]]")
   assert(t:totable()[2][1] == 4)
   assert(ipu.reduce_sum(t):item() == 21)

@@ -71,15 +71,15 @@ static bool read_integer(const char *text, long long minimum, long long maximum,
          strspn(text, "0123456789") == strlen(text);
 }
 
-static bool is_chip(const char *value) {
-  size_t n = strlen(value);
-  return target_find(value) || (n > 5 && !strcmp(value + n - 5, ".json"));
-}
-
-/* A script in the folder's place is one that was forgotten. */
+/* For a folder too: a script in its place is one that was forgotten. */
 static bool is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+static bool is_chip(const char *value) {
+  size_t n = strlen(value);
+  return target_find(value) || (n > 5 && !strcmp(value + n - 5, ".json") && is_file(value));
 }
 
 static bool read_option(const LongOption *option, const char *value, long long *number) {
@@ -112,7 +112,7 @@ static void check_long(CommandLine *line, int index) {
       const char *wanted = option->kind == COUNT     ? "an integer of at least 1"
                            : option->kind == IPUS    ? "a power of two of at least 1 and at most 1024"
                            : option->kind == NATURAL ? "an integer of at least 0"
-                           : option->kind == CHIP    ? "one of gc2, gc200, bow, c600, or a .json file"
+                           : option->kind == CHIP    ? "one of gc2, gc200, bow, c600, or a .json file that there is"
                            : *value                  ? "the name of a folder, and there is a file of that name"
                                                      : "the name of a folder";
       snprintf(line->problem, size, "'--%s' needs %s, got '%.60s'", option->name, wanted, value);

@@ -54,6 +54,19 @@ local function check(key, value)
     .. "a plain value, got %s", tostring(key), args.describe(value)), "type")
 end
 
+---The names of what is saved and, of models and plain values, what they are.
+function Checkpoint:__tostring()
+  local names, parts = {}, {}
+  for name in pairs(self) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    local value = self[name]
+    parts[i] = name .. " = " .. ((Layer.is_layer(value) or type(value) ~= "table" and is_value(value)) and tostring(value)
+      or args.describe(value))
+  end
+  return "Checkpoint{" .. table.concat(parts, ", ") .. "}"
+end
+
 function Checkpoint:init(objects)
   if objects ~= nil and not args.is_plain(objects) then
     blame.error("Checkpoint: a table of what is saved is wanted, such as {model = m, optimizer = opt}, got "

@@ -31,20 +31,32 @@ function infer.close(shape, guess)
   return closed
 end
 
--- A shape with a guess in it is not one that the script wrote.
-local function explainer(guess)
-  local number <const> = "%f[%d]" .. guess .. "%f[%D]"
+---Words about a guess that a message shows, itself or times something (what is flattened), since no script wrote it.
+---@param guess integer a prime that few shapes have in them
+---@param means string what the guess stands for
+---@param advice string what to do where it was flattened together with other axes
+---@return fun(message: string): string for blame.explaining; "" where the message has no such number
+function infer.explainer(guess, means, advice)
   return function(message)
-    if not message:find(number) then return "" end
-    return string.format(" (%d stands for an extent that is not known yet, such as the batch)", guess)
+    for text in message:gmatch("%f[%w.]%d+%f[^%w.]") do
+      local number = tonumber(text)
+      if number == guess then return string.format(" (%d stands for %s)", guess, means) end
+      if number > 0 and number % guess == 0 then
+        return string.format(" (%d is %d times %d, which stands for %s; %s)", number, number // guess, guess, means, advice)
+      end
+    end
+    return ""
   end
 end
+
+local unknown <const> = "an extent that is not known yet, such as the batch"
+local make_known <const> = "keras.Input{shape =, batch_size =} makes it known"
 
 -- The types of f's results, a list of structures, when it is given symbolic tensors like those of `given`.
 local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()
-  local _ <close> = is_open and blame.explaining(explainer(guess)) or nil
+  local _ <close> = is_open and blame.explaining(infer.explainer(guess, unknown, make_known)) or nil
   tracing.begin_root()
   local symbolic = {n = given.n}
   for i = 1, given.n do

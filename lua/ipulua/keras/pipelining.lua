@@ -178,7 +178,7 @@ local function check_increasing(self, stages)
     end
     if last and stage ~= last and stage ~= last + 1 then
       blame.error(string.format("set_pipeline_stage_assignment: stages are not all in increasing order: layer '%s' has stage %d "
-        .. "after %d", self._stack[i].name, stage, last), "value")
+        .. "after %d%s", self._stack[i].name, stage, last, stage > last and ", and no layer has " .. last + 1 or ""), "value")
     end
     last = stage
   end

@@ -323,7 +323,8 @@ end
 ---@param options {custom_objects: table?}?
 ---@return Model
 function saving.model_from_json(text, options)
-  local spec = json.decode(text)
+  local spec, problem = json.parse(text)
+  if problem then blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type") end
   return saving.model_from_config(spec, own_names.given(options))
 end
 

@@ -301,9 +301,12 @@ function convert.gather(g, x, a) return g:emit("Gather", x, {axis = a.axis}) end
 function convert.embedding_lookup(g, x) return g:emit("Gather", {x[1], x[2]}, {axis = 0}) end
 function convert.gather_nd(g, x) return g:emit("GatherND", {x[1], cast(g, x[2], "int64")}) end
 
+-- An index below 0 is no class here, but counts from the end there: the depth itself is none on both sides.
 function convert.one_hot(g, x, a)
   local values = g:known(ipu.tensor({a.off_value, a.on_value}, {dtype = "float32"}))
-  local out = g:emit("OneHot", {cast(g, x[1], "int64"), g:scalar(a.depth, "int64"), values}, {axis = a.axis})
+  local index, depth = cast(g, x[1], "int64"), g:scalar(a.depth, "int64")
+  index = g:emit("Where", {g:emit("Less", {index, g:scalar(0, "int64")}), depth, index})
+  local out = g:emit("OneHot", {index, depth, values}, {axis = a.axis})
   return a.dtype == "float32" and out or cast(g, out, a.dtype)
 end
 

@@ -139,6 +139,10 @@ local function specs_of(model, batch_size)
   local specs = {}
   for i, t in ipairs(inputs) do
     local shape = table.move(t.shape, 1, #t.shape, 1, {})
+    if batch_size and (shape[1] or -1) >= 0 and shape[1] ~= batch_size then
+      blame.error(string.format("onnx.export: 'batch_size' is %d, but input '%s' was made for batches of %d", batch_size, t.layer.name,
+        shape[1]), "value")
+    end
     for k, extent in ipairs(shape) do
       if extent < 0 and k == 1 then shape[1] = batch_size or -1 end
       if extent < 0 and k > 1 then
@@ -162,6 +166,9 @@ return function(...)
   local a = args.check("onnx.export", rows, ...)
   if type(a.model) ~= "table" or not a.model.get_weights then
     blame.error("onnx.export: a Keras model is wanted, got " .. args.describe(a.model), "type")
+  end
+  if a.batch_size and a.batch_size < 1 then
+    blame.error("onnx.export: 'batch_size' must be positive, got " .. a.batch_size, "value")
   end
   local g = build(a.model, specs_of(a.model, a.batch_size))
   core.replace_file(a.path, format.encode(g, OPSET, core.version))

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local infer = require "ipulua.keras.infer"
 local nest = require "ipulua.keras.nest"
 local tracing = require "ipulua.tracing"
 
@@ -12,12 +13,16 @@ local trace = {}
 
 local guesses <const> = {61, 67}
 
+local open_batch <const> = "the batch, which onnx.export leaves open"
+local close_it <const> = "a shape inside of the model fits one batch only, which a file for any batch can't say: give a batch_size"
+
 -- Extent of a batch; extent that the batch has a part in.
 trace.BATCH, trace.DERIVED = -1, -2
 
-local function record(model, specs, batch)
+local function record(model, specs, batch, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()
+  local _ <close> = is_open and blame.explaining(infer.explainer(batch, open_batch, close_it)) or nil
   tracing.begin_root()
   local arguments = {}
   for i, spec in ipairs(specs) do
@@ -48,10 +53,18 @@ local function merge_list(a, b)
   return open
 end
 
+-- A number that Lua made of the batch's extent is a constant of the trace.
+local function check_constant(r, other)
+  if not other.tensor or core.to_bytes(r.tensor) == core.to_bytes(other.tensor) then return end
+  blame.error("onnx.export: a number that the model computes with depends on the batch (as in x / x.shape[1]), and the file is for any "
+    .. "batch; give a batch_size", "not_implemented")
+end
+
 -- Marks what differs in two traces of the same model.
 local function merge(r, other)
   if r.op ~= other.op or #r.inputs ~= #other.inputs then depends(r) end
   for i, type in ipairs(r.outputs) do merge_list(type.shape, other.outputs[i].shape) end
+  if r.tensor and not infer.is_open(r.outputs[1].shape) then check_constant(r, other) end
   for name, value in pairs(r.attributes) do
     if args.is_plain(value) then
       if #value ~= #other.attributes[name] then depends(r) end
@@ -77,14 +90,12 @@ end
 ---@return table[] records see records.c; `needed`, `open`: an attribute depends on the batch
 ---@return integer[][] results references
 function trace.model(model, specs)
-  local records, results = record(model, specs, guesses[1])
-  mark_needed(records, results)
   local open = false
-  for _, spec in ipairs(specs) do
-    for _, extent in ipairs(spec.shape) do open = open or extent < 0 end
-  end
+  for _, spec in ipairs(specs) do open = open or infer.is_open(spec.shape) end
+  local records, results = record(model, specs, guesses[1], open)
+  mark_needed(records, results)
   if open then
-    local others = record(model, specs, guesses[2])
+    local others = record(model, specs, guesses[2], open)
     for i, r in ipairs(records) do
       if r.needed then merge(r, others[i] or {}) end
     end

@@ -390,7 +390,8 @@ end
 ---@return Tokenizer
 function text.tokenizer_from_json(...)
   local json_string = args.check("tokenizer_from_json", json_rows, ...).json_string
-  local spec = json.decode(json_string)
+  local spec, problem = json.parse(json_string)
+  if problem then blame.error("tokenizer_from_json: " .. problem, "value") end
   local config, given, parts = type(spec) == "table" and args.is_plain(spec.config) and spec.config or {}, {}, {}
   for _, row in ipairs(counted) do parts[row[1]] = read_part(config[row[1]], table.unpack(row)) end
   for _, row in ipairs(tokenizer_rows) do

@@ -69,16 +69,16 @@ function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
   return total
 end
 
-local function require_labels(who, model, y)
+local function require_labels(model, y)
   if y == nil and model.compile_arguments.loss ~= nil then
-    blame.error(who .. ": 'y' is missing; the model was compiled with a loss, which compares with it", "value")
+    blame.error(string.format("model '%s': 'y' is missing; the model was compiled with a loss, which compares with it", model.name), "value")
   end
 end
 
 local function require_loss(total, model, y)
   if total then return total end
-  require_labels("fit", model, y)
-  blame.error("fit: the model has no loss to optimize; compile it with a loss, or add_loss", "value")
+  require_labels(model, y)
+  blame.error(string.format("model '%s' has no loss to optimize; compile it with a loss, or add_loss", model.name), "value")
 end
 
 -- A batch's loss as the optimizer wants it.
@@ -107,7 +107,7 @@ end
 function steps.test(model, x, y, weight)
   x, y, weight = expand(x), expand(y), expand(weight)
   local total = steps.loss(model, x, y, staging.forward(model, x, {training = false}), weight)
-  if not total then require_labels("evaluate", model, y) end -- else its zeros would look like a result
+  if not total then require_labels(model, y) end -- else its zeros would look like a result
 end
 
 -- ------------------------------------------------ programs
