@@ -264,9 +264,6 @@ end
 ---The price itself; of a model also how many samples an element holds, and a function that prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
-  if a.ipus and a.ipus & (a.ipus - 1) ~= 0 then
-    blame.error(string.format("estimate: 'ipus' must be a power of two (devices have 1, 2, 4, 8, … IPUs), got %d", a.ipus), "value")
-  end
   local _ <close> = config.pretend_ipus(a.ipus)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then

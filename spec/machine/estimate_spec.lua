@@ -225,7 +225,6 @@ describe("an estimate", function()
     file:write('{"base": "GC200", "tiles": "many"}'):close()
     assert.matches("target: tiles must be a number %(.*" .. path.name:match("[^/]*$") .. "%.json'%)",
       message{inputs = {{2}}, target = path.name .. ".json"})
-    assert.matches("'ipus' must be a power of two .* got 3", message{inputs = {{2}}, ipus = 3})
     assert.matches("did you mean 'inputs'", message{input = {{2}}})
     assert.matches("a function or a model", select(2, pcall(ipu.estimate, 3)))
   end)
