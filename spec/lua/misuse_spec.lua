@@ -158,6 +158,23 @@ local cases <const> = {
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
   {"a dtype where the name of a variable is", function() ipu.Variable(1, "int32") end, "'int32' would be its name; .*dtype = \"int32\""},
   {"assigning to an element of a variable", function() ipu.Variable{1, 2}[1] = 3 end, "v:assign"}, -- luacheck: ignore 122
+  {"a misspelt field of a variable", function() return ipu.Variable(1.0).sahpe end, "a variable has no 'sahpe'; did you mean 'shape'"},
+  {"a variable's value", function() return ipu.Variable(1.0).value end, "a variable has no 'value'; did you mean 'read_value'"},
+  {"a misspelt method of a variable", function() ipu.Variable(1.0):assign_ad(2) end, "a variable has no 'assign_ad'; did you mean 'assign_add'"},
+  {"assigning to a variable's value", function() ipu.Variable(1.0).value = 3 end, "has no 'value'; v:assign%(values%)"}, -- luacheck: ignore 122
+  {"assigning to a variable's method", function() ipu.Variable(1.0).assign = 3 end, "'assign' is a method"}, -- luacheck: ignore 122
+  {"assign_add of another shape", function() ipu.Variable{1, 2}:assign_add(ipu.ones{2, 2}) end,
+   "assign_add: variable '[%w_]+' is float32%[2%], got float32%[2, 2%]"},
+  {"a variable of no numbers", function() ipu.Variable("a") end, "Variable: 'initial_value' must be a number, a list or a tensor, got string"},
+  {"a loop's tensor after the loop", function()
+    ipu.func(function(a)
+      local s = a
+      for _ in ipu.range(3) do s = s + a end
+      return s
+    end)(t)
+  end, "the function's result: a tensor made inside a loop or branch is used after it"},
+  {"calling a tensor", function() t() end, "attempt to call a tensor value"},
+  {"calling a variable", function() local v = ipu.Variable(1.0) v() end, "attempt to call a variable value"},
   {"renaming a variable", function() ipu.Variable(1.0).name = "w" end, "a variable's 'name' can't be assigned to"}, -- luacheck: ignore 122
   {"a dataset as a list", function() for _ in ipairs(ipu.data.range(3)) do break end end, "for x in ds:iter%(%) do"}, -- luacheck: ignore 512
   {"the length of an endless dataset", function() return #ipu.data.range(3):repeat_n() end, "endless can't be told"},
