@@ -185,6 +185,17 @@ local cases <const> = {
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
   {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"a layer's method with a dot", function() ipu.keras.layers.Dense(3).get_weights() end, "Layer.get_weights is a method; it is called"},
+  {"a layer's own method with a dot", function() ipu.keras.layers.LSTM(3).get_config() end, "LSTM.get_config is a method"},
+  {"an optimizer's method with a dot", function() ipu.train.AdamOptimizer(0.1).minimize(t) end, "Optimizer.minimize is a method"},
+  {"a wrapper's method with a dot", function()
+    ipu.optimizers.CrossReplicaOptimizer(ipu.train.AdamOptimizer(0.1)).apply_gradients()
+  end, "apply_gradients is a method"},
+  {"a configuration's method with a dot", function() ipu.IPUConfig().to_dict() end, "IPUConfig.to_dict is a method"},
+  {"a report helper's method with a dot", function() ipu.ReportHelper().find_reports() end, "ReportHelper.find_reports is a method"},
+  {"a host embedding's method with a dot", function()
+    ipu.create_host_embedding("dotted", {3, 2}, "float32").lookup(t)
+  end, "HostEmbedding.lookup is a method"},
   {"a variable's method with a dot", function() ipu.Variable(1.0).assign_add(1) end, "assign_add is a method; it is called with a colon"},
   {"a variable's value with a dot", function() ipu.Variable(1.0).item() end, "item is a method; it is called with a colon"},
   {"extend with a dot", function() ipu.keras.layers.Layer.extend("L") end, "called with a colon, as in Base:extend%(\"L\"%)"},

@@ -14,8 +14,14 @@ for _, family in ipairs{
   end
 end
 
+local called_by_scripts <const> = {
+  add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true, compute_output_shape = true, count_params = true,
+  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true, set_weights = true, vocabulary_size = true,
+}
+
 for _, c in pairs(layers) do
   if class.is_class(c) and c.build then guard(c) end
+  if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
 
 layers.Input = require "ipulua.keras.input".Input

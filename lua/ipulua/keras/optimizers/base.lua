@@ -24,6 +24,7 @@ local base = {}
 local Optimizer = class.new("Optimizer")
 base.Optimizer = Optimizer
 Optimizer.argument_rows, Optimizer.argument_kinds = {}, {}
+Optimizer.properties = {learning_rate = true, weights = true} -- what __index makes, for completion
 
 local common_rows <const> = {
   {"name", "string", optional = true}, {"clipnorm", "number", optional = true, range = "[0, inf)"},
