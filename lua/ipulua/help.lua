@@ -2,6 +2,7 @@
 -- annotations above them: what the reference is made of, too.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enum = require "ipulua.enum"
@@ -463,7 +464,7 @@ end
 -- Whether a method is for scripts: one of the library says what it does, one of the script's own need not.
 local function is_public(f)
   local about = help.about(f)
-  return not about or not about.internal and (#about.text > 0 or not debug.getinfo(written(f), "S").source:find("ipulua[^/]*/[^/]*%.lua$"))
+  return not about or not about.internal and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
 end
 
 local function add_class_members(names, c, methods)
