@@ -178,7 +178,8 @@ describe("dataset functions", function()
 
   it("a generator's element that is no number is told of as that", function()
     local ds = data.from_generator(function() return function() return "a" end end, {output_types = "int32", output_shapes = {}})
-    raises(function() for _ in ds:iter() do assert.is_true(false) end end, "what an element holds must be a number, a list or a tensor, got string %(a%)")
+    raises(function() for _ in ds:iter() do assert.is_true(false) end end,
+      "what an element holds must be a number, a list or a tensor, got string %(a%)")
   end)
 
   it("map {eager} calls Lua once an element", function()
