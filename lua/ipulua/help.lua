@@ -153,7 +153,7 @@ local function row_line(width, row, part)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
   local says = row.says and "; " .. row.says or ""
   if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" .. says end
-  if row[3] == "" then return line .. ', default ""' .. says end
+  if type(row[3]) == "string" and not row[3]:find("%S") then return ('%s, default "%s"%s'):format(line, row[3], says) end
   if row[3] ~= nil then return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says end
   return line .. (row.optional and "" or ", required") .. says
 end

@@ -24,6 +24,8 @@ describe("help", function()
     assert.truthy(typed("?ipu.nn.conv2d\n"):find('  padding    VALID | SAME, default "VALID": ', 1, true))
     assert.truthy(typed("?ipu.top_k\n"):find("gives 2 results", 1, true))
     assert.truthy(typed("?ipu.ones\n"):find("  gives tensor\n", 1, true))
+    assert.truthy(typed("?ipu.Session\n"):find('  target  string, default ""', 1, true))
+    assert.truthy(typed("?keras.preprocessing.text.Tokenizer\n"):find('string, default " "\n', 1, true))
     assert.truthy(typed("?ipu.Variable\n"):find("  gives variable\n", 1, true))
     assert.truthy(typed("?ipu.reduce_sum\n"):find("  axis      integer or list: ", 1, true))
     for _, name in ipairs{"func", "normalise_image"} do -- a function, an op

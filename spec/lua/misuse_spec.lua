@@ -185,6 +185,19 @@ local cases <const> = {
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
   {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
+  {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
+  {"a layer called with a string", function() return (ipu.keras.layers.Flatten()("a")) end, "layer '[%w_]+' takes one tensor, got string %(a%)"},
+  {"a layer of one tensor called with two", function() return (ipu.keras.layers.ReLU(){t, t}) end, "takes one tensor, got a list of 2"},
+  {"the same in a model", function()
+    local input = ipu.keras.Input{3}
+    return (ipu.keras.layers.BatchNormalization(){input, input})
+  end, "takes one tensor, got a list of 2"},
+  {"a recurrent layer called with a function", function() return (ipu.keras.layers.LSTM(2)(print)) end, "takes one tensor, got function"},
+  {"an initializer called without a shape", function() return (ipu.keras.initializers.GlorotUniform()()) end,
+   "GlorotUniform: it is called with a shape, got nil"},
+  {"a regularizer called without a weight", function() return (ipu.keras.regularizers.L1L2()()) end, "L1L2: it is called with a weight"},
+  {"a constraint called without a weight", function() return (ipu.keras.constraints.NonNeg()()) end, "NonNeg: it is called with a weight"},
   {"a layer's method with a dot", function() ipu.keras.layers.Dense(3).get_weights() end, "Layer.get_weights is a method; it is called"},
   {"a layer's own method with a dot", function() ipu.keras.layers.LSTM(3).get_config() end, "LSTM.get_config is a method"},
   {"an optimizer's method with a dot", function() ipu.train.AdamOptimizer(0.1).minimize(t) end, "Optimizer.minimize is a method"},

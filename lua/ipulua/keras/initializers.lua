@@ -1,5 +1,6 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
+local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -15,6 +16,10 @@ parts.abstract(Initializer, "make", "make(shape, dtype)")
 
 ---The value of a weight of a shape. Initializers override `make(shape, dtype)`.
 function Initializer:__call(shape, options)
+  if math.type(shape) == "integer" then shape = {shape} end
+  if type(shape) ~= "table" then
+    blame.error(string.format("%s: it is called with a shape, got %s", self.__name, args.describe(shape)), "type")
+  end
   local dtype = type(options) == "table" and options.dtype or options or "float32"
   return self:make(shape, dtype)
 end

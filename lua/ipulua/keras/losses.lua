@@ -247,7 +247,7 @@ end
 local function as_tensor(value, like)
   if core.is_tensor(value) then return value end
   if core.is_variable(value) then return value:read_value() end
-  return core.tensor(value, like)
+  return core.tensor(value, like, "what a loss is given")
 end
 
 ---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.

@@ -13,6 +13,7 @@ parts.abstract(Regularizer, "penalty", "penalty(x)")
 
 ---The penalty. Regularizers override `penalty(x)`.
 function Regularizer:__call(x)
+  parts.want_value(self, x)
   return self:penalty(x)
 end
 

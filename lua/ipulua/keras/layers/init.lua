@@ -24,6 +24,15 @@ for _, c in pairs(layers) do
   if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
 
+-- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common base or look at the rank themselves.
+for _, name in ipairs{
+  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten", "Reshape", "Permute", "Rescaling", "Dropout",
+  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization", "GroupNormalization",
+  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D",
+  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell", "CTCInferenceLayer",
+  "CTCPredictionsLayer",
+} do layers[name].takes_one = true end
+
 layers.Input = require "ipulua.keras.input".Input
 
 return require("ipulua.keras.other_names").give("layers", layers)
