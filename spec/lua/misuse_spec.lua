@@ -185,6 +185,11 @@ local cases <const> = {
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
   {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"a constant of no numbers", function() ipu.constant("a") end, "constant must be a number, a list or a tensor, got string %(a%)"},
+  {"saving what is no tensor", function() ipu.save("none.npz", {a = "b"}) end, "save: 'a' must be a number, a list or a tensor, got string"},
+  {"gradients of a number", function()
+    ipu.func(function(x) return ipu.gradients(3, {x}) end)(t)
+  end, "gradients: 'ys' must be a tensor, a variable or a list of them, got integer %(3%)"},
   {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
   {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
   {"a layer called with a string", function() return (ipu.keras.layers.Flatten()("a")) end, "layer '[%w_]+' takes one tensor, got string %(a%)"},
