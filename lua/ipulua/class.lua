@@ -64,7 +64,7 @@ local function show_field(value)
   return tostring(core.plain{value}):sub(2, -2)
 end
 
----`Huber{delta = 1, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
+---`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
 ---@param self any
 ---@param fields table<string, any> plain values, functions and objects
 ---@return string

@@ -143,6 +143,9 @@ describe("an optimizer", function()
     local sgd, rmsprop = optimizers.SGD():get_config(), optimizers.RMSprop{momentum = 1}:get_config()
     for _, value in ipairs{sgd.decay, sgd.momentum, rmsprop.decay, rmsprop.momentum} do assert.are.equal("float", math.type(value)) end
     assert.matches('"decay":0.0', ipu.json.encode(sgd), 1, true)
+    local decay, glorot = optimizers.schedules.CosineDecay(0.1, 100):get_config(), ipu.keras.initializers.VarianceScaling():get_config()
+    assert.are.same({"float", "float", "integer"}, {math.type(decay.alpha), math.type(glorot.scale), math.type(decay.decay_steps)})
+    assert.are.equal("float", math.type(ipu.keras.regularizers.L1L2():get_config().l1))
     local set = optimizers.SGD()
     set.momentum = 1
     assert.are.equal("float", math.type(set.momentum))

@@ -192,6 +192,7 @@ local cases <const> = {
   end, "gradients: 'ys' must be a tensor, a variable or a list of them, got integer %(3%)"},
   {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
   {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
+  {"a loss of one argument", function() return (ipu.keras.losses.Huber()(t)) end, "Huber: it is called with y_true and y_pred, got no y_pred"},
   {"a layer called with a string", function() return (ipu.keras.layers.Flatten()("a")) end, "layer '[%w_]+' takes one tensor, got string %(a%)"},
   {"a layer of one tensor called with two", function() return (ipu.keras.layers.ReLU(){t, t}) end, "takes one tensor, got a list of 2"},
   {"the same in a model", function()

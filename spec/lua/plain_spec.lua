@@ -155,7 +155,7 @@ describe("what is no plain table prints as", function()
       shows(string.format("<module %s; help(%s) lists its names>", name, name), module)
     end
     shows("<class Dense>", layers.Dense)
-    shows('Huber{delta = 1, name = "huber", reduction = "auto"}', keras.losses.Huber())
+    shows('Huber{delta = 1.0, name = "huber", reduction = "auto"}', keras.losses.Huber())
     shows("L2{l2 = 0.5}", keras.regularizers.L2(0.5))
     shows("<NonNeg>", keras.constraints.NonNeg())
     shows('Mean{dtype = "float32", name = "mean"}', keras.metrics.Mean{name = "mean"})
