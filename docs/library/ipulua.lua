@@ -1662,7 +1662,7 @@ function ipu.nn.multi_conv(fn, options) end
 ---@overload fun(...): ipulua.Function
 local Function = {}
 
----What was traced so far, a text a signature.
+---What was traced so far, a text a signature: dtypes and shapes of tensors, values of all else.
 ---@return string[]
 function Function:signatures() end
 

@@ -42,7 +42,7 @@ for _, name in ipairs(args.dtypes) do is_dtype[name] = true end
 ---@return boolean
 function args.is_dtype(name) return is_dtype[name] == true end
 
-local own_names <const> = {["ipulua.Tensor"] = "a tensor", ["ipulua.Variable"] = "a variable"}
+local own_names <const> = {tensor = "a tensor", variable = "a variable"}
 
 -- The name of a value's type as a user would say it: a class or userdata by its __name.
 local function type_name(value)

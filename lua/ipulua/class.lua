@@ -64,7 +64,7 @@ local function show_field(value)
   return tostring(core.plain{value}):sub(2, -2)
 end
 
----`Huber{delta = 1, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
+---`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.
 ---@param self any
 ---@param fields table<string, any> plain values, functions and objects
 ---@return string
@@ -105,10 +105,11 @@ local unguarded <const> = {init = true, extend = true, is_a = true, new = true, 
 
 ---Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
 ---@param c Class
+---@param only table<string, boolean>? the methods that do; all
 ---@return Class
-function class.guard(c)
+function class.guard(c, only)
   for name, f in pairs(c) do
-    if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__" and not unguarded[name] then
+    if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__" and not unguarded[name] and (not only or only[name]) then
       c[name] = function(self, ...)
         if getmetatable(self) ~= c and not class.is_a(self, c) then
           blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)", c.__name, name, name), "type")

@@ -45,11 +45,11 @@ local constant_spec <const> = {
 ---@return userdata
 function creation.constant(value, ...)
   local a = args.check("constant", constant_spec, value, ...)
-  if not a.shape then return core.tensor(a.value, a.dtype) end
+  if not a.shape then return core.tensor(a.value, a.dtype, "constant") end
   local single = a.value
   if type(single) == "table" and #single == 1 then single = single[1] end
   if type(single) == "number" or type(single) == "boolean" then return core.full(a.shape, single, a.dtype) end
-  return core.tensor(a.value, a.dtype):reshape(a.shape)
+  return core.tensor(a.value, a.dtype, "constant"):reshape(a.shape)
 end
 
 local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}

@@ -65,7 +65,7 @@ local of_tensors <const> = {
 local of_variables <const> = {value = "read_value", numpy = "totable", eval = "read_value"}
 local of_datasets <const> = {
   as_numpy_iterator = "iter", ["repeat"] = "repeat_n", len = "cardinality", next = "iter", get_next = "iter", list = "iter",
-  as_list = "iter", to_list = "iter",
+  as_list = "iter", to_list = "iter", zip = "ipu.data.zip",
 }
 local of_models <const> = {
   forward = "call", train = "fit", eval = "evaluate", parameters = "trainable_variables", state_dict = "get_weights",

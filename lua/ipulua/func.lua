@@ -255,11 +255,30 @@ function Function:__tostring()
   return string.format("<Function %s, traced for %s>", self.name, counted(#self.order, "signature"))
 end
 
----What was traced so far, a text a signature.
+local leaf_meta <const> = {__tostring = function(leaf) return string.format("%s[%s]", leaf.dtype, table.concat(leaf.shape, ", ")) end}
+
+local function show(argument)
+  if argument == nil then return "nil" end
+  if not args.is_plain(argument) then return (tostring(core.plain{argument}):sub(2, -2)) end
+  local copy = {}
+  for key, value in next, argument do copy[key] = value end
+  return tostring(core.plain(copy))
+end
+
+-- The arguments a program was traced for, as a call would have them: `(float32[2, 3], {training = true})`.
+local function signature_text(entry)
+  local leaves = {}
+  for i, leaf in ipairs(entry.leaf_types) do leaves[i] = setmetatable({dtype = leaf.dtype, shape = leaf.shape}, leaf_meta) end
+  local given = structure.rebuild(entry.template, leaves)
+  for i = 1, entry.count do given[i] = show(given[i]) end
+  return "(" .. table.concat(given, ", ", 1, entry.count) .. ")"
+end
+
+---What was traced so far, a text a signature: dtypes and shapes of tensors, values of all else.
 ---@return string[]
 function Function:signatures()
   local list = {}
-  for i, entry in ipairs(self.order) do list[i] = entry.key end
+  for i, entry in ipairs(self.order) do list[i] = signature_text(entry) end
   return core.plain(list)
 end
 

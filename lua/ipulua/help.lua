@@ -2,6 +2,7 @@
 -- annotations above them: what the reference is made of, too.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local enum = require "ipulua.enum"
@@ -152,6 +153,7 @@ local function row_line(width, row, part)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
   local says = row.says and "; " .. row.says or ""
   if type(row[3]) == "table" and next(row[3]) == nil then return line .. ", default {}" .. says end
+  if type(row[3]) == "string" and not row[3]:find("%S") then return ('%s, default "%s"%s'):format(line, row[3], says) end
   if row[3] ~= nil then return line .. ", default " .. args.describe(row[3]):gsub("^%w+ %((.*)%)$", "%1") .. says end
   return line .. (row.optional and "" or ", required") .. says
 end
@@ -328,7 +330,7 @@ local function keras_function(f, text)
   end
 end
 
-local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true}
+local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true, f = true}
 
 ---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
 ---those that say what they do.
@@ -463,7 +465,7 @@ end
 -- Whether a method is for scripts: one of the library says what it does, one of the script's own need not.
 local function is_public(f)
   local about = help.about(f)
-  return not about or not about.internal and (#about.text > 0 or not debug.getinfo(written(f), "S").source:find("ipulua[^/]*/[^/]*%.lua$"))
+  return not about or not about.internal and (#about.text > 0 or not blame.is_own(debug.getinfo(written(f), "S").source))
 end
 
 local function add_class_members(names, c, methods)

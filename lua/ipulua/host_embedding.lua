@@ -158,4 +158,6 @@ function host_embedding.create_host_embedding(...)
   return HostEmbedding(a)
 end
 
+class.guard(HostEmbedding)
+
 return host_embedding

@@ -501,4 +501,6 @@ function object.fingerprint(values)
   return table.concat(text, "\n")
 end
 
+class.guard(IPUConfig, {copy = true, debug_text = true, from_dict = true, get_attribute_metadata = true, to_dict = true, to_json = true})
+
 return object

@@ -3,6 +3,7 @@
 local accumulation = require "ipulua.accumulation"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local loops = require "ipulua.loops"
@@ -281,5 +282,7 @@ function CrossReplicaV1:init(...)
   GradientAccumulationOptimizer.init(self, ...)
   self.wrapped = CrossReplicaOptimizer(self.wrapped)
 end
+
+class.guard_all(optimizers)
 
 return optimizers

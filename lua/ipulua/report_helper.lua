@@ -73,4 +73,4 @@ function ReportHelper:clear_reports()
   for _, folder in ipairs(self:find_reports()) do core.remove_folder(folder) end
 end
 
-return ReportHelper
+return class.guard(ReportHelper)

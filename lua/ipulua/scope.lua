@@ -72,7 +72,7 @@ function Scope:__call(f, ...)
 end
 
 function Scope:__tostring()
-  return self.label .. (self.is_open and "" or " (closed)")
+  return self.label .. (self.is_open and " (open)" or " (closed)")
 end
 
 local scope = {Scope = Scope}

@@ -13,7 +13,7 @@ local function methods_of(value)
     local names = {}
     for name in next, rawget(meta, "methods") do names[#names + 1] = name end
     table.sort(names)
-    return names, rawget(meta, "__name") == "ipulua.Variable" and "variable" or "tensor"
+    return names, rawget(meta, "__name") == "variable" and "variable" or "tensor"
   end
   if type(value) ~= "table" or plain.is(value) then return nil end
   local names = require "ipulua.help".members(value, true)
@@ -21,16 +21,20 @@ local function methods_of(value)
   return names, type(value.fit) == "function" and "model" or tostring(getmetatable(value).__name):lower()
 end
 
-local fields <const> = {"dtype", "rank", "shape", "size"}
+local fields <const> = {
+  tensor = {"dtype", "rank", "shape", "size"},
+  variable = {"dtype", "name", "nbytes", "rank", "shape", "size", "trainable"},
+}
 
----"; did you mean 'rank'?" for a name that tensors lack, or "".
+---"; did you mean 'rank'?" for a name that tensors or variables lack, or "".
+---@param kind "tensor"|"variable"
 ---@param name string
----@param methods table<string, function> of tensors
+---@param methods table<string, function> of the kind
 ---@return string
-function slips.tensor_hint(name, methods)
-  local known = elsewhere.method("tensor", name)
+function slips.field_hint(kind, name, methods)
+  local known = elsewhere.method(kind, name)
   if known then return "; did you mean '" .. known .. "'?" end
-  local names = table.move(fields, 1, #fields, 1, {})
+  local names = table.move(fields[kind], 1, #fields[kind], 1, {})
   for each in next, methods do names[#names + 1] = each end
   table.sort(names)
   return require "ipulua.nearest".hint(name, names)
@@ -73,7 +77,8 @@ local globals <const> = {
 function slips.explain(message)
   local global = message:match(": attempt to %a+ a nil value %(global '([%w_]+)'%)$")
   if global then return globals[global] and message .. globals[global] end
-  if message:find("call a ipulua.%a+ value %(for iterator") or message:find("to 'for iterator' %(table expected, got ipulua.%a+%)") then
+  local walked = message:match("call a (%a+) value %(for iterator") or message:match("to 'for iterator' %(table expected, got (%a+)%)")
+  if fields[walked] then
     return message .. "; `for i, row in ipairs(x) do` walks over a tensor's rows"
   end
   local found, name = message:match(": attempt to call a (%a+) value %(method '([%w_]+)'%)$")

@@ -77,6 +77,11 @@ local gradients_spec <const> = {
 ---@return userdata[]
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
+  for _, name in ipairs{"ys", "xs"} do
+    if not is_value(a[name]) and type(a[name]) ~= "table" then
+      blame.error(string.format("gradients: '%s' must be a tensor, a variable or a list of them, got %s", name, args.describe(a[name])), "type")
+    end
+  end
   local ys, xs = as_list(a.ys), as_list(a.xs)
   if not tracing.is_active() and not graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")

@@ -425,6 +425,8 @@ function train.__names()
   return names
 end
 
+class.guard_all(train)
+
 -- Checkpoints are of models, and so of Keras.
 return modules.guard("ipu.train", train, function(name)
   if checkpoints[name] then return require("ipulua.keras.checkpoint")[name] end

@@ -61,7 +61,7 @@ function variables.Variable(...)
   if core.is_symbolic(initial) then
     blame.error("Variable: the initial value must be known; a symbolic tensor is not", "value")
   end
-  local value = tracing.outside(core.tensor, initial, a.dtype)
+  local value = tracing.outside(core.tensor, initial, a.dtype, "Variable: 'initial_value'")
   if a.shape and not fits_shape(value.shape, a.shape) then
     blame.error(string.format("Variable: the initial value has the shape [%s], not 'shape', [%s]", table.concat(value.shape, ", "),
       table.concat(a.shape, ", ")), "value")

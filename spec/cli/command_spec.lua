@@ -44,11 +44,11 @@ describe("the command line", function()
     local cases = {
       {"ipu.ones{2}:sum()", "a tensor has no 'sum'; did you mean 'reduce_sum'?"},
       {"print(1, ipu.ones{2}:greater(1):any(ipu.ones{1}))", "a tensor has no 'any'; did you mean 'reduce_any'?"},
-      {"ipu.Variable(1.0):numpy()", "method 'numpy'%); did you mean 'totable'?"},
+      {"ipu.Variable(1.0):numpy()", "a variable has no 'numpy'; did you mean 'totable'?"},
       {"ipu.keras.Sequential{}:compil{}", "method 'compil'%); did you mean 'compile'?"},
       {"ipu.keras.Sequential{}:forward(nil, ipu.ones{2})", "method 'forward'%); did you mean 'call'?"},
       {"ipu.data.range(3):as_numpy_iterator()", "method 'as_numpy_iterator'%); did you mean 'iter'?"},
-      {"ipu.Variable(1.0):value()", "method 'value'%); did you mean 'read_value'?"},
+      {"ipu.Variable(1.0):value()", "a variable has no 'value'; did you mean 'read_value'?"},
       {"ipu.data.range(3):next()", "method 'next'%); did you mean 'iter'?"},
       {"ipu.ones{2}:size()", "method 'size'%); it is a field, which is not called: x.size"},
       {"local x = ipu.ones{2} print(x:shape())", "method 'shape'%); it is a field, which is not called: x.shape"},

@@ -24,6 +24,8 @@ describe("help", function()
     assert.truthy(typed("?ipu.nn.conv2d\n"):find('  padding    VALID | SAME, default "VALID": ', 1, true))
     assert.truthy(typed("?ipu.top_k\n"):find("gives 2 results", 1, true))
     assert.truthy(typed("?ipu.ones\n"):find("  gives tensor\n", 1, true))
+    assert.truthy(typed("?ipu.Session\n"):find('  target  string, default ""', 1, true))
+    assert.truthy(typed("?keras.preprocessing.text.Tokenizer\n"):find('string, default " "\n', 1, true))
     assert.truthy(typed("?ipu.Variable\n"):find("  gives variable\n", 1, true))
     assert.truthy(typed("?ipu.reduce_sum\n"):find("  axis      integer or list: ", 1, true))
     for _, name in ipairs{"func", "normalise_image"} do -- a function, an op
@@ -141,6 +143,19 @@ describe("the prompt", function()
     for _, name in ipairs(help.members(model, true)) do names[name] = true end
     assert.is_true(names.fit and names.summary and names.get_weights)
     assert.is_nil(names.discard_programs or names.place_of or names.in_compute_dtype)
+  end)
+  it("offers of an object what help() says of it, and nothing of what it keeps for itself", function()
+    local infeed <const> = "ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{1}))"
+    for object, case in pairs{[infeed .. ":"] = {"initializer", "dequeue_in_loop", "extend"},
+      ["ipu.func(print):"] = {"signatures", "concrete", "extend"}, ["ipu.GradientTape():"] = {"gradient", "leave", "is_watched"},
+      ["keras.optimizers.SGD()."] = {"learning_rate", "_hyper", "_slots"}} do
+      local name, rest = object:match("^(.*)([.:])$")
+      local shown, status = terminal{{expect = "> "}, {send = "object = " .. name .. "\n"}, {expect = "> "}, {send = "object" .. rest .. "\t\t"},
+        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {wait = 0.3}, {send = CTRL_D}}
+      assert.equal(0, status, shown)
+      local offered = shown:match("object" .. rest .. ".*$"):gsub("object = [^\n]*", "")
+      for i = 2, 3 do assert.falsy(offered:find(case[i], 1, true), offered) end
+    end
   end)
   it("offers of a module what is documented of it, and nothing else", function()
     for module, case in pairs{["ipu.loops"] = {"while_loop", "innermost"}, ["keras.losses"] = {"squared_hinge", "_aliases"},

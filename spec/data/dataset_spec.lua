@@ -159,6 +159,29 @@ describe("dataset functions", function()
     end, "spec%.lua:%d+: map: the function can't be traced: .*eager = true")
   end)
 
+  -- {eager = true} would not help: these are wrong in Lua, too
+  it("map says what is wrong with a function that would be wrong in Lua, too", function()
+    for wanted, f in pairs{["add: 'b': 0.5 is no int32$"] = function(x) return ipu.cast(x, "int32") + 0.5 end,
+      ["map: the function returned nothing$"] = function() end,
+      ["a tensor has no 'sahpe'; did you mean 'shape'%?$"] = function(x) return x.sahpe end,
+      ["tensors are compared with ipu.less.*"] = function(x) return x < 3 end} do
+      raises(function() numbers(3):map(f) end, "^[^\n]*spec%.lua:%d+: " .. wanted)
+    end
+  end)
+
+  it("is no table to walk over, and the end of a walk is no address", function()
+    raises(function() for _ in pairs(numbers(3)) do assert.is_true(false) end end, "a dataset is no table; `for x in ds:iter%(%) do`")
+    raises(function() for _ in ipairs(numbers(3)) do assert.is_true(false) end end, "a dataset has no positions")
+    local closer = select(4, numbers(3):iter())
+    assert.equal("<ends with the loop>", tostring(closer))
+  end)
+
+  it("a generator's element that is no number is told of as that", function()
+    local ds = data.from_generator(function() return function() return "a" end end, {output_types = "int32", output_shapes = {}})
+    raises(function() for _ in ds:iter() do assert.is_true(false) end end,
+      "what an element holds must be a number, a list or a tensor, got string %(a%)")
+  end)
+
   it("map {eager} calls Lua once an element", function()
     local calls = 0
     local ds = numbers(3):map(function(x) calls = calls + 1 return x:item() * 10 end, {eager = true})

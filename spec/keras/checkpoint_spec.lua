@@ -156,6 +156,12 @@ describe("ipu.train.Checkpoint", function()
     for i = 1, 4 do assert.same(wanted[i], {fresh_step()}) end
   end)
 
+  it("does not count what could not be written", function()
+    local checkpoint = ipu.train.Checkpoint{v = ipu.Variable(0.0)}
+    assert.has_error(function() checkpoint:save("/proc/none") end)
+    assert.equal(folder .. "/step-000001", checkpoint:save(folder))
+  end)
+
   it("keeps the newest three and the best; hashes are those of sha256sum", function()
     local v = ipu.Variable(0.0)
     local checkpoint = ipu.train.Checkpoint{v = v}

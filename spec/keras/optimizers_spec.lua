@@ -137,6 +137,19 @@ describe("an optimizer", function()
     assert.are.equal(0.8, copy.beta_1)
     assert.is_near(0.1 * 0.5, copy.learning_rate(100):item(), 1e-7)
   end)
+
+  -- get_config() of Keras 2.6's SGD() and RMSprop(momentum=1): what is a float there is written as one, whoever said 0 or 1.
+  it("has floats where Keras has them", function()
+    local sgd, rmsprop = optimizers.SGD():get_config(), optimizers.RMSprop{momentum = 1}:get_config()
+    for _, value in ipairs{sgd.decay, sgd.momentum, rmsprop.decay, rmsprop.momentum} do assert.are.equal("float", math.type(value)) end
+    assert.matches('"decay":0.0', ipu.json.encode(sgd), 1, true)
+    local decay, glorot = optimizers.schedules.CosineDecay(0.1, 100):get_config(), ipu.keras.initializers.VarianceScaling():get_config()
+    assert.are.same({"float", "float", "integer"}, {math.type(decay.alpha), math.type(glorot.scale), math.type(decay.decay_steps)})
+    assert.are.equal("float", math.type(ipu.keras.regularizers.L1L2():get_config().l1))
+    local set = optimizers.SGD()
+    set.momentum = 1
+    assert.are.equal("float", math.type(set.momentum))
+  end)
 end)
 
 describe("optimizer wrappers", function()

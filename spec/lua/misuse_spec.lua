@@ -158,6 +158,23 @@ local cases <const> = {
   {"training without compiling", function() ipu.keras.Sequential{ipu.keras.layers.Dense(1)}:fit{x = t, y = t} end, "must be compiled first"},
   {"a dtype where the name of a variable is", function() ipu.Variable(1, "int32") end, "'int32' would be its name; .*dtype = \"int32\""},
   {"assigning to an element of a variable", function() ipu.Variable{1, 2}[1] = 3 end, "v:assign"}, -- luacheck: ignore 122
+  {"a misspelt field of a variable", function() return ipu.Variable(1.0).sahpe end, "a variable has no 'sahpe'; did you mean 'shape'"},
+  {"a variable's value", function() return ipu.Variable(1.0).value end, "a variable has no 'value'; did you mean 'read_value'"},
+  {"a misspelt method of a variable", function() ipu.Variable(1.0):assign_ad(2) end, "a variable has no 'assign_ad'; did you mean 'assign_add'"},
+  {"assigning to a variable's value", function() ipu.Variable(1.0).value = 3 end, "has no 'value'; v:assign%(values%)"}, -- luacheck: ignore 122
+  {"assigning to a variable's method", function() ipu.Variable(1.0).assign = 3 end, "'assign' is a method"}, -- luacheck: ignore 122
+  {"assign_add of another shape", function() ipu.Variable{1, 2}:assign_add(ipu.ones{2, 2}) end,
+   "assign_add: variable '[%w_]+' is float32%[2%], got float32%[2, 2%]"},
+  {"a variable of no numbers", function() ipu.Variable("a") end, "Variable: 'initial_value' must be a number, a list or a tensor, got string"},
+  {"a loop's tensor after the loop", function()
+    ipu.func(function(a)
+      local s = a
+      for _ in ipu.range(3) do s = s + a end
+      return s
+    end)(t)
+  end, "the function's result: a tensor made inside a loop or branch is used after it"},
+  {"calling a tensor", function() t() end, "attempt to call a tensor value"},
+  {"calling a variable", function() local v = ipu.Variable(1.0) v() end, "attempt to call a variable value"},
   {"renaming a variable", function() ipu.Variable(1.0).name = "w" end, "a variable's 'name' can't be assigned to"}, -- luacheck: ignore 122
   {"a dataset as a list", function() for _ in ipairs(ipu.data.range(3)) do break end end, "for x in ds:iter%(%) do"}, -- luacheck: ignore 512
   {"the length of an endless dataset", function() return #ipu.data.range(3):repeat_n() end, "endless can't be told"},
@@ -168,6 +185,36 @@ local cases <const> = {
   {"a layer with a colon", function() ipu.keras.layers:Dense(3) end, "'units' must be an integer, .*called with a dot"},
   {"load_data with a colon", function() ipu.keras.datasets.cifar10:load_data() end, "load_data.*called with a dot"},
   {"a tensor's method with a dot", function() t.item() end, "item is a method; it is called with a colon"},
+  {"a constant of no numbers", function() ipu.constant("a") end, "constant must be a number, a list or a tensor, got string %(a%)"},
+  {"saving what is no tensor", function() ipu.save("none.npz", {a = "b"}) end, "save: 'a' must be a number, a list or a tensor, got string"},
+  {"gradients of a number", function()
+    ipu.func(function(x) return ipu.gradients(3, {x}) end)(t)
+  end, "gradients: 'ys' must be a tensor, a variable or a list of them, got integer %(3%)"},
+  {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
+  {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
+  {"a loss of one argument", function() return (ipu.keras.losses.Huber()(t)) end, "Huber: it is called with y_true and y_pred, got no y_pred"},
+  {"a layer called with a string", function() return (ipu.keras.layers.Flatten()("a")) end, "layer '[%w_]+' takes one tensor, got string %(a%)"},
+  {"a layer of one tensor called with two", function() return (ipu.keras.layers.ReLU(){t, t}) end, "takes one tensor, got a list of 2"},
+  {"the same in a model", function()
+    local input = ipu.keras.Input{3}
+    return (ipu.keras.layers.BatchNormalization(){input, input})
+  end, "takes one tensor, got a list of 2"},
+  {"a recurrent layer called with a function", function() return (ipu.keras.layers.LSTM(2)(print)) end, "takes one tensor, got function"},
+  {"an initializer called without a shape", function() return (ipu.keras.initializers.GlorotUniform()()) end,
+   "GlorotUniform: it is called with a shape, got nil"},
+  {"a regularizer called without a weight", function() return (ipu.keras.regularizers.L1L2()()) end, "L1L2: it is called with a weight"},
+  {"a constraint called without a weight", function() return (ipu.keras.constraints.NonNeg()()) end, "NonNeg: it is called with a weight"},
+  {"a layer's method with a dot", function() ipu.keras.layers.Dense(3).get_weights() end, "Layer.get_weights is a method; it is called"},
+  {"a layer's own method with a dot", function() ipu.keras.layers.LSTM(3).get_config() end, "LSTM.get_config is a method"},
+  {"an optimizer's method with a dot", function() ipu.train.AdamOptimizer(0.1).minimize(t) end, "Optimizer.minimize is a method"},
+  {"a wrapper's method with a dot", function()
+    ipu.optimizers.CrossReplicaOptimizer(ipu.train.AdamOptimizer(0.1)).apply_gradients()
+  end, "apply_gradients is a method"},
+  {"a configuration's method with a dot", function() ipu.IPUConfig().to_dict() end, "IPUConfig.to_dict is a method"},
+  {"a report helper's method with a dot", function() ipu.ReportHelper().find_reports() end, "ReportHelper.find_reports is a method"},
+  {"a host embedding's method with a dot", function()
+    ipu.create_host_embedding("dotted", {3, 2}, "float32").lookup(t)
+  end, "HostEmbedding.lookup is a method"},
   {"a variable's method with a dot", function() ipu.Variable(1.0).assign_add(1) end, "assign_add is a method; it is called with a colon"},
   {"a variable's value with a dot", function() ipu.Variable(1.0).item() end, "item is a method; it is called with a colon"},
   {"extend with a dot", function() ipu.keras.layers.Layer.extend("L") end, "called with a colon, as in Base:extend%(\"L\"%)"},

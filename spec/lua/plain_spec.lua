@@ -155,7 +155,7 @@ describe("what is no plain table prints as", function()
       shows(string.format("<module %s; help(%s) lists its names>", name, name), module)
     end
     shows("<class Dense>", layers.Dense)
-    shows('Huber{delta = 1, name = "huber", reduction = "auto"}', keras.losses.Huber())
+    shows('Huber{delta = 1.0, name = "huber", reduction = "auto"}', keras.losses.Huber())
     shows("L2{l2 = 0.5}", keras.regularizers.L2(0.5))
     shows("<NonNeg>", keras.constraints.NonNeg())
     shows('Mean{dtype = "float32", name = "mean"}', keras.metrics.Mean{name = "mean"})
@@ -166,8 +166,17 @@ describe("what is no plain table prints as", function()
     shows("Count{last = 3}", count)
     function Count.__tostring() return "counted" end
     shows("counted", count)
-    shows("GradientTape()", ipu.GradientTape())
+    local tape, shard = ipu.GradientTape(), ipu.ipu_shard(1)
+    shows("ipu_shard(1) (open)", shard)
+    shard:close()
+    shows("ipu_shard(1) (closed)", shard)
+    shows("GradientTape() (open)", tape)
+    tape:close()
     shows("{}", ipu.func(print):signatures())
+    local f = ipu.func(function() return 1 end)
+    f(ipu.ones{2, 3}, nil, {training = true, "a", x = ipu.tensor(1, "int32")})
+    f(2, ipu.Variable{1, 2})
+    assert.are.same({'(float32[2, 3], nil, {"a", training = true, x = int32[]})', "(2, float32[2])"}, {table.unpack(f:signatures())})
   end)
 
   it("never an address", function()
@@ -201,13 +210,13 @@ describe("what is no plain table prints as", function()
     local optimizers = keras.optimizers
     local rest <const> = ',\n  momentum = 0.9,\n  name = "SGD",\n  nesterov = false,\n  use_ema = false\n}'
     local sgd = optimizers.SGD{0.001, momentum = 0.9}
-    shows("SGD{\n  decay = 0,\n  learning_rate = 0.001" .. rest, sgd)
+    shows("SGD{\n  decay = 0.0,\n  learning_rate = 0.001" .. rest, sgd)
     sgd.learning_rate = 0.25
-    shows("SGD{\n  decay = 0,\n  learning_rate = 0.25" .. rest, sgd)
+    shows("SGD{\n  decay = 0.0,\n  learning_rate = 0.25" .. rest, sgd)
     sgd.learning_rate = optimizers.schedules.PiecewiseConstantDecay({10}, {1, 0.1})
-    shows("SGD{\n  decay = 0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, values = {1, 0.1}}" .. rest, sgd)
+    shows("SGD{\n  decay = 0.0,\n  learning_rate = PiecewiseConstantDecay{boundaries = {10}, values = {1, 0.1}}" .. rest, sgd)
     sgd.learning_rate = function() return 0.1 end
-    shows("SGD{\n  decay = 0,\n  learning_rate = <function>" .. rest, sgd)
+    shows("SGD{\n  decay = 0.0,\n  learning_rate = <function>" .. rest, sgd)
     for _, name in ipairs{"Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop"} do
       assert.matches("^" .. name .. "{.*learning_rate = 0%.125,.*}$", tostring(optimizers[name](0.125)))
     end

@@ -35,15 +35,16 @@ static bool is_identifier(const char *s, size_t n) {
   return true;
 }
 
-/* Adds the names in the table at index; methods: functions only. Stack top: the set. */
-static void add_keys(lua_State *L, int index, const char *stem, size_t length, bool methods) {
+/* Adds the names in the table at index; methods: functions only. Of names that begin with `hidden` underscores only those that the
+ * stem begins. Stack top: the set. */
+static void add_keys(lua_State *L, int index, const char *stem, size_t length, bool methods, const char *hidden) {
   luaL_checkstack(L, 6, "completion");
   lua_pushnil(L);
   while (lua_next(L, index)) {
     size_t n;
     const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &n) : NULL;
     bool wanted = key && is_identifier(key, n) && (!methods || lua_isfunction(L, -1));
-    if (wanted && !(key[0] == '_' && key[1] == '_' && length == 0)) {
+    if (wanted && !(length == 0 && !strncmp(key, hidden, strlen(hidden)))) {
       lua_pushvalue(L, -3);
       add(L, key, "", stem, length);
       lua_pop(L, 1);
@@ -147,6 +148,13 @@ static bool push_names(lua_State *L, int index, bool methods) {
   return push_public(L, index, methods) || (!methods && push_listed(L, index)) || push_members(L, index, methods);
 }
 
+/* Whether an object's fields and methods are all that push_names gives: tables do, tensors and variables have theirs elsewhere. */
+static bool is_described(lua_State *L, int index, bool methods) {
+  bool described = lua_istable(L, index) && push_members(L, index, methods);
+  if (described) lua_pop(L, 1);
+  return described;
+}
+
 /* Adds the names of the list below the set, the stack's top; the list goes. */
 static void add_listed(lua_State *L, const char *stem, size_t length) {
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
@@ -175,8 +183,10 @@ static void add_fields(lua_State *L, const char *stem, size_t length, bool metho
     bool listed = i == 0 && push_names(L, value, methods);
     lua_pushvalue(L, set);
     if (listed) add_listed(L, stem, length);
-    if (lua_istable(L, value)) add_keys(L, value, stem, length, methods);
+    bool described = listed && is_described(L, value, methods);
+    if (lua_istable(L, value) && !(described && methods)) add_keys(L, value, stem, length, methods, described ? "_" : "__");
     lua_pop(L, 1);
+    if (described) break;
     if (!follow_index(L)) return;
   }
   lua_pop(L, 1);

@@ -122,4 +122,10 @@ int bind_fail(lua_State *L, Status s, const char *format, ...) {
   return bind_raise(L, &e);
 }
 
+void bind_new_metatable(lua_State *L, const char *name, const char *word) {
+  luaL_newmetatable(L, name);
+  lua_pushstring(L, word);
+  lua_setfield(L, -2, "__name");
+}
+
 void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs(L, functions, 0); }

@@ -66,6 +66,9 @@ static inline void bind_check(lua_State *L, const Error *e) {
   if (e->status != OK) bind_raise(L, e);
 }
 
+/* Pushes a new metatable; Lua's own messages call its values `word`: "attempt to call a tensor value". */
+void bind_new_metatable(lua_State *L, const char *name, const char *word);
+
 /* ---- tensors (tensor.c) ---- */
 #define TENSOR_NAME "ipulua.Tensor"
 #define VARIABLE_NAME "ipulua.Variable"
@@ -75,6 +78,10 @@ typedef struct LuaTensor {
   Value *value;    /* NULL: concrete only */
   TraceRef *trace; /* of value */
 } LuaTensor;
+
+/* In __index, for the name at 2 that a "tensor" or "variable" lacks: raises with the one that was meant. Upvalue 1 is the table of
+ * methods. */
+int bind_refuse_field(lua_State *L, const char *kind);
 
 LuaTensor *bind_new_tensor(lua_State *L);          /* pushes an empty one */
 void bind_push_tensor(lua_State *L, Tensor *t);    /* takes t over */

@@ -101,11 +101,12 @@ static int save(lua_State *L) {
   int count;
   const char **names = lua_istable(L, 4) ? listed_names(L, 4, &count) : sorted_names(L, 2, &count);
   for (int i = 0; i < count; i++) {
+    lua_pushfstring(L, "save: '%s'", names[i]);
     lua_getfield(L, 2, names[i]);
-    Tensor *t = bind_concrete(L, -1, names[i]);
+    Tensor *t = bind_concrete(L, -1, lua_tostring(L, -2));
     named_add(&e, n, names[i], t);
     bind_check(L, &e);
-    lua_pop(L, 2);
+    lua_pop(L, 3);
   }
   if (lua_istable(L, 3)) {
     names = sorted_names(L, 3, &count);

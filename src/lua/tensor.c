@@ -245,19 +245,19 @@ static int row(lua_State *L, lua_Integer i) {
   return bind_apply(L, bind_op(L, "reshape"), &sliced, 1, shape);
 }
 
-/* A name that a tensor lacks, or a key that names nothing: raises with the name that was meant. */
-static int refuse_field(lua_State *L) {
+int bind_refuse_field(lua_State *L, const char *kind) {
   if (lua_type(L, 2) != LUA_TSTRING)
-    bind_fail(L, ERR_TYPE, "a tensor is indexed by a row's number, from 1, or by the name of a field or method, got %s%s",
+    bind_fail(L, ERR_TYPE, "a %s is indexed by a row's number, from 1, or by the name of a field or method, got %s%s", kind,
               bind_describe(L, 2), lua_istable(L, 2) ? "; several elements: t:slice(begin, size), ipu.gather(t, indices)" : "");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "ipulua.slips");
   lua_call(L, 1, 1);
-  lua_getfield(L, -1, "tensor_hint");
+  lua_getfield(L, -1, "field_hint");
+  lua_pushstring(L, kind);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, lua_upvalueindex(1));
-  lua_call(L, 2, 1);
-  return bind_fail(L, ERR_VALUE, "a tensor has no '%s'%s", lua_tostring(L, 2), lua_tostring(L, -1));
+  lua_call(L, 3, 1);
+  return bind_fail(L, ERR_VALUE, "a %s has no '%s'%s", kind, lua_tostring(L, 2), lua_tostring(L, -1));
 }
 
 /* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no slips: Lua code may ask for them. */
@@ -272,12 +272,12 @@ static int get_field(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
   Type type;
-  if (!name) return refuse_field(L);
+  if (!name) return bind_refuse_field(L, "tensor");
   if (!strcmp(name, "shape") && shown_type(L, 1, &type)) bind_push_shape(L, &type);
   else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
   else if (!strcmp(name, "size") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type_count(&type));
-  else if (strncmp(name, "__", 2)) return refuse_field(L);
+  else if (strncmp(name, "__", 2)) return bind_refuse_field(L, "tensor");
   return 1;
 }
 
@@ -380,7 +380,7 @@ void bind_open_tensor(lua_State *L) {
                                   {"__newindex", refuse_assignment}, {"__concat", concatenation},
                                   {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, TENSOR_NAME);
+  bind_new_metatable(L, TENSOR_NAME, "tensor");
   luaL_setfuncs(L, meta, 0);
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);

@@ -169,7 +169,7 @@ static int end_root(lua_State *L) {
   TraceRef *r = bind_current_trace(L);
   int count;
   if (r->parent) return luaL_error(L, "a loop or branch is still open");
-  Value **results = bind_values(L, 1, &count, "result");
+  Value **results = bind_values(L, 1, &count, "the function's result");
   bind_push_program(L, bind_pop_trace(s), results, count, lua_tostring(L, 2), s->estimating && !lua_toboolean(L, 3));
   return 1;
 }

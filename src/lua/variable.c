@@ -159,17 +159,17 @@ static void assign_later(lua_State *L, Variable *v) {
   lua_replace(L, 2);
 }
 
-static void refuse_type(lua_State *L, const Variable *v, const Type *type) {
+static void refuse_type(lua_State *L, const Variable *v, const char *method, const Type *type) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
-  bind_fail(L, ERR_INVALID_ARGUMENT, "assign: variable '%s' is %s, got %s", v->name, type_text(&v->type, want), type_text(type, got));
+  bind_fail(L, ERR_INVALID_ARGUMENT, "%s: variable '%s' is %s, got %s", method, v->name, type_text(&v->type, want), type_text(type, got));
 }
 
 /* The value at 2 becomes a tensor. op: as in assign_with. */
-static void read_assigned(lua_State *L, const Variable *v, const char *op) {
+static void read_assigned(lua_State *L, const Variable *v, const char *method, const char *op) {
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
   if (!is_tensor || (bind_test_variable(L, 2) && !bind_state(L)->trace)) {
-    lua_pushfstring(L, "assign%s%s: the value of variable '%s'", op ? "_" : "", op ? op : "", v->name);
+    lua_pushfstring(L, "%s: the value of variable '%s'", method, v->name);
     bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
   } else {
     lua_pushvalue(L, 2);
@@ -177,17 +177,17 @@ static void read_assigned(lua_State *L, const Variable *v, const char *op) {
   lua_replace(L, 2);
   lua_settop(L, 2);
   bind_type_at(L, 2, &type);
-  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) refuse_type(L, v, &type);
+  if (type.dtype != v->type.dtype || (op == NULL && !shape_equal(&type, &v->type))) refuse_type(L, v, method, &type);
 }
 
 /* The value at 2 becomes what the op makes of the variable and it. */
-static void combine(lua_State *L, const Variable *v, const char *op) {
+static void combine(lua_State *L, const Variable *v, const char *method, const char *op) {
   int operands[2] = {1, 2};
   Type type;
   bind_apply(L, bind_op(L, op), operands, 2, NULL);
   lua_replace(L, 2);
   bind_type_at(L, 2, &type);
-  if (!shape_equal(&type, &v->type)) refuse_type(L, v, &type);
+  if (!shape_equal(&type, &v->type)) refuse_type(L, v, method, &type);
 }
 
 /* Assign now, or in the function being traced. op: NULL, "add" or "sub". Returns the new value. */
@@ -195,8 +195,8 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   Variable *v = check_self(L, method);
   State *s = bind_state(L);
   lua_settop(L, 2);
-  read_assigned(L, v, op);
-  if (op) combine(L, v, op);
+  read_assigned(L, v, method, op);
+  if (op) combine(L, v, method, op);
   bool deferred = s->trace ? s->trace->trace->deferred : v->deferred || bind_is_deferred(L, 2);
   if (deferred) {
     assign_later(L, v);
@@ -272,6 +272,23 @@ static int repr(lua_State *L) {
   return 1;
 }
 
+static bool is_one_of(const char *name, const char *const names[]) {
+  for (int i = 0; names[i]; i++)
+    if (!strcmp(name, names[i])) return true;
+  return false;
+}
+
+/* What Lua code keeps with a variable, nil when it keeps nothing there. Any other name must have been assigned to. */
+static int kept_field(lua_State *L, const char *name) {
+  static const char *const optional[] = {"constraint", "regularizer", "weight_name", NULL};
+  if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, -2) != LUA_TNIL) return 1;
+  }
+  lua_pushnil(L);
+  return is_one_of(name, optional) || !strncmp(name, "__", 2) ? 1 : bind_refuse_field(L, "variable");
+}
+
 static int get_field(lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
@@ -296,21 +313,20 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
   else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
-  else { /* what Lua code keeps with a variable: constraint, regularizer … */
-    lua_getiuservalue(L, 1, 1);
-    if (!lua_istable(L, -1)) return lua_pushnil(L), 1;
-    lua_pushvalue(L, 2);
-    lua_rawget(L, -2);
-  }
+  else return kept_field(L, name);
   return 1;
 }
 
-/* Fields that a script reads only. */
-static bool is_fixed(const char *name) {
-  static const char *const fixed[] = {"name", "shape", "dtype", "rank", "size", "nbytes", "initialized", "version"};
-  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-    if (!strcmp(name, fixed[i])) return true;
-  return false;
+/* Of (variable, name, value): raises for what a script reads only, and for what would seem to set the value. */
+static void refuse_fixed(lua_State *L, const char *name) {
+  static const char *const fixed[] = {"name", "shape", "dtype", "rank", "size", "nbytes", "initialized", "version", NULL};
+  static const char *const value[] = {"value", "data", NULL};
+  if (is_one_of(name, fixed)) bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
+  if (is_one_of(name, value)) bind_fail(L, ERR_TYPE, "a variable has no '%s'; v:assign(values) replaces its value", name);
+  lua_pushvalue(L, 2);
+  bool is_method = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (is_method) bind_fail(L, ERR_TYPE, "a variable's '%s' is a method, which can't be assigned to", name);
 }
 
 static int set_field(lua_State *L) {
@@ -318,7 +334,7 @@ static int set_field(lua_State *L) {
   if (lua_type(L, 2) != LUA_TSTRING)
     return bind_fail(L, ERR_TYPE, "a variable's elements can't be assigned to one by one; v:assign(values) replaces them all");
   const char *name = lua_tostring(L, 2);
-  if (is_fixed(name)) return bind_fail(L, ERR_TYPE, "a variable's '%s' can't be assigned to", name);
+  refuse_fixed(L, name);
   if (!strcmp(name, "trainable")) {
     v->trainable = lua_toboolean(L, 3);
     return 0;
@@ -376,15 +392,17 @@ void bind_open_variable(lua_State *L) {
                                        {"variable_identity", identity}, {"set_initialiser", set_initialiser}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"assign", assign}, {"assign_add", assign_add}, {"assign_sub", assign_sub},
                                      {"read_value", read_value}, {"item", item}, {"totable", totable}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr}, {"__newindex", set_field},
-                                  {"__len", length}, {"__eq", same}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", free_variable}, {"__tostring", text}, {"__repr", repr}, {"__len", length}, {"__eq", same}, {NULL, NULL}};
   bind_set_functions(L, functions);
-  luaL_newmetatable(L, VARIABLE_NAME);
+  bind_new_metatable(L, VARIABLE_NAME, "variable");
   luaL_setfuncs(L, meta, 0);
   luaL_newlib(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -3, "methods");
+  lua_pushvalue(L, -1);
   lua_pushcclosure(L, get_field, 1);
-  lua_setfield(L, -2, "__index");
+  lua_setfield(L, -3, "__index");
+  lua_pushcclosure(L, set_field, 1);
+  lua_setfield(L, -2, "__newindex");
   lua_pop(L, 1);
 }

@@ -77,7 +77,12 @@ function Dataset.__call()
   blame.error("a dataset is no function; `for x in ds:iter() do` walks over its elements", "type")
 end
 
-local closer_meta <const> = {__close = function(self) self.it:close() end}
+-- What `for k, v in pairs(ds) do` comes to.
+function Dataset.__pairs()
+  blame.error("a dataset is no table; `for x in ds:iter() do` walks over its elements", "type")
+end
+
+local closer_meta <const> = {__close = function(self) self.it:close() end, __tostring = function() return "<ends with the loop>" end}
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
 ---Shapes: those of the elements

@@ -87,7 +87,7 @@ function elements.checked_element(who, template, types, value)
   local function walk(t, v)
     if t.leaf then
       local want = types[t.leaf]
-      local tensor = core.tensor(v, want.dtype)
+      local tensor = core.tensor(v, want.dtype, who .. ": what an element holds")
       local _, shape = core.type_of(tensor)
       local fits = #shape == #want.shape
       for i = 1, #want.shape do fits = fits and (want.shape[i] == -1 or want.shape[i] == shape[i]) end

@@ -127,6 +127,7 @@ end
 
 infeed.IPUInfeedQueue = class.guard(IPUInfeedQueue)
 
+---What gives a dataset's elements to programs: dataset:iterator() in a strategy's scope.
 ---@class IPUOwnedIterator
 local IPUOwnedIterator = class.new("IPUOwnedIterator")
 
@@ -146,6 +147,7 @@ function IPUOwnedIterator:next()
   return self.infeed:dequeue_in_loop("iterator:next")
 end
 
+---What gives a dataset's elements one by one to Lua: dataset:iterator() outside of a strategy.
 ---@class HostIterator
 local HostIterator = class.new("HostIterator")
 

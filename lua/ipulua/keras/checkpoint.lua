@@ -210,10 +210,14 @@ function Checkpoint:save(...)
   end
   local members = checkpoint.members(list)
   if next(places) then members["places.safetensors"] = {tensors = places} end
-  self.save_counter = self.save_counter + 1
+  local former <const> = self.save_counter
+  self.save_counter = former + 1
   local step = step_of(self, list)
-  return folder.write(a.dir, step, {members = members, state = {iteration = step, values = values,
+  local written, result = pcall(folder.write, a.dir, step, {members = members, state = {iteration = step, values = values,
     save_counter = self.save_counter, random = core.save_random()}}, {keep = a.max_to_keep, best = a.best})
+  if written then return result end
+  self.save_counter = former -- what was not written does not count
+  error(result, 0)
 end
 
 -- ------------------------------------------------ restoring

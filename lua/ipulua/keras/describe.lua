@@ -117,6 +117,10 @@ end
 
 function describe.summary(model, ...)
   local a = args.check("summary", rows, ...)
+  if not model.built then
+    blame.error(string.format("summary: model '%s' is not built yet, so the shapes of its layers are not known; call model:build(shape) or "
+      .. "model:fit, or give the first layer an input_shape", model.name), "value")
+  end
   local print_line = a.print_fn or print
   local description = describe.model(model)
   if a.ipu then add_prices(model, description) end

@@ -1,5 +1,6 @@
 -- Initializers: objects called with a shape that give the first value of a weight.
 
+local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -15,6 +16,10 @@ parts.abstract(Initializer, "make", "make(shape, dtype)")
 
 ---The value of a weight of a shape. Initializers override `make(shape, dtype)`.
 function Initializer:__call(shape, options)
+  if math.type(shape) == "integer" then shape = {shape} end
+  if type(shape) ~= "table" then
+    blame.error(string.format("%s: it is called with a shape, got %s", self.__name, args.describe(shape)), "type")
+  end
   local dtype = type(options) == "table" and options.dtype or options or "float32"
   return self:make(shape, dtype)
 end
@@ -51,7 +56,7 @@ end
 
 local seed_row <const> = {"seed", "integer", optional = true}
 
-local RandomNormal = declare("RandomNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
+local RandomNormal = declare("RandomNormal", {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function RandomNormal:make(shape, dtype)
   return draw("normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
@@ -61,7 +66,7 @@ function RandomUniform:make(shape, dtype)
   return draw("uniform", shape, dtype, {minval = self.minval, maxval = self.maxval, seed = self.seed})
 end
 
-local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
+local TruncatedNormal = declare("TruncatedNormal", {{"mean", "number", 0.0}, {"stddev", "number", 0.05, range = "[0, inf)"}, seed_row})
 function TruncatedNormal:make(shape, dtype)
   return draw("truncated_normal", shape, dtype, {mean = self.mean, stddev = self.stddev, seed = self.seed})
 end
@@ -78,7 +83,7 @@ local function fans(shape)
 end
 
 local variance_rows <const> = {
-  {"scale", "number", 1, range = "(0, inf)"}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
+  {"scale", "number", 1.0, range = "(0, inf)"}, {"mode", "string", "fan_in", choices = {"fan_in", "fan_out", "fan_avg"}},
   {"distribution", "string", "truncated_normal",
     choices = {"truncated_normal", "untruncated_normal", "normal", "uniform"}},
   seed_row,
@@ -128,7 +133,7 @@ local function orthonormal_columns(a)
   return a
 end
 
-local Orthogonal = declare("Orthogonal", {{"gain", "number", 1}, seed_row})
+local Orthogonal = declare("Orthogonal", {{"gain", "number", 1.0}, seed_row})
 
 function Orthogonal:make(shape, dtype)
   if #shape < 2 then
@@ -143,7 +148,7 @@ function Orthogonal:make(shape, dtype)
   return ipu.cast(ipu.reshape(q * self.gain, shape), dtype)
 end
 
-local Identity = declare("Identity", {{"gain", "number", 1}})
+local Identity = declare("Identity", {{"gain", "number", 1.0}})
 function Identity:make(shape, dtype)
   if #shape ~= 2 then blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value") end
   return ipu.eye(shape[1], shape[2], {dtype = dtype}) * self.gain

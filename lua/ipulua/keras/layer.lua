@@ -47,6 +47,7 @@ Layer.argument_rows, Layer.argument_kinds = {}, {}
 Layer.base_names = {}
 for _, row in ipairs(base_rows) do Layer.base_names[row[1]] = true end
 
+---@package
 ---A new kind of layer; see parts.declare.
 ---@param name string
 ---@param rows table[]

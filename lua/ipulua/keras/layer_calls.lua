@@ -92,14 +92,20 @@ local function check_spec_leaf(self, spec, leaf, index)
   end
 end
 
--- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a list of such.
+local function check_one(self, inputs)
+  if is_value(inputs) or KerasTensor.is(inputs) then return end
+  local several = args.is_plain(inputs) and #inputs > 0 and "a list of " .. #inputs
+  blame.error(string.format("layer '%s' takes one tensor, got %s", self.name, several or args.describe(inputs)), "type")
+end
+
+-- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a list of such; takes_one = true: any
+-- tensor, but one.
 local function check_spec(self, inputs)
-  local spec = rawget(self, "input_spec") or class.of(self).input_spec
+  local c = class.of(self)
+  local spec = rawget(self, "input_spec") or c.input_spec
+  if c.takes_one or spec and spec[1] == nil and (spec.ndim or spec.min_ndim) then check_one(self, inputs) end
   if not spec then return end
   local leaves = nest.flatten(inputs)
-  if spec[1] == nil and args.is_plain(inputs) and #inputs > 0 and (spec.ndim or spec.min_ndim) then
-    blame.error(string.format("layer '%s' takes one tensor, got a list of %d", self.name, #inputs), "type")
-  end
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
     if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
@@ -262,14 +268,14 @@ end
 function Layer:__call(...)
   self:ensure_initialised()
   local given, options = read_call(self, ...)
+  if given.n == 0 or given[1] == nil then
+    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
+  end
   for i = 1, given.n do
     if nest.any(KerasTensor.is, given[i]) then
       check_spec(self, given[1])
       return require "ipulua.keras.graph".apply(self, given, options)
     end
-  end
-  if given.n == 0 or given[1] == nil then
-    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
   end
   return run(self, given, options)
 end

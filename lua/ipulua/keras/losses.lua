@@ -70,7 +70,7 @@ function losses.categorical_hinge(y_true, y_pred)
   return ipu.maximum(negative - positive + 1, 0)
 end
 
-local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1, range = "[0, inf)"}}
+local huber_rows <const> = {operands.rows[1], operands.rows[2], {"delta", "number", 1.0, range = "[0, inf)"}}
 
 ---Squared up to delta, linear beyond.
 ---@return userdata
@@ -247,7 +247,7 @@ end
 local function as_tensor(value, like)
   if core.is_tensor(value) then return value end
   if core.is_variable(value) then return value:read_value() end
-  return core.tensor(value, like)
+  return core.tensor(value, like, "what a loss is given")
 end
 
 ---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of 1 more.
@@ -271,6 +271,9 @@ end
 
 function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then sample_weight = sample_weight.sample_weight end
+  if y_true == nil or y_pred == nil then
+    blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name, y_true == nil and "y_true" or "y_pred"), "type")
+  end
   if args.is_plain(y_pred) and type(y_pred[1]) ~= "userdata" then y_pred = as_tensor(y_pred) end
   return losses.reduce(self:call(y_true, y_pred), sample_weight, self.reduction == "auto" and "sum_over_batch_size"
     or self.reduction)
@@ -304,7 +307,7 @@ local wrapped <const> = {
   MeanAbsolutePercentageError = {"mean_absolute_percentage_error"},
   MeanSquaredLogarithmicError = {"mean_squared_logarithmic_error"}, Hinge = {"hinge"}, SquaredHinge = {"squared_hinge"},
   CategoricalHinge = {"categorical_hinge"}, LogCosh = {"log_cosh"}, KLDivergence = {"kl_divergence"}, Poisson = {"poisson"},
-  Huber = {"huber", {"delta", "number", 1, range = "[0, inf)"}},
+  Huber = {"huber", {"delta", "number", 1.0, range = "[0, inf)"}},
   CosineSimilarity = {"cosine_similarity", {"axis", "integer", -1}},
   BinaryCrossentropy = {"binary_crossentropy", {"from_logits", "boolean", false}, {"label_smoothing", "number", 0, range = "[0, 1]"},
     {"axis", "integer", -1}},

@@ -297,7 +297,7 @@ end
 
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
 ---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
----Errors: an unknown option: `model:summary{widths = 3}`
+---Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`, `keras.Sequential{keras.layers.Dense(1)}:summary()`
 ---@param ... any {line_length, positions, style, ipu, print_fn}
 function Model:summary(...) return require "ipulua.keras.describe".summary(self, ...) end
 

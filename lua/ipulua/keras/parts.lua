@@ -247,6 +247,13 @@ function parts.want_config(c, config)
   end
 end
 
+---An error unless a part that is called with a weight was given one.
+---@param part table
+---@param value any
+function parts.want_value(part, value)
+  if value == nil then blame.error(string.format("%s: it is called with a weight, got nil", part.__name), "type") end
+end
+
 ---A method of a base class that derived ones define.
 ---@param c table
 ---@param name string

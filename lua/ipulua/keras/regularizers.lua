@@ -13,12 +13,13 @@ parts.abstract(Regularizer, "penalty", "penalty(x)")
 
 ---The penalty. Regularizers override `penalty(x)`.
 function Regularizer:__call(x)
+  parts.want_value(self, x)
   return self:penalty(x)
 end
 
 ---l1 times the sum of absolute values plus l2 times the sum of squares.
 ---@class L1L2: Regularizer
-local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0}, {"l2", "number", 0}})
+local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0.0}, {"l2", "number", 0.0}})
 regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)

@@ -75,7 +75,7 @@ end
 ---From initial to end by a power of the time; cycle: again with longer decay_steps.
 ---@class PolynomialDecay: LearningRateSchedule
 local PolynomialDecay = declare("PolynomialDecay", {initial_row, steps_row, {"end_learning_rate", "number", 0.0001},
-  {"power", "number", 1}, {"cycle", "boolean", false}})
+  {"power", "number", 1.0}, {"cycle", "boolean", false}})
 function PolynomialDecay:rate(step)
   local p
   if self.cycle then
@@ -94,7 +94,7 @@ local function cosine(p) return (ipu.cos(p * math.pi) + 1) * 0.5 end
 
 ---Half a cosine from initial to alpha · initial; after a linear warm-up if warmup_target is given.
 ---@class CosineDecay: LearningRateSchedule
-local CosineDecay = declare("CosineDecay", {initial_row, steps_row, {"alpha", "number", 0},
+local CosineDecay = declare("CosineDecay", {initial_row, steps_row, {"alpha", "number", 0.0},
   {"warmup_target", "number", optional = true}, {"warmup_steps", "number", 0}})
 function CosineDecay:rate(step)
   local start = self.initial_learning_rate
@@ -111,7 +111,7 @@ end
 ---Cosine decays, each t_mul times as long as the one before and m_mul times as high.
 ---@class CosineDecayRestarts: LearningRateSchedule
 local CosineDecayRestarts = declare("CosineDecayRestarts", {initial_row, {"first_decay_steps", "number"},
-  {"t_mul", "number", 2}, {"m_mul", "number", 1}, {"alpha", "number", 0}})
+  {"t_mul", "number", 2.0}, {"m_mul", "number", 1.0}, {"alpha", "number", 0.0}})
 function CosineDecayRestarts:rate(step)
   local p = step / self.first_decay_steps
   local restart
@@ -132,7 +132,7 @@ end
 ---A linear decay times a cosine of num_periods.
 ---@class LinearCosineDecay: LearningRateSchedule
 local LinearCosineDecay = declare("LinearCosineDecay", {initial_row, steps_row, {"num_periods", "number", 0.5},
-  {"alpha", "number", 0}, {"beta", "number", 0.001}})
+  {"alpha", "number", 0.0}, {"beta", "number", 0.001}})
 function LinearCosineDecay:rate(step)
   local at = ipu.minimum(step, self.decay_steps)
   local linear = (self.decay_steps - at) / self.decay_steps

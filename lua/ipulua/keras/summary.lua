@@ -109,7 +109,8 @@ local function classic_row(out, row, functional, options, ends)
   local shape = row.output_shape
   -- an input layer has a list of outputs there
   if functional and row.class == "InputLayer" and type(shape) == "table" and type(shape[1]) ~= "table" then shape = {shape} end
-  local fields = {layer_label(row), summary.show_shape(shape), show_params(row, "classic")}
+  -- Keras 2.6 calls what has no one shape "multiple", such as layers that a model's own `call` calls
+  local fields = {layer_label(row), shape == nil and "multiple" or summary.show_shape(shape), show_params(row, "classic")}
   local inputs = connections(row)
   if functional then fields[4] = tostring(inputs[1] or "") end
   if options.ipu then

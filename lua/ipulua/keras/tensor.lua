@@ -51,7 +51,7 @@ function KerasTensor.__index(self, key)
   if of_values[key] then blame.error(string.format("a model's symbolic tensor has no '%s'; %s", key, of_values[key]), "value") end
   methods = methods or getmetatable(core.tensor(0)).methods
   if methods[key] then return methods[key] end
-  blame.error(string.format("a model's symbolic tensor has no '%s'%s", key, require "ipulua.slips".tensor_hint(key, methods)), "value")
+  blame.error(string.format("a model's symbolic tensor has no '%s'%s", key, require "ipulua.slips".field_hint("tensor", key, methods)), "value")
 end
 
 function KerasTensor.__tostring(self)

@@ -164,6 +164,7 @@ describe("summaries", function()
       local all = summary.text({rows = {{}, {name = "d", class = "Dense", built = false}}}, {style = style, columns = 80})
       assert.matches('Model: "?"', all, 1, true)
       assert.matches("? (?)", all, 1, true)
+      assert.matches(style == "classic" and "multiple" or "?", all, 1, true)
       assert.matches(style == "classic" and "0 (unused)" or "0 (unbuilt)", all, 1, true)
       assert.is_string(summary.text({}, {style = style, columns = 80}))
     end
@@ -242,5 +243,42 @@ d (Dense)           1                   |
         {name = "b", class = "Dense", stage = 0}, {name = "c", class = "Dense", stage = 1}}}},
       {name = "d", class = "Dense", stage = 1},
     }}, 40)))
+  end)
+end)
+
+-- Keras 2.6 raises ValueError for a model that is not built, and shows "multiple" for layers of a subclass's own `call`.
+describe("model:summary", function()
+  local ipu = require "ipulua"
+  local keras, layers = ipu.keras, ipu.keras.layers
+  local Own = keras.Model:extend("Own")
+  function Own:init()
+    keras.Model.init(self, {name = "own"})
+    self.inner = layers.Dense{2, name = "inner"}
+  end
+  function Own:call(x) return self.inner(x) end
+
+  local function shown(model)
+    local lines = {}
+    model:summary{print_fn = function(line) lines[#lines + 1] = line end}
+    return table.concat(lines, "\n")
+  end
+
+  it("refuses a model that is not built", function()
+    for _, model in ipairs{keras.Sequential{layers.Dense(1), name = "bare"}, Own()} do
+      local ok, message = pcall(function() model:summary() end)
+      assert.is_false(ok)
+      assert.matches("^[^\n]*summary_spec%.lua:%d+: summary: model '" .. model.name .. "' is not built yet", message)
+    end
+    local empty = keras.Sequential()
+    assert.has_error(function() empty:summary() end)
+  end)
+
+  it("shows the same models once they are built", function()
+    local bare = keras.Sequential{layers.Dense{1, name = "one"}}
+    bare:build{2, 3}
+    assert.matches("one (Dense)                  (None, 1)                 4", shown(bare), 1, true)
+    local own = Own()
+    own(ipu.ones{2, 3})
+    assert.matches("inner (Dense)                multiple                  8", shown(own), 1, true)
   end)
 end)

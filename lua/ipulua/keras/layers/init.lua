@@ -14,9 +14,24 @@ for _, family in ipairs{
   end
 end
 
+local called_by_scripts <const> = {
+  add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true, compute_output_shape = true, count_params = true,
+  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true, set_weights = true, vocabulary_size = true,
+}
+
 for _, c in pairs(layers) do
   if class.is_class(c) and c.build then guard(c) end
+  if class.is_class(c) then class.guard(c, called_by_scripts) end
 end
+
+-- Those of one tensor, of any rank, that have no input_spec; pooling and the like have a common base or look at the rank themselves.
+for _, name in ipairs{
+  "Activation", "ReLU", "LeakyReLU", "ELU", "ThresholdedReLU", "PReLU", "Softmax", "Flatten", "Reshape", "Permute", "Rescaling", "Dropout",
+  "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization", "GroupNormalization",
+  "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D",
+  "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell", "CTCInferenceLayer",
+  "CTCPredictionsLayer",
+} do layers[name].takes_one = true end
 
 layers.Input = require "ipulua.keras.input".Input
 

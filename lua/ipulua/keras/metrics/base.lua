@@ -91,7 +91,7 @@ end
 ---@return userdata
 function base.as_tensor(value, dtype)
   if core.is_variable(value) then value = value:read_value() end
-  if not core.is_tensor(value) then return core.tensor(value, dtype) end
+  if not core.is_tensor(value) then return core.tensor(value, dtype, "what a metric is given") end
   return value.dtype == dtype and value or ipu.cast(value, dtype)
 end
 

@@ -24,11 +24,12 @@ local base = {}
 local Optimizer = class.new("Optimizer")
 base.Optimizer = Optimizer
 Optimizer.argument_rows, Optimizer.argument_kinds = {}, {}
+Optimizer.properties = {learning_rate = true, weights = true} -- what __index makes, for completion
 
 local common_rows <const> = {
   {"name", "string", optional = true}, {"clipnorm", "number", optional = true, range = "[0, inf)"},
   {"clipvalue", "number", optional = true, range = "[0, inf)"},
-  {"global_clipnorm", "number", optional = true, range = "[0, inf)"}, {"decay", "number", 0, range = "[0, inf)"},
+  {"global_clipnorm", "number", optional = true, range = "[0, inf)"}, {"decay", "number", 0.0, range = "[0, inf)"},
   {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false}, {"ema_momentum", "number", 0.99, range = "[0, 1]"},
   {"ema_overwrite_frequency", "integer", optional = true, range = "[1, inf)"},
 }
@@ -83,11 +84,17 @@ function Optimizer.__index(self, key)
   return nil
 end
 
+-- Hyperparameters that are numbers are floats, as Keras' configurations have them, also when they are written 0 or 1.
+local function as_kind(value, kind)
+  return kind == "number" and math.type(value) == "integer" and value + 0.0 or value
+end
+
 function Optimizer:__newindex(key, value)
   local hyper = rawget(self, "_hyper")
   if key == "learning_rate" or key == "lr" then return set_learning_rate(self, value) end
-  if hyper and rawget(self, "_is_hyper")[key] then
-    hyper[key] = value
+  local kind = hyper and rawget(self, "_kinds")[key]
+  if kind then
+    hyper[key] = as_kind(value, kind)
     rawset(self, "version", self.version + 1)
     return
   end
@@ -110,19 +117,21 @@ end
 function Optimizer:init(...)
   local c = class.of(self)
   local given = parts.read(self, c, spread(...))
-  local is_hyper = {}
-  for _, row in ipairs(c.argument_rows) do is_hyper[row[1]] = true end
+  local kinds = {}
+  for _, row in ipairs(c.argument_rows) do
+    local name <const>, kind <const> = row[1], row[2]
+    kinds[name], given[name] = kind, as_kind(given[name], kind)
+  end
   rawset(self, "name", given.name or c.__name)
   rawset(self, "version", 0)
   local rate = given.learning_rate
-  given.name, given.learning_rate, is_hyper.name = nil, nil, nil
+  given.name, given.learning_rate, kinds.name = nil, nil, nil
   rawset(self, "_hyper", given)
-  rawset(self, "_is_hyper", is_hyper)
+  rawset(self, "_kinds", kinds)
   rawset(self, "_slots", {})
   rawset(self, "_weights", {})
   set_learning_rate(self, rate)
   rawset(self, "iterations", variables.Variable{core.tensor(0, "int64"), name = self.name .. "/iterations", trainable = false})
-  if self.setup then self:setup() end
 end
 
 -- As numbers are written: 0.001, not the float32 next to it. What has no number while a program is traced stands as it is.

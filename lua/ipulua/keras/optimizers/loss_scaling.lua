@@ -26,13 +26,13 @@ local function power_of_two(x)
 end
 
 local als_rows <const> = {
-  {"initial_loss_scaling_factor", "number", 1, check = power_of_two, says = "a power of two"},
+  {"initial_loss_scaling_factor", "number", 1.0, check = power_of_two, says = "a power of two"},
   {"update_frequency", "integer", 8, range = "[1, inf)", says = "weight updates between changes of the factor"},
-  {"increase_factor", "number", 2, check = power_of_two, says = "a power of two"},
-  {"max_loss_scaling_factor", "number", 32768, check = power_of_two, says = "a power of two"},
+  {"increase_factor", "number", 2.0, check = power_of_two, says = "a power of two"},
+  {"max_loss_scaling_factor", "number", 32768.0, check = power_of_two, says = "a power of two"},
   {"accumulate_statistics_over_update_period", "boolean", true},
   {"ratio_threshold", "number", 1e-5, range = "[0, 1]", says = "share of elements beyond the edge from which the factor is halved"},
-  {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0, range = "[0, 1]", says = "weight of the old statistics"},
+  {"captured_grads_only", "boolean", false}, {"lpf_alpha", "number", 0.0, range = "[0, 1]", says = "weight of the old statistics"},
   {"histogram_bin_edge", "number", 2 ^ 13, range = "(0, inf)"}, {"name", "string", optional = true},
 }
 

@@ -2,7 +2,6 @@
 -- which loses nothing in float32.
 
 local base = require "ipulua.keras.optimizers.base"
-local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -37,7 +36,7 @@ end
 -- ------------------------------------------------ SGD
 
 ---@class SGD: Optimizer
-local SGD = declare("SGD", 0.01, {{"momentum", "number", 0, range = "[0, 1]"}, {"nesterov", "boolean", false}})
+local SGD = declare("SGD", 0.01, {{"momentum", "number", 0.0, range = "[0, 1]"}, {"nesterov", "boolean", false}})
 
 function SGD:make_slots(v)
   if self.momentum ~= 0 then self:slot(v, "momentum") end
@@ -195,7 +194,7 @@ end
 
 ---@class RMSprop: Optimizer
 local RMSprop = declare("RMSprop", 0.001, {
-  {"rho", "number", 0.9, range = "[0, 1]"}, {"momentum", "number", 0, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
+  {"rho", "number", 0.9, range = "[0, 1]"}, {"momentum", "number", 0.0, range = "[0, 1]"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
   {"centered", "boolean", false},
 })
 
@@ -218,13 +217,9 @@ function RMSprop:update(v, g, s)
 end
 
 ---@class Adagrad: Optimizer
-local Adagrad = declare("Adagrad", 0.001, {{"initial_accumulator_value", "number", 0.1}, {"epsilon", "number", 1e-7, range = "[0, inf)"}})
-
-function Adagrad:setup()
-  if self.initial_accumulator_value < 0 then
-    blame.error("Adagrad: 'initial_accumulator_value' must not be negative, got " .. self.initial_accumulator_value, "value")
-  end
-end
+local Adagrad = declare("Adagrad", 0.001, {
+  {"initial_accumulator_value", "number", 0.1, range = "[0, inf)"}, {"epsilon", "number", 1e-7, range = "[0, inf)"},
+})
 
 function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
 
@@ -254,16 +249,10 @@ end
 ---Follow the regularized leader.
 ---@class Ftrl: Optimizer
 local Ftrl = declare("Ftrl", 0.001, {
-  {"learning_rate_power", "number", -0.5}, {"initial_accumulator_value", "number", 0.1},
-  {"l1_regularization_strength", "number", 0}, {"l2_regularization_strength", "number", 0},
-  {"l2_shrinkage_regularization_strength", "number", 0}, {"beta", "number", 0},
+  {"learning_rate_power", "number", -0.5, range = "(-inf, 0]"}, {"initial_accumulator_value", "number", 0.1},
+  {"l1_regularization_strength", "number", 0.0}, {"l2_regularization_strength", "number", 0.0},
+  {"l2_shrinkage_regularization_strength", "number", 0.0}, {"beta", "number", 0.0},
 })
-
-function Ftrl:setup()
-  if self.learning_rate_power > 0 then
-    blame.error("Ftrl: 'learning_rate_power' must not be positive, got " .. self.learning_rate_power, "value")
-  end
-end
 
 function Ftrl:make_slots(v)
   self:slot(v, "accumulator", self.initial_accumulator_value)
