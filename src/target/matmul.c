@@ -214,29 +214,44 @@ double join_cycles(const Target *t, const Units *u, double share, bool adds) {
          w * (63 + 2 * vectors);
 }
 
-/* Where a whole plan doesn't fit: the fewest parts of the outputs, else of the inputs, one after the other.
- */
-static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
+/* One of so many serial parts: of the outputs, the groups or the inputs. */
+typedef enum SerialCut { CUT_OUTPUTS, CUT_GROUPS, CUT_INPUTS } SerialCut;
+
+static Plan search_part(const Target *t, const Units *u, const Problem *q, SerialCut cut, int64_t parts) {
+  Problem part = *q;
+  bool adds = cut == CUT_INPUTS;
+  double outputs = (double)q->groups * (double)q->m * (double)q->n / (double)t->tiles, n = (double)parts; /* of a tile */
+  if (adds) part.k = idiv(q->k, parts), part.limit -= outputs * (double)u->sum;
+  else if (cut == CUT_GROUPS) part.groups = idiv(q->groups, parts);
+  else part.n = idiv(q->n, parts);
+  if (outputs / (adds ? 1 : n) * 2 > part.limit) return (Plan){0}; /* not even the results fit */
+  Plan p = search(t, u, &part);
+  p.serial = parts;
+  p.update = join_cycles(t, u, adds ? outputs : outputs / n, adds);
+  if (adds) p.partial_bytes += outputs * (double)u->sum;
+  p.joined_bytes = outputs * (double)u->element;
+  p.cycles = n * (p.cycles + p.update);
+  return p;
+}
+
+/* The fewest parts that fit; where none does, the nearest to it. */
+static Plan fewest_parts(const Target *t, const Units *u, const Problem *q, SerialCut cut, int64_t extent) {
   static const int64_t parts[] = {2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
   Plan best = {0};
-  double tiles = (double)t->tiles, outputs = (double)q->groups * (double)q->m * (double)q->n;
-  for (int adds = 0; adds < 2 && !best.fits; adds++)
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= (adds ? q->k : q->n) && !best.fits;
-         i++) {
-      Problem part = *q;
-      if (adds) part.k = idiv(q->k, parts[i]), part.limit -= outputs / tiles * (double)u->sum;
-      else part.n = idiv(q->n, parts[i]);
-      if (outputs / tiles / (adds ? 1 : (double)parts[i]) * 2 > part.limit)
-        continue; /* not even the results fit */
-      Plan p = search(t, u, &part); /* one that doesn't fit may still be the nearest to it */
-      double n = (double)parts[i];
-      p.serial = parts[i];
-      p.update = join_cycles(t, u, adds ? outputs / tiles : outputs / tiles / n, adds);
-      if (adds) p.partial_bytes += outputs / tiles * (double)u->sum;
-      p.joined_bytes = outputs / tiles * (double)u->element;
-      p.cycles = n * (p.cycles + p.update);
-      if (is_better(&p, &best)) best = p;
-    }
+  for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= extent && !best.fits; i++) {
+    Plan p = search_part(t, u, q, cut, parts[i]);
+    if (p.cycles > 0 && is_better(&p, &best)) best = p;
+  }
+  return best;
+}
+
+/* Where a whole plan doesn't fit: parts of the outputs, else of the groups or the inputs, one after the other. */
+static Plan search_serial(const Target *t, const Units *u, const Problem *q) {
+  Plan best = fewest_parts(t, u, q, CUT_OUTPUTS, q->n);
+  if (best.fits) return best;
+  Plan others[] = {fewest_parts(t, u, q, CUT_GROUPS, q->groups), fewest_parts(t, u, q, CUT_INPUTS, q->k)};
+  for (int i = 0; i < 2; i++)
+    if (others[i].cycles > 0 && is_better(&others[i], &best)) best = others[i];
   return best.cycles > 0 ? best : search(t, u, q);
 }
 
