@@ -1257,6 +1257,9 @@ function Model:get_layer(...) end
 ---A copy of the assignment: one entry for each layer (Sequential) or call.
 function Model:get_pipeline_stage_assignment(...) end
 
+---The values of the weights.
+function Model:get_weights(...) end
+
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 

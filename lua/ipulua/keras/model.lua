@@ -259,6 +259,18 @@ end
 
 -- ------------------------------------------------ weights in files
 
+---The values of the weights.
+---Shapes: those of the weights
+---Errors: a model that is not built, whose weights are still to be made: `keras.Sequential{keras.layers.Dense(1)}:get_weights()`
+---@return userdata[] tensors
+function Model:get_weights()
+  if not self.built then
+    blame.error(string.format("get_weights: model '%s' is not built yet, so its weights are still to be made; call model:build(shape) or "
+      .. "the model itself, or give the first layer an input_shape", self.name), "value")
+  end
+  return Layer.get_weights(self)
+end
+
 ---Writes the weights to a .safetensors or .npz file.
 ---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written:
 ---`model:save_weights "w.txt"`

@@ -166,7 +166,7 @@ local constrained <const> = {
 for name, row in pairs(constrained) do
   local argument, limited, reported = table.unpack(row)
   local c = base.declare(name, {
-    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, inf)"},
+    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, 1000000]"},
   })
   confusion.classes[name] = c
   function c:setup()
@@ -188,7 +188,7 @@ end
 
 ---@class AUC: Metric
 local AUC = base.declare("AUC", {
-  {"num_thresholds", "integer", 200}, {"curve", "string", "ROC", choices = {"ROC", "PR", "roc", "pr"}},
+  {"num_thresholds", "integer", 200, range = "[2, 1000000]"}, {"curve", "string", "ROC", choices = {"ROC", "PR", "roc", "pr"}},
   {"summation_method", "string", "interpolation", choices = {
     "interpolation", "minoring", "majoring", "Interpolation", "Minoring", "Majoring",
   }},
@@ -205,9 +205,6 @@ local function auc_thresholds(self)
     inner = table.move(threshold_list(self.thresholds), 1, #self.thresholds, 1, {})
     table.sort(inner)
   else
-    if self.num_thresholds < 2 then
-      blame.error("AUC: 'num_thresholds' must be at least 2, got " .. self.num_thresholds, "value")
-    end
     for i = 1, self.num_thresholds - 2 do inner[i] = i / (self.num_thresholds - 1) end
   end
   local list = {-epsilon}
