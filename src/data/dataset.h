@@ -150,6 +150,8 @@ const Dataset *iterator_dataset(const Iterator *it);
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);
+/* The same while the thread that reads it otherwise works. */
+Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, Error *e);
 /* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */

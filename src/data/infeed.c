@@ -58,16 +58,15 @@ static Status take_returned(Infeed *q, void *const *into, Error *e) {
   return s;
 }
 
-static Status next(Feed *f, Pool *pool, void *const *into, Error *e) {
+static Status next(Feed *f, bool aside, void *const *into, Error *e) {
   Infeed *q = (Infeed *)f;
-  (void)pool; /* the iterator has its own */
   if (!q->iterator && q->explicit_open)
     return fail(e, ERR_FAILED_PRECONDITION,
                 "the infeed queue is not initialised; a session's program needs infeed:initializer() first");
   if (!q->iterator && infeed_open(q, e) != OK) return e->status;
   if (q->came_back) return take_returned(q, into, e);
   bool end = false;
-  Status s = iterator_next_into(q->iterator, into, &end, e);
+  Status s = aside ? iterator_next_aside(q->iterator, into, &end, e) : iterator_next_into(q->iterator, into, &end, e);
   if (s != OK) return s;
   if (end)
     return fail(e, ERR_OUT_OF_RANGE,

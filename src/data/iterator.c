@@ -116,6 +116,13 @@ Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Er
   return s;
 }
 
+Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, Error *e) {
+  it->tree.aside = true;
+  Status s = iterator_next_into(it, destinations, end, e);
+  it->tree.aside = false;
+  return s;
+}
+
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e) {
   *skipped = 0;
   Status s = begin(it, e);

@@ -157,7 +157,7 @@ static void note_time(PrefetchStage *p, double begin, double end) {
 }
 
 static bool may_thread(const PrefetchStage *p) {
-  return atomic_load_explicit(&p->scope.tree->spare_threads, memory_order_relaxed) > 0;
+  return !p->scope.tree->aside && atomic_load_explicit(&p->scope.tree->spare_threads, memory_order_relaxed) > 0;
 }
 
 /* The oldest element of the ring; its slot stays the reader's until leave_slot. */

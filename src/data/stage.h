@@ -64,6 +64,7 @@ typedef struct Tree {
   uint64_t seed;
   uint64_t iteration; /* iterators of the whole dataset before this one */
   _Atomic int spare_threads;
+  bool aside; /* now: read by a thread that idles. No other one could make that cheaper */
   int shuffle_count, shuffle_capacity;
   KnownShuffle *shuffle;
 } Tree;

@@ -15,7 +15,7 @@ static Status make_up(Run *r, Step *s) {
 
 static void read_next(void *context) {
   ReadAhead *a = context;
-  a->status = a->feed->next(a->feed, NULL, a->place[1 - a->now], &a->error);
+  a->status = a->feed->next(a->feed, true, a->place[1 - a->now], &a->error);
 }
 
 /* Everything that reads or writes the element finds it in its other place from now on. */
@@ -55,7 +55,7 @@ Status run_dequeue(Run *r, Step *s) {
   if (r->engine->synthetic.infeed) return make_up(r, s);
   Feed *f = (Feed *)s->node->attr[0].object;
   ReadAhead *a = s->ahead;
-  Status status = a && a->offered ? take(r, a) : f->next(f, r->pool, s->call.out, r->error);
+  Status status = a && a->offered ? take(r, a) : f->next(f, false, s->call.out, r->error);
   if (status == OK && s->call.numerics->check_finite) status = hunt_results(&(Hunt){0}, &s->call, r->error);
   if (status == OK && a && r->goes_on && pool_size(r->pool) > 1 && f->may_read_aside(f)) offer(r, a);
   if (status != OK && s->node->source && !r->error->source[0])

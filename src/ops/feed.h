@@ -9,8 +9,8 @@ struct Feed {
   Object object;
   int count; /* components of an element */
   const Type *type;
-  /* Write the next element. End of data is an error (ERR_OUT_OF_RANGE). */
-  Status (*next)(Feed *f, Pool *pool, void *const *into, Error *e);
+  /* Write the next element. End of data is an error (ERR_OUT_OF_RANGE). aside: by a thread that isn't the caller's, while that one works. */
+  Status (*next)(Feed *f, bool aside, void *const *into, Error *e);
   /* May another thread read the next element now, while whoever runs the program does something else? NULL: never. */
   bool (*may_read_aside)(const Feed *f);
   /* An element, or the failure in its place, that nobody asked for after all: it will be the next one again. */
