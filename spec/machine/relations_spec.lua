@@ -69,6 +69,31 @@ describe("a price", function()
     assert.equal(0, e.memory.globalExchangePacketHeader)
   end)
 
+  -- multi_ipu_test.py: the same place on either IPU, 1 and 1473
+  it("numbers tiles on over IPUs", function()
+    local folder = command.folder()
+    local _ <close> = setmetatable({}, {__close = function() command.remove(folder) end})
+    command.write(folder .. "/add.lua", [[
+      local ipu = require "ipulua"
+      local cfg = ipu.IPUConfig()
+      cfg.auto_select_ipus = 2
+      cfg:configure_ipu_system()
+      ipu.func(function(a, b)
+        return ipu.ipu_shard(0)(function() return a + b end), ipu.ipu_shard(1)(function() return a - b end)
+      end)(ipu.tensor{1, 2}, ipu.tensor{3, 4})
+    ]])
+    local r = command.run{command.ipulua, "--profile", folder .. "/out", folder .. "/add.lua"}
+    assert.equal(0, r.status, r.err)
+    local path = command.run{"find", folder .. "/out", "-name", "profile.json"}.out:match("%S+")
+    local ipus = ipu.json.decode(command.read(path)).ipus
+    local function fullest(tiles)
+      for i, bytes in ipairs(tiles.bytes) do
+        if bytes == math.max(table.unpack(tiles.bytes)) then return tiles.first + i - 1 end
+      end
+    end
+    assert.equal(1472, fullest(ipus[2].tiles) - fullest(ipus[1].tiles))
+  end)
+
   -- io_tiles_hw_test.py: more than 60 %, and none without
   it("overlaps streaming with computing on I/O tiles, of any number", function()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{256, 256}):repeat_n())

@@ -119,7 +119,8 @@ static void put_ipus(FILE *f, const Price *p) {
     fprintf(f, "%s{\"ipu\":%d,", i ? "," : "", i);
     put_cycles(f, x->cycles, p->total);
     fputc(',', f), put_memory(f, p, x);
-    put_member(f, "least", x->least);
+    put_member(f, "first", (double)i * (double)p->machine.pod.target.tiles);
+    fputc(',', f), put_member(f, "least", x->least);
     fputc(',', f), put_member(f, "mean", x->mean);
     fputc(',', f), put_member(f, "most", x->most);
     fprintf(f, ",\"over\":%d,\"bytes\":[", x->tiles_over);
