@@ -251,8 +251,9 @@ write("All of `ipu` beside [ops](ops.md) and [Keras](keras.md). This page is wri
   .. "rows that check arguments, which is what `help(x)` at the prompt shows, too. Arguments in braces go by name, with their defaults; "
   .. "all may stand in one table. An argument that is missing, unknown or of another type than *Takes* says is an error of every "
   .. "function, with the script's line; *Errors* says what else is one. The messages behind its samples are what comes when they run, "
-  .. "where `x` is a tensor [2, 3], `v` a variable [3], `ds` a dataset of four numbers, `f` a traced function, `model` a Keras model, "
-  .. "`cfg` an IPUConfig, and `set` assigns a field. *The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
+  .. "where `data` is `ipu.data`, `x` a tensor [2, 3], `v` a variable [3], `ds` is `data.range(4)`, `f` a function that was "
+  .. "traced, `model` a Keras model, `cfg` an IPUConfig, and `set` assigns a field and returns the object. "
+  .. "*The original* of a source is Graphcore's TensorFlow 2.6 for IPUs.")
 write ""
 annotate "---@meta ipulua"
 annotate "-- Annotations of ipu for the Lua language server; written by `make docs`."

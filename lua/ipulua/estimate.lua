@@ -37,12 +37,15 @@ function estimate.mode()
   return setmetatable({former = core.set_estimating(true)}, estimating_meta)
 end
 
--- A shape whose extents are all known.
-local function known(shape)
+-- A shape whose extents are all known; argument is whose it is.
+local function known(shape, argument)
+  if not structure.is_plain(shape) then
+    blame.error(string.format("estimate: '%s': 'shape' must be a list, got %s", argument, args.describe(shape)), "type")
+  end
   for _, extent in ipairs(shape) do
     if math.type(extent) == "integer" and extent < 0 then
-      blame.error(string.format("estimate: 'inputs': every extent must be known, the batch's, too; got {%s}", table.concat(shape, ", ")),
-        "value")
+      blame.error(string.format("estimate: '%s': every extent must be known, the batch's, too; got {%s}", argument,
+        table.concat(shape, ", ")), "value")
     end
   end
   return shape
@@ -57,8 +60,8 @@ local function as_argument(spec, name)
     return core.trace_argument(spec.dtype, spec.shape, name)
   end
   if not structure.is_plain(spec) then return spec end
-  if spec.shape then return core.trace_argument(spec.dtype or "float32", known(spec.shape), name) end
-  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", known(spec), name) end
+  if spec.shape then return core.trace_argument(spec.dtype or "float32", known(spec.shape, "inputs"), name) end
+  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", known(spec, "inputs"), name) end
   local out = {}
   for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name) end
   return out
@@ -110,7 +113,22 @@ end
 
 local function is_model(x) return class.is_a(x, require "ipulua.keras.model".Model) end
 
-local function is_shape(x) return structure.is_plain(x) and (#x == 0 or math.type(x[1]) == "integer") end
+-- Extents in a row; {} is the shape of a scalar.
+local function is_shape(x) return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer") end
+
+-- What 'inputs' or 'labels' describes: {shape =, dtype =} for each tensor, in the structure given.
+local function described(spec, argument)
+  if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
+  if is_shape(spec) then return {shape = known(spec, argument), dtype = "float32"} end
+  if not structure.is_plain(spec) then
+    blame.error(string.format("estimate: '%s' must be shapes, {shape =, dtype =} or tensors, got %s", argument, args.describe(spec)),
+      "type")
+  end
+  if spec.shape then return {shape = known(spec.shape, argument), dtype = spec.dtype or "float32"} end
+  local out = {}
+  for k, v in pairs(spec) do out[k] = described(v, argument) end
+  return out
+end
 
 -- Shapes and dtypes of a model's inputs with the batch, in their structure.
 local function input_specs(model, a, batch)
@@ -120,17 +138,7 @@ local function input_specs(model, a, batch)
     if full[1] == nil or full[1] < 0 then full[1] = batch end
     return {shape = full, dtype = dtype}
   end
-  if a.inputs then
-    local function convert(spec)
-      if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
-      if is_shape(spec) then return {shape = known(spec), dtype = "float32"} end
-      if spec.shape then return {shape = known(spec.shape), dtype = spec.dtype or "float32"} end
-      local out = {}
-      for k, v in pairs(spec) do out[k] = convert(v) end
-      return out
-    end
-    return convert(a.inputs)
-  end
+  if a.inputs then return described(a.inputs, "inputs") end
   if not model._graph then
     blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: inputs = {32, 28, 28}", model.name),
       "value")
@@ -165,11 +173,7 @@ end
 
 -- Labels as the loss wants them: classes for sparse losses, else values like the outputs.
 local function label_specs(model, outputs, a)
-  if a.labels then
-    local l = a.labels
-    if core.is_tensor(l) then return {shape = l.shape, dtype = l.dtype} end
-    return is_shape(l) and {shape = l, dtype = "float32"} or {shape = l.shape, dtype = l.dtype or "float32"}
-  end
+  if a.labels then return described(a.labels, "labels") end
   local nest = require "ipulua.keras.nest"
   local list = {}
   for i, out in ipairs(nest.flatten(outputs)) do

@@ -35,19 +35,6 @@ local function find_library()
   return "libipulua.so.0"
 end
 
-local C = ffi.load(find_library())
-if C.ipu_abi_version() ~= ABI then
-  error(string.format("ipulua.ffi is made for version %d of the C interface; this library has version %d", ABI,
-    tonumber(C.ipu_abi_version())), 0)
-end
-
-local ipu = {json = json, version = ffi.string(C.ipu_version())}
-
--- The context of this Lua state. Builders, functions and models hold it too, so the order of finalisers is free.
-local context = ffi.new("ipu_context *[1]")
-if C.ipu_context_new(context) ~= 0 then error("ipulua: out of memory", 0) end
-context = ffi.gc(context[0], C.ipu_context_free)
-
 -- Errors name the line that called into this file.
 local own = debug.getinfo(1, "S").source:match("^(.*)ffi%.lua$") -- these files
 local function raise(message)
@@ -60,6 +47,26 @@ local function raise(message)
   end
   error(message, level)
 end
+
+local function load_library()
+  local path = find_library()
+  local ok, library = pcall(ffi.load, path)
+  if not ok then raise("ipulua.ffi: the C library can't be loaded: " .. tostring(library)) end
+  if library.ipu_abi_version() ~= ABI then
+    raise(string.format("ipulua.ffi is made for version %d of the C interface; this library has version %d", ABI,
+      tonumber(library.ipu_abi_version())))
+  end
+  return library
+end
+
+local C = load_library()
+
+local ipu = {json = json, version = ffi.string(C.ipu_version())}
+
+-- The context of this Lua state. Builders, functions and models hold it too, so the order of finalisers is free.
+local context = ffi.new("ipu_context *[1]")
+if C.ipu_context_new(context) ~= 0 then error("ipulua: out of memory", 0) end
+context = ffi.gc(context[0], C.ipu_context_free)
 
 local function check(status)
   if status == 0 then return end

@@ -164,6 +164,29 @@ describe("an estimate", function()
     end
   end)
 
+  -- Bytes from the host for 8 samples: inputs [8, 4] and [8, 6], labels [8, 2], 4 bytes each, of float16 2; the loss, 4 bytes, goes back.
+  it("takes a model's inputs and labels as shapes, with dtypes, and by name", function()
+    local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {6}, name = "b"}
+    local two = keras.Model{inputs = {a = a, b = b}, outputs = layers.Dense(2)(layers.Concatenate(){a, b})}
+    two:compile{optimizer = "sgd", loss = "mse"}
+    local function streamed(options) return ipu.estimate(two, options).streamed_bytes end
+    assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{inputs = {a = {8, 4}, b = {8, 6}}})
+    assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{inputs = {a = {shape = {8, 4}}, b = ipu.zeros{8, 6}}})
+    assert.equal(8 * (4 + 6 + 2) * 4 + 4, streamed{batch_size = 8, labels = {shape = {8, 2}}})
+    assert.equal(8 * ((4 + 6) * 4 + 2 * 2) + 4, streamed{batch_size = 8, labels = {shape = {8, 2}, dtype = "float16"}})
+    local unbuilt = keras.Sequential{layers.Dense{4}}
+    assert.equal((8 * 3 + 8 * 4) * 4, ipu.estimate(unbuilt, {inputs = {shape = {8, 3}}}).streamed_bytes)
+  end)
+
+  it("refuses what describes no inputs or labels, at the script's line", function()
+    local model = dense()
+    local function message(options) return select(2, pcall(function() ipu.estimate(model, options) end)) end
+    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs' must be shapes, .*got string %(a%)", message{inputs = {"a"}})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'labels' must be shapes, .*got integer %(3%)", message{labels = 3})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'inputs': 'shape' must be a list, got integer", message{inputs = {shape = 5}})
+    assert.matches("estimate_spec.lua:%d+: estimate: 'labels': every extent must be known", message{labels = {-1, 10}})
+  end)
+
   it("shows in a model's summary", function()
     local lines = {}
     dense():summary{ipu = true, print_fn = function(line) lines[#lines + 1] = line end}
