@@ -61,7 +61,8 @@ local columns <const> = 80
 local function show_field(value)
   if type(value) == "function" then return "<function>" end
   if class.of(value) then return (tostring(value):gsub("\n", "\n  ")) end
-  return tostring(core.plain{value}):sub(2, -2)
+  -- the brackets of a list of one go, and the lines that it is broken into when the value alone is wide
+  return tostring(core.plain{value}):sub(2, -2):match("^%s*(.-)%s*$")
 end
 
 ---`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are shown, never by an address.

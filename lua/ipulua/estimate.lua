@@ -233,6 +233,8 @@ local function of_model(model, a)
   local outputs, count_of_steps = output_types(model, specs), steps_of(model, training)
   local element = tensors_of(specs)
   if training then element = {element, tensors_of(label_specs(model, outputs, a))} end
+  -- inputs alone, several: one value of an element, for the second of two would be labels
+  if not training and not core.is_tensor(element) then element = {element} end
   local infeed = data.IPUInfeedQueue(data.from_tensors(element):repeat_n())
   local make, ordinal = training and steps.train_program or steps.predict_program, config.device(0).ordinal
   local options = machine.options(a, ordinal)

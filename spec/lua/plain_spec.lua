@@ -193,6 +193,16 @@ describe("what is no plain table prints as", function()
     shows('CSVLogger{append = false, filename = "log.csv", separator = ","}', keras.callbacks.CSVLogger "log.csv")
   end)
 
+  it("a field a line, also where a field alone is as wide as the page", function()
+    local values = {}
+    for i = 1, 12 do values[i] = 1 + i / 1e6 end
+    shows([[
+PiecewiseConstantDecay{
+  boundaries = {1, 2, 3, 4, 5, 6, 7, 8, ... 3 more},
+  values = {1.000001, 1.000002, 1.000003, 1.000004, 1.000005, 1.000006, 1.000007, 1.000008, ... 4 more}
+}]], keras.optimizers.schedules.PiecewiseConstantDecay({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, values))
+  end)
+
   it("sessions, strategies, queues and jobs", function()
     local session, strategy = ipu.Session(), ipu.IPUStrategy()
     shows("<Session>", session)

@@ -195,6 +195,20 @@ describe("an estimate", function()
     assert.matches("dense[%w_]* %(Dense%)[^\n]+131584 +%- +%d+,%d+ +[%d,]+", text)
   end)
 
+  it("prices a prediction from several inputs, in a list or by name", function()
+    local left, right = keras.Input{shape = {4}, name = "left"}, keras.Input{shape = {4}, name = "right"}
+    local output = layers.Dense(1)(layers.Concatenate(){left, right})
+    for _, inputs in ipairs{{left, right}, {left = left, right = right}} do
+      local model = keras.Model{inputs = inputs, outputs = output}
+      local price = ipu.estimate(model, {batch_size = 16})
+      assert.equal(16 * (2 * 8 + 1), price.flops)                -- a product with 8 x 1 weights, and the bias
+      assert.equal(16 * (4 + 4 + 1) * 4, price.streamed_bytes)   -- both inputs and the output, in float32
+      local lines = {}
+      model:summary{ipu = true, style = "classic", print_fn = function(line) lines[#lines + 1] = line end}
+      assert.matches("%(Dense%) +%(None, 1%) +9 +[^\n]* %- +%d,%d+ +[%d,]+", table.concat(lines, "\n"))
+    end
+  end)
+
   it("has no price below the roofline, and grows with size", function()
     local last = 0
     for _, n in ipairs{64, 256, 1024, 2048} do

@@ -190,7 +190,8 @@ local opening <const> = [[
 
 Made from the rows of `src/ops` by `make docs`; don't edit. Every op is a function and, where its first argument is a tensor, a
 method: `ipu.exp(x)` and `x:exp()`. Numbers and lists stand for tensors, and take the dtype of a tensor beside them (float32 where there
-is none; indices int32); named arguments are in the last table. In shapes a name is an extent and `...` any number of them; `any` alone,
+is none; indices int32, masks and conditions bool); named arguments are in the last table. In shapes a name is an extent and `...` any
+number of them; `any` alone,
 or a shape alone, is that of the operand and of the result; *broadcast* is NumPy's: extents of 1 and missing leading axes are repeated.
 An axis counts from 0, or from the end where it is negative. *dtypes* are those of the numbers that an op takes, and behind the arrow
 those of its results; operands of different dtypes are an error, there is no promotion. *Gradient: yes* where a function is constant

@@ -101,6 +101,8 @@ enum {
   PER_REPLICA = 1 << 10, /* replicas may get different values, or make them together: never computed while tracing */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
+#define INDICES(k) (1 << (24 + (k)))  /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
+#define INDEX_INPUTS 7
 
 struct OpDef {
   const char *name;    /* "add", "nn.relu": its place under ipu */

@@ -259,21 +259,29 @@ static void read_call(lua_State *L, Arguments *a) {
 
 /* ---- what operands may be ---- */
 
-static bool is_index(const char *name) {
-  return !strncmp(name, "ind", 3) || !strncmp(name, "ids", 3) || !strncmp(name, "label", 5) || strstr(name, "length") ||
-         !strncmp(name, "segment", 7) || strstr(name, "offsets");
-}
+static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
 
 static bool is_left_out(lua_State *L, const Arguments *a, int i) { return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]); }
 
-/* Numbers and lists become tensors: beside a tensor they take its dtype, indices are int32. */
+/* What numbers are that stand for operand i: as the tensor beside them, but indices are int32, a condition and a mask bool. */
+static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
+  if (is_index(op, i)) return I32;
+  bool selects = !strcmp(op->name, "where") && i == 0;
+  return selects || !strcmp(name, "mask?") ? BOOL : beside;
+}
+
+/* The dtype of the first tensor among the operands that numbers may take after. */
+static Dtype dtype_beside(lua_State *L, const Arguments *a) {
+  Type type;
+  for (int i = !strcmp(a->op->name, "where"); i < a->operand_count; i++)
+    if (a->operand[i] && !is_index(a->op, i) && bind_type_at(L, a->operand[i], &type)) return type.dtype;
+  return DTYPE_COUNT;
+}
+
+/* Numbers and lists become tensors. */
 static void convert_operands(lua_State *L, Arguments *a) {
   const OpDef *op = a->op;
-  bool selects = !strcmp(op->name, "where");
-  Dtype beside = DTYPE_COUNT;
-  Type type;
-  for (int i = selects; i < a->operand_count && beside == DTYPE_COUNT; i++)
-    if (a->operand[i] && bind_type_at(L, a->operand[i], &type)) beside = type.dtype;
+  Dtype beside = dtype_beside(L, a);
   for (int i = 0; i < a->operand_count; i++) {
     const char *name = op->traits & VARIADIC ? op->inputs[0] : i < MAX_INPUTS && op->inputs[i] ? op->inputs[i] : "operand";
     if (is_left_out(L, a, i)) {
@@ -288,7 +296,7 @@ static void convert_operands(lua_State *L, Arguments *a) {
       break;
     }
     if (is_tensor_like(L, a->operand[i])) continue;
-    Dtype d = is_index(name) ? I32 : selects && i == 0 ? BOOL : beside;
+    Dtype d = literal_dtype(op, i, name, beside);
     luaL_checkstack(L, 40, NULL);
     const char *what = lua_pushfstring(L, "%s: '%s'", op->name, name);
     if (lua_isboolean(L, a->operand[i]) && d != BOOL && d != DTYPE_COUNT)

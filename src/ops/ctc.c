@@ -255,6 +255,7 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
     .name = row_name, .summary = words, .shapes = "[n, l], [t, n, c], [n], [n] → [n]",                     \
     .source = "Graves et al., Connectionist temporal classification, 2006",                                \
     .inputs = {"labels", scores, "label_length", "logit_length"},                                          \
+    .traits = INDICES(CTC_LABELS) | INDICES(CTC_LABEL_LENGTH) | INDICES(CTC_SCORE_LENGTH),                 \
     .attrs = {{.name = "blank_index",                                                                      \
                .kind = ATTR_INT,                                                                           \
                .fallback = "0",                                                                            \

@@ -234,7 +234,7 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
                .kind = ATTR_INT,                                                                            \
                .fallback = "-1",                                                                            \
                .summary = "The class that is no label; negative: from the end."}},                          \
-    .traits = NO_GRADIENT, .outputs = 3, .infer = infer_decoder, .eval = eval_decoder,                      \
+    .traits = NO_GRADIENT | INDICES(D_LENGTH), .outputs = 3, .infer = infer_decoder, .eval = eval_decoder,  \
     .scratch = scratch_decoder, .cost = cost_decoder,                                                       \
     .sample = "F[5,2,4] I6[2] {beam_width = 8, top_paths = 3} | F[4,1,3] I5[1]"                             \
   }

@@ -271,6 +271,7 @@ const OpDef ops_loss[] = {
      .summary = "Minus the log softmax of logits at each row's label; one that is no class is an error.",
      .shapes = "[…], […, n] → […]",
      .inputs = {"labels", "logits"},
+     .traits = INDICES(0),
      .outputs = 2,
      .visible_outputs = 1,
      .infer = infer_sparse,

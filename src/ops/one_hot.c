@@ -52,7 +52,7 @@ const OpDef ops_one_hot[] = {
                {"on_value", ATTR_FLOAT, "1", NULL, "at the index"},
                {"off_value", ATTR_FLOAT, "0", NULL, "elsewhere"},
                {"dtype", ATTR_DTYPE, "'float32'", NULL, "of the result"}},
-     .traits = NO_GRADIENT,
+     .traits = NO_GRADIENT | INDICES(0),
      .infer = infer_one_hot,
      .cost = cost_of_one_hot,
      .eval = eval_one_hot,

@@ -39,6 +39,7 @@ const OpDef ops_segment[] = {
      .summary = "Sums of rows with equal ids; missing segments are 0. An id outside is an error.",
      .shapes = "[n, ...], [n] → [num_segments, ...]",
      .inputs = {"data", "segment_ids"},
+     .traits = INDICES(1),
      .attrs = {{"num_segments", ATTR_INT, NULL, NULL, "rows of the result"}},
      .infer = infer_segment_sum,
      .cost = cost_of_scatter,

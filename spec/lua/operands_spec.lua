@@ -1,0 +1,44 @@
+-- Numbers and lists as operands of ops: what dtype they take. Values were computed with PyTorch.
+
+local ipu = require "ipulua"
+
+local function near(expected, got)
+  for i, each in ipairs(expected) do
+    assert(math.abs(each - got[i]:item()) < 1e-4, string.format("element %d: expected %.4f, got %.4f", i, each, got[i]:item()))
+  end
+end
+
+local function int32(list) return ipu.tensor(list, {dtype = "int32"}) end
+
+describe("a list", function()
+  it("of probabilities is floating point, of classes int32", function()
+    local nn = ipu.nn
+    near({0.5991}, nn.softmax_cross_entropy_with_logits({{0.25, 0.75}}, {{0.5, 1}}))
+    near({0.5991}, nn.softmax_cross_entropy_with_logits({{0.25, 0.75}}, ipu.tensor{{0.5, 1}}))
+    near({0.4741, 0.3133}, nn.sigmoid_cross_entropy_with_logits({1, 0}, {0.5, -1}))
+    near({0.4741}, nn.sparse_softmax_cross_entropy_with_logits({0}, {{0.5, 0}}))
+  end)
+
+  it("does not take the dtype of indices beside it", function()
+    near({2.5, 1.5}, ipu.gather({1.5, 2.5}, int32{1, 0}))
+    near({1.5}, ipu.embedding_lookup({{1.5}, {2.5}}, int32{0}):reshape{1})
+    near({2.5}, ipu.gather_nd({1.5, 2.5}, int32{{1}}))
+    near({0, 1.5}, ipu.scatter_nd(int32{{1}}, {1.5}, {2}))
+    near({1.75, 2.5}, ipu.segment_sum({1.5, 0.25, 2.5}, int32{0, 0, 1}, 2))
+    near({0.4741}, ipu.nn.sparse_softmax_cross_entropy_with_logits(int32{0}, {{0.5, 0}}))
+    near({1.0016}, ipu.nn.ctc_loss(int32{{1}}, {{{0.5, 0, 0}}, {{0, 0.25, 0}}}, int32{1}, {2}))
+  end)
+
+  it("of counts and places is int32 beside rows of numbers", function()
+    near({0, 0, 1.5, 2.5}, ipu.sequence_slice(ipu.zeros{4, 1}, ipu.tensor{{1.5}, {2.5}}, {2}, {0}, {2}):reshape{4})
+  end)
+
+  it("of offsets of colours takes after the picture", function()
+    near({0.5, 0.25, 0}, ipu.normalise_image(ipu.ones{1, 3}, {0.5, 0.75, 1}, {1, 1, 1})[1])
+  end)
+
+  it("of booleans may be a mask", function()
+    local outputs = ipu.nn.simple_rnn(ipu.ones{1, 2, 1}, {{1}}, {{0}}, {0}, {{0.5}}, {{true, false}})
+    near({0.7616, 0.7616}, outputs:reshape{2})
+  end)
+end)
