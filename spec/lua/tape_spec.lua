@@ -51,6 +51,24 @@ describe("GradientTape", function()
     assert.is_nil(grads[2])
   end)
 
+  -- d(3 c) + d(10 c) + d(c^2): as a tape of TensorFlow's, which counts every reading
+  it("counts what was read of a variable before it was assigned, and after", function()
+    local c = ipu.Variable(3.0)
+    local tape = ipu.GradientTape{persistent = true}
+    local before, y = tape(function()
+      local first = c * 3
+      c:assign(5)
+      local second = c * 10
+      c:assign_add(1)
+      return first, first + second + c * c
+    end)
+    assert.equal(9 + 50 + 36, y:item())
+    assert.equal(3, tape:gradient(before, c):item())
+    assert.equal(3 + 10 + 2 * 6, tape:gradient(y, c):item())
+    local list = tape:gradient(y, {c, c})
+    assert.equal(25, list[2]:item())
+  end)
+
   it("records a traced function, its captured tensors and its variables", function()
     local v = ipu.Variable(ipu.tensor{2, 3})
     local w = ipu.tensor{3, 4}

@@ -15,6 +15,12 @@ typedef struct Note {
   Tensor *tensor;
 } Note;
 
+/* A variable's value as an input of the tape. */
+typedef struct Reading {
+  const Variable *variable; /* the trace holds it */
+  Value *value;
+} Reading;
+
 /* In a Lua registry table: tape state. Notes are sorted by when they were made, and so by node id. */
 typedef struct Tape {
   TraceRef *ref;
@@ -22,6 +28,8 @@ typedef struct Tape {
   int count, capacity;
   Note *captured; /* tensors that programs hold as constants; the notes own them */
   int captured_count, captured_capacity;
+  Reading *reading;
+  int reading_count, reading_capacity;
 } Tape;
 
 static const char TAPE_KEY;
@@ -37,6 +45,7 @@ static void clear(Tape *t) {
   for (int i = 0; i < t->count; i++) tensor_release(t->note[i].tensor);
   free(t->note);
   free(t->captured);
+  free(t->reading);
   if (t->ref) {
     trace_free(t->ref->trace);
     t->ref->trace = NULL;
@@ -67,6 +76,12 @@ static Tensor *noted(const Tape *t, const Value *v) {
   return NULL;
 }
 
+static bool note_reading(Tape *t, const Variable *v, Value *value) {
+  if (!note(t, value, v->value) || !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
+  t->reading[t->reading_count++] = (Reading){v, value};
+  return true;
+}
+
 /* A variable is one input however often it is read, until it is assigned: then its tensor is another one. */
 static Value *value_of_variable(Tape *t, Variable *v) {
   for (int i = 0; i < t->ref->trace->extra_count; i++) {
@@ -74,11 +89,11 @@ static Value *value_of_variable(Tape *t, Variable *v) {
     if (x->variable != v) continue;
     if (noted(t, x->current) == v->value) return x->current;
     Value *fresh = graph_input(t->ref->trace->graph, &v->type, v->name);
-    if (fresh && note(t, fresh, v->value)) x->current = fresh;
+    if (fresh && note_reading(t, v, fresh)) x->current = fresh;
     return fresh;
   }
   Value *value = trace_read(t->ref->trace, v);
-  return value && note(t, value, v->value) ? value : NULL;
+  return value && note_reading(t, v, value) ? value : NULL;
 }
 
 static Value *captured(const Tape *t, const Tensor *tensor) {
@@ -333,14 +348,28 @@ static int push_gradients(lua_State *L, const Tape *t, Value *const *dx, int cou
   return 1;
 }
 
+/* What else was read of the variables in the list at 2, before they were assigned; owner[i] asked for xs[i]. Of one that a program
+ * changed, what it holds now depends on what it held: that alone is asked for. */
+static int add_readings(lua_State *L, const Tape *t, Value **xs, int *owner, int count) {
+  int all = count;
+  for (int i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    const Variable *v = bind_test_variable(L, -1);
+    lua_pop(L, 1);
+    for (int k = 0; v && xs[i] && node_is_input(xs[i]->node) && k < t->reading_count; k++)
+      if (t->reading[k].variable == v && t->reading[k].value != xs[i]) xs[all] = t->reading[k].value, owner[all++] = i;
+  }
+  return all;
+}
+
 /* (ys, xs, dys | nil) → list of tensors or false */
 static int tape_gradients(lua_State *L) {
   Tape *t = tape_of(L);
   if (!t || !t->ref) return luaL_error(L, "no tape has recorded anything");
   Graph *g = t->ref->trace->graph;
   int y_count = (int)luaL_len(L, 1), x_count = (int)luaL_len(L, 2);
-  Value **v = lua_newuserdatauv(L, (size_t)(2 * y_count + 2 * x_count + 1) * sizeof *v, 0);
-  Value **ys = v, **dys = v + y_count, **xs = v + 2 * y_count, **dx = xs + x_count;
+  Value **v = lua_newuserdatauv(L, (size_t)(2 * y_count + x_count + 1) * sizeof *v, 0);
+  Value **ys = v, **dys = v + y_count, **asked = v + 2 * y_count;
   for (int i = 0; i < y_count; i++) {
     lua_rawgeti(L, 1, i + 1);
     ys[i] = value_at(L, t, lua_gettop(L));
@@ -349,12 +378,20 @@ static int tape_gradients(lua_State *L) {
   }
   for (int i = 0; i < x_count; i++) {
     lua_rawgeti(L, 2, i + 1);
-    xs[i] = value_at(L, t, lua_gettop(L));
+    asked[i] = value_at(L, t, lua_gettop(L));
     lua_pop(L, 1);
   }
-  int from = g->node_count;
+  size_t most = (size_t)x_count * (size_t)(t->reading_count + 1) + 1;
+  Value **xs = lua_newuserdatauv(L, most * (2 * sizeof *xs + sizeof(int)), 0), **dx = xs + most;
+  int *owner = (int *)(void *)(dx + most);
+  memcpy(xs, asked, (size_t)x_count * sizeof *xs);
+  int all = add_readings(L, t, xs, owner, x_count), from = g->node_count;
   Error e = {0};
-  autodiff(g, ys, dys, y_count, xs, x_count, dx);
+  autodiff(g, ys, dys, y_count, xs, all, dx);
+  for (int i = x_count; i < all; i++) {
+    Value **sum = &dx[owner[i]];
+    if (dx[i]) *sum = *sum ? op_with(g, "add", (Value *[]){*sum, dx[i]}, 2, NULL) : dx[i];
+  }
   if (g->error.status != OK) {
     e = g->error;
     error_clear(&g->error);
