@@ -94,7 +94,9 @@ typedef struct IpuHost {
 
 typedef struct IpuOp {
   const char *name, *summary, *shapes;
-  const char *inputs[IPU_OP_INPUTS]; /* names; a trailing '?' marks an optional one */
+  /* Names; a trailing '?' marks an optional one. Lua numbers given for one whose name begins with ind, ids, label or segment, or has
+   * "length" in it, are int32; for another one they are of the dtype of a tensor beside it. */
+  const char *inputs[IPU_OP_INPUTS];
   IpuAttribute attributes[IPU_OP_ATTRIBUTES];
   int outputs; /* 0 means 1; at most 8 */
   int (*infer)(const IpuHost *h, IpuNode *n); /* sets the type of each output */

@@ -167,6 +167,26 @@ describe("load_op_library", function()
     fails("snake has no argument 'frequancy'; did you mean 'frequency'?", snake, x, {frequancy = 1})
   end)
 
+  it("takes numbers for an input that is named as indices are for int32, as its header says", function()
+    local library = ipu.load_op_library(build_text([[
+      static int infer(const IpuHost *h, IpuNode *n) { return h->set_output(n, 0, h->input_type(n, 1)); }
+      static int eval(const IpuHost *h, const IpuCall *c) {
+        const char *from = c->in[1];
+        for (size_t i = 0; i < h->bytes(c->out_type[0]); i++) ((char *)c->out[0])[i] = from[i];
+        return 0;
+      }
+      static const IpuOp ops[] = {{.name = "second_index", .inputs = {"x", "indices"}, .infer = infer, .eval = eval},
+                                  {.name = "second_value", .inputs = {"x", "y"}, .infer = infer, .eval = eval}, {.name = 0}};
+      const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {
+        static const IpuOpLibrary l = {IPU_OP_ABI, sizeof(IpuOp), ops};
+        return h ? &l : 0;
+      }]]))
+    local pair = ipu.tensor{0.5, 1.5}
+    assert.equal("int32", library.second_index(pair, {1, 2}).dtype)
+    assert.equal("float32", library.second_value(pair, {1, 2}).dtype)
+    assert.same({1, 2}, library.second_index(pair, {1, 2}):totable())
+  end)
+
   it("says what is wrong with a file", function()
     fails("cannot open shared object file", ipu.load_op_library, "/nowhere/ops.so")
     fails("load_op_library: ", ipu.load_op_library, "examples/custom_op.c")

@@ -244,6 +244,12 @@ static bool is_name(const char *s) {
   return !*s;
 }
 
+/* A row of ours says so in its traits, for which an IpuOp has no room. */
+static bool is_named_index(const char *name) {
+  return name && (!strncmp(name, "ind", 3) || !strncmp(name, "ids", 3) || !strncmp(name, "label", 5) || !strncmp(name, "segment", 7) ||
+                  strstr(name, "length"));
+}
+
 static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l, const IpuOp *op) {
   static const AttrKind kinds[] = {ATTR_NONE, ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_STRING, ATTR_INTS, ATTR_DTYPE};
   if (!is_name(op->name)) return fail(e, ERR_VALUE, "load_op_library: '%s' has an op with no valid name: '%s'", path, op->name);
@@ -256,6 +262,8 @@ static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l,
                      .source = path, .outputs = op->outputs, .infer = infer, .eval = eval, .scratch = op->scratch ? scratch : NULL,
                      .grad = op->grad ? grad : NULL, .cost = op->cost ? cost : cost_pass};
   for (int i = 0; i < MAX_INPUTS; i++) row->def.inputs[i] = op->inputs[i];
+  for (int i = 0; i < INDEX_INPUTS && i < MAX_INPUTS; i++)
+    if (is_named_index(op->inputs[i])) row->def.traits |= INDICES(i);
   for (int i = 0; i < MAX_ATTRS && op->attributes[i].name; i++) {
     const IpuAttribute *a = &op->attributes[i];
     if (a->kind <= IPU_ATTR_NONE || a->kind > IPU_ATTR_DTYPE)
