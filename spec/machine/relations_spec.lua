@@ -87,8 +87,9 @@ describe("a price", function()
     local path = command.run{"find", folder .. "/out", "-name", "profile.json"}.out:match("%S+")
     local ipus = ipu.json.decode(command.read(path)).ipus
     local function fullest(tiles)
+      local most = math.max(table.unpack(tiles.bytes))
       for i, bytes in ipairs(tiles.bytes) do
-        if bytes == math.max(table.unpack(tiles.bytes)) then return tiles.first + i - 1 end
+        if bytes == most then return tiles.first + i - 1 end
       end
     end
     assert.equal(1472, fullest(ipus[2].tiles) - fullest(ipus[1].tiles))

@@ -270,8 +270,7 @@ void pool_offer(Pool *p, PoolErrand *e) {
   if (!p || !atomic_compare_exchange_strong(&p->errand, &none, e)) atomic_store_explicit(&e->state, ERRAND_KEPT, memory_order_relaxed);
 }
 
-/* True when nobody has begun it: it is the caller's again. Else it is done. */
-static bool take_back(Pool *p, PoolErrand *e) {
+bool pool_withdraw(Pool *p, PoolErrand *e) {
   int state = atomic_load_explicit(&e->state, memory_order_acquire);
   if (state == ERRAND_KEPT || (state == ERRAND_OFFERED && take_errand(p, e))) return true;
   for (int i = 1; atomic_load_explicit(&e->state, memory_order_acquire) != ERRAND_DONE; i++) {
@@ -282,10 +281,8 @@ static bool take_back(Pool *p, PoolErrand *e) {
 }
 
 void pool_finish(Pool *p, PoolErrand *e) {
-  if (take_back(p, e)) e->run(e->context);
+  if (pool_withdraw(p, e)) e->run(e->context);
 }
-
-bool pool_withdraw(Pool *p, PoolErrand *e) { return take_back(p, e); }
 
 bool pool_lend(Pool *p) {
   int lent = atomic_load(&p->lent);

@@ -29,7 +29,7 @@ typedef struct PoolErrand {
 /* e stays the pool's until pool_finish or pool_withdraw. A pool has one errand at a time: another one waits for its pool_finish. */
 void pool_offer(Pool *p, PoolErrand *e);
 void pool_finish(Pool *p, PoolErrand *e);   /* it is done now, if need be by the caller */
-bool pool_withdraw(Pool *p, PoolErrand *e); /* false: it is done; a member that has begun is waited for */
+bool pool_withdraw(Pool *p, PoolErrand *e); /* true: nobody had begun it. Else it is done; a member that has begun is waited for */
 
 /* A thread of somebody else's is going to compute: until pool_reclaim loops use one member fewer, so that together they
  * are no more than the team. False when only the caller is left. */

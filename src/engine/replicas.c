@@ -233,7 +233,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   t.value = calloc(count * (size_t)(r->most_values + 1), sizeof *t.value);
   Status s = t.run && t.own_error && t.call && t.value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < r->count && s == OK; i++) {
-    t.run[i] = (Run){g, r->instance[i], pool, &t.own_error[i], stop, false, false, false};
+    t.run[i] = (Run){.engine = g, .program = r->instance[i], .pool = pool, .error = &t.own_error[i], .stop = stop};
     program_begin_rounding(g, r->instance[i]);
     s = program_fit_team(e, r->instance[i], pool_size(pool));
   }

@@ -287,7 +287,7 @@ static Status bind_variables(Program *p, Error *e) {
 Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
-  Run r = {g, p, pool, e, &p->cancelled, false, false, false};
+  Run r = {.engine = g, .program = p, .pool = pool, .error = e, .stop = &p->cancelled};
   program_begin_rounding(g, p);
   uint64_t subnormal = subnormal_flush();
   Status s = bind_variables(p, e);
@@ -306,7 +306,7 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
-  Run r = {g, p, engine_pool(g), e, &p->cancelled, false, false, false};
+  Run r = {.engine = g, .program = p, .pool = engine_pool(g), .error = e, .stop = &p->cancelled};
   if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
   uint64_t subnormal = subnormal_flush();
   if (p->replicas > 1 && program_diverges(p)) {

@@ -45,6 +45,8 @@ bool region_read_last_by(const Region *r, const Value *v, const Node *last); /* 
 
 /* place.c: memory for all buffers; every pointer is set, or found by its argument. */
 Status lower_place(Lower *l);
+/* The links of a buffer are *from … *to - 1, once they are sorted. */
+void lower_links_of(const Program *p, int buffer, int *from, int *to);
 
 /* pipeline.c: the passes of a pipelined loop n, whose step begins at position begin. NULL after a failure. */
 PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, const int *inputs, const int *targets, int begin);

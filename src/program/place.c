@@ -67,23 +67,25 @@ static Status plan_and_point(Lower *l) {
   return l->error->status;
 }
 
+void lower_links_of(const Program *p, int buffer, int *from, int *to) {
+  int at = 0, end = p->link_count;
+  while (at < end) {
+    int middle = at + (end - at) / 2;
+    if (p->link[middle].buffer < buffer) at = middle + 1;
+    else end = middle;
+  }
+  *from = at;
+  while (at < p->link_count && p->link[at].buffer == buffer) at++;
+  *to = at;
+}
+
 /* Where the links of each bound buffer begin in the sorted list. */
 static Status index_bindings(Lower *l) {
   Program *p = l->p;
   int count = p->argument_count + p->variable_count + p->result_count;
   p->link_begin = arena_alloc(p->arena, (size_t)(2 * count + 2) * sizeof *p->link_begin);
   if (!p->link_begin) return lower_no_memory(l);
-  for (int i = 0; i < count; i++) {
-    int at = 0, end = p->link_count;
-    while (at < end) {
-      int middle = at + (end - at) / 2;
-      if (p->link[middle].buffer < p->binding[i].buffer) at = middle + 1;
-      else end = middle;
-    }
-    p->link_begin[2 * i] = at;
-    while (at < p->link_count && p->link[at].buffer == p->binding[i].buffer) at++;
-    p->link_begin[2 * i + 1] = at;
-  }
+  for (int i = 0; i < count; i++) lower_links_of(p, p->binding[i].buffer, &p->link_begin[2 * i], &p->link_begin[2 * i + 1]);
   return OK;
 }
 

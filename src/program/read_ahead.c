@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ops/feed.h"
+#include "program/lower.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -44,8 +45,7 @@ static void find_links(const Program *p, const void *where, int *from, int *to) 
   int buffer = -1;
   for (int i = 0; i < p->link_count && buffer < 0; i++)
     if (p->link[i].where == where) buffer = p->link[i].buffer;
-  for (*from = 0; *from < p->link_count && p->link[*from].buffer != buffer;) ++*from;
-  for (*to = *from; *to < p->link_count && p->link[*to].buffer == buffer;) ++*to;
+  lower_links_of(p, buffer, from, to);
 }
 
 /* Nothing is kept there from one iteration to the next, nor behind the loop. */
