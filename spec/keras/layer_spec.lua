@@ -35,6 +35,14 @@ describe("a layer", function()
     assert.are.equal("lstm", layers.LSTM(2).name)
   end)
 
+  -- Keras 2.6, input_layer.py: "input_" and a count that begins at 1
+  it("is an input, numbered from the first one on", function()
+    keras.utils.reset_names()
+    assert.are.equal("input_1", keras.Input{3}.name)
+    assert.are.equal("mine", keras.Input{3, name = "mine"}.name)
+    assert.are.equal("input_2", keras.Input{3}.name)
+  end)
+
   it("makes its weights at the first call", function()
     local layer = layers.Dense(3)
     assert.are.equal(0, #layer.weights)

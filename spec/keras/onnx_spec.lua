@@ -149,6 +149,14 @@ describe("onnx", function()
     assert.same({-1, 8}, keras.onnx.import(folder .. "/dense.onnx").inputs[1].shape)
   end)
 
+  it("a model of a fixed batch takes no other, and predicts in batches of it", function()
+    keras.onnx.export(models[1][2], folder .. "/fixed.onnx", {batch_size = 3})
+    local model = keras.onnx.import(folder .. "/fixed.onnx")
+    assert.error_matches(function() model(ipu.ones{5, 8}) end, "input '.-' has the shape %[3, 8%] in the ONNX file, got %[5, 8%]")
+    assert.error_matches(function() model(ipu.ones{3, 7}) end, "has the shape %[3, 8%], but got %[3, 7%]")
+    assert.same({6, 3}, model:predict(ipu.ones{6, 8}, {verbose = 0}).shape)
+  end)
+
   it("another batch than the model's own is refused", function()
     local x = keras.Input{shape = {4}, batch_size = 2, name = "pair"}
     local pair = keras.Model{inputs = x, outputs = layers.Dense{3}(x)}
@@ -194,6 +202,13 @@ describe("onnx", function()
     assert.error_matches(function() keras.onnx.export(noisy, folder .. "/no.onnx", {batch_size = 0}) end,
       "'batch_size' must be positive, got 0")
     assert.error_matches(function() keras.onnx.import(folder .. "/none.onnx") end, "No such file")
+  end)
+
+  it("files that are none of ONNX are refused as such", function()
+    for _, text in ipairs{"", "hello", "\137PNG\r\n\26\n", "{}"} do
+      command.write(folder .. "/text.onnx", text)
+      assert.error_matches(function() keras.onnx.import(folder .. "/text.onnx") end, "this is no ONNX model")
+    end
   end)
 
   it("damaged files are refused", function()

@@ -374,6 +374,10 @@ static void check_targets(void) {
     check(target_parse(&e, bad[i], strlen(bad[i]), &t) != OK && e.message[0], bad[i], "target_parse", x, 1);
   }
   Error e = {0};
+  Target changed;
+  const char *nameless = "{\"tiles\": 2944}";
+  check(target_parse(&e, nameless, strlen(nameless), &changed) == OK && !strcmp(changed.name, "GC200 (changed)") && changed.tiles == 2944,
+        "a chip without base and name", "target_parse", x, 1);
   Target small = *target_find("GC200");
   check(target_restrict(&e, &small, 8, 2) == OK && small.tiles == 6, "eight tiles, two for I/O", "target", x,
         1);

@@ -152,10 +152,14 @@ static Status read_members(Error *e, json_t *root, Target *t) {
   *t = *from;
   const char *key;
   json_t *value;
+  bool changed = false;
   json_object_foreach(root, key, value) {
     Status s = set_member(e, t, key, value);
     if (s != OK) return s;
+    changed |= strcmp(key, "base") != 0;
   }
+  /* what nobody sells doesn't go by the name of what somebody does */
+  if (changed && !json_object_get(root, "name")) snprintf(t->name, sizeof t->name, "%.20s (changed)", from->name);
   return check(e, t);
 }
 

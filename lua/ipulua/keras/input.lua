@@ -34,7 +34,7 @@ function input.Input(...)
         args.describe(extent)), "value")
     end
   end
-  local layer = core_layers.InputLayer{name = a.name or names.unique("input"), dtype = a.dtype}
+  local layer = core_layers.InputLayer{name = a.name or names.numbered("input"), dtype = a.dtype}
   rawset(layer, "batch_input_shape", shape)
   return graph.input(layer, shape, a.dtype)
 end

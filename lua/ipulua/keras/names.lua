@@ -21,6 +21,14 @@ function names.unique(base)
   return count == 0 and base or base .. "_" .. count
 end
 
+---base_1, base_2 …: the names that Keras gives to inputs.
+---@param base string
+---@return string
+function names.numbered(base)
+  counts[base] = (counts[base] or 0) + 1
+  return base .. "_" .. counts[base]
+end
+
 ---Begins to count anew.
 function names.reset()
   counts = {}

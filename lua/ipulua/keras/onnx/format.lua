@@ -146,13 +146,22 @@ local function read_value_info(data, what)
   return v
 end
 
+local VERSION_KEY <const> = 1 << 3
+
+-- The outermost message. Every writer begins with the version of the format, field 1: a file that doesn't is something else.
+local function read_model(data, what)
+  local ok, model = pcall(protobuf.fields, data, what)
+  if ok and model[7] then return model end
+  if not ok and data:byte(1) == VERSION_KEY then error(model, 0) end
+  blame.error(what .. ": this is no ONNX model", "value")
+end
+
 ---A file's graph, as encode takes it, with `opset`; initializers by name.
 ---@param data string
 ---@param what string names the file in errors
 ---@return table
 function format.decode(data, what)
-  local model = protobuf.fields(data, what)
-  if not model[7] then blame.error(what .. ": this is no ONNX model", "value") end
+  local model = read_model(data, what)
   local f = protobuf.fields(model[7][1], what)
   local g = {name = f[2] and f[2][1] or "graph", nodes = {}, initializers = {}, inputs = {}, outputs = {}, opset = 0}
   for _, each in ipairs(model[8] or {}) do

@@ -8,6 +8,7 @@ local format = require "ipulua.keras.onnx.format"
 local input = require "ipulua.keras.input"
 local interpret = require "ipulua.keras.onnx.interpret"
 local Layer = require "ipulua.keras.layer"
+local shapes = require "ipulua.keras.shapes"
 
 local OLDEST <const>, NEWEST <const> = 1, 17
 
@@ -63,12 +64,25 @@ local function operands(n, values)
   return x
 end
 
+-- What the nodes compute may hold for the file's extents alone.
+local function check_shape(input_of_file, t)
+  local wanted = input_of_file.shape
+  local same = #wanted == #t.shape
+  for i, extent in ipairs(same and wanted or {}) do same = same and (extent < 0 or t.shape[i] < 0 or extent == t.shape[i]) end
+  if same then return end
+  blame.error(string.format("input '%s' has the shape %s in the ONNX file, got %s", input_of_file.name, shapes.text(wanted),
+    shapes.text(t.shape)), "value")
+end
+
 function OnnxGraph:call(given)
   local graph, values = self.graph, {}
   for name, t in pairs(self.constants) do values[name] = t end
   for name, v in pairs(self.held) do values[name] = v:read_value() end
   local list = #graph.inputs == 1 and {given} or given
-  for i, each in ipairs(graph.inputs) do values[each.name] = list[i] end
+  for i, each in ipairs(graph.inputs) do
+    check_shape(each, list[i])
+    values[each.name] = list[i]
+  end
   for _, n in ipairs(graph.nodes) do
     local results = table.pack(interpret[n.op](operands(n, values), n.attributes, n))
     for i, name in ipairs(n.outputs) do values[name] = results[i] end

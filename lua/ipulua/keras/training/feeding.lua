@@ -160,11 +160,23 @@ function feeding.take_apart(who, model, a)
   if a.sample_weight == nil then a.sample_weight = list[3] end
 end
 
+-- The batch that all inputs of a model fix (Input{batch_size = 4}), or Keras' 32.
+local function usual_batch_size(model)
+  local fixed
+  for _, x in ipairs(model.inputs or {}) do
+    local batch = x.shape[1] or -1
+    if batch < 1 or (fixed and batch ~= fixed) then return 32 end
+    fixed = batch
+  end
+  return fixed or 32
+end
+
 ---A dataset of batches from what fit and the others were given.
 ---@param who string
+---@param model Model
 ---@param o {x: any, y: any, sample_weight: any, batch_size: integer?, shuffle: boolean?, class_weight: table?, epoch: integer?}
 ---@return Feed
-function feeding.open(who, o)
+function feeding.open(who, model, o)
   local x = o.x
   if args.is_list(x) and #x == 1 and is_dataset(x[1]) then x = x[1] end -- fit{ds}
   local dataset
@@ -184,7 +196,7 @@ function feeding.open(who, o)
     local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
     local element = {x, y, w}
     if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
-    local batch_size = o.batch_size or 32
+    local batch_size = o.batch_size or usual_batch_size(model)
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
@@ -290,6 +302,6 @@ function feeding.count_row(name, says)
   return {name, "integer", optional = true, range = "[1, inf)", says = says}
 end
 
-feeding.batch_size_row = feeding.count_row("batch_size", "32 where x is no dataset")
+feeding.batch_size_row = feeding.count_row("batch_size", "32, or what the inputs fix, where x is no dataset")
 
 return feeding

@@ -204,7 +204,7 @@ function methods:fit(...)
   feeding.take_apart("fit", self, a)
   if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   validation.split(a)
-  local feed = feeding.open("fit", {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+  local feed = feeding.open("fit", self, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
   rawset(self, "_epochs_fed", (self._epochs_fed or 0) + math.max(a.epochs - a.initial_epoch, 0))
   local run = plan(self, a, feed)

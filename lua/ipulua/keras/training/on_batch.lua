@@ -40,7 +40,7 @@ local function run(self, who, mode, ...)
   feeding.take_apart(who, self, a)
   local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who), feeding.as_tensors(a.sample_weight, who)
   if a.class_weight then
-    local feed = feeding.open(who, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,
+    local feed = feeding.open(who, self, {x = x, y = y, sample_weight = w, class_weight = a.class_weight,
       batch_size = feeding.length_of(x, who)})
     for _, _, weight in feed.dataset:iter() do w = weight end
   end

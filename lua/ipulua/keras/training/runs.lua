@@ -62,7 +62,7 @@ end
 ---@param take fun(outputs: userdata[], form: any)?
 ---@return Run
 function runs.begin(model, who, mode, a, take)
-  local feed = feeding.open(who, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+  local feed = feeding.open(who, model, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
   building.own_from_dataset(model, feed.dataset)
   local replicas = pipelining.replicas(model)
   local count, per_execution = feeding.count_steps(who, feed, {steps = a.steps, steps_name = "steps",
