@@ -442,6 +442,14 @@ local function public_name(f)
   return search("ipu.", ipu, 2)
 end
 
+---What the prompt prints for a function of the library; nil for others.
+---@param f function
+---@return string?
+function help.title(f)
+  local name = op_names[f] and "ipu." .. op_names[f] or public_name(f)
+  return name and ("<function %s; help(%s) explains it>"):format(name, name)
+end
+
 ---The lines that explain a value; nil when there is nothing to say.
 ---@param x any
 ---@param text string? the expression as it was typed

@@ -142,12 +142,32 @@ static bool call(lua_State *L, int arguments, int results) {
   return false;
 }
 
+/* Pushes the text of the value at index. A function of the library goes by its name: require("ipulua.help").title(f). */
+static void push_shown(lua_State *L, int index) {
+  int top = lua_gettop(L);
+  if (lua_isfunction(L, index) && lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE &&
+      lua_getfield(L, -1, "ipulua") == LUA_TTABLE && lua_getglobal(L, "require") == LUA_TFUNCTION) {
+    lua_pushliteral(L, "ipulua.help");
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1) && lua_getfield(L, -1, "title") == LUA_TFUNCTION) {
+      lua_pushvalue(L, index);
+      lua_call(L, 1, 1);
+      if (lua_isstring(L, -1)) {
+        lua_replace(L, top + 1);
+        lua_settop(L, top + 1);
+        return;
+      }
+    }
+  }
+  lua_settop(L, top);
+  show_push(L, index, terminal_columns(STDOUT_FILENO));
+}
+
 /* Prints its arguments: side by side, or each on its own lines when one has several. */
 static int print_values(lua_State *L) {
   int n = lua_gettop(L);
   bool lines = false;
   for (int i = 1; i <= n; i++) {
-    show_push(L, i, terminal_columns(STDOUT_FILENO));
+    push_shown(L, i);
     lua_replace(L, i);
     if (strchr(lua_tostring(L, i), '\n')) lines = true;
   }
