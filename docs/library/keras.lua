@@ -416,7 +416,7 @@ layers.PopnnGRU = {}
 
 ---A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
 ---@class keras.layers.RNN: keras.layers.Layer
----@overload fun(cell: table|function, options?: {return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RNN
+---@overload fun(cell: table|any[]|function, options?: {return_sequences?: boolean, return_state?: boolean, go_backwards?: boolean, stateful?: boolean, unroll?: boolean, time_major?: boolean, zero_output_for_mask?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RNN
 layers.RNN = {}
 
 ---One step of SimpleRNN: called with x and a list of states.

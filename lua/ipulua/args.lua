@@ -13,7 +13,8 @@
 -- = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the type (which a
 -- row of type any must have), and `says`, what the argument means, with its unit. On the first row only: `list = true` where the list part
 -- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself, `list_of =
--- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value).
+-- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value), `one = true` on a row of type any
+-- that is never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an object.
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
 -- (the value becomes the member's name, whatever its letter case); a class (an instance of it).
@@ -177,7 +178,8 @@ local function compile_row(row)
   local types = row[2]
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local compiled = {
-    name = row[1], default = row[3], check = row.check, range = row.range, list = row.list, whole = row.whole, list_of = row.list_of,
+    name = row[1], default = row[3], check = row.check, range = row.range,
+    list = row.list, whole = row.whole, list_of = row.list_of, one = row.one,
     required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
   }
   local tests, words = {}, {}
@@ -190,6 +192,7 @@ local function compile_row(row)
       compiled.takes_tables = compiled.takes_tables or takes_tables[t]
       compiled.takes_lists = compiled.takes_lists or t == "list" or t == "any"
       compiled.takes_names = compiled.takes_names or takes_names[t]
+      compiled.takes_objects = compiled.takes_objects or t == "table"
     end
   end
   compiled.tests = tests
@@ -388,13 +391,22 @@ local function holds_names(compiled, position, t)
   return not (row and row.takes_names) or names_known(compiled, t)
 end
 
--- Whether a value passes one of a row's tests, tables aside.
+-- Whether a value passes one of a row's tests, plain tables aside.
 local function fits(row, value)
-  if type(value) == "table" then return false end
+  if type(value) == "table" then return row.one or (row.takes_objects and not row.takes_lists and not args.is_plain(value)) end
   for _, test in ipairs(row.tests) do
     if test(value) then return true end
   end
   return false
+end
+
+-- Whether a list can't be the first argument alone: the second one must be given, too, or {tensor, 0.5} would be ragged.
+local function is_several(compiled, t)
+  local second = compiled.rows[2]
+  if not second or #t < 2 then return false end
+  if second.required then return true end
+  local deep = type(t[1]) == "table" or type(t[1]) == "userdata"
+  return deep and type(t[2]) ~= "userdata" and fits(second, t[2])
 end
 
 -- A single plain table is a constructor, unless its only sensible reading is as the first argument.
@@ -407,7 +419,8 @@ local function is_constructor(compiled, t)
   if t[first.name] ~= nil then return true end -- it names the first argument
   if args.is_list(t) then
     -- what fits the first argument by itself stands for it; several only where that argument can't be a list
-    if (#t == 1 or not first.takes_lists) and fits(first, t[1]) then return true end
+    if (#t == 1 or first.one or not first.takes_lists) and fits(first, t[1]) then return true end
+    if is_several(compiled, t) then return true end
     -- a list for a first argument that takes one: read it as that argument if the element does not fit there
     return not (first.takes_tables and not args.is_plain(t[1]))
   end

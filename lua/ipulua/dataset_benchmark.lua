@@ -9,13 +9,13 @@ local json = require "ipulua.json"
 local benchmark = {}
 
 local spec <const> = {
-  {"dataset", "any", of = "Dataset"}, {"number_of_epochs", "integer", range = "[1, inf)"},
+  {"dataset", "any", one = true, of = "Dataset"}, {"number_of_epochs", "integer", range = "[1, inf)"},
   {"elements_per_epochs", "integer", range = "[1, inf)"}, {"print_stats", "boolean", true, says = "a line for each epoch"},
   {"apply_debug_options", "boolean", true, says = "changes nothing"},
   {"do_memcpy", "boolean", true, says = "copy the data, as an infeed does"},
 }
 local infeed_spec <const> = {
-  {"infeed_queue", "any", of = "IPUInfeedQueue"}, {"number_of_epochs", "integer", range = "[1, inf)"},
+  {"infeed_queue", "any", one = true, of = "IPUInfeedQueue"}, {"number_of_epochs", "integer", range = "[1, inf)"},
   {"elements_per_epochs", "integer", range = "[1, inf)"}, {"print_stats", "boolean", true, says = "a line for each epoch"},
   {"do_memcpy", "boolean", true, says = "copy the data, as an infeed does"},
 }

@@ -18,7 +18,7 @@ local function count(name, says)
 end
 
 local rows <const> = {
-  {"fn", "any", of = "Function, function or Model"}, count("batch_size", "samples"),
+  {"fn", "any", one = true, of = "Function, function or Model"}, count("batch_size", "samples"),
   {"inputs", "any", optional = true, of = "shape, {shape =, dtype =}, tensor or list of these",
     says = "with the batch; of a model its own by default"},
   {"target", {"string", "table"}, optional = true, says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},

@@ -18,7 +18,7 @@ local host_embedding = {}
 
 -- ------------------------------------------------ what updates the table
 
-local rate_row <const> = {"learning_rate", "any", of = "number, variable or tensor", check = function(x)
+local rate_row <const> = {"learning_rate", "any", one = true, of = "number, variable or tensor", check = function(x)
   if type(x) ~= "number" and not core.is_variable(x) and not core.is_tensor(x) then
     return "must be a number, a variable or a tensor, got " .. args.describe(x)
   end

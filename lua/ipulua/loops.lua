@@ -133,7 +133,7 @@ local function at_once(f, ...)
 end
 
 local repeat_spec <const> = {
-  {"n", "any", of = "integer ≥ 0 or int32 tensor []", says = "iterations"}, {"body", "callable"},
+  {"n", "any", one = true, of = "integer ≥ 0 or int32 tensor []", says = "iterations"}, {"body", "callable"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors", says = "what is carried from iteration to iteration"},
   {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue", says = "an element each iteration"},
   {"use_while_v1", "boolean", true, says = "changes nothing"},
@@ -362,7 +362,7 @@ local function check_pred(dtype, shape)
   end
 end
 
-local cond_spec <const> = {{"pred", "any", of = "bool tensor [] or boolean"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
+local cond_spec <const> = {{"pred", "any", one = true, of = "bool tensor [] or boolean"}, {"true_fn", "callable"}, {"false_fn", "callable"}}
 
 ---true_fn() or false_fn(), chosen by a bool scalar; both are traced when pred is symbolic.
 ---Shapes: pred []; both branches give the same dtypes and shapes

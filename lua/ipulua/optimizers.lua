@@ -16,7 +16,7 @@ local optimizers = {}
 
 -- ------------------------------------------------ the base class
 
-local wrapper_spec <const> = {{"opt", "any", of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
+local wrapper_spec <const> = {{"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"}, {"name", "string", optional = true}}
 
 ---Hands everything on to the optimizer that it wraps: the base class of those below, to be extended.
 ---Shapes: gradients and variables alike
@@ -105,7 +105,7 @@ end
 local MapGradientOptimizer = define("MapGradientOptimizer")
 
 local map_spec <const> = {
-  {"wrapped_optimizer", "any", of = "Optimizer", says = "of ipu.train"}, {"gradient_mapping_function", "callable"},
+  {"wrapped_optimizer", "any", one = true, of = "Optimizer", says = "of ipu.train"}, {"gradient_mapping_function", "callable"},
   {"name", "string", optional = true},
 }
 
@@ -143,7 +143,7 @@ end
 -- ------------------------------------------------ accumulation
 
 local accumulation_spec <const> = {
-  {"opt", "any", of = "Optimizer", says = "of ipu.train"},
+  {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
   {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; if there is any by default"},
   {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
@@ -240,7 +240,7 @@ end
 
 -- The first version: sums, and rules that are linear in the gradient.
 local first_spec <const> = {
-  {"opt", "any", of = "Optimizer", says = "of ipu.train"},
+  {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
   {"verify_usage", "boolean", true, says = "an error outside of a training loop"}, {"name", "string", optional = true},
 }

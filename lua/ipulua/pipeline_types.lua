@@ -90,7 +90,7 @@ function OptimizerFunctionOutput:__tostring()
 end
 
 local output_spec <const> = {
-  {"opt", "any", of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"}, {"loss", "any", of = "tensor []"},
+  {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"}, {"loss", "any", of = "tensor []"},
   {"compute_gradients_args", "list", optional = true, says = "of opt:compute_gradients, behind the loss"},
   {"compute_gradients_kwargs", "dict", optional = true, says = "the same by name"},
   {"apply_gradients_args", "list", optional = true, says = "of opt:apply_gradients, behind the pairs"},

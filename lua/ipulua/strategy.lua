@@ -61,7 +61,8 @@ local function refuse_float64(value, role)
 end
 
 local run_spec <const> = {
-  {"fn", "any", of = "Function"}, {"args", "any", optional = true, of = "anything or list of it", says = "its arguments by position"},
+  {"fn", "any", one = true, of = "Function"},
+  {"args", "any", optional = true, of = "anything or list of it", says = "its arguments by position"},
   {"kwargs", "table", optional = true, says = "its last argument: options by name"},
 }
 

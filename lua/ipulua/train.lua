@@ -152,7 +152,7 @@ local function variables_read()
 end
 
 local compute_spec <const> = {
-  {"loss", "any", of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"loss", "any", one = true, of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
   {"grad_loss", "any", optional = true, of = "tensor", says = "upstream gradient; ones by default"},
 }
 
@@ -279,7 +279,7 @@ function train.read_apply_arguments(self, first, ...)
 end
 
 local minimize_spec <const> = {
-  {"loss", "any", of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
+  {"loss", "any", one = true, of = "tensor"}, {"var_list", "list", optional = true, says = "variables; all trainable ones by default"},
   {"global_step", "any", optional = true, of = "variable", says = "grows by 1 with each update"},
   {"name", "string", optional = true},
 }
@@ -307,7 +307,7 @@ local function define(name, spec, init, methods)
   train[name] = Class
 end
 
-local rate_row <const> = {"learning_rate", "any", check = is_rate, of = "number, tensor or function that gives one"}
+local rate_row <const> = {"learning_rate", "any", one = true, check = is_rate, of = "number, tensor or function that gives one"}
 local name_row <const> = {"name", "string", optional = true}
 
 ---v ← v − learning_rate·g.
@@ -344,7 +344,7 @@ define("MomentumOptimizer", {
 ---@class AdamOptimizer: Optimizer
 -- The powers of the betas are variables: they advance once for each update, whoever drives it.
 define("AdamOptimizer", {
-  {"learning_rate", "any", 0.001, check = is_rate, of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},
+  {"learning_rate", "any", 0.001, one = true, check = is_rate, of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},
   {"beta2", "number", 0.999},
   {"epsilon", "number", 1e-8}, {"use_locking", "boolean", false, says = "changes nothing"}, name_row,
 }, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end, {

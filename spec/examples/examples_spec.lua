@@ -196,7 +196,7 @@ describe("example", function()
     assert.same({100}, numbers(lines, "^updates\t(%d+)"))
     local losses = numbers(lines, "^epoch %d loss (.*)")
     for k = 2, 4 do assert.is_true(losses[k] < losses[k - 1]) end
-    assert.is_truthy(table.concat(lines, "\n"):find("flatten %(Flatten%) %(0%) +input +0 "))
+    assert.is_truthy(table.concat(lines, "\n"):find("flatten %(Flatten%) %(0%) +input_1 +0 "))
   end)
 
   it("pipelining", function()

@@ -2,6 +2,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local enum = require "ipulua.enum"
+local ipu = require "ipulua"
 
 local Schedule = enum.new("PipelineSchedule", {"Grouped", "Interleaved", "Sequential"})
 local Layer = class.new("Layer")
@@ -144,5 +145,60 @@ describe("args.check", function()
   it("checks single values", function()
     assert.equal(4, args.check_value("seed", {"seed", "integer", 4}, nil))
     assert.has_error(function() args.check_value("seed", {"seed", "integer"}, "x") end)
+  end)
+
+  -- "Its list part is the positional arguments": Dense(256) and Dense{256} are the same, of whatever kind the first one is
+  local function class_name(object) return getmetatable(object).__name end
+  describe("takes one thing in braces where it takes it in parentheses", function()
+    local keras, layers = ipu.keras, ipu.keras.layers
+    local ds = ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 2}}:batch(2, {drop_remainder = true})
+    local sgd = ipu.train.GradientDescentOptimizer(0.1)
+    local kept = keras.optimizers.SGD(0.1)
+    local v = ipu.Variable(3.0)
+    local function model() return keras.Sequential{layers.Dense{2, input_shape = {3}}} end
+    local cases <const> = {
+      Bidirectional = function() return layers.Bidirectional{layers.LSTM{8}}.forward_layer.units, 8 end,
+      TimeDistributed = function() return layers.TimeDistributed{layers.Dense{8}}.layer.units, 8 end,
+      ["several cells"] = function() return #layers.RNN{layers.LSTMCell(2), layers.LSTMCell(3)}.cell.cells, 2 end,
+      Activation = function() return layers.Activation{layers.LeakyReLU()}(ipu.ones{1}):item(), 1 end,
+      schedule = function() return class_name(keras.optimizers.SGD{keras.optimizers.schedules.ExponentialDecay{0.1, 10, 0.5}}.learning_rate),
+        "ExponentialDecay" end,
+      estimate = function() return ipu.estimate{model()}.fits, true end,
+      IPUInfeedQueue = function() return class_name(ipu.IPUInfeedQueue{ds}), "IPUInfeedQueue" end,
+      compile = function()
+        local m = model()
+        m:compile{kept, "mse"}
+        return m.optimizer, kept
+      end,
+      CrossReplicaOptimizer = function() return class_name(ipu.optimizers.CrossReplicaOptimizer{sgd}), "CrossReplicaOptimizer" end,
+      GradientAccumulationOptimizerV2 = function()
+        return class_name(ipu.optimizers.GradientAccumulationOptimizerV2{sgd, 4}), "GradientAccumulationOptimizerV2"
+      end,
+      ["Keras' CrossReplicaOptimizer"] = function() return class_name(keras.optimizers.CrossReplicaOptimizer{kept}), "CrossReplicaOptimizer" end,
+      ["Keras' GradientAccumulationOptimizer"] = function()
+        return class_name(keras.optimizers.GradientAccumulationOptimizer{kept, 4}), "GradientAccumulationOptimizer"
+      end,
+      AdamOptimizer = function() return class_name(ipu.train.AdamOptimizer{0.001, 0.8}), "AdamOptimizer" end,
+      repeat_n = function() return ipu.loops.repeat_n{3, function(x) return x + 1 end, {1}}:item(), 4 end,
+      cond = function()
+        return ipu.cond{ipu.tensor(true, {dtype = "bool"}), function() return ipu.ones{} end, function() return ipu.zeros{} end}:item(), 1
+      end,
+      ["a tape's gradient"] = function()
+        local tape = ipu.GradientTape()
+        return tape:gradient{tape(function() return v * v end), v}:item(), 6
+      end,
+      batch_dot = function() return keras.backend.batch_dot{ipu.ones{2, 3}, ipu.ones{2, 3}}[1]:item(), 3 end,
+      relu = function() return keras.activations.relu{ipu.tensor{-2}, 0.5}:item(), -1 end,
+      ["relu of numbers"] = function() return keras.activations.relu{{-2, 4}, 0.5}[1]:item(), -1 end,
+      ["elu of numbers"] = function() return keras.activations.elu{3, 2, 1}[3]:item(), 1 end,
+      ["softmax of numbers"] = function() return keras.activations.softmax({0, 0}, {axis = 0})[1]:item(), 0.5 end,
+      mean_squared_error = function() return keras.losses.mean_squared_error{ipu.tensor{1, 2}, ipu.tensor{1, 4}}:item(), 2 end,
+    }
+    for name, case in pairs(cases) do
+      it(name, function()
+        local got, wanted = case()
+        assert.equal(wanted, got)
+      end)
+    end
   end)
 end)

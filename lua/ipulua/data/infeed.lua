@@ -52,7 +52,7 @@ local most_ahead <const> = 255 -- elements
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 
 local infeed_spec <const> = {
-  {"dataset", "any", of = "Dataset"},
+  {"dataset", "any", one = true, of = "Dataset"},
   {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
   {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]", says = "elements read ahead; nil and 0: 3"},
   {"optimise_latency", "boolean", false, says = "changes nothing"},

@@ -12,16 +12,22 @@ local function cast_like(condition, x) return ipu.cast(condition, x.dtype) end
 ---x itself.
 function activations.linear(x) return x end
 
+-- Checked arguments; x, when it was written as numbers, as a tensor.
+local function checked(name, rows, ...)
+  local a = args.check(name, rows, ...)
+  if type(a.x) == "number" or args.is_plain(a.x) then a.x = ipu.tensor(a.x) end
+  return a.x, a
+end
+
 local relu_rows <const> = {
   {"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0}, {"max_value", "number", optional = true}, {"threshold", "number", 0},
 }
 
 ---max(x, 0); with threshold, alpha (slope below it) and max_value.
 function activations.relu(x, ...)
-  if select("#", ...) == 0 then return ipu.nn.relu(x) end
-  local a = args.check("relu", relu_rows, x, ...)
-  if args.is_plain(x) then x = ipu.tensor(x) end
-  local below
+  if select("#", ...) == 0 and not args.is_plain(x) then return ipu.nn.relu(x) end
+  local a, below
+  x, a = checked("relu", relu_rows, x, ...)
   if a.alpha ~= 0 then
     below = ipu.nn.relu(a.threshold ~= 0 and a.threshold - x or -x)
   end
@@ -42,15 +48,17 @@ function activations.relu6(x) return ipu.nn.relu6(x) end
 local leaky_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"alpha", "number", 0.2}}
 
 ---x above 0, alpha x below.
-function activations.leaky_relu(x, ...)
-  return ipu.nn.leaky_relu(x, {alpha = args.check("leaky_relu", leaky_rows, x, ...).alpha})
+function activations.leaky_relu(...)
+  local x, a = checked("leaky_relu", leaky_rows, ...)
+  return ipu.nn.leaky_relu(x, {alpha = a.alpha})
 end
 
 local elu_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"alpha", "number", 1}}
 
 ---x above 0, alpha (e^x - 1) below.
-function activations.elu(x, ...)
-  return ipu.nn.elu(x, {alpha = args.check("elu", elu_rows, x, ...).alpha})
+function activations.elu(...)
+  local x, a = checked("elu", elu_rows, ...)
+  return ipu.nn.elu(x, {alpha = a.alpha})
 end
 
 function activations.selu(x) return ipu.nn.selu(x) end
@@ -69,23 +77,25 @@ function activations.hard_sigmoid(x) return ipu.nn.hard_sigmoid(x) end
 local gelu_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"approximate", "boolean", false}}
 
 ---x times the normal distribution's integral up to x; approximate: by tanh.
-function activations.gelu(x, ...)
-  return ipu.nn.gelu(x, {approximate = args.check("gelu", gelu_rows, x, ...).approximate})
+function activations.gelu(...)
+  local x, a = checked("gelu", gelu_rows, ...)
+  return ipu.nn.gelu(x, {approximate = a.approximate})
 end
 
 local axis_rows <const> = {{"x", "any", of = "tensor, number or list"}, {"axis", "integer", -1}}
 
 ---e^x divided by its sum along an axis.
-function activations.softmax(x, ...)
-  local axis = args.check("softmax", axis_rows, x, ...).axis
-  local y = ipu.nn.softmax(x, {axis = axis})
-  if axis == -1 or axis == #x.shape - 1 then context.set_logits(y, x) end
+function activations.softmax(...)
+  local x, a = checked("softmax", axis_rows, ...)
+  local y = ipu.nn.softmax(x, {axis = a.axis})
+  if a.axis == -1 or a.axis == #x.shape - 1 then context.set_logits(y, x) end
   return y
 end
 
 ---The logarithm of softmax.
-function activations.log_softmax(x, ...)
-  return ipu.nn.log_softmax(x, {axis = args.check("log_softmax", axis_rows, x, ...).axis})
+function activations.log_softmax(...)
+  local x, a = checked("log_softmax", axis_rows, ...)
+  return ipu.nn.log_softmax(x, {axis = a.axis})
 end
 
 ---1 / (1 + e^-x).

@@ -23,7 +23,7 @@ local function a_variable(x)
   if not core.is_variable(x) then return "must be a variable, got " .. args.describe(x) end
 end
 
-local function tensor_row(name) return {name, "any", check = a_tensor, of = "tensor"} end
+local function tensor_row(name) return {name, "any", one = true, check = a_tensor, of = "tensor"} end
 local function optional_row(name, kind) return {name, kind, optional = true} end
 
 -- A function of checked arguments, which it gets in the order of their rows.
@@ -184,7 +184,7 @@ end)
 
 -- x in training, else alt; functions are called.
 local phase_rows <const> = {
-  {"x", "any", of = "tensor or function that gives one"}, {"alt", "any", of = "tensor or function that gives one"},
+  {"x", "any", one = true, of = "tensor or function that gives one"}, {"alt", "any", of = "tensor or function that gives one"},
   {"training", "boolean", false},
 }
 define("in_train_phase", phase_rows, function(x, alt, training) return made(training and x or alt) end)
@@ -216,7 +216,7 @@ end
 
 -- ------------------------------------------------ variables and facts
 
-local variable_row <const> = {"x", "any", check = a_variable, of = "variable"}
+local variable_row <const> = {"x", "any", one = true, check = a_variable, of = "variable"}
 
 local function value_of(x) return core.is_variable(x) and x:read_value() or x end
 

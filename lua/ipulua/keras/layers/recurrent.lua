@@ -31,7 +31,7 @@ local sequence_rows <const> = {
 
 ---A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
 ---@class RNN: Layer
-local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "callable"}}}))
+local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "list", "callable"}}}))
 layers.RNN = RNN
 
 function RNN:setup()

@@ -155,7 +155,7 @@ local function specs_of(model, batch_size)
   return specs
 end
 
-local rows <const> = {{"model", "any", of = "Model"}, {"path", "string"}, {"batch_size", "integer", optional = true}}
+local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "string"}, {"batch_size", "integer", optional = true}}
 
 ---Writes a model's inference as an ONNX file (opset 17). The batch stays open unless batch_size is given.
 ---Shapes: inputs and outputs with the batch, which is free unless batch_size says it

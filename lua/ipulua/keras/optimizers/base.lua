@@ -431,7 +431,7 @@ function Optimizer:finalize_variable_values(list)
 end
 
 local minimize_rows <const> = {
-  {"loss", "any", of = "function without arguments, or tensor"},
+  {"loss", "any", one = true, of = "function without arguments, or tensor"},
   {"var_list", "any", optional = true, of = "list of variables or function that gives one"},
   {"tape", "any", optional = true, of = "GradientTape", says = "of a loss that is a tensor"},
 }
