@@ -203,7 +203,7 @@ end
 local function limiting(found)
   local worst, most = 1, 0
   for i, stage in ipairs(found.e.stages) do
-    local size = found.fits and stage.forward_cycles + stage.backward_cycles or stage.max_tile_bytes
+    local size = found.fits and stage.forward_cycles + stage.backward_cycles or stage.fullest_tile_bytes
     if size > most then worst, most = i, size end
   end
   return worst
@@ -315,7 +315,7 @@ local function print_stages(best)
     local line = bar(cycles / longest, 20)
     line = line .. (" "):rep(20 - (utf8.len(line)))
     print(string.format("stage %d  IPU %d  %5s %-8s %s %5.2f M cycles  %4.0f of %.0f KiB", stage.stage, stage.ipu, blocks[first], to,
-      line, cycles / 1e6, stage.max_tile_bytes / 1024, best.e.tile_bytes / 1024))
+      line, cycles / 1e6, stage.fullest_tile_bytes / 1024, best.e.tile_bytes / 1024))
   end
 end
 

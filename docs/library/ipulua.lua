@@ -887,7 +887,7 @@ function ipu.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) end
 ---@return ipulua.Tensor
 function ipu.nn.swish(x) end
 
----(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives float16.
+---(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives float16, and so are numbers beside it.
 ---Shapes: `[..., 3], [3], [3] → [..., 4]`
 ---* `scale`: of the image, before the offsets
 ---@param image ipulua.Tensor|number|table

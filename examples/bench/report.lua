@@ -25,6 +25,9 @@ function report.windows(text, batch, length)
     :prefetch():repeat_n()
 end
 
+-- A figure with no more digits than it is good for, as string.format writes it: "%.1f", "%.4g".
+local function rounded(format, figure) return tonumber(format:format(figure)) or figure end
+
 ---Train in chunks, take the median time of a step, print the JSON line.
 ---@param w {workload: string, steps: integer, flops: number, train: function, outfeed: table}
 function report.run(w)
@@ -44,9 +47,10 @@ function report.run(w)
   local function mean(first, count) return ipu.reduce_mean(losses:slice({first}, {count})):item() end
   local window = math.min(50, losses.size // 2)
   print(ipu.json.encode{
-    workload = w.workload, threads = core.engine_info().threads, us_per_step = median, gflops = w.flops / median / 1e3,
-    rss_mib = core.peak_memory() / 2 ^ 20, startup_ms = startup * 1e3, loss_first = mean(0, window),
-    loss = mean(losses.size - window, window),
+    workload = w.workload, threads = core.engine_info().threads, us_per_step = rounded("%.1f", median),
+    gflops = rounded("%.1f", w.flops / median / 1e3), rss_mib = rounded("%.1f", core.peak_memory() / 2 ^ 20),
+    startup_ms = rounded("%.0f", startup * 1e3), loss_first = rounded("%.4g", mean(0, window)),
+    loss = rounded("%.4g", mean(losses.size - window, window)),
   })
 end
 

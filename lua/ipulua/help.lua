@@ -77,20 +77,18 @@ end
 ---@return string[]
 function help.op(name)
   local row = core.describe_op(name)
-  local call, width = operands(row), 0
-  if #row.attributes > 0 then
-    local names = {}
-    for i, a in ipairs(row.attributes) do
-      names[i] = a.name
-      width = math.max(width, #a.name)
-    end
-    call[#call + 1] = "{" .. table.concat(names, ", ") .. "}"
+  local call, named, width = operands(row), {}, 0
+  for _, a in ipairs(row.attributes) do -- what must be given stands in its place; the last table holds what may be left out
+    local list = a.default and named or call
+    list[#list + 1] = a.name
+    width = math.max(width, #a.name)
   end
+  if #named > 0 then call[#call + 1] = "{" .. table.concat(named, ", ") .. "}" end
   local lines = {("ipu.%s(%s)"):format(name, table.concat(call, ", ")), row.summary}
   if row.shapes then lines[#lines + 1] = "  shapes: " .. row.shapes end
   for _, a in ipairs(row.attributes) do lines[#lines + 1] = attribute_line(width, a) end
   if row.outputs > 1 then lines[#lines + 1] = ("  gives %d results"):format(row.outputs) end
-  if row.no_gradient then lines[#lines + 1] = "  Gradients stop here." end
+  if row.no_gradient and #row.inputs > 0 then lines[#lines + 1] = "  Gradients stop here." end
   if row.source then lines[#lines + 1] = source_line(row.source) end
   return lines
 end

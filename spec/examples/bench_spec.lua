@@ -11,7 +11,14 @@ local function run(name, steps)
   local lines = {}
   for text in pipe:lines() do lines[#lines + 1] = text end
   assert.is_truthy(pipe:close(), table.concat(lines, "\n"))
-  return ipu.json.decode(lines[#lines])
+  return ipu.json.decode(lines[#lines]), lines[#lines]
+end
+
+-- A Python that has PyTorch; nil where there is none.
+local function torch_python()
+  for _, python in ipairs{"python3", "/usr/bin/python3"} do
+    if command.run{"sh", "-c", "command -v " .. python .. " && " .. python .. " -c 'import torch'"}.status == 0 then return python end
+  end
 end
 
 describe("examples/bench", function()
@@ -25,11 +32,12 @@ describe("examples/bench", function()
 
   for name, steps in pairs{w1 = 300, w2 = 300, w2_ga4 = 400, w4 = 10, w5 = 10, w6 = 20} do
     it(name .. " trains and reports", function()
-      local figures = run(name, steps)
+      local figures, line = run(name, steps)
       assert.equal(name, figures.workload)
       assert.equal(1, figures.threads)
       for _, key in ipairs{"us_per_step", "gflops", "rss_mib", "startup_ms"} do assert.is_true(figures[key] > 0, key) end
       assert.is_true(figures.loss < figures.loss_first)
+      assert.matches('"gflops":%d+%.?%d?,.*"rss_mib":%d+%.?%d?,"startup_ms":%d+,.*"us_per_step":%d+%.?%d?,', line)
     end)
   end
 
@@ -54,6 +62,18 @@ describe("examples/bench", function()
       assert.equal(case[1], r.status, case[3])
       assert.is_nil((r.out .. r.err):find("stack traceback", 1, true))
     end
+  end)
+
+  it("measures its peer without MNIST's files, too, and says which text it lacks", function()
+    local python = torch_python()
+    if not python then return pending("no Python with PyTorch") end
+    local function peer(workload)
+      return command.run{python, "examples/bench/peers/torch_workload.py", workload, "1", folder .. "/nowhere", "0.05"}
+    end
+    local r = peer("w1")
+    assert.equal(0, r.status, r.err)
+    assert.is_true(ipu.json.decode(r.out:match("{.*}")).us_per_step > 0)
+    assert.equal("torch_workload.py: there is no " .. folder .. "/nowhere/tinyshakespeare.txt\n", peer("w5").err)
   end)
 
   it("goes on when one workload fails", function()

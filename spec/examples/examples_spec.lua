@@ -345,6 +345,8 @@ describe("example", function()
       "\nCut before (d%d): (%a+)( ?[%a ]*), (%d+) micro%-batches of (%d+), (%d+) samples a second\n")
     assert.is_truthy(cut, text)
     assert.matches("stage 0 +IPU 0 +d1 to d%d.*stage 1 +IPU 1 +" .. cut .. " to d8 ", text)
+    local fullest = numbers(lines, "^ 1 d%d.- %d+x%d+ +%d+ +%d+ %% +(%d+) ")[1]
+    assert.equal(fullest, math.max(table.unpack(numbers(lines, "^stage %d .- (%d+) of %d+ KiB$"))))
     command.write(folder .. "/all.lua", ([[
       local ipu = require "ipulua"
       local cfg = ipu.IPUConfig()

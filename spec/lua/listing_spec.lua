@@ -156,6 +156,14 @@ describe("ipu.graph.print of a program", function()
     end
   end)
 
+  it("counts one step as one", function()
+    local single = ipu.func(function(x) return ipu.exp(x) end)
+    single(ipu.ones{2})
+    local text = ipu.graph.print(single, {program = true})
+    assert.matches(": 1 step, 0%.0 KiB of working memory, 0 variables, 1 replica of 1 IPU\n", text)
+    assert.matches(" 1 step over 2  exp ", text)
+  end)
+
   it("draws boxes, frames and arrows that run forwards", function()
     local text = ipu.graph.print(f, {program = true, format = "DOT"})
     local boxes = {}

@@ -35,6 +35,10 @@ describe("a list", function()
 
   it("of offsets of colours takes after the picture", function()
     near({0.5, 0.25, 0}, ipu.normalise_image(ipu.ones{1, 3}, {0.5, 0.75, 1}, {1, 1, 1})[1])
+    -- Of bytes as the original's wrapper has them: float16.
+    local bytes = ipu.normalise_image(ipu.tensor({{10, 20, 30}}, {dtype = "uint8"}), {0.5, 2, 3}, {0.5, 1, 0.25})
+    assert.equal("float16", bytes.dtype)
+    near({4.75, 18, 6.75, 0}, bytes[1]:cast("float32"))
   end)
 
   it("of booleans may be a mask", function()

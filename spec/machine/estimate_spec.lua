@@ -301,6 +301,18 @@ describe("a pipeline", function()
     assert.equal(2 * stages * 16, pipelined("Sequential", 16).time_steps)
   end)
 
+  -- Gaps are 8.4 % of what is live (published for ResNet-50).
+  it("has each stage's and IPU's fullest tile with its gaps", function()
+    local e = pipelined("Grouped", 16)
+    local most = 0
+    for i, stage in ipairs(e.stages) do
+      assert.near(1.084 * stage.max_tile_bytes, stage.fullest_tile_bytes, 1)
+      assert.equal(stage.fullest_tile_bytes, e.ipu[i].fullest_tile_bytes)
+      most = math.max(most, stage.fullest_tile_bytes)
+    end
+    assert.equal(most, e.fullest_tile_bytes)
+  end)
+
   it("keeps as many activations as the schedule needs", function()
     local function depths(e)
       local list = {}

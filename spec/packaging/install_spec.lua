@@ -73,14 +73,22 @@ describe("make install", function()
   end)
 
   it("comes with completion for bash", function()
+    local place = folder .. "/completion"
+    run{"sh", "-c", 'mkdir "$0" && cd "$0" && touch train.lua "my net.lua" weights.h5 chip.json', place}
+    -- What is offered for the last word, in brackets, one behind the other.
     local function complete(...)
-      local words = table.concat({...}, " ")
-      return run{"bash", "-c", ("source src/packaging/ipulua.bash; COMP_WORDS=(ipulua %s); COMP_CWORD=%d; _ipulua; echo ${COMPREPLY[@]}")
-        :format(words, select("#", ...))}
+      local script = [[source src/packaging/ipulua.bash; cd "$0"; COMP_WORDS=(ipulua "$@"); COMP_CWORD=$#; _ipulua]]
+      return run{"bash", "-c", script .. [[; printf '<%s>' "${COMPREPLY[@]}"]], place, ...}
     end
-    assert.equal("--threads\n", complete("--thr"))
-    assert.equal("gc2 gc200\n", complete("--target", "gc"))
-    assert.equal("info\n", complete("inf"))
+    assert.equal("<--threads>", complete("--thr"))
+    assert.equal("<gc2><gc200>", complete("--target", "gc"))
+    assert.equal("<c600><chip.json>", complete("--target", "=", "c"))
+    assert.equal("<info>", complete("inf"))
+    assert.equal("<my net.lua>", complete("my\\ n"))
+    assert.equal("<my net.lua>", complete("--seed", "1", "'my n"))
+    assert.equal("<>", complete("wei"))
+    assert.equal("<weights.h5>", complete("--seed", "=", "1", "train.lua", "wei"))
+    assert.equal("<>", complete("train.lua", "--thr"))
   end)
 
   it("comes with annotations of the ops, from their rows", function()

@@ -263,9 +263,11 @@ static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->tr
 
 static bool is_left_out(lua_State *L, const Arguments *a, int i) { return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]); }
 
-/* What numbers are that stand for operand i: as the tensor beside them, but indices are int32, a condition and a mask bool. */
+/* What numbers are that stand for operand i: as the tensor beside them, but indices are int32, a condition and a mask bool,
+ * and offsets and scales of bytes what the bytes become. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
+  if (beside == U8 && !strcmp(op->name, "normalise_image")) return F16;
   bool selects = !strcmp(op->name, "where") && i == 0;
   return selects || !strcmp(name, "mask?") ? BOOL : beside;
 }

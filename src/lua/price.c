@@ -222,10 +222,11 @@ static void push_ipus(lua_State *L, const Price *p) {
   lua_createtable(L, p->shards, 0);
   for (int i = 0; i < p->shards; i++) {
     const IpuPrice *x = &p->ipu[i];
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 10);
     push_cycles(L, x->cycles, p->total), lua_setfield(L, -2, "cycles");
     push_memory(L, p, i, i), lua_setfield(L, -2, "memory");
     set_count(L, "max_tile_bytes", x->most);
+    set_count(L, "fullest_tile_bytes", price_fullest(x));
     set_count(L, "min_tile_bytes", x->least);
     set_count(L, "mean_tile_bytes", x->mean);
     set_count(L, "tiles_over", x->tiles_over);
@@ -239,7 +240,7 @@ static void push_stages(lua_State *L, const Price *p) {
   lua_createtable(L, p->stage_count, 0);
   for (int s = 0; s < p->stage_count; s++) {
     const StagePrice *x = &p->stage[s];
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 9);
     set_count(L, "stage", s);
     set_count(L, "ipu", x->ipu);
     set_number(L, "forward_cycles", x->forward);
@@ -248,6 +249,7 @@ static void push_stages(lua_State *L, const Price *p) {
     set_count(L, "stash_bytes", x->stash_bytes);
     set_count(L, "bytes", price_bytes(&p->ipu[x->ipu]));
     set_count(L, "max_tile_bytes", p->ipu[x->ipu].most);
+    set_count(L, "fullest_tile_bytes", price_fullest(&p->ipu[x->ipu]));
     lua_rawseti(L, -2, s + 1);
   }
 }

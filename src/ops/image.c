@@ -84,7 +84,7 @@ const OpDef ops_image[] = {
     {.name = "normalise_image",
      .source = "image_ops.normalise_image of the original",
      .summary = "(image scale - channel_offsets) channel_scales, with a fourth channel of zeros; uint8 gives "
-                "float16.",
+                "float16, and so are numbers beside it.",
      .shapes = "[..., 3], [3], [3] → [..., 4]",
      .inputs = {"image", "channel_offsets", "channel_scales"},
      .attrs = {{"scale", ATTR_FLOAT, "1", NULL, "of the image, before the offsets"}},

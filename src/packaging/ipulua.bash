@@ -1,14 +1,37 @@
 # Completion of the ipulua command for bash.
+
+# Succeeds when a script stands before the word at the cursor: what follows is the script's own.
+_ipulua_has_script() {
+  local i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --threads|--seed|--profile|--target|--ipus|-e|-l)
+        [[ ${COMP_WORDS[i+1]} == = ]] && ((i++))   # bash takes --seed=1 for three words
+        ((i++)) ;;
+      -|[!-]*) return 0 ;;
+    esac
+  done
+  return 1
+}
+
 _ipulua() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+  if [[ $word == = ]]; then word=
+  elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+  word=${word//\\/} word=${word#[\"\']}   # as the file is called: readline quotes again
+  if _ipulua_has_script; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    return
+  fi
   case $before in
-    --target) COMPREPLY=($(compgen -W "gc2 gc200 bow c600" -- "$word") $(compgen -f -X '!*.json' -- "$word")); return ;;
-    --profile) COMPREPLY=($(compgen -d -- "$word")); return ;;
+    --target) mapfile -t COMPREPLY < <(compgen -W "gc2 gc200 bow c600" -- "$word"; compgen -f -X '!*.json' -- "$word"); return ;;
+    --profile) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     --threads|--seed|--ipus|-e|-l) return ;;
   esac
   case $word in
-    -*) COMPREPLY=($(compgen -W "-e -i -l -v -E -W -- --threads --seed --profile --estimate --target --ipus --help --version" -- "$word")) ;;
-    *) COMPREPLY=($(compgen -W info -- "$word") $(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word")) ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "-e -i -l -v -E -W -- --threads --seed --profile --estimate --target --ipus --help --version" -- "$word") ;;
+    *) mapfile -t COMPREPLY < <(compgen -W info -- "$word"; compgen -f -X '!*.lua' -- "$word"; compgen -d -- "$word") ;;
   esac
 }
 complete -o filenames -F _ipulua ipulua

@@ -15,7 +15,7 @@ static const char *const kind_name[] = {[STEP_OP] = "op", [STEP_CHAIN] = "chain"
 const char *step_kind_name(StepKind kind) { return kind_name[kind]; }
 
 static void print_chain(FILE *f, const Chain *c) {
-  fprintf(f, " %d steps over", c->step_count);
+  fprintf(f, " %d step%s over", c->step_count, c->step_count == 1 ? "" : "s");
   for (int i = 0; i < c->rank; i++) fprintf(f, " %lld", (long long)c->extent[i]);
 }
 
@@ -99,9 +99,10 @@ char *program_text(const Program *p) {
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  fprintf(f, "program %s: %d steps, %.1f KiB of working memory, %d variables, %d replica%s of %d IPU%s\n", p->name, p->step_count,
-          (double)p->memory_bytes / 1024, p->variable_count, p->replicas, p->replicas == 1 ? "" : "s", program_shards(p),
-          program_shards(p) == 1 ? "" : "s");
+  const char *plural[] = {"s", ""};
+  fprintf(f, "program %s: %d step%s, %.1f KiB of working memory, %d variable%s, %d replica%s of %d IPU%s\n", p->name,
+          p->step_count, plural[p->step_count == 1], (double)p->memory_bytes / 1024, p->variable_count,
+          plural[p->variable_count == 1], p->replicas, plural[p->replicas == 1], program_shards(p), plural[program_shards(p) == 1]);
   if (p->remote_bytes) fprintf(f, "     %.1f KiB of streaming memory\n", (double)p->remote_bytes / 1024);
   print_block(f, &p->main, 0);
   print_moves(f, p->graph);

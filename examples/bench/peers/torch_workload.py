@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The workloads beside this folder in PyTorch, eager: torch_workload.py WORKLOAD THREADS DATA [seconds]
 
-DATA is a folder with mnist/ and tinyshakespeare.txt. Prints one JSON line of the same form as the workloads'.
+DATA is a folder with mnist/ and tinyshakespeare.txt; without the former, images are random numbers: a step takes as long. Prints one JSON line of the same form as the workloads'.
 Models, batches, optimizers and FLOP counts are theirs; images are normalised once and picked with index_select,
 convolutions run channels-last."""
 import gzip
@@ -22,15 +22,19 @@ SECONDS = float(sys.argv[4]) if len(sys.argv) > 4 else 2.0
 CHUNKS = 9
 
 
-def gunzipped(name, header):
-    with gzip.open(os.path.join(DATA, "mnist", name)) as file:
+def mnist(name, header, limit, shape):
+    """The numbers of a file of MNIST; where it is missing, random ones below the limit."""
+    path = os.path.join(DATA, "mnist", name)
+    if not os.path.exists(path):
+        return torch.randint(limit, shape, dtype=torch.uint8)
+    with gzip.open(path) as file:
         return torch.frombuffer(bytearray(file.read()[header:]), dtype=torch.uint8)
 
 
 def mnist_batches(batch, shape):
     """A function that returns the next shuffled batch, for ever."""
-    images = (gunzipped("train-images-idx3-ubyte.gz", 16).float() / 255).view(-1, *shape)
-    labels = gunzipped("train-labels-idx1-ubyte.gz", 8).long()
+    images = (mnist("train-images-idx3-ubyte.gz", 16, 256, (60000, 28, 28)).float() / 255).view(-1, *shape)
+    labels = mnist("train-labels-idx1-ubyte.gz", 8, 10, (60000,)).long()
     if len(shape) == 3:
         images = images.contiguous(memory_format=torch.channels_last)
 
@@ -43,7 +47,10 @@ def mnist_batches(batch, shape):
 
 
 def text_windows(batch, length):
-    with open(os.path.join(DATA, "tinyshakespeare.txt")) as file:
+    path = os.path.join(DATA, "tinyshakespeare.txt")
+    if not os.path.exists(path):
+        sys.exit(f"torch_workload.py: there is no {path}")
+    with open(path) as file:
         text = file.read()
     number = {c: i for i, c in enumerate(sorted(set(text)))}
     text = torch.tensor([number[c] for c in text])
