@@ -195,6 +195,9 @@ local cases <const> = {
   {"gradients of a number", function()
     ipu.func(function(x) return ipu.gradients(3, {x}) end)(t)
   end, "gradients: 'ys' must be a tensor, a variable or a list of them, got integer %(3%)"},
+  {"a gradient by a number in a list", function()
+    ipu.func(function(x) return ipu.gradients(x * x, {x, 3}) end)(t)
+  end, "gradients: 'xs' must be a tensor, a variable or a list of them, got integer %(3%)"},
   {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
   {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
   {"a loss of one argument", function() return (ipu.keras.losses.Huber()(t)) end, "Huber: it is called with y_true and y_pred, got no y_pred"},
