@@ -60,8 +60,9 @@ local test_steps = math.min(short and 5 or 90, validation.size // (context + 1) 
 
 -- Writes on where `text` ends.
 local function sample(text, options)
-  local o = options or {}
-  print(keras.utils.generate_text{model, vocabulary, prompt = text, length = o.length or 300, temperature = o.temperature or 0.8})
+  local given = {model, vocabulary, prompt = text, length = 300, temperature = 0.8}
+  for name, value in pairs(options or {}) do given[name] = value end
+  print(keras.utils.generate_text(given))
 end
 
 local function fit(count)

@@ -1978,7 +1978,7 @@ function ipu.data.from_image_folder(path, options) end
 ipu.data.Dataset = {}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
----Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
+---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder
 ---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
 ---@param batch_size integer
 ---@param options? {drop_remainder?: boolean}

@@ -1354,7 +1354,7 @@ callbacks.LambdaCallback = {}
 ---@overload fun(options?: {monitor?: string, min_delta?: number, patience?: integer, verbose?: integer, mode?: string, baseline?: number, restore_best_weights?: boolean, start_from_epoch?: integer}): keras.callbacks.EarlyStopping
 callbacks.EarlyStopping = {}
 
----Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only: when the metric is the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}.
+---Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only: when the metric is the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}; its folder is made.
 ---@class keras.callbacks.ModelCheckpoint: keras.callbacks.Callback
 ---@overload fun(filepath: string, options?: {monitor?: string, verbose?: integer, save_best_only?: boolean, save_weights_only?: boolean, mode?: string, save_freq?: string|integer, initial_value_threshold?: number}): keras.callbacks.ModelCheckpoint
 callbacks.ModelCheckpoint = {}

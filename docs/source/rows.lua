@@ -16,15 +16,30 @@ function rows.value_text(value)
   return tostring(value)
 end
 
+---Whether an argument must be given.
+function rows.is_required(row) return row[3] == nil and not row.optional end
+
+---How many rows are written by position: those up to the last that must be given.
+function rows.position_count(list)
+  local count = 0
+  for i, row in ipairs(list) do
+    if rows.is_required(row) then count = i end
+  end
+  return count
+end
+
 ---units, {activation = nil, use_bias = true}
 function rows.signature(list)
-  local required, optional = {}, {}
-  for _, row in ipairs(list or {}) do
-    if row[3] == nil and not row.optional then required[#required + 1] = row[1]
-    else optional[#optional + 1] = row[1] .. " = " .. (row[3] == nil and "nil" or rows.value_text(row[3])) end
+  list = list or {}
+  local count, by_position, by_name = rows.position_count(list), {}, {}
+  for i, row in ipairs(list) do
+    local text = row[1]
+    if not rows.is_required(row) then text = text .. " = " .. (row[3] == nil and "nil" or rows.value_text(row[3])) end
+    local into = i <= count and by_position or by_name
+    into[#into + 1] = text
   end
-  if #optional > 0 then required[#required + 1] = "{" .. table.concat(optional, ", ") .. "}" end
-  return table.concat(required, ", ")
+  if #by_name > 0 then by_position[#by_position + 1] = "{" .. table.concat(by_name, ", ") .. "}" end
+  return table.concat(by_position, ", ")
 end
 
 ---The type of a row as LuaLS says it.

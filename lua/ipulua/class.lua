@@ -27,13 +27,16 @@ local function is_a(self, c)
   return class.is_a(self, c)
 end
 
--- A class may answer a call with something that is there already: `substitute(...)`, nil for a new instance.
+-- A class may answer a call with something that is there already: `substitute(...)`, nil for a new instance; and look after what its
+-- `init`, which may be a derived class' own, has left: `after_init(self)`.
 local function build(c, ...)
   local other = c.substitute and c.substitute(...)
   if other ~= nil and other ~= false then return other end
   local self = setmetatable({}, c)
   local init = c.init
   if init then init(self, ...) end
+  local after_init = c.after_init
+  if after_init then after_init(self) end
   return self
 end
 
@@ -102,7 +105,7 @@ function class.new(name, base)
   return setmetatable(c, {__index = base, __call = build, __name = "class", __tostring = show})
 end
 
-local unguarded <const> = {init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
+local unguarded <const> = {init = true, after_init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
 
 ---Methods of a public class tell those who write x.method() that a colon is wanted. To be called when all are there.
 ---@param c Class

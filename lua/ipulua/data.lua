@@ -60,6 +60,17 @@ local generator_spec <const> = {
   {"output_shapes", "any", optional = true, of = "shape or table of shapes", says = "in the same structure; -1 where an extent varies"},
 }
 
+-- f(), whose words about a yield, which a Python generator has, say what is wanted here.
+local function start(f)
+  local results = table.pack(pcall(f))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local problem = results[2]
+  if type(problem) == "string" and problem:find("attempt to yield", 1, true) then
+    problem = problem .. "; the function returns an iterator: a generator that yields is coroutine.wrap(function() … end)"
+  end
+  error(problem, 0)
+end
+
 ---f is called at each start and returns an iterator as `for` takes it.
 ---Shapes: output_shapes, in the structure of output_types; -1 where an extent varies
 ---Errors: no output_shapes; when read, an element of another shape or without a component: `data.from_generator(ipairs, "float32")`
@@ -71,7 +82,7 @@ function data.from_generator(...)
   end
   local types, template = elements.generator_types(a.output_types, a.output_shapes)
   local function open()
-    local step, state, control = a.f()
+    local step, state, control = start(a.f)
     local meta = getmetatable(step)
     if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
       blame.error("from_generator: the function must return an iterator, as `for` takes it; it returned " .. args.describe(step),

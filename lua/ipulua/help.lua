@@ -328,7 +328,7 @@ local function keras_function(f, text)
   end
 end
 
-local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true, f = true}
+local hidden <const> = {init = true, extend = true, is_a = true, new = true, substitute = true, after_init = true, f = true}
 
 ---What is known of a class: sentences `text`, `notes`, `rows` of its arguments, `methods`: {name, about, class that defines it} of
 ---those that say what they do.

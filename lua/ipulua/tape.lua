@@ -78,8 +78,10 @@ local gradients_spec <const> = {
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
   for _, name in ipairs{"ys", "xs"} do
-    if not is_value(a[name]) and type(a[name]) ~= "table" then
-      blame.error(string.format("gradients: '%s' must be a tensor, a variable or a list of them, got %s", name, args.describe(a[name])), "type")
+    for _, value in ipairs(type(a[name]) == "table" and as_list(a[name]) or {a[name]}) do
+      if not is_value(value) then
+        blame.error(string.format("gradients: '%s' must be a tensor, a variable or a list of them, got %s", name, args.describe(value)), "type")
+      end
     end
   end
   local ys, xs = as_list(a.ys), as_list(a.xs)

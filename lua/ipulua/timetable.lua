@@ -222,7 +222,7 @@ local spec <const> = {
 
 local function widths_of(a)
   if a.device_mapping == nil and a.stages == nil then
-    blame.error("timetable: give 'device_mapping', the IPU of each stage", "value")
+    blame.error("timetable: give a pipelined model, a function that runs a pipeline, or 'device_mapping', the IPU of each stage", "value")
   end
   local widths = {}
   for i = 1, a.stages or #a.device_mapping do
@@ -272,6 +272,9 @@ function timetable.timetable(...)
   if func.is_function(first) then return of_function(first) end
   local Model = package.loaded["ipulua.keras.model"]
   if Model and class.is_a(first, Model.Model) then return require("ipulua.keras.staging").timetable(first, Timetable) end
+  if first == nil and select("#", ...) == 1 then -- a name that stands for nothing
+    blame.error("timetable: a model, a function or a schedule is wanted, got nil", "type")
+  end
   return from_words(...)
 end
 

@@ -119,6 +119,14 @@ describe("dataset sources", function()
     raises(function() ipu.IPUInfeedQueue(data.from_generator(three, {output_types = "float32"})) end, "shape")
   end)
 
+  it("from_generator takes a coroutine, and says so to a function that yields by itself", function()
+    local function counting() for i = 1, 3 do coroutine.yield(i) end end
+    local wrapped = data.from_generator(function() return coroutine.wrap(counting) end, {output_types = "int32", output_shapes = {}})
+    assert.equal("1; 2; 3", elements(wrapped))
+    local bare = data.from_generator(counting, {output_types = "int32", output_shapes = {}})
+    raises(function() elements(bare) end, "returns an iterator: a generator that yields is coroutine%.wrap")
+  end)
+
   it("from_generator checks what comes", function()
     raises(function() data.from_generator(function() end, {output_types = "float32"}) end, "output_shapes")
     local ds = data.from_generator(function() return ipairs{{1, 2}} end,

@@ -42,6 +42,8 @@ describe("datasets from files", function()
     local labels = write("b.idx", "\0\0\8\1" .. string.pack(">I4", 2) .. "\7\8")
     assert.equal("[[1 2]]; [[3 4]]", elements(data.from_idx(images)))
     assert.equal("[[1 2]],7; [[3 4]],8", elements(data.from_idx(images, labels)))
+    local one = write("c.bin", "\0\0\8\1" .. string.pack(">I4", 1) .. "\7")
+    raises(function() data.from_idx(images, one) end, "from_idx: %S+a%.idx has 2 elements, but %S+c%.bin has 1 element: the files do not")
     raises(function() data.from_idx("/no/such/file") end, "files_spec%.lua:%d+: .*/no/such/file")
   end)
 

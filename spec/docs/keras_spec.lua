@@ -17,6 +17,14 @@ describe("docs/keras.md", function()
     assert.is_true(library == annotated, "run make docs")
   end)
 
+  it("writes an argument that may be left out by position where one behind it may not", function()
+    local signature = assert(loadfile("docs/source/rows.lua"))().signature
+    assert.equal("units, {use_bias = true, name = nil}",
+      signature{{"units", "integer"}, {"use_bias", "boolean", true}, {"name", "string", optional = true}})
+    assert.equal("data, targets = nil, length, {stride = 1}",
+      signature{{"data", "tensor"}, {"targets", "tensor", optional = true}, {"length", "integer"}, {"stride", "integer", 1}})
+  end)
+
   -- Entries: **Name** with what stands below it, and functions and methods in lists.
   local function entries()
     local list, entry, section = {}, nil, nil

@@ -62,9 +62,9 @@ describe("callbacks", function()
     os.remove(folder)
     os.execute("mkdir -p " .. folder)
     local model = line()
-    fit(model, {callbacks.ModelCheckpoint{filepath = folder .. "/{epoch:02d}.safetensors", save_weights_only = true},
+    fit(model, {callbacks.ModelCheckpoint{filepath = folder .. "/made/for/{epoch:02d}.safetensors", save_weights_only = true},
       callbacks.ModelCheckpoint{filepath = folder .. "/best.safetensors", monitor = "loss", save_best_only = true}})
-    for _, name in ipairs{"01", "02", "03", "best"} do
+    for _, name in ipairs{"made/for/01", "made/for/02", "made/for/03", "best"} do
       local file = io.open(folder .. "/" .. name .. ".safetensors", "rb")
       assert.is_not_nil(file)
       file:close()

@@ -63,6 +63,7 @@ describe("a training that was killed", function()
       model:compile{optimizer = "adam", loss = "mse", metrics = {"mae"}}
       local history = model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4, validation_split = 0.2,
         epochs = epochs, verbose = 0, callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
+      assert.matches("^History{.*loss = {", tostring(history))
       return {history.history, model:get_weights()[1]:totable()}
     end
     local whole = fit(4)
@@ -127,6 +128,17 @@ describe("ipu.train.Checkpoint", function()
     assert.same(wanted, {other:train_on_batch(x, y), other:train_on_batch(x, y)})
     local again = model_of()
     again:load_weights(path .. "/weights.safetensors") -- weights alone are an ordinary file of weights
+  end)
+
+  it("brings back values that JSON has no words for, and tables that show what they hold", function()
+    local saved = ipu.train.Checkpoint{best = math.huge, worst = {-math.huge}, none = 0 / 0, log = {loss = {0.5, 0.25}}}
+    saved:save(folder)
+    local read_back = ipu.train.Checkpoint{best = 0, worst = {}, none = 0, log = {}}
+    read_back:restore(folder)
+    assert.equal(math.huge, read_back.best)
+    assert.equal(-math.huge, read_back.worst[1])
+    assert.is_true(read_back.none ~= read_back.none)
+    assert.equal("{loss = {0.5, 0.25}}", tostring(read_back.log))
   end)
 
   it("brings back an optimizer of graphs and the place in a dataset", function()
@@ -213,6 +225,8 @@ describe("ipu.train.Checkpoint", function()
 
   it("refuses what it can't save", function()
     assert.error_matches(function() ipu.train.Checkpoint{model = print} end, "'model' must be a model.*got function")
+    assert.error_matches(function() ipu.train.Checkpoint{ipu.Variable(1.0)} end, "given by name, as in .*; a variable has none")
+    assert.error_matches(function() ipu.train.Checkpoint{log = {ipu.ones{1}}}:save(folder) end, "'log' is a table with a tensor in it")
     assert.error_matches(function() ipu.train.Checkpoint(3) end, "a table of what is saved is wanted")
     assert.error_matches(function() ipu.train.Checkpoint{save = 3} end, "the name 'save' is taken")
     assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save() end, "dir")

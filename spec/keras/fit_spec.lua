@@ -282,6 +282,7 @@ describe("a layer", function()
     local Twice = layers.Layer:extend("Twice")
     function Twice:init(factor) self.factor = factor end
     function Twice:call(v) return v * self.factor end
+    assert.matches("^<Twice twice", tostring(Twice(3)))
     local model = keras.Sequential{Twice(3)}
     assert.same({3, 6}, model(ipu.tensor{{1, 2}}):totable()[1])
     assert.matches("^twice", model.layers[1].name)

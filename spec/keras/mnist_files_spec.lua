@@ -43,6 +43,12 @@ describe("mnist.load_data", function()
     end)
   end
 
+  it("says that it draws, for a path again", function()
+    local script = "local mnist = require('ipulua').keras.datasets.mnist mnist.load_data() mnist.load_data('nowhere')"
+    local err = command.run{command.ipulua, "-e", script, env = {HOME = folder, IPULUA_DATA = folder}}.err
+    assert.matches("no MNIST files were found; digits are drawn.*no MNIST files at 'nowhere'; digits are drawn", err)
+  end)
+
   it("looks in $IPULUA_DATA/mnist, then in ~/.ipulua/datasets/mnist, and only there", function()
     local script = "print(require('ipulua').keras.datasets.mnist.load_data().shape[1])"
     local function first(where)

@@ -22,6 +22,11 @@ local cases <const> = {
   {"a list in itself", function() ipu.tensor(holds_itself) end, "nested deeper than 8"},
   {"a string among numbers", function() ipu.tensor{1, "a"} end, "must hold numbers, got string"},
   {"a number that a dtype can't hold", function() ipu.tensor(300, {dtype = "uint8"}) end, "300 does not fit uint8"},
+  {"a float that a dtype can't hold", function() ipu.tensor({300.0}, {dtype = "uint8"}) end, "300%.0 does not fit uint8"},
+  {"a power that a dtype can't hold", function() ipu.tensor(2 ^ 31, {dtype = "int32"}) end, "2147483648%.0 does not fit int32"},
+  {"a float beyond all integers", function() ipu.tensor(-2 ^ 64, {dtype = "int64"}) end, "%-1%.8.*e%+19 does not fit int64"},
+  {"a float operand that the other's dtype can't hold", function() return ipu.ones({2}, {dtype = "int8"}) + 128.0 end,
+    "add: 'b': 128%.0 does not fit int8"},
   {"a fraction as an integer", function() ipu.tensor(0.5, {dtype = "int32"}) end, "0%.5 is no int32"},
   {"negative extents", function() ipu.zeros{-1} end, "extent %-1 of dimension 0 is negative"},
   {"more bytes than there are addresses", function() ipu.zeros{1 << 40, 1 << 40} end, "too large"},
@@ -190,6 +195,9 @@ local cases <const> = {
   {"gradients of a number", function()
     ipu.func(function(x) return ipu.gradients(3, {x}) end)(t)
   end, "gradients: 'ys' must be a tensor, a variable or a list of them, got integer %(3%)"},
+  {"a gradient by a number in a list", function()
+    ipu.func(function(x) return ipu.gradients(x * x, {x, 3}) end)(t)
+  end, "gradients: 'xs' must be a tensor, a variable or a list of them, got integer %(3%)"},
   {"a metric of a string", function() ipu.keras.metrics.Mean():update_state("a") end, "what a metric is given must be a number"},
   {"a loss of a string", function() return (ipu.keras.losses.MeanSquaredError()(t, "a")) end, "what a loss is given must be a number"},
   {"a loss of one argument", function() return (ipu.keras.losses.Huber()(t)) end, "Huber: it is called with y_true and y_pred, got no y_pred"},

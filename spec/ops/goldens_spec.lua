@@ -86,6 +86,22 @@ describe("rows", function()
     serial:set_weights(dense:get_weights())
     close(dense(a):totable(), serial(a):totable())
   end)
+
+  it("a layer in parts says which argument doesn't divide", function()
+    fails("value", function() layers.SerialDense(4, 3, "kernel_rows") end, "'serialization_factor' 3 does not divide 'units' 4")
+    local by_features, by_rows = layers.SerialDense(4, 2, "input_rows_kernel_columns"), layers.SerialDense(4, 2, "input_columns")
+    fails("value", function() by_features(ipu.ones{2, 3}) end, "does not divide the last axis of the input, 3")
+    fails("value", function() by_rows(ipu.ones{3, 3}) end, "does not divide the number of rows of the input, 3")
+  end)
+
+  it("a layer in parts of the batch takes a batch that is known only when it comes", function()
+    local model = ipu.keras.Sequential{layers.SerialDense{4, 2, "input_columns", input_shape = {6}}}
+    assert.same({-1, 4}, model.output_shape)
+    local x = ipu.random.normal({4, 6}, {seed = 1})
+    local kernel = model:get_weights()[1]
+    close(ipu.matmul(x, kernel):totable(), model:predict(x, {batch_size = 4}):totable())
+    fails("value", function() model:predict(ipu.ones{3, 6}, {batch_size = 3}) end, "number of rows of the input, 3")
+  end)
 end)
 
 describe("normalisation", function()

@@ -64,17 +64,18 @@ static void measure(lua_State *L, int index, Literal *l, int depth) {
 
 static void put_scalar(lua_State *L, int index, const Literal *l, Tensor *t, int64_t at) {
   Dtype d = l->type.dtype;
+  int is_whole; /* 3.0, too */
+  lua_Integer whole = lua_tointegerx(L, index, &is_whole);
   if (lua_isboolean(L, index)) {
     dtype_set(d, t->data, at, lua_toboolean(L, index));
-  } else if (lua_isinteger(L, index) && !dtype_is_float(d)) {
-    dtype_set_integer(d, t->data, at, lua_tointeger(L, index));
-    if (d != BOOL && dtype_get_integer(d, t->data, at) != lua_tointeger(L, index))
+  } else if (dtype_is_integer(d)) {
+    double x = lua_tonumber(L, index);
+    if (is_whole) dtype_set_integer(d, t->data, at, whole);
+    else if (x != floor(x) || isinf(x)) bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
+    if (!is_whole || dtype_get_integer(d, t->data, at) != whole)
       bind_fail(L, ERR_VALUE, "%s: %s does not fit %s", l->what, lua_tostring(L, index), dtype_name(d));
   } else {
-    double x = lua_tonumber(L, index);
-    if (!dtype_is_float(d) && d != BOOL && (x != floor(x) || isinf(x)))
-      bind_fail(L, ERR_VALUE, "%s: %g is no %s", l->what, x, dtype_name(d));
-    dtype_set(d, t->data, at, x);
+    dtype_set(d, t->data, at, lua_tonumber(L, index));
   }
 }
 

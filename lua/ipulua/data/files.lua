@@ -3,6 +3,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local data = require "ipulua.data"
 
 local files = {}
@@ -18,7 +19,12 @@ function files.from_idx(...)
   local a = args.check("from_idx", idx_spec, ...)
   local images = core.read_idx(a.path)
   if not a.labels then return data.from_tensor_slices(images):made_by "from_idx" end
-  return data.from_tensor_slices{images, core.read_idx(a.labels)}:made_by "from_idx"
+  local labels = core.read_idx(a.labels)
+  if images.rank > 0 and labels.rank > 0 and images.shape[1] ~= labels.shape[1] then
+    blame.error(string.format("from_idx: %s has %s, but %s has %s: the files do not belong together", a.path,
+      counted(images.shape[1], "element"), a.labels, counted(labels.shape[1], "element")), "value")
+  end
+  return data.from_tensor_slices{images, labels}:made_by "from_idx"
 end
 
 local cifar_spec <const> = {

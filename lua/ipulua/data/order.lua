@@ -11,7 +11,7 @@ local structure = require "ipulua.structure"
 local batch_spec <const> = {{"batch_size", "integer", range = "[1, inf)", says = "elements"}, {"drop_remainder", "boolean", false}}
 
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
----Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder where the count doesn't divide or is unknown
+---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder
 ---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
 ---@return Dataset
 function Dataset:batch(...)

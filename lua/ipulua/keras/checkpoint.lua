@@ -11,6 +11,7 @@ local Layer = require "ipulua.keras.layer"
 local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local saving = require "ipulua.keras.saving"
+local state = require "ipulua.keras.training.state"
 local train = require "ipulua.train"
 
 local checkpoint = {}
@@ -48,10 +49,14 @@ local function kind_of(value)
 end
 
 local function check(key, value)
-  local kind = type(key) == "string" and kind_of(value)
+  if type(key) ~= "string" then
+    blame.error(string.format("Checkpoint: what is saved is given by name, as in {model = m, optimizer = opt}; %s has none",
+      args.describe(value)), "type")
+  end
+  local kind = kind_of(value)
   if kind then return kind end
   blame.error(string.format("Checkpoint: '%s' must be a model, layer, optimizer, variable, infeed queue or iterator of a strategy, or "
-    .. "a plain value, got %s", tostring(key), args.describe(value)), "type")
+    .. "a plain value, got %s", key, args.describe(value)), "type")
 end
 
 ---The names of what is saved and, of models and plain values, what they are.
@@ -88,7 +93,7 @@ local function objects_of(self)
   for _, key in ipairs(nest.keys(self)) do
     if key ~= "save_counter" then
       list[#list + 1] = {key = key, value = self[key], kind = check(key, self[key])}
-      seen[self[key]] = true
+      if list[#list].kind ~= "value" then seen[self[key]] = true end
     end
   end
   for i = 1, #list do
@@ -196,6 +201,17 @@ local save_rows <const> = {
   {"dir", "string"}, {"max_to_keep", "integer", 3, range = "[1, inf)"}, {"best", "boolean", false},
 }
 
+-- A plain value as JSON can hold it: infinities and NaN, too.
+local function pack(object)
+  local tensors = {}
+  local packed = state.pack(object.value, tensors, object.key)
+  if next(tensors) then
+    blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; what is no plain value is saved under a name of its "
+      .. "own, a tensor in a variable", object.key), "type")
+  end
+  return packed
+end
+
 ---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param ... any dir, max_to_keep, best
@@ -206,7 +222,7 @@ function Checkpoint:save(...)
   local places, values = {}, {}
   for _, object in ipairs(list) do
     if object.kind == "queue" then places[object.key] = queue_of(object.value):save()
-    elseif object.kind == "value" then values[object.key] = object.value end
+    elseif object.kind == "value" then values[object.key] = pack(object) end
   end
   local members = checkpoint.members(list)
   if next(places) then members["places.safetensors"] = {tensors = places} end
@@ -239,7 +255,9 @@ function Checkpoint:restore(...)
   local places = saved.member("places.safetensors") or {}
   for _, object in ipairs(list) do
     if object.kind == "queue" and places[object.key] then queue_of(object.value):restore(places[object.key])
-    elseif object.kind == "value" and saved.state.values[object.key] ~= nil then self[object.key] = saved.state.values[object.key] end
+    elseif object.kind == "value" and saved.state.values[object.key] ~= nil then
+      self[object.key] = state.unpack(saved.state.values[object.key], {})
+    end
   end
   self.save_counter = saved.state.save_counter or 0
   return saved.path

@@ -111,7 +111,7 @@ local function load_idx(name, path)
 end
 
 datasets.mnist = {}
-local said_so = false
+local said_so = {} -- by path, "" where none was given
 
 ---Images (uint8 [60000, 28, 28] and [10000, 28, 28]) and labels (uint8) of handwritten digits: x_train, y_train,
 ---x_test, y_test. Without files, digits are drawn.
@@ -124,8 +124,8 @@ function datasets.mnist.load_data(...)
   local path = args.check("load_data", path_rows, ...).path
   local t = load_idx("mnist", path)
   if t then return table.unpack(t) end
-  if not said_so then
-    said_so = true
+  if not said_so[path or ""] then
+    said_so[path or ""] = true
     log.warn("keras.datasets.mnist: no MNIST files %s; digits are drawn instead", path and "at '" .. path .. "'" or "were found")
   end
   local x_train, y_train = core.digits(false)

@@ -189,6 +189,8 @@ function Layer:ensure_initialised()
   end
 end
 
+Layer.after_init = Layer.ensure_initialised
+
 -- ------------------------------------------------ what the fields hold
 
 local function in_fields(self, visit)

@@ -194,6 +194,7 @@ end
 ---@param text string
 ---@return userdata
 function Vocabulary:encode(text)
+  if type(text) ~= "string" then blame.error("Vocabulary.encode: a string is wanted, got " .. args.describe(text), "type") end
   local pieces, list = {}, {} -- a Lua list of a whole text would take several times its memory
   local function finish_piece()
     pieces[#pieces + 1] = core.tensor(list, "int32")
@@ -209,13 +210,20 @@ function Vocabulary:encode(text)
   return join(pieces)
 end
 
----The text of numbers.
+---The text of numbers; "?" for one that no character has.
 ---@param numbers userdata|integer[]
 ---@return string
 function Vocabulary:decode(numbers)
-  if type(numbers) == "userdata" then numbers = numbers:reshape{-1}:totable() end
+  if args.is_tensor(numbers) then numbers = numbers:reshape{-1}:totable() end
+  if not args.is_list(numbers) then
+    blame.error("Vocabulary.decode: a tensor or a list of integers is wanted, got " .. args.describe(numbers), "type")
+  end
   local list = {}
-  for i, n in ipairs(numbers) do list[i] = self.characters[math.tointeger(n) + 1] or "?" end
+  for i, n in ipairs(numbers) do
+    local number = math.tointeger(n)
+    if not number then blame.error("Vocabulary.decode: integers are wanted, got " .. args.describe(n), "type") end
+    list[i] = self.characters[number + 1] or "?"
+  end
   return table.concat(list)
 end
 

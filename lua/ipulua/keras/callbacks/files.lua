@@ -30,7 +30,7 @@ local checkpoint_rows <const> = {
 }
 
 ---Saves the model (or its weights) at each epoch's end, or each save_freq steps; save_best_only: when the metric is
----the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}.
+---the best so far. The path may hold {epoch:02d} and metrics such as {val_loss:.2f}; its folder is made.
 ---@class ModelCheckpoint: Callback
 local ModelCheckpoint = Callback:extend("ModelCheckpoint")
 files.ModelCheckpoint = ModelCheckpoint
@@ -78,6 +78,7 @@ function ModelCheckpoint:save(epoch, logs, batch)
   for name, value in pairs(logs) do values[name] = value end
   local path = fill(self.filepath, values)
   monitors.say(self, "Epoch %d: saving model to %s", epoch + 1, path)
+  core.make_folder(path:match("^(.+)/") or ".")
   if self.save_weights_only then self.model:save_weights(path) else self.model:save(path) end
 end
 

@@ -237,24 +237,27 @@ end
 
 -- Amounts before and after each spatial axis: a number for all, one for each axis, or pairs.
 local function amounts(layer, name, value, rank)
-  local list = {}
   if rank == 1 and type(value) == "table" and type(value[1]) == "number" then value = {value} end
+  local is_list = type(value) == "table"
+  local fits = not is_list or #value == rank
+  local list = {}
   for i = 1, rank do
-    local each = type(value) == "table" and value[i] or value
-    list[i] = type(each) == "table" and each or {each, each}
-    for k = 1, 2 do
-      if math.type(list[i][k]) ~= "integer" or list[i][k] < 0 then
-        blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %d pairs", layer.__name,
-          name, rank, rank), "value")
-      end
-    end
+    local each = is_list and value[i] or value
+    if type(each) ~= "table" then each = {each, each} end
+    fits = fits and #each == 2
+    for k = 1, 2 do fits = fits and math.type(each[k]) == "integer" and each[k] >= 0 end
+    list[i] = each
+  end
+  if not fits then
+    blame.error(string.format("%s: '%s' must be an integer, a list of %d, or a list of %s, none negative", layer.__name, name,
+      rank == 1 and 2 or rank, counted(rank, "pair")), "value")
   end
   return list
 end
 
 for rank = 1, 3 do
   local padding_name, cropping_name = "ZeroPadding" .. rank .. "D", "Cropping" .. rank .. "D"
-  local Padding = Layer.declare(padding_name, {{"padding", sizes, 1}, spatial.format_row})
+  local Padding = Layer.declare(padding_name, {{"padding", sizes, 1, list_of = "number"}, spatial.format_row})
   layers[padding_name] = Padding
   Padding.input_spec = InputSpec{ndim = rank + 2}
   function Padding:setup() self.padding = amounts(self, "padding", self.padding, rank) end
@@ -267,7 +270,8 @@ for rank = 1, 3 do
     return restore(ipu.pad(x, paddings))
   end
 
-  local Cropping = Layer.declare(cropping_name, {{"cropping", sizes, rank == 1 and {1, 1} or 0}, spatial.format_row})
+  local Cropping = Layer.declare(cropping_name, {{"cropping", sizes, rank == 1 and {1, 1} or 0, list_of = "number"},
+    spatial.format_row})
   layers[cropping_name] = Cropping
   Cropping.input_spec = InputSpec{ndim = rank + 2}
   function Cropping:setup() self.cropping = amounts(self, "cropping", self.cropping, rank) end
@@ -291,7 +295,7 @@ end
 
 for rank = 1, 3 do
   local name = "UpSampling" .. rank .. "D"
-  local rows = {{"size", sizes, 2, range = "[1, inf)"}}
+  local rows = {{"size", sizes, 2, range = "[1, inf)", list_of = "number"}}
   if rank > 1 then rows[2] = spatial.format_row end
   if rank == 2 then rows[3] = {"interpolation", "string", "nearest", choices = {"nearest", "bilinear"}} end
   local c = Layer.declare(name, rows)

@@ -77,9 +77,29 @@ local serial_names <const> = {
   input_columns = "a_columns", input_rows_kernel_columns = "a_rows_b_columns", kernel_rows = "b_rows",
 }
 
+local function check_factor(self, what, extent)
+  if extent % self.serialization_factor == 0 then return end
+  blame.error(string.format("SerialDense: 'serialization_factor' %d does not divide %s %d", self.serialization_factor, what, extent),
+    "value")
+end
+
+function SerialDense:setup()
+  Dense.setup(self)
+  if self.serialization_dimension == "kernel_rows" then check_factor(self, "'units'", self.units) end
+end
+
+function SerialDense:build(input_shape)
+  Dense.build(self, input_shape)
+  if self.serialization_dimension == "input_rows_kernel_columns" then
+    check_factor(self, "the last axis of the input,", input_shape[#input_shape])
+  end
+end
+
 function SerialDense:product(x)
+  if context.inferring then return Dense.product(self, x) end -- of the same shape; a batch that is not known yet can't be divided
   local shape = x.shape
   local rows = #shape > 2 and ipu.reshape(x, {-1, shape[#shape]}) or x -- all rows are columns of one matrix to be cut
+  if self.serialization_dimension == "input_columns" then check_factor(self, "the number of rows of the input,", rows.shape[1]) end
   local y = ipu.serialized_matmul(rows, self.kernel, {serialization_factor = self.serialization_factor,
     serialization_dimension = serial_names[self.serialization_dimension]})
   shape[#shape] = self.units

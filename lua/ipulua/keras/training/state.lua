@@ -35,7 +35,7 @@ function state.unpack(value, tensors)
   if type(value) ~= "table" then return value end
   if value["$tensor"] then return tensors[value["$tensor"]] end
   if value["$number"] then return odd_numbers[value["$number"]] end
-  local out = {}
+  local out = core.plain{}
   for key, each in pairs(value) do out[key] = state.unpack(each, tensors) end
   return out
 end
