@@ -155,9 +155,9 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
   local entries = saving.paths(model)
-  if a.path:find("%.h5$") then
+  if a.path:find("%.h5$") or a.path:find("%.hdf5$") then
     check_built(model, entries)
-    return require "ipulua.keras.h5".load_weights(model, a.path, entries)
+    return require "ipulua.keras.h5".load_weights(model, a.path, entries, a)
   end
   check_path("load_weights", a.path, ".safetensors, .npz or .h5")
   local tensors, metadata, order = core.load(a.path)
@@ -455,7 +455,7 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  if a.path:find("%.h5$") or a.path:find("%.keras$") then
+  if a.path:find("%.h5$") or a.path:find("%.hdf5$") or a.path:find("%.keras$") then
     blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end
