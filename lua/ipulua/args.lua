@@ -185,6 +185,7 @@ local function compile_row(row)
     local test, noun, enumeration = compile_type(t, row[1])
     tests[i], words[i] = test, noun
     compiled.enumeration = enumeration
+    if class.is_class(t) then compiled.takes_instance = test end
     if type(t) == "string" then
       compiled.takes_integers = compiled.takes_integers or t == "integers"
       compiled.takes_tables = compiled.takes_tables or takes_tables[t]
@@ -388,9 +389,9 @@ local function holds_names(compiled, position, t)
   return not (row and row.takes_names) or names_known(compiled, t)
 end
 
--- Whether a value passes one of a row's tests, tables aside.
+-- Whether a value passes one of a row's tests; of tables, only an object of the row's class does.
 local function fits(row, value)
-  if type(value) == "table" then return false end
+  if type(value) == "table" then return row.takes_instance ~= nil and row.takes_instance(value) end
   for _, test in ipairs(row.tests) do
     if test(value) then return true end
   end

@@ -97,6 +97,15 @@ describe("args.check", function()
     assert.matches("wrap: 'layer' must be a Layer, got Schedule", message_of("wrap", spec, class.new("Schedule")()), 1, true)
   end)
 
+  it("takes an object of the first argument's class in braces, beside configs too", function()
+    local Layer = class.new("Layer")
+    local spec <const>, layer = {{"layer", {Layer, "dict"}}, {"name", "string", optional = true}}, Layer()
+    assert.equal(layer, args.check("wrap", spec, {layer}).layer)
+    assert.equal(layer, args.check("wrap", spec, {layer, name = "w"}).layer)
+    assert.equal("Dense", args.check("wrap", spec, {class_name = "Dense"}).layer.class_name)
+    assert.equal("time_distributed", require "ipulua".keras.layers.TimeDistributed{require "ipulua".keras.layers.Dense{2}}.name:match("^%l+_%l+"))
+  end)
+
   it("copies a default that is a table", function()
     local spec <const> = {{"metrics", "list", {}}}
     local first = args.check("compile", spec).metrics
