@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local own_names = require "ipulua.keras.custom_objects"
 local input = require "ipulua.keras.input"
 local json = require "ipulua.json"
@@ -131,6 +132,16 @@ function saving.as_in_file(entries, tensors, metadata)
   return renamed
 end
 
+-- Weights that are told by their order alone are told by their number first.
+local function check_count(entries, tensors, metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  if not order or #order == #entries then return end
+  for _, entry in ipairs(entries) do
+    if tensors[entry.path] then return end -- names say more
+  end
+  blame.error(string.format("load_weights: the file has %s, the model has %d", counted(#order, "weight"), #entries), "value")
+end
+
 local function check_left(who, tensors, expected)
   local left = {}
   for name in pairs(tensors) do
@@ -173,6 +184,7 @@ function saving.load_weights(model, ...)
     assign("load_weights", known, tensors, "")
     return
   end
+  check_count(entries, tensors, metadata)
   local expected = assign("load_weights", saving.as_in_file(entries, tensors, metadata), tensors, "")
   check_left("load_weights", tensors, expected)
 end
