@@ -5,7 +5,7 @@ local ipu = require "ipulua"
 local steps = require "ipulua.script".arguments{{"steps", 200}}
 
 local here = arg[0]:match("^(.*)/") or "."
-local library = os.tmpname() .. ".so"
+local library = os.tmpname()
 local compile = string.format("cc -O2 -shared -fPIC -I'%s/../src' -o '%s' '%s/custom_op.c' -lm", here, library, here)
 assert(os.execute(compile), "the C compiler failed: " .. compile)
 local snake = ipu.load_op_library(library).snake
@@ -25,6 +25,6 @@ local step = ipu.func(function(input, target)
   return loss
 end)
 local first = step(x, y):item()
-local last
+local last = first
 for _ = 1, steps do last = step(x, y):item() end
 print(string.format("loss %.4f -> %.6f, weight %.2f, bias %.2f", first, last, weight:item(), bias:item()))

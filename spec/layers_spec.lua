@@ -1,11 +1,23 @@
 -- The folders of src are layers: an include points to its own layer or to one on its left.
 local order <const> = {"base", "tensor", "kernels", "target", "graph", "ops", "transform", "program", "machine", "engine", "data",
-  "dist", "api", "lua", "plugin", "cli"}
+  "api", "lua", "plugin", "cli"}
 
 local rank = {}
 for i, name in ipairs(order) do rank[name] = i end
 
 describe("layers", function()
+  it("are the folders that docs/architecture.md names, in its order", function()
+    local page <close> = assert(io.open("docs/architecture.md"))
+    local named = {}
+    for name in page:read("a"):match("```\n(base ← [^\n]*)"):gmatch("%l+") do
+      named[#named + 1] = name
+      assert.is_truthy(os.execute("test -d src/" .. name), name)
+    end
+    local main = {}
+    for _, name in ipairs(order) do main[#main + 1] = name ~= "plugin" and name or nil end -- the page has it beside them
+    assert.same(main, named)
+  end)
+
   it("include only what stands on their left", function()
     local wrong = {}
     local files <close> = assert(io.popen("find src -name '*.[ch]' | sort"))

@@ -1602,11 +1602,11 @@ function ipu.loops.repeat_n(n, body, options) end
 ---@return any the carried values
 function ipu.loops.while_loop(condition, body, options) end
 
----The values of a list, all of them there before any is used.
+---The values of a list, all of them there before any is used: `a, b = ipu.barrier{a, b}`.
 ---Shapes: any, each as it was
 ---Errors: an argument that is no list of tensors: `ipu.barrier(1)`
 ---@param list ipulua.Tensor[]
----@return ipulua.Tensor[]
+---@return ipulua.Tensor ... one for each of the list
 function ipu.barrier(list) end
 
 ---A function of tensors that calls f on the host each time that the program comes to it; outputs = {{shape, dtype}, …} says what

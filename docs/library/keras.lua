@@ -76,7 +76,7 @@ layers.CategoryEncoding = {}
 
 ---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
 ---@class keras.layers.Wrapper: keras.layers.Layer
----@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
+---@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
 layers.Wrapper = {}
 
 ---Everything but the batch in one axis.
@@ -461,12 +461,12 @@ layers.ConvLSTM3D = {}
 
 ---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
 ---@class keras.layers.Bidirectional: keras.layers.Layer
----@overload fun(layer: table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
+---@overload fun(layer: any|table, options?: {merge_mode?: string, backward_layer?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Bidirectional
 layers.Bidirectional = {}
 
 ---A layer applied to each step of a sequence.
 ---@class keras.layers.TimeDistributed: keras.layers.Layer
----@overload fun(layer: table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
+---@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.TimeDistributed
 layers.TimeDistributed = {}
 
 ---Attention with scores that are dot products (Luong); use_scale: times a learned number.
@@ -605,12 +605,12 @@ layers.CTCPredictionsLayer = {}
 
 ---A layer whose result's gradient is recorded under a tag.
 ---@class keras.layers.CaptureUpstreamGradients: keras.layers.Layer
----@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureUpstreamGradients
+---@overload fun(layer: any|table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureUpstreamGradients
 layers.CaptureUpstreamGradients = {}
 
 ---A layer the gradient of whose activation's input is recorded under a tag.
 ---@class keras.layers.CaptureActivationGradients: keras.layers.Layer
----@overload fun(layer: table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureActivationGradients
+---@overload fun(layer: any|table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureActivationGradients
 layers.CaptureActivationGradients = {}
 
 ---What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives a number for each sample.

@@ -187,6 +187,7 @@ local function compile_row(row)
     local test, noun, enumeration = compile_type(t, row[1])
     tests[i], words[i] = test, noun
     compiled.enumeration = enumeration
+    if class.is_class(t) then compiled.takes_objects = true end
     if type(t) == "string" then
       compiled.takes_integers = compiled.takes_integers or t == "integers"
       compiled.takes_tables = compiled.takes_tables or takes_tables[t]

@@ -150,14 +150,14 @@ function effects.remap(...)
   return core.ops.identity((core.is_tensor(x) or core.is_variable(x)) and x or core.tensor(x, nil, "remap: 'x'"))
 end
 
----The values of a list, all of them there before any is used.
+---The values of a list, all of them there before any is used: `a, b = ipu.barrier{a, b}`.
 ---Shapes: any, each as it was
 ---Errors: an argument that is no list of tensors: `ipu.barrier(1)`
 ---@param list userdata[]
----@return userdata[]
+---@return userdata ... one for each of the list
 function effects.barrier(list)
   if not structure.is_plain(list) then
-    blame.error("barrier: 'tensors' must be a list of tensors, got " .. args.describe(list), "type")
+    blame.error("barrier: 'list' must be a list of tensors, got " .. args.describe(list), "type")
   end
   local kept = {}
   for i, x in ipairs(list) do kept[i] = core.ops.identity(x) end

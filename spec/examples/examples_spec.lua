@@ -93,6 +93,7 @@ describe("example", function()
     local lines = run("custom_op", 300)
     assert.equal("[0.         0.72984886 1.7080734 ]", lines[1]) -- x + sin(x)^2
     assert.is_truthy(lines[2]:find("-> 0.000000, weight 1.00, bias 0.00", 1, true), lines[2])
+    assert.matches("loss 0.0821 -> 0.0821", run("custom_op", 0)[2], 1, true) -- by NumPy 0.08215
   end)
 
   it("row 263: targeting_tf2_example3", function()
@@ -234,6 +235,8 @@ describe("example", function()
     assert.is_true(losses[#losses] < losses[1])
     lines = run("inference_pipelining")
     assert.equal("predictions\t64x10", lines[#lines])
+    local warned = command.run{command.ipulua, "examples/inference_pipelining.lua"}.err -- as the comment at its head says
+    assert.matches("steps_per_execution is 10, but there are only 2 steps; it is 2 for this call", warned, 1, true)
   end)
 
   local parts <const> = {mnist_batches = true, imdb_reviews = true, some_text = true} -- of other examples

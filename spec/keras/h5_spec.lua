@@ -47,6 +47,50 @@ describe("load_weights of .h5", function()
     check(m)
   end)
 
+  -- A model in a model: {layer, its weights' first elements}.
+  local function check_nested(frozen, functional, file)
+    local inner = {layers.Dense{2, input_shape = {2}}, layers.BatchNormalization(), layers.Dense{2}}
+    local nested = keras.Sequential(inner)
+    if functional then
+      local x = keras.Input{shape = {2}}
+      nested = keras.Model{inputs = x, outputs = inner[3](inner[2](inner[1](x)))}
+    end
+    nested.trainable = not frozen
+    local input = keras.Input{shape = {3}}
+    local m = keras.Model{inputs = input, outputs = layers.Dense{1}(nested(layers.Dense{2}(input)))}
+    m:load_weights(folder .. file)
+    local firsts = {}
+    for _, layer in ipairs(inner) do
+      for _, w in ipairs(layer:get_weights()) do firsts[#firsts + 1] = w:reshape{-1}:totable()[1] end
+    end
+    assert.same({10, 11, 12, 13, 14, 15, 20, 21}, firsts)
+    assert.same({{5}, {5.125}}, m.layers[4]:get_weights()[1]:totable())
+  end
+
+  run_if("reads those of a model in a model: what is trained first, then the rest", function()
+    check_nested(false, false, "/nested.hdf5")
+    check_nested(false, true, "/nested.hdf5")
+    check_nested(true, false, "/frozen.h5")
+    check_nested(false, false, "/sequential.weights.h5")
+    check_nested(false, true, "/functional.weights.h5")
+  end)
+
+  run_if("by_name takes what the file knows, skip_mismatch what fits of it", function()
+    local function known(options)
+      local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}, layers.Dense{5, name = "other"},
+        layers.Dense{1, name = "last"}}
+      local before = m.layers[3]:get_weights()[1]:totable()
+      m:load_weights(folder .. "/keras2.h5", options)
+      assert.same({{0, 0.125}, {0.25, 0.375}, {0.5, 0.625}}, m:get_weights()[1]:totable())
+      assert.same(before, m.layers[3]:get_weights()[1]:totable())
+    end
+    known{by_name = true, skip_mismatch = true}
+    assert.error_matches(function() known{by_name = true} end, "weight 'last/kernel' has the shape %[2, 1%] in the file, %[5, 1%] in the model")
+    assert.error_matches(function() known{} end, "layer 'other' has 2 weights, the file 4")
+    assert.error_matches(function() model("x", "y", "z"):load_weights(folder .. "/keras3.weights.h5", {by_name = true}) end,
+      "'by_name' wants a file of Keras 2")
+  end)
+
   run_if("refuses what doesn't fit, and changes nothing", function()
     local m = model("first", "middle", "last")
     local before = m:get_weights()[1]:totable()

@@ -94,7 +94,7 @@ np.savez("%s", *[f[name] for name in f.files])]]
       assert.equal(0, difference(model(x), other(x)))
     end
     local short = keras.Sequential{layers.Dense{4, input_shape = {2}}}
-    assert.matches("no weight 'dense[_%d]*/kernel'", message_of(short.load_weights, short, theirs))
+    assert.matches("the file has 8 weights, the model has 2", message_of(short.load_weights, short, theirs))
     os.remove(written)
     os.remove(theirs)
   end)

@@ -98,6 +98,16 @@ describe("args.check", function()
     assert.matches("wrap: 'layer' must be a Layer, got Schedule", message_of("wrap", spec, class.new("Schedule")()), 1, true)
   end)
 
+  it("takes an object of the first argument's class in braces, beside configs too", function()
+    local spec <const>, layer = {{"layer", {Layer, "dict"}}, {"name", "string", optional = true}}, Layer()
+    assert.equal(layer, args.check("wrap", spec, {layer}).layer)
+    assert.equal(layer, args.check("wrap", spec, {layer, name = "w"}).layer)
+    assert.equal("Dense", args.check("wrap", spec, {class_name = "Dense"}).layer.class_name)
+    local layers = require "ipulua".keras.layers
+    local inner = layers.Dense{2}
+    assert.equal(inner, layers.TimeDistributed{inner}.layer)
+  end)
+
   it("copies a default that is a table", function()
     local spec <const> = {{"metrics", "list", {}}}
     local first = args.check("compile", spec).metrics

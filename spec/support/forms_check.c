@@ -274,18 +274,13 @@ static void check_row(Sweep *w, const OpDef *op) {
   arena_free(arena);
 }
 
-static bool wanted(const OpDef *op, int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (!strcmp(op->name, argv[i])) return true;
-  return argc == 1;
-}
-
 int main(int argc, char **argv) {
   Error e = {.status = OK};
   Sweep w = {.engine = {engine_new(&e, 1, 0), engine_new(&e, 2, 0)}};
   for (const OpDef *op = e.status == OK ? op_next(NULL) : NULL; op; op = op_next(op))
-    if (wanted(op, argc, argv)) check_row(&w, op);
+    if (sample_wanted(op, argc, argv)) check_row(&w, op);
   for (int i = 0; i < 2; i++) engine_free(w.engine[i]);
+  w.failed += sample_unknown(argc, argv);
   printf("%d passed, %d failed\n", w.passed, w.failed);
   return w.failed || e.status != OK;
 }

@@ -46,6 +46,18 @@ with h5py.File(folder + "/keras3.weights.h5", "w") as f:
         for i, w in enumerate(weights):
             f[f"layers/{path}/vars/{i}"] = w.astype(np.float64) if path == "dense" else w
     f["optimizer/vars/0"] = np.int64(7)
+# A model in a model. Keras 2 wrote trainable_weights + non_trainable_weights of each layer (hdf5_format._legacy_weights).
+inner = [numbers(2, 2, start=10), numbers(2, start=11)] + [numbers(2, start=12 + i) for i in range(4)] + [numbers(2, 2, start=20), numbers(2, start=21)]
+with h5py.File(folder + "/nested.hdf5", "w") as f:
+    keras2(f, [("first", dense), ("inner", inner[:4] + inner[6:] + inner[4:6]), ("last", last)])
+with h5py.File(folder + "/frozen.h5", "w") as f:
+    keras2(f, [("first", dense), ("inner", inner), ("last", last)])
+for kind in ("sequential", "functional"):
+    with h5py.File(folder + f"/{kind}.weights.h5", "w") as f:
+        for path, weights in (("dense", dense), (f"{kind}/layers/dense", inner[:2]), (f"{kind}/layers/batch_normalization", inner[2:6]),
+                              (f"{kind}/layers/dense_1", inner[6:]), ("dense_1", last)):
+            for i, w in enumerate(weights):
+                f[f"layers/{path}/vars/{i}"] = w
 
 with h5py.File(folder + "/linked.h5", "w") as f:
     f["x"] = h5py.ExternalLink("/etc/passwd", "/")

@@ -378,18 +378,13 @@ static void check_row(Sweep *w, const OpDef *op) {
   arena_free(w->arena);
 }
 
-static bool wanted(const OpDef *op, int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (!strcmp(op->name, argv[i])) return true;
-  return argc == 1;
-}
-
 int main(int argc, char **argv) {
   Sweep w = {.one = pool_new(1), .two = pool_new(2)};
   for (const OpDef *op = op_next(NULL); op; op = op_next(op))
-    if (wanted(op, argc, argv)) check_row(&w, op);
+    if (sample_wanted(op, argc, argv)) check_row(&w, op);
   pool_free(w.one);
   pool_free(w.two);
+  w.failed += sample_unknown(argc, argv);
   printf("%d passed, %d failed\n", w.passed, w.failed);
   return w.failed ? 1 : 0;
 }

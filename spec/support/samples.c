@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
 
 typedef struct Reader {
   Error *error;
@@ -266,4 +269,20 @@ Node *sample_node(Graph *g, const Sample *s, Dtype real, Dtype integer) {
     in[i] = graph_input(g, &t, "x");
   }
   return graph_node(g, s->op, in, s->count, s->attr);
+}
+
+bool sample_wanted(const OpDef *op, int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(op->name, argv[i])) return true;
+  return argc == 1;
+}
+
+int sample_unknown(int argc, char **argv) {
+  int count = 0;
+  for (int i = 1; i < argc; i++) {
+    if (op_find(argv[i])) continue;
+    printf("FAIL %-24s there is no such op\n", argv[i]);
+    count++;
+  }
+  return count;
 }

@@ -29,4 +29,8 @@ Type sample_type(const Sample *s, int operand, Dtype real, Dtype integer);
 Tensor *sample_tensor(Error *e, const Sample *s, int operand, Dtype real, Dtype integer);
 /* Append the case to a graph: inputs, then the node. NULL with g->error set when infer refuses. */
 Node *sample_node(Graph *g, const Sample *s, Dtype real, Dtype integer);
+/* Whether a sweep's arguments name the row; without arguments each is wanted. */
+bool sample_wanted(const OpDef *op, int argc, char **argv);
+/* How many arguments name no op; a line tells of each. */
+int sample_unknown(int argc, char **argv);
 #endif

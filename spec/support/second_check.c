@@ -166,16 +166,11 @@ static void check_row(Sweep *w, const OpDef *op) {
   arena_free(arena);
 }
 
-static bool wanted(const OpDef *op, int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    if (!strcmp(op->name, argv[i])) return true;
-  return argc == 1;
-}
-
 int main(int argc, char **argv) {
   Sweep w = {0};
   for (const OpDef *op = op_next(NULL); op; op = op_next(op))
-    if (wanted(op, argc, argv)) check_row(&w, op);
+    if (sample_wanted(op, argc, argv)) check_row(&w, op);
+  w.failed += sample_unknown(argc, argv);
   printf("%d passed, %d failed\n", w.passed, w.failed);
   return w.failed ? 1 : 0;
 }

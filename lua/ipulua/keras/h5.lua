@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
+local Model = require "ipulua.keras.model".Model
 local names = require "ipulua.keras.names"
 
 local h5 = {}
@@ -65,8 +66,16 @@ local function keras2(datasets, groups, root)
   return out
 end
 
+-- Keras 2 wrote what is trained of a layer before the rest: of a model inside a model that is another order than that of its weights.
+local function as_written(layer)
+  local trained, rest = layer.trainable_weights, layer.non_trainable_weights
+  return table.move(rest, 1, #rest, #trained + 1, trained)
+end
+
+local function pair(layer, tensors) return {layer = layer, tensors = tensors, variables = as_written(layer)} end
+
 -- By name where all names are known, else in order.
-local function pair(model, found)
+local function pair_all(model, found)
   local layers = weighty(model.layers)
   if #layers ~= #found then
     blame.error(string.format("load_weights: the file has %s with weights, the model has %d", counted(#found, "layer"), #layers), "value")
@@ -76,7 +85,28 @@ local function pair(model, found)
   local all = true
   for _, f in ipairs(found) do all = all and by_name[f[1]] ~= nil end
   local pairs_of = {}
-  for i, f in ipairs(found) do pairs_of[i] = {all and by_name[f[1]] or layers[i], f[2]} end
+  for i, f in ipairs(found) do pairs_of[i] = pair(all and by_name[f[1]] or layers[i], f[2]) end
+  return pairs_of
+end
+
+-- Whether each tensor has its weight's shape.
+local function fits(each)
+  if #each.variables ~= #each.tensors then return false end
+  for i, v in ipairs(each.variables) do
+    if table.concat(v.shape, ",") ~= table.concat(each.tensors[i].shape, ",") then return false end
+  end
+  return true
+end
+
+-- Only layers that the file knows by name; with skip_mismatch only those of the same shapes.
+local function pair_known(model, found, skip_mismatch)
+  local tensors_of = {}
+  for _, f in ipairs(found) do tensors_of[f[1]] = f[2] end
+  local pairs_of = {}
+  for _, layer in ipairs(weighty(model.layers)) do
+    local each = tensors_of[layer.name] and pair(layer, tensors_of[layer.name])
+    if each and (not skip_mismatch or fits(each)) then pairs_of[#pairs_of + 1] = each end
+  end
   return pairs_of
 end
 
@@ -119,17 +149,33 @@ local function root_of(datasets)
   return "layers/"
 end
 
-local function keras3(model, datasets)
-  local root = root_of(datasets)
-  local used, out = {}, {}
-  for _, layer in ipairs(model.layers) do
-    local stem = names.snake(class.of(layer).__name)
+-- A class's name in a path; that of a model of layers is not Model there.
+local function stem_of(layer)
+  local name = class.of(layer).__name
+  return name == "Model" and layer._graph and "functional" or names.snake(name)
+end
+
+local function any_below(datasets, folder)
+  for path in pairs(datasets) do
+    if path:sub(1, #folder) == folder then return true end
+  end
+  return false
+end
+
+-- Adds {layer =, tensors =, variables =} for each layer with weights; a model among them has its own layers below its folder.
+local function keras3(layers, datasets, root, out)
+  local used = {}
+  for _, layer in ipairs(layers) do
+    local stem = stem_of(layer)
     local count = used[stem] or 0
     used[stem] = count + 1
-    if #layer.weights > 0 then
-      local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
-      out[#out + 1] = {layer, below(datasets, folder)}
-      if #out[#out][2] == 0 then blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value") end
+    local folder = root .. stem .. (count > 0 and "_" .. count or "") .. "/"
+    if class.is_a(layer, Model) and any_below(datasets, folder .. "layers/") then
+      keras3(layer.layers, datasets, folder .. "layers/", out)
+    elseif #layer.weights > 0 then
+      local tensors = below(datasets, folder)
+      if #tensors == 0 then blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value") end
+      out[#out + 1] = {layer = layer, tensors = tensors, variables = layer.weights}
     end
   end
   return out
@@ -137,32 +183,46 @@ end
 
 -- ------------------------------------------------ both
 
-local function check(layer, tensors, path_of)
-  local weights = layer.weights
-  if #weights ~= #tensors then
-    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", layer.name, counted(#weights, "weight"), #tensors), "value")
+local function check(each, path_of)
+  local variables, tensors = each.variables, each.tensors
+  if #variables ~= #tensors then
+    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name, counted(#variables, "weight"), #tensors),
+      "value")
   end
   local saving = require "ipulua.keras.saving"
   for i, t in ipairs(tensors) do
-    saving.check_shape("load_weights", path_of[core.variable_identity(weights[i])], weights[i], t)
+    saving.check_shape("load_weights", path_of[core.variable_identity(variables[i])], variables[i], t)
   end
+end
+
+local function find_pairs(model, datasets, groups, o)
+  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights and "model_weights"
+  if not root then
+    if o.by_name then
+      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have the layers' names", "value")
+    end
+    return keras3(model.layers, datasets, root_of(datasets), {})
+  end
+  local found = keras2(datasets, groups, root)
+  if o.by_name then return pair_known(model, found, o.skip_mismatch) end
+  return pair_all(model, found)
 end
 
 ---Loads weights that Keras wrote; nothing is changed unless all of them fit.
 ---@param model Model
 ---@param path string
 ---@param entries table[] {path =, variable =} of the model's weights
-function h5.load_weights(model, path, entries)
+---@param o {by_name: boolean, skip_mismatch: boolean}
+function h5.load_weights(model, path, entries, o)
   if not core.file_exists(path) then blame.error("load_weights: there is no file '" .. path .. "'", "not_found") end
   local ok, datasets, groups = pcall(reader().read, path)
   if not ok then blame.error("load_weights: " .. datasets, "value") end
-  local root = listed(groups["/"], "layer_names") and "/" or groups.model_weights and "model_weights"
-  local found = root and pair(model, keras2(datasets, groups, root)) or keras3(model, datasets)
+  local found = find_pairs(model, datasets, groups, o)
   local path_of = {}
   for _, entry in ipairs(entries) do path_of[core.variable_identity(entry.variable)] = entry.path end
-  for _, each in ipairs(found) do check(each[1], each[2], path_of) end
+  for _, each in ipairs(found) do check(each, path_of) end
   for _, each in ipairs(found) do
-    for i, v in ipairs(each[1].weights) do v:assign(each[2][i]:cast(v.dtype)) end
+    for i, v in ipairs(each.variables) do v:assign(each.tensors[i]:cast(v.dtype)) end
   end
 end
 

@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local own_names = require "ipulua.keras.custom_objects"
 local input = require "ipulua.keras.input"
 local json = require "ipulua.json"
@@ -131,6 +132,16 @@ function saving.as_in_file(entries, tensors, metadata)
   return renamed
 end
 
+-- Weights that are told by their order alone are told by their number first.
+local function check_count(entries, tensors, metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  if not order or #order == #entries then return end
+  for _, entry in ipairs(entries) do
+    if tensors[entry.path] then return end -- names say more
+  end
+  blame.error(string.format("load_weights: the file has %s, the model has %d", counted(#order, "weight"), #entries), "value")
+end
+
 local function check_left(who, tensors, expected)
   local left = {}
   for name in pairs(tensors) do
@@ -155,9 +166,9 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
   local entries = saving.paths(model)
-  if a.path:find("%.h5$") then
+  if a.path:find("%.h5$") or a.path:find("%.hdf5$") then
     check_built(model, entries)
-    return require "ipulua.keras.h5".load_weights(model, a.path, entries)
+    return require "ipulua.keras.h5".load_weights(model, a.path, entries, a)
   end
   check_path("load_weights", a.path, ".safetensors, .npz or .h5")
   local tensors, metadata, order = core.load(a.path)
@@ -173,6 +184,7 @@ function saving.load_weights(model, ...)
     assign("load_weights", known, tensors, "")
     return
   end
+  check_count(entries, tensors, metadata)
   local expected = assign("load_weights", saving.as_in_file(entries, tensors, metadata), tensors, "")
   check_left("load_weights", tensors, expected)
 end
@@ -455,7 +467,7 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  if a.path:find("%.h5$") or a.path:find("%.keras$") then
+  if a.path:find("%.h5$") or a.path:find("%.hdf5$") or a.path:find("%.keras$") then
     blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end

@@ -279,7 +279,7 @@ layers.PopnnGRU = GRU:extend("PopnnGRU")
 ---A recurrent layer forwards and a copy of it backwards; merge_mode: concat, sum, mul, ave, or "none" for both.
 ---@class Bidirectional: Layer
 local Bidirectional = Layer.declare("Bidirectional", {
-  {"layer", "table"}, {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
+  {"layer", {Layer, "dict"}}, {"merge_mode", "string", "concat", choices = {"concat", "sum", "mul", "ave", "none"}},
   {"backward_layer", "table", optional = true},
 })
 layers.Bidirectional = Bidirectional
@@ -359,7 +359,7 @@ end
 
 ---A layer applied to each step of a sequence.
 ---@class TimeDistributed: Wrapper
-local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", "table"}}, Wrapper)
+local TimeDistributed = Layer.declare("TimeDistributed", {{"layer", {Layer, "dict"}}}, Wrapper)
 layers.TimeDistributed = TimeDistributed
 
 local function check_steps(self, shape)

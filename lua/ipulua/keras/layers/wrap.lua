@@ -63,7 +63,8 @@ end
 
 ---A layer whose result's gradient is recorded under a tag.
 ---@class CaptureUpstreamGradients: Wrapper
-local CaptureUpstreamGradients = Layer.declare("CaptureUpstreamGradients", {{"layer", "table"}, {"tag", "string", optional = true}}, Wrapper)
+local CaptureUpstreamGradients = Layer.declare("CaptureUpstreamGradients",
+  {{"layer", {Layer, "dict"}}, {"tag", "string", optional = true}}, Wrapper)
 layers.CaptureUpstreamGradients = CaptureUpstreamGradients
 
 function CaptureUpstreamGradients:call(x, options)

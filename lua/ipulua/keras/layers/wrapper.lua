@@ -9,7 +9,7 @@ local parts = require "ipulua.keras.parts"
 ---own input, has its weights, and is saved with it.
 ---@class Wrapper: Layer
 ---@field layer Layer
-local Wrapper = Layer.declare("Wrapper", {{"layer", "table"}})
+local Wrapper = Layer.declare("Wrapper", {{"layer", {Layer, "dict"}}})
 
 function Wrapper:setup()
   self.layer = parts.get("layer", self.layer)
