@@ -1,5 +1,6 @@
 -- keras.backend, and names that Keras has beside those of classes. Numbers are worked out by hand or come from Keras' documentation.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -162,7 +163,7 @@ describe("small parts of Keras", function()
   end)
 
   it("save_model writes what load_model reads", function()
-    local path = os.tmpname() .. ".safetensors"
+    local path = command.scratch ".safetensors"
     local model = keras.Sequential{keras.layers.Dense{2, input_shape = {2}}}
     keras.models.save_model(model, path)
     local x = ipu.ones{1, 2}

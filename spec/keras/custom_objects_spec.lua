@@ -1,5 +1,6 @@
 -- Names for classes and functions of the script's own, as in Keras' tests of keras.utils.generic_utils.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -29,7 +30,7 @@ local function triple(x) return x * 3 end
 
 describe("own classes and functions", function()
   local path
-  before_each(function() path = os.tmpname() .. ".safetensors" end)
+  before_each(function() path = command.scratch ".safetensors" end)
   after_each(function()
     os.remove(path)
     for name in pairs(utils.get_custom_objects()) do utils.get_custom_objects()[name] = nil end

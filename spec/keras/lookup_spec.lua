@@ -1,6 +1,7 @@
 -- IntegerLookup: the examples of tf.keras.layers.IntegerLookup in Keras 2.6. What own layers are made with: Wrapper, AbstractRNNCell,
 -- InputSpec.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -107,7 +108,7 @@ describe("Wrapper", function()
     local model = keras.Sequential{Twice(layers.Dense(2, {kernel_initializer = "ones"}), {input_shape = {2}})}
     assert.are.same({{6, 6}}, model(ipu.tensor{{1, 2}}):totable()) -- 3 and 3, then 6 and 6
     assert.equal(6, model:count_params())
-    local path = os.tmpname() .. ".safetensors"
+    local path = command.scratch ".safetensors"
     model:save(path)
     local copy = keras.models.load_model(path, {custom_objects = {Twice = Twice}})
     os.remove(path)

@@ -1,5 +1,6 @@
 -- Weights and models in files.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -17,7 +18,7 @@ end
 
 describe("saving", function()
   local path
-  before_each(function() path = os.tmpname() .. ".safetensors" end)
+  before_each(function() path = command.scratch ".safetensors" end)
   after_each(function() os.remove(path) end)
 
   local x = ipu.tensor{{1, 2}, {3, 4}, {5, 6}, {7, 8}}

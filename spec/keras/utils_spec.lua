@@ -1,5 +1,6 @@
 -- Helpers and data sets.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -27,7 +28,7 @@ describe("keras.utils", function()
 
   it("plot_model draws with graphviz, where that is", function()
     local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
-    local path = os.tmpname() .. ".png"
+    local path = command.scratch ".png"
     if os.execute("command -v dot >/dev/null") then
       keras.utils.plot_model(model, {to_file = path, show_shapes = true})
       local file <close> = assert(io.open(path, "rb"))
@@ -45,7 +46,7 @@ describe("keras.utils", function()
     local x = keras.Input{shape = {2}, name = "in"}
     local y = layers.Dense{3, name = "left"}(x)
     local model = keras.Model{inputs = x, outputs = layers.Add{name = "sum"}{y, y}, name = "m"}
-    local path = os.tmpname() .. ".dot"
+    local path = command.scratch ".dot"
     local text = keras.utils.plot_model(model, {to_file = path, show_shapes = true})
     os.remove(path)
     assert.matches('digraph "m"', text)

@@ -1,5 +1,6 @@
 -- What scripts write from the interface's description alone: other ways to say the same, and slips, which are told at their line.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local keras <const> = ipu.keras
 local layers <const> = keras.layers
@@ -93,7 +94,7 @@ describe("a tensor", function()
   end)
 
   it("is saved as .npy alone or under a name", function()
-    local path = os.tmpname() .. ".npy"
+    local path = command.scratch ".npy"
     for _, given in ipairs{ipu.tensor{1, 2}, {x = ipu.tensor{1, 2}}} do
       ipu.save(path, given)
       assert.same({1, 2}, ipu.load(path):totable())

@@ -1,4 +1,5 @@
 -- What the library returns as plain tables prints what it holds, and is a plain table to everything that takes one.
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local args = require "ipulua.args"
 local plain = require "ipulua.plain"
@@ -42,7 +43,7 @@ describe("plain tables and tensors print as", function()
   end)
 
   it("tensors of a file, words and numbers of a tokenizer, variables, parts as they are saved", function()
-    local path = os.tmpname() .. ".npz"
+    local path = command.scratch ".npz"
     ipu.save(path, {a = ipu.tensor{1, 2}})
     assert.equal("{a = tensor([1., 2.], dtype=float32)}", tostring(ipu.load(path)))
     os.remove(path)
@@ -130,7 +131,7 @@ describe("plain tables and tensors print as", function()
   end)
 
   it("a file's tensors, reports, stages of layers and a session's fetches", function()
-    local path = os.tmpname() .. ".npz"
+    local path = command.scratch ".npz"
     ipu.save(path, {a = ipu.ones{2, 2}})
     assert.equal("{a = tensor([[1., 1.], [1., 1.]], dtype=float32)}", tostring(ipu.load(path)))
     os.remove(path)

@@ -239,7 +239,7 @@ describe("an estimate", function()
     local e = ipu.estimate(f, {inputs = {{8}}, target = {base = "bow", name = "mine", tiles = 8, tile_bytes = 1000000}})
     assert.equal("mine", e.target)
     assert.equal(1000000, e.tile_bytes)
-    local path = os.tmpname() .. ".json"
+    local path = command.scratch ".json"
     local file <close> = io.open(path, "w")
     file:write('{"base": "gc2", "name": "filed"}')
     file:close()
@@ -368,7 +368,7 @@ describe("estimate's words", function()
   end
 
   it("name the file of a target", function()
-    local path = os.tmpname() .. ".json"
+    local path = command.scratch ".json"
     for text, wanted in pairs{
       ['{"base": "GC200"'] = "',' or '}' was expected", [""] = "a value was expected", ["[1]"] = "must hold an object",
     } do

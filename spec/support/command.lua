@@ -25,6 +25,13 @@ function command.write(path, text)
   file:write(text)
 end
 
+-- A name of that ending (".npz") for a file that isn't there.
+function command.scratch(ending)
+  local path = os.tmpname()
+  os.remove(path)
+  return path .. ending
+end
+
 -- A new, empty folder.
 function command.folder()
   local pipe <close> = assert(io.popen("mktemp -d"))
