@@ -2,7 +2,7 @@
 -- ipulua examples/custom_op.lua [steps]
 
 local ipu = require "ipulua"
-local steps = require "ipulua.script".arguments{{"steps", 200}}
+local steps = require "ipulua.script".arguments{{"steps", 200, least = 0}}
 
 local here = arg[0]:match("^(.*)/") or "."
 local library = os.tmpname()

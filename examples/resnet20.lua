@@ -3,7 +3,7 @@
 -- number says for how many pictures it trains.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local short, pictures = require "ipulua.script".arguments{"short", {"pictures", 12800}}
+local short, pictures = require "ipulua.script".arguments{"short", {"pictures", 12800, least = 64}}
 if short then pictures = 128 end
 local batch_size = 64
 local steps = pictures // batch_size

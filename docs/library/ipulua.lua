@@ -932,7 +932,7 @@ function ipu.ones_like(x) end
 ---@return ipulua.Tensor
 function ipu.pad(x, options) end
 
----a to the power b.
+---a to the power b; of integers a negative power is rounded towards 0.
 ---Shapes: `a, b → broadcast`
 ---@param a ipulua.Tensor|number|table
 ---@param b ipulua.Tensor|number|table
@@ -1786,7 +1786,7 @@ function ipu.Session:run_async(...) end
 ---Shapes: shape, -1 where an extent is not known
 ---Errors: an unknown dtype, a shape that is no list of extents: `ipu.placeholder("float", {2})`
 ---@param dtype string
----@param shape any[]
+---@param shape any
 ---@param options? {name?: string}
 ---@return ipulua.Tensor
 function ipu.placeholder(dtype, shape, options) end

@@ -1,6 +1,6 @@
 -- What several IPUs' threads gain on one computer: a wide and a small MLP trained as one lane with gradient accumulation, as a
 -- pipeline of two stages and on two replicas. A JSON line each, times per sample against one lane on one thread.
--- `lanes.lua wide` or `lanes.lua small` measures that one alone.
+-- `lanes.lua wide` or `lanes.lua small` measures that one alone. Both take a minute or two.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local wide, small = require "ipulua.script".arguments{"wide", "small"}
@@ -15,6 +15,7 @@ local sizes <const> = {
 
 -- A model of that size in a way of training it; returns a function that trains a few steps.
 local function trainer(size, way)
+  ipu.reset_ipu_configuration()
   local cfg = ipu.IPUConfig()
   cfg.auto_select_ipus = way.ipus
   cfg:configure_ipu_system()
@@ -45,6 +46,7 @@ local ways <const> = {
 
 -- Microseconds a sample; the least of several rounds, since other work on the machine only adds.
 local function measure(size, way, threads)
+  io.stderr:write(string.format("%s, threads: %d …\n", way, threads))
   ipu.set_num_threads(threads)
   local train = trainer(size, ways[way])
   train(1)

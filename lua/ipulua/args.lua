@@ -11,7 +11,8 @@
 -- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied for each call; `optional = true` nil is
 -- fine; `choices = {…}` the values allowed, strings in any letter case; `range = "[0, 1)"` those of numbers and of lists of numbers; `check
 -- = function(value)` returns nil or words that complete "'name' …". For help and the references: `of`, words in place of the type (which a
--- row of type any must have), and `says`, what the argument means, with its unit. On the first row only: `list = true` where the list part
+-- row of type any must have), and `says`, what the argument means, with its unit; `by_name = true` that neither it nor what stands behind it
+-- has a position. On the first row only: `list = true` where the list part
 -- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself, `list_of =
 -- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value), `one = true` on a row of type any
 -- that is never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an object.
@@ -211,11 +212,12 @@ local function compile_row(row)
 end
 
 local function compile(spec)
-  local compiled = {count = #spec, names = {}, index = {}, rows = {}}
+  local compiled = {count = #spec, positions = #spec, names = {}, index = {}, rows = {}}
   for i, row in ipairs(spec) do
     compiled.rows[i] = compile_row(row)
     compiled.names[i] = row[1]
     compiled.index[row[1]] = i
+    if row.by_name then compiled.positions = math.min(compiled.positions, i - 1) end
   end
   return compiled
 end
@@ -286,7 +288,7 @@ end
 
 local function put_position(fname, compiled, values, i, value)
   local row = compiled.rows[i]
-  if row then
+  if row and i <= compiled.positions then
     put(fname, row, values, value)
   elseif value ~= nil then
     return true
@@ -294,8 +296,9 @@ local function put_position(fname, compiled, values, i, value)
 end
 
 local function too_many(fname, compiled, count)
-  if compiled.count == 0 then blame.error(string.format("%s takes no arguments, got %d", fname, count), "type") end
-  blame.error(string.format("%s takes at most %s, got %d", fname, counted(compiled.count, "argument"), count), "type")
+  local by_position = compiled.positions < compiled.count and " by position" or ""
+  if compiled.positions == 0 then blame.error(string.format("%s takes no arguments%s, got %d", fname, by_position, count), "type") end
+  blame.error(string.format("%s takes at most %s%s, got %d", fname, counted(compiled.positions, "argument"), by_position, count), "type")
 end
 
 local function unknown(fname, compiled, key, value)
@@ -374,7 +377,7 @@ local function from_constructor(fname, compiled, values, t)
     end
   else
     local n = list_extent(t)
-    if n > compiled.count then too_many(fname, compiled, n) end
+    if n > compiled.positions then too_many(fname, compiled, n) end
     for i = 1, n do put_position(fname, compiled, values, i, t[i]) end
   end
   put_named(fname, compiled, values, t, true)

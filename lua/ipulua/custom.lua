@@ -196,6 +196,13 @@ local function publish(name, f)
   core.add_method(leaf, f)
 end
 
+local registered = setmetatable({}, {__mode = "k"}) -- op → {name =, call =, gradient =} as the script gave them
+
+---What a script gave register_op for the op that it returned; nil of other functions.
+---@param op function
+---@return {name: string, call: function, gradient: function?}?
+function custom.of(op) return registered[op] end
+
 ---An op written in Lua: call(arguments…) gives its results; gradient(upstream…, arguments…, results…) those of
 ---the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
@@ -211,6 +218,7 @@ function custom.register_op(...)
     op = function(...) return call(a.name, a.call, false, gradient_of, ...) end
   end
   publish(a.name, op)
+  registered[op] = a
   return op
 end
 

@@ -15,7 +15,7 @@ local made = {} -- placeholders of the graph: value, dtype, shape
 function graph.serial() return serial end
 
 local placeholder_spec <const> = {
-  {"dtype", "dtype"}, {"shape", "list"}, {"name", "string", optional = true},
+  {"dtype", "dtype"}, {"shape", "integers"}, {"name", "string", optional = true},
 }
 
 ---A value that a session is fed; -1 where an extent is not known yet.

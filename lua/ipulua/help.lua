@@ -426,6 +426,14 @@ local function tensor_help(x, text)
   return lines
 end
 
+-- An op that a script has registered: where its function begins, and whose gradient it has.
+local function registered_help(given)
+  local info = type(given.call) == "function" and debug.getinfo(given.call, "S")
+  local place = info and info.what ~= "C" and (", %s:%d"):format(info.short_src, info.linedefined) or ""
+  return {("ipu.%s: an op that was registered by register_op%s"):format(given.name, place),
+    given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
+end
+
 -- The name by which a script reaches a function: "ipu.func".
 local function public_name(f)
   local function search(prefix, module, depth)
@@ -457,6 +465,8 @@ function help.lines(x, text)
   x = type(x) == "string" and x:gsub("^ipu%.", "") or x
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
   if type(x) == "function" then
+    local custom = package.loaded["ipulua.custom"]
+    if custom and custom.of(x) then return registered_help(custom.of(x)) end
     text = text or public_name(x)
     return function_help(x, text) or keras_function(x, text)
   end

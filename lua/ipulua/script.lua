@@ -38,11 +38,18 @@ local function refuse(format, ...)
   stop(1, io.stderr, string.format("%s: %s (--help lists all arguments)", arg[0], string.format(format, ...)))
 end
 
+local function read_count(row, word)
+  local value, least = math.tointeger(tonumber(word)), row.least or 1
+  if not value then refuse("'%s' must be an integer, got '%s'", row[1], word) end
+  if value < least then refuse("'%s' must be at least %d, got %d", row[1], least, value) end
+  return value
+end
+
 -- The value of a row: a number where the default is one.
 local function read(row, word)
+  if math.type(row[2]) == "integer" then return read_count(row, word) end
   if type(row[2]) ~= "number" then return word end
-  local value = math.type(row[2]) == "integer" and math.tointeger(tonumber(word)) or math.type(row[2]) == "float" and tonumber(word)
-  return value or refuse("'%s' must be %s, got '%s'", row[1], math.type(row[2]) == "integer" and "an integer" or "a number", word)
+  return tonumber(word) or refuse("'%s' must be a number, got '%s'", row[1], word)
 end
 
 local function hint(rows, word)
@@ -76,8 +83,9 @@ function script.part(of)
   if arg and arg[0] == debug.getinfo(2, "S").source:sub(2) then stop(1, io.stderr, arg[0] .. ": it is a part of " .. of) end
 end
 
----What the script was given, in the order of the rows: {"epochs", 5} is an argument and its default, whose type it has; a string is a word
----that may be there: true or false. --help prints the comment at the head of the script; what isn't understood ends it with a message.
+---What the script was given, in the order of the rows: {"epochs", 5} is an argument and its default, whose type it has; an integer is
+---at least 1, or what {"steps", 5, least = 0} says; a string is a word that may be there: true or false. --help prints the comment at
+---the head of the script; what isn't understood ends it with a message.
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)

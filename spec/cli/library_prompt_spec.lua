@@ -20,6 +20,11 @@ describe("help", function()
     assert.equal(out, (typed("help('ipu.matmul')\n")))
     assert.equal(out, (typed("help(ipu.matmul)\n")))
   end)
+  it("explains an op that a script has registered", function()
+    local given = "op = ipu.register_op{'triple', call = function(x) return x * 3 end, gradient = function(dy) return dy * 3 end}\n"
+    assert.equal("ipu.triple: an op that was registered by register_op, stdin:1\n  with a gradient of its own\n",
+      (typed(given .. "help(op)\n"):gsub("\n$", "")))
+  end)
   it("explains an op's choices, several results and missing gradients", function()
     assert.truthy(typed("?ipu.nn.conv2d\n"):find('  padding    VALID | SAME, default "VALID": ', 1, true))
     assert.truthy(typed("?ipu.top_k\n"):find("gives 2 results", 1, true))

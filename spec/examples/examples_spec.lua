@@ -259,6 +259,7 @@ describe("example", function()
   it("reads its arguments by their order, kind and name", function()
     for _, case in ipairs{
       {"mnist.lua", "epochs: 5\n", "--help"}, {"mnist.lua", "'epochs' must be an integer, got 'x'", "x"},
+      {"replicas.lua", "'steps' must be at least 1, got 0", "4", "0"}, {"resnet20.lua", "'pictures' must be at least 64, got 10", "10"},
       {"mnist.lua", "it has no argument '2'", "1", "2"}, {"char_lstm.lua", "it has no argument 'shrt'; did you mean 'short'?", "shrt"},
       {"tutorial_basic.lua", "It takes no arguments.", "-h"},
     } do

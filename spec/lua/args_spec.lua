@@ -108,6 +108,15 @@ describe("args.check", function()
     assert.equal(inner, layers.TimeDistributed{inner}.layer)
   end)
 
+  it("gives no position to what is given by name only", function()
+    local spec <const> = {{"units", "integer"}, {"name", "string", optional = true, by_name = true}}
+    assert.equal("n", args.check("Dense", spec, {3, name = "n"}).name)
+    assert.matches("Dense takes at most 1 argument by position, got 2", message_of("Dense", spec, 3, "n"), 1, true)
+    local layers = ipu.keras.layers
+    assert.error_matches(function() layers.Reshape(3, 2) end, "Reshape takes at most 1 argument by position, got 2")
+    assert.error_matches(function() layers.Add("sum") end, "Add takes no arguments by position, got 1")
+  end)
+
   it("copies a default that is a table", function()
     local spec <const> = {{"metrics", "list", {}}}
     local first = args.check("compile", spec).metrics

@@ -78,7 +78,8 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
   X(div, DIV, 0, division, ops_div(g, dy, b), ops_neg(g, ops_div(g, mul(g, dy, y), b)),                      \
     "F[2,3] P[2,3] | F[5,1,3] P[2,1] | F[] P[4] | I9[4] I9[4]", "a / b; two integers give float32.")         \
   X(pow, POW, 0, numbers, mul(g, dy, power_slope(g, a, b)), mul(g, mul(g, dy, y), safe_log(g, a)),           \
-    "P[2,3] F[2,3] | P[5,1] F[3] | I4[3] I3[3]", "a to the power b.")                                        \
+    "P[2,3] F[2,3] | P[5,1] F[3] | I4[3] I3[3]",                                                             \
+    "a to the power b; of integers a negative power is rounded towards 0.")                                  \
   X(maximum, MAXIMUM, COMMUTATIVE, numbers, pick(g, "greater_equal", a, b, dy, NULL),                        \
     pick(g, "greater_equal", a, b, NULL, dy), PAIRS, "The greater of a and b; the gradient of equals goes to a.") \
   X(minimum, MINIMUM, COMMUTATIVE, numbers, pick(g, "less_equal", a, b, dy, NULL),                           \

@@ -20,6 +20,7 @@ _ipulua() {
   elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}
   fi
   word=${word//\\/} word=${word#[\"\']}   # as the file is called: readline quotes again
+  [[ $COMP_CWORD == 2 && $before == info && ! -e info ]] && return   # it takes no arguments
   if _ipulua_has_script; then
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
     return

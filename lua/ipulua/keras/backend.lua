@@ -276,4 +276,4 @@ function backend.image_data_format() return "channels_last" end
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
-return backend
+return require("ipulua.keras.other_names").answer("backend", backend)

@@ -36,9 +36,9 @@ local stages = require "ipulua.keras.stages"
 ---@overload fun(...: any): any
 local Layer = class.new("Layer")
 
--- Arguments that every layer takes.
+-- Arguments that every layer takes, by name.
 local base_rows <const> = {
-  {"name", "string", optional = true}, {"trainable", "boolean", true}, {"dtype", "string", optional = true},
+  {"name", "string", optional = true, by_name = true}, {"trainable", "boolean", true}, {"dtype", "string", optional = true},
   {"input_shape", {"integers", "integer"}, optional = true}, {"batch_input_shape", "integers", optional = true},
   {"batch_size", "integer", optional = true}, {"input_dim", "integer", optional = true},
   {"activity_regularizer", "regularizer"}, {"weights", "list", optional = true},
