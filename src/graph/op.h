@@ -99,6 +99,8 @@ enum {
   NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
   METHOD_ONLY = 1 << 9,
   PER_REPLICA = 1 << 10, /* replicas may get different values, or make them together: never computed while tracing */
+  SELECTS = 1 << 11,      /* input 0 is a condition: Lua values given for it are bool, and numbers for the others don't take after it */
+  HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
 #define INDICES(k) (1 << (24 + (k)))  /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
@@ -109,7 +111,7 @@ struct OpDef {
   const char *summary; /* a sentence, for reference and help() */
   const char *shapes;  /* "[m, k], [k, n] → [m, n]" for the reference */
   const char *source;  /* where the formula comes from, when it needs saying */
-  const char *inputs[MAX_INPUTS]; /* names; a trailing '?' marks an optional one */
+  const char *inputs[MAX_INPUTS]; /* names; a trailing '?' marks an optional one; "mask?" is bool */
   AttrDef attrs[MAX_ATTRS];
   int traits;
   int outputs; /* 0 means 1; -1: as many as infer sets */

@@ -263,19 +263,17 @@ static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->tr
 
 static bool is_left_out(lua_State *L, const Arguments *a, int i) { return a->operand[i] == 0 || lua_isnoneornil(L, a->operand[i]); }
 
-/* What numbers are that stand for operand i: as the tensor beside them, but indices are int32, a condition and a mask bool,
- * and offsets and scales of bytes what the bytes become. */
+/* What numbers are that stand for operand i: as the tensor beside them, if its row doesn't say otherwise. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
-  if (beside == U8 && !strcmp(op->name, "normalise_image")) return F16;
-  bool selects = !strcmp(op->name, "where") && i == 0;
-  return selects || !strcmp(name, "mask?") ? BOOL : beside;
+  if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;
+  return op->traits & HALF_OF_BYTES && beside == U8 ? F16 : beside;
 }
 
 /* The dtype of the first tensor among the operands that numbers may take after. */
 static Dtype dtype_beside(lua_State *L, const Arguments *a) {
   Type type;
-  for (int i = !strcmp(a->op->name, "where"); i < a->operand_count; i++)
+  for (int i = a->op->traits & SELECTS ? 1 : 0; i < a->operand_count; i++)
     if (a->operand[i] && !is_index(a->op, i) && bind_type_at(L, a->operand[i], &type)) return type.dtype;
   return DTYPE_COUNT;
 }

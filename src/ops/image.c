@@ -88,6 +88,7 @@ const OpDef ops_image[] = {
      .shapes = "[..., 3], [3], [3] → [..., 4]",
      .inputs = {"image", "channel_offsets", "channel_scales"},
      .attrs = {{"scale", ATTR_FLOAT, "1", NULL, "of the image, before the offsets"}},
+     .traits = HALF_OF_BYTES,
      .infer = infer,
      .cost = cost_of_elementwise,
      .eval = eval,
