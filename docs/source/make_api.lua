@@ -12,7 +12,7 @@ local options = require "ipulua.config_options"
 local details = require "details"
 local notes = require "notes"
 local rows = require "rows"
-local values = require "values"
+local values = require "ipulua.values"
 require "ipulua.log".set_writer(function() end)
 
 local folder = arg and arg[1]

@@ -12,7 +12,13 @@ local plain = require "ipulua.plain"
 ---@field init fun(self: any, ...: any)?
 local class = {}
 
--- What every class offers. `extend` makes a derived class, `is_a` asks an instance.
+-- What every class offers: `extend` makes a derived class, `is_a` asks an instance.
+
+---A class that is derived from this one: `local Own = Base:extend("Own")`. Its methods are defined in it (`function Own:call(x) … end`);
+---what it doesn't define is the base's.
+---@param base Class
+---@param name string
+---@return Class
 local function extend(base, name)
   if type(base) == "string" then
     blame.error(string.format("extend is called with a colon, as in Base:extend(\"%s\")", base), "type")

@@ -9,6 +9,7 @@ local enum = require "ipulua.enum"
 local interval = require "ipulua.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.modules"
+local values = require "ipulua.values"
 
 local help = {}
 
@@ -21,8 +22,10 @@ for name, f in pairs(core.ops) do
   if public then op_names[public] = name end
 end
 
-do -- ops as methods of tensors
-  local methods = getmetatable(core.tensor(0)).methods
+-- Name → function, of tensors and of variables: each have their own.
+local methods_of <const> = {getmetatable(core.tensor(0)).methods, getmetatable(core.new_variable("", "float32", {}, false)).methods}
+
+for _, methods in ipairs(methods_of) do -- ops as methods
   for name in pairs(core.ops) do
     local method = methods[name:match("[^.]+$")]
     if type(method) == "function" and not op_names[method] then op_names[method] = name end
@@ -415,14 +418,33 @@ local function names_help(x, text, names)
   return lines
 end
 
+-- Methods of tensors and variables that are no ops are written in C, with no comment above them: function → {call, gives, sentence, notes}.
+local value_methods, method_words = {}, {}
+for i, methods in ipairs(methods_of) do
+  local list = {}
+  for _, entry in ipairs(values[i][4]) do
+    local name = entry[1]:match("^[%w_]+")
+    value_methods[methods[name]], list[#list + 1] = entry, name
+  end
+  method_words[i] = table.concat(list, " ")
+end
+
+local function value_method_help(f, text)
+  local call, gives, sentence, notes = table.unpack(value_methods[f])
+  local lines = {(text or "function") .. call:match("%(.*$"), sentence, "  gives " .. gives}
+  add_notes(lines, notes)
+  return lines
+end
+
 local function tensor_help(x, text)
   local symbolic = core.is_symbolic(x)
   local kind = core.is_variable(x) and "a variable" or symbolic and "a symbolic tensor" or "a tensor"
   local dtype, shape = core.type_of(x)
   local lines = {("%s: %s, %s[%s]"):format(text or "value", kind, dtype, table.concat(shape, ", "))}
   local fields = core.is_variable(x) and "fields: name dtype shape trainable" or "fields: dtype shape rank size"
-  lines[2] = "  " .. fields .. (symbolic and "" or "; item() and totable() give its numbers")
-  lines[3] = "  methods: all ops that take it first, as in x:reduce_sum{axis = 0}"
+  lines[2] = "  " .. fields
+  if not symbolic then lines[3] = "  methods: " .. method_words[core.is_variable(x) and 2 or 1] end
+  lines[#lines + 1] = "  all ops that take it first are methods, too, as in x:reduce_sum{axis = 0}"
   return lines
 end
 
@@ -462,6 +484,7 @@ end
 ---@return string[]?
 function help.lines(x, text)
   if op_names[x] then return help.op(op_names[x]) end
+  if value_methods[x] then return value_method_help(x, text) end
   x = type(x) == "string" and x:gsub("^ipu%.", "") or x
   if type(x) == "string" and core.describe_op(x) and not core.describe_op(x).internal then return help.op(x) end
   if type(x) == "function" then

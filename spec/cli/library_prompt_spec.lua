@@ -64,6 +64,33 @@ describe("help", function()
     assert.truthy(typed("m = keras.Sequential{}\n?m:fit\n"):find("m:fit{x, y,", 1, true))
     assert.truthy(typed("help(ipu.func)\n"):find("ipu.func{f, name}\n", 1, true))
   end)
+  it("explains the methods of tensors and variables that are no ops", function()
+    local help, ipu = require "ipulua.help", require "ipulua"
+    for _, value in ipairs{ipu.ones{2}, ipu.Variable(1)} do
+      local shown = table.concat(help.lines(value), "\n")
+      for name, f in pairs(getmetatable(value).methods) do
+        assert.is_true(#(help.lines(f) or {}) >= 2, name)
+        if not help.op_name(f) then assert.matches("methods:[^\n]* " .. name .. "%f[^%w_]", shown) end
+      end
+    end
+    assert.equal("v:assign_add(value)\nAdds to it.\n  gives tensor\n",
+      (typed("v = ipu.Variable(1)\n?v:assign_add\n"):match("^.-\n  gives tensor\n")))
+    assert.falsy(typed("f = ipu.func(function(x) help(x) return x end)\nlocal _ = f(ipu.ones{2})\n"):find("item", 1, true)) -- symbolic
+  end)
+  it("explains what metrics do, and how a class is derived", function()
+    assert.matches("\n  methods: add_weight reset_state result update_state\n", typed("?keras.metrics.Mean\n"))
+    local out = typed("m = keras.metrics.Mean()\n?m:update_state\n?m:result\n?keras.layers.Layer:extend\n")
+    for _, text in ipairs{"m:update_state(self, values, sample_weight)\nTakes a batch of values in;", "m:result(self)\nThe value so far.\n",
+      "keras.layers.Layer:extend(base, name)\nA class that is derived from this one:"} do
+      assert.truthy(out:find(text, 1, true), text)
+    end
+    local keras, help, class = require "ipulua".keras, require "ipulua.help", require "ipulua.class"
+    for name, c in pairs(keras.metrics) do
+      for _, method in ipairs(class.is_class(c) and {"update_state", "result", "reset_state"} or {}) do
+        assert.is_true(#help.lines(c[method]) >= 2, name .. ":" .. method)
+      end
+    end
+  end)
   it("says shapes, errors and sources, in lines that fit a terminal", function()
     local out = typed("?ipu.gradients\n?keras.optimizers.Adam\n?ipu\n?keras.layers\n?keras.Model.fit\n?ipu.pipeline\n")
     for _, text in ipairs{"  shapes: ys any, summed", "  errors: outside of a traced function", "  source: arXiv:1412.6980"} do

@@ -299,7 +299,12 @@ describe("fit refuses", function()
   for name, case in pairs{
     ["a model that isn't compiled"] = {"must be compiled first",
       function() return keras.Sequential{layers.Dense(1)}, {x = x, y = y} end},
-    ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch", {x = x, y = y, batch_size = 3}},
+    ["a partial batch"] = {"4 samples in batches of 3: it has a partial batch; choose a batch_size that divides 4 %(2, say%), or leave 1 out$",
+      {x = x, y = y, batch_size = 3}},
+    ["a partial batch of a prime number of samples"] = {"5 samples in batches of 4: .*that divides 5 %(5, say%), or leave 1 out$",
+      {x = {{1}, {2}, {3}, {4}, {5}}, y = {{1}, {2}, {3}, {4}, {5}}, batch_size = 4}},
+    ["a partial batch where only batches of 1 divide"] = {"409 samples in batches of 64: it has a partial batch; leave 25 out$",
+      {x = ipu.ones{409, 1}, y = ipu.ones{409, 1}, batch_size = 64}},
     ["an endless dataset without steps"] = {"endless.*steps_per_epoch", {x = endless}},
     ["a generator"] = {"from_generator", {x = function() end}},
     ["a coroutine"] = {"shapes of its elements must be known", {x = coroutine.create(function() end)}},

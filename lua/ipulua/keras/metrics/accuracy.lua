@@ -108,6 +108,7 @@ end
 
 -- A prediction that is cast keeps the logits it came from.
 local update <const> = base.MeanMetricWrapper.update_state
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function base.MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
   local cast = base.as_tensor(y_pred, self.dtype)
   if cast ~= y_pred and context.logits(y_pred) then
@@ -121,12 +122,14 @@ end
 local RootMeanSquaredError = base.declare("RootMeanSquaredError", {}, base.Mean)
 accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
 
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
   y_true, y_pred = require "ipulua.keras.shapes".fit_ranks(y_true, y_pred)
   base.Mean.update_state(self, ipu.squared_difference(y_pred, y_true), sample_weight)
 end
 
+---The value so far.
 function RootMeanSquaredError:result() return ipu.sqrt(base.Mean.result(self)) end
 
 ---The mean of absolute errors divided by a normalizer.
@@ -134,6 +137,7 @@ function RootMeanSquaredError:result() return ipu.sqrt(base.Mean.result(self)) e
 local MeanRelativeError = base.declare("MeanRelativeError", {{"normalizer", {"tensor", "list", "number"}}}, base.Mean)
 accuracy.classes.MeanRelativeError = MeanRelativeError
 
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function MeanRelativeError:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
   local normalizer = base.as_tensor(self.normalizer, self.dtype)

@@ -130,6 +130,7 @@ function Reduce:setup()
   if self.counts then self.count = self:add_weight{name = "count"} end
 end
 
+---Takes a batch of values in; sample_weight is a weight of each.
 function Reduce:update_state(values, sample_weight)
   values = base.as_tensor(values, self.dtype)
   sample_weight = base.weight_of(sample_weight)
@@ -149,12 +150,14 @@ end
 local Mean = base.declare("Mean", {}, Reduce)
 base.Mean = Mean
 Mean.counts = true
+---The value so far.
 function Mean:result() return base.divide_no_nan(self.total:read_value(), self.count:read_value()) end
 
 ---The weighted sum of all values.
 ---@class Sum: Metric
 local Sum = base.declare("Sum", {}, Reduce)
 base.Sum = Sum
+---The value so far.
 function Sum:result() return self.total:read_value() end
 
 ---The mean of a function of labels and predictions, which gives a number for each sample.
@@ -167,6 +170,7 @@ function MeanMetricWrapper:values(y_true, y_pred)
   return self.fn(y_true, y_pred)
 end
 
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
   y_pred = base.as_tensor(y_pred, self.dtype)
   y_true = base.as_tensor(y_true, self.dtype)
@@ -191,6 +195,7 @@ function MeanTensor:make_state(shape)
   self.count = self:add_weight{name = "count", shape = shape}
 end
 
+---Takes a batch of values in; sample_weight is a weight of each.
 function MeanTensor:update_state(values, sample_weight)
   values = base.as_tensor(values, self.dtype)
   if not self.total then self:make_state(values.shape) end
@@ -202,6 +207,7 @@ function MeanTensor:update_state(values, sample_weight)
   self.count:assign_add(w)
 end
 
+---The value so far.
 function MeanTensor:result()
   if not self.total then blame.error(self.name .. ": there is no value before the first update", "failed_precondition") end
   return base.divide_no_nan(self.total:read_value(), self.count:read_value())

@@ -105,10 +105,12 @@ for name, state in pairs{TruePositives = "tp", FalsePositives = "fp", TrueNegati
     self.list = threshold_list(self.thresholds, 0.5)
     add_states(self, {state}, {#self.list})
   end
+  ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
     add_counts(self, {state}, confusion.count(y_true, y_pred,
       {thresholds = self.list, sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
+  ---The value so far.
   function c:result() return first_if_single(self, self[state]:read_value()) end
 end
 
@@ -126,10 +128,12 @@ for name, other in pairs{Precision = "fp", Recall = "fn"} do
     self.list = threshold_list(self.thresholds, self.top_k and lowest / 10 or 0.5)
     add_states(self, {"tp", other}, {#self.list})
   end
+  ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
     add_counts(self, {"tp", other}, confusion.count(y_true, y_pred, {thresholds = self.list, top_k = self.top_k,
       class_id = self.class_id, sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
+  ---The value so far.
   function c:result()
     local tp = self.tp:read_value()
     return first_if_single(self, divide_no_nan(tp, tp + self[other]:read_value()))
@@ -173,10 +177,12 @@ for name, row in pairs(constrained) do
     self.list = even_thresholds(self.num_thresholds)
     add_states(self, all_states, {#self.list})
   end
+  ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
     add_counts(self, all_states, confusion.count(y_true, y_pred,
       {thresholds = self.list, sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
+  ---The value so far.
   function c:result()
     local r = rates(self)
     local feasible = ipu.greater_equal(r[limited], self[argument])
@@ -220,6 +226,7 @@ function AUC:setup()
   elseif self.num_labels then add_states(self, all_states, {#self.list, self.num_labels}) end
 end
 
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function AUC:update_state(y_true, y_pred, sample_weight)
   y_pred = base.as_tensor(y_pred, "float32")
   if self.from_logits then y_pred = ipu.sigmoid(y_pred) end
@@ -264,6 +271,7 @@ function AUC:heights(y)
   return ipu.maximum(here, following)
 end
 
+---The value so far.
 function AUC:result()
   local tp, fp, tn, fn = self.tp:read_value(), self.fp:read_value(), self.tn:read_value(), self.fn:read_value()
   local areas
@@ -294,6 +302,7 @@ function MeanIoU:setup()
   self.total_cm = self:add_weight{name = "total_confusion_matrix", shape = {self.num_classes, self.num_classes}}
 end
 
+---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function MeanIoU:update_state(y_true, y_pred, sample_weight)
   y_true, y_pred = base.as_tensor(y_true, "int32"), base.as_tensor(y_pred, "int32")
   local count = y_pred.size
@@ -306,6 +315,7 @@ function MeanIoU:update_state(y_true, y_pred, sample_weight)
   self.total_cm:assign_add(ipu.matmul(truth, guess, {transpose_a = true}))
 end
 
+---The value so far.
 function MeanIoU:result()
   local cm = self.total_cm:read_value()
   local hits = ipu.reduce_sum(cm * ipu.eye(self.num_classes, {dtype = self.dtype}), {axis = 0})

@@ -139,9 +139,13 @@ end
 local function check_divides(who, length, batch_size)
   if length % batch_size == 0 then return end
   local samples = length == 1 and "1 sample" or length .. " samples"
-  local or_fewer = length > batch_size and string.format(", or leave %d out", length % batch_size) or ""
-  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; choose a batch_size that divides %d (%d, say)%s",
-    who, samples, batch_size, length, nearest_divisor(length, batch_size), or_fewer), "value")
+  local divisor, remedies = nearest_divisor(length, batch_size), {}
+  if divisor > 1 or length == 1 then -- batches of 1 are no advice to who asked for large ones
+    remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
+  end
+  if length > batch_size then remedies[#remedies + 1] = string.format("leave %d out", length % batch_size) end
+  blame.error(string.format("%s: %s in batches of %d: it has a partial batch; %s", who, samples, batch_size,
+    table.concat(remedies, ", or ")), "value")
 end
 
 ---fit{x, y}: a list of tensors without a y beside it, for a model that was compiled with a loss, is x and y (and sample weights).

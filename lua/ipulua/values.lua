@@ -1,5 +1,5 @@
--- What calls give, for docs/api.md: tensors and variables, which C makes, and tables. {name, sentence, fields, methods}, of fields
--- {name, type, what}, of methods {call, what it gives, sentence, notes}; notes are those of comments, so their samples are run.
+-- What calls give, for help() and docs/api.md: tensors and variables, which C makes, and tables. {name, sentence, fields, methods}, of
+-- fields {name, type, what}, of methods {call, what it gives, sentence, notes}; notes are those of comments, so their samples are run.
 return {
   {"Tensor", "What `ipu.tensor` and every op give. Its numbers don't change. `t[i]` is the i-th slice along the first axis, from 1 (nil "
     .. "behind the last); `#t` the first extent; `+ - * / // % ^` are the ops add, sub, mul, div, floordiv, mod and pow; every op that takes a "
@@ -26,8 +26,9 @@ return {
         {Shapes = "value broadcasts to the variable", Errors = "as assign's: `v:assign_sub(x)`"}},
       {"read_value()", "tensor", "Its value as a tensor, which later assignments don't change; symbolic in a traced function.",
         {Shapes = "as the variable: `v:read_value()` → [3]", Errors = "a variable of a session's graph that has no value yet"}},
-      {"item()", "number or boolean", "As a tensor's.", {Shapes = "any of one element", Errors = "more elements, or none: `v:item()`"}},
-      {"totable()", "number, boolean or list", "As a tensor's.", {Shapes = "[n, …] → n lists; [] → the number"}},
+      {"item()", "number or boolean", "Its number, if it has one.",
+        {Shapes = "any of one element", Errors = "more elements, or none: `v:item()`"}},
+      {"totable()", "number, boolean or list", "Nested lists of its numbers.", {Shapes = "[n, …] → n lists; [] → the number"}},
     }},
   {"Scope", "What is open until it is closed: `local _ <close> = scope`, or `scope(f)`, which calls f inside and gives what it gives.",
     {{"label", "string", "what messages call it"}}, {}},
