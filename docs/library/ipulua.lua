@@ -2186,7 +2186,7 @@ function ipu.IPUOutfeedQueue:dequeue(options) end
 ---Shapes: any without extents of 0
 ---Errors: outside of a compiled function, a second time in one, a value without tensors: `ipu.IPUOutfeedQueue():enqueue(x)`
 ---@param value any a tensor, a number, or a table of them
----@param ... any further ones, for an element of several values
+---@param ... any nothing: values that belong together are one table, enqueue{a, b}
 ---@return Operation
 function ipu.IPUOutfeedQueue:enqueue(value, ...) end
 

@@ -1299,7 +1299,7 @@ function Model:set_gradient_accumulation_options(...) end
 ---Options of the model's infeeds: prefetch_depth, optimise_latency.
 function Model:set_infeed_queue_options(...) end
 
----Options of the model's outfeeds: buffer_depth, optimise_latency.
+---Options of the model's outfeeds: buffer_depth, optimise_latency. Neither changes anything: there is room for all values.
 function Model:set_outfeed_queue_options(...) end
 
 ---Says which pipeline stage each layer belongs to: integers or assignments (Sequential), or the assignments of get_pipeline_stage_assignment() with their pipeline_stage set.

@@ -22,10 +22,10 @@ local rows <const> = {
   {"inputs", "any", optional = true, of = "shape, {shape =, dtype =}, tensor or list of these",
     says = "with the batch; of a model its own by default"},
   {"target", {"string", "table"}, optional = true, says = "gc2, gc200, bow, c600 or a description; the configuration's by default"},
-  count("ipus", "of a replica; as many as the program uses by default"),
+  count("ipus", "of the device; as configured by default, or as many as the program uses; more make replicas"),
   {"labels", "any", optional = true, of = "as inputs", says = "of the loss; by default as the outputs"},
   {"training", "boolean", optional = true, says = "of a model: a weight update, not a prediction; by default if it is compiled"},
-  {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}},
+  {"topology", "string", optional = true, choices = {"mesh", "torus", "line"}, says = "of the links between IPUs; mesh by default"},
   {"host", "string", optional = true, choices = {"machine", "model"}},
   {"explain", "boolean", false, says = "add a text about what doesn't fit"},
 }

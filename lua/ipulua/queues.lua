@@ -19,9 +19,10 @@ local queues = {}
 ---@class IPUOutfeedQueue
 local IPUOutfeedQueue = class.new("IPUOutfeedQueue")
 
-local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1", says = "elements of room", check = function(n)
-  if n < 1 then return "must be a buffer depth of at least 1, got " .. n end
-end}
+local depth_row <const> = {"buffer_depth", "integer", 3, of = "integer ≥ 1", says = "changes nothing: there is room for all values",
+  check = function(n)
+    if n < 1 then return "must be a buffer depth of at least 1, got " .. n end
+  end}
 
 local outfeed_spec <const> = {
   {"outfeed_mode", enums.IPUOutfeedMode, "ALL"},
@@ -72,7 +73,7 @@ end
 ---Shapes: any without extents of 0
 ---Errors: outside of a compiled function, a second time in one, a value without tensors: `ipu.IPUOutfeedQueue():enqueue(x)`
 ---@param value any a tensor, a number, or a table of them
----@param ... any further ones, for an element of several values
+---@param ... any nothing: values that belong together are one table, enqueue{a, b}
 ---@return Operation
 function IPUOutfeedQueue:enqueue(value, ...)
   if not tracing.is_active() then

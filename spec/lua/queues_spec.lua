@@ -37,7 +37,7 @@ describe("an outfeed", function()
     local f = enqueuing(queue, 5, function(i) return i end)
     raises("value", "not been enqueued", function() queue:dequeue() end)
     f:concrete()
-    raises("failed_precondition", "before any program has run", function() queue:dequeue() end)
+    raises("failed_precondition", "before any program has put a value in", function() queue:dequeue() end)
     f()
     assert.same({}, queue:dequeue().shape)
     assert.equal(4, queue:dequeue():item()) -- and again the same one

@@ -175,7 +175,7 @@ Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components,
   int64_t n = q->keep_last ? 1 : most < 0 || most > q->count ? q->count : most;
   Status s = OK;
   if (q->keep_last && q->count == 0)
-    s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has run");
+    s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has put a value in");
   for (int i = 0; i < components; i++) out[i] = NULL;
   for (int i = 0; i < components && s == OK; i++) {
     out[i] = copy_column(q, i, n, types, e);

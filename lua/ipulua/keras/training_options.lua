@@ -186,7 +186,7 @@ function methods:set_infeed_queue_options(...)
   self:discard_programs()
 end
 
----Options of the model's outfeeds: buffer_depth, optimise_latency.
+---Options of the model's outfeeds: buffer_depth, optimise_latency. Neither changes anything: there is room for all values.
 ---Units: buffer_depth in elements
 ---Errors: an unknown option: `model:set_outfeed_queue_options{depth = 3}`
 ---@param ... any {buffer_depth, optimise_latency}
