@@ -248,6 +248,7 @@ end
 ---@package
 function Model:build_with(inputs)
   if self._graph then return end
+  if self.build ~= Model.build and not rawget(self, "_building") then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
   local types
   local calls = stages.record(function()
