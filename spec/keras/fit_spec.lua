@@ -213,6 +213,23 @@ describe("fit", function()
     assert.is_near(second, history.history.own_loss[2], 1e-5)
   end)
 
+  it("trains a model that makes its weights in a build of its own", function()
+    local Own, shapes = keras.Model:extend("OwnBuild"), {}
+    function Own:build(shape)
+      shapes[#shapes + 1] = shape[2]
+      self.slope = self:add_weight{name = "slope", shape = {1, 1}, initializer = "zeros"}
+      self.offset = self:add_weight{name = "offset", shape = {1}, initializer = "zeros"}
+    end
+    function Own:call(inputs) return ipu.matmul(inputs, self.slope) + self.offset end
+    local model = Own()
+    model:compile{optimizer = keras.optimizers.SGD{0.1}, loss = "mse"}
+    model:fit(quiet{x = x, y = y, batch_size = 4, shuffle = false})
+    local w, b = by_hand(0, 0, {0, 1, 2, 3}, {1, 3, 5, 7}, 0.1)
+    assert.is_near(w, model.slope:item(), 1e-5)
+    assert.is_near(b, model.offset:item(), 1e-5)
+    assert.are.same({1}, shapes) -- once
+  end)
+
   it("trains several outputs with losses and weights by name", function()
     local input = keras.Input{shape = {1}}
     local model = keras.Model{inputs = input, outputs = {

@@ -136,6 +136,44 @@ np.savez("%s", *[f[name] for name in f.files])]]
     assert.matches("unknown layer 'Twice'", message_of(keras.models.load_model, path))
   end)
 
+  -- How a model of one's own gets its weights → a function that makes it do so.
+  for how, make_weights in pairs{
+    ["a call"] = function(model) model(x) end,
+    ["build"] = function(model) model:build{-1, x.shape[2]} end,
+    ["fit"] = function(model) model:fit{x, x, batch_size = x.shape[1], verbose = 0} end,
+  } do
+    it("brings back a model of one's own with its weights, which it got by " .. how, function()
+      local Own = keras.Model:extend("OwnNet")
+      function Own:init(config)
+        keras.Model.init(self, {name = "own"})
+        self.units = config.units
+        self.last = layers.Dense(self.units)
+      end
+      function Own:call(inputs) return self.last(inputs) end
+      function Own:get_config() return {units = self.units} end
+      local model = Own{units = x.shape[2]}
+      model:compile{optimizer = "adam", loss = "mse"}
+      make_weights(model)
+      model:save(path)
+      local copy = keras.models.load_model(path, {custom_objects = {OwnNet = Own}})
+      assert.equal(0, difference(model(x), copy(x)))
+      assert.equal(model.optimizer.iterations:item(), copy.optimizer.iterations:item())
+    end)
+  end
+
+  it("brings back a model of one's own that takes several inputs by name, and makes weights in build", function()
+    local Own = keras.Model:extend("OwnTwo")
+    function Own:init() keras.Model.init(self, {name = "own"}); self.table = layers.Embedding{5, 3} end
+    function Own:build(shape) self.scale = self:add_weight{name = "scale", shape = {shape.values[2]}, initializer = "random_normal"} end
+    function Own:call(inputs) return self.table(inputs.ids) + inputs.values * self.scale end
+    function Own:get_config() return {} end -- luacheck: ignore 212
+    local given = {ids = ipu.tensor({1, 4}, {dtype = "int32"}), values = ipu.ones{2, 3}}
+    local model = Own()
+    local before = model(given)
+    model:save(path)
+    assert.equal(0, difference(before, keras.models.load_model(path, {custom_objects = {OwnTwo = Own}})(given)))
+  end)
+
   it("describes the architecture as JSON", function()
     local model = trained()
     local copy = keras.models.model_from_json(model:to_json())

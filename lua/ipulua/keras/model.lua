@@ -237,9 +237,18 @@ function Model:build(input_shape)
   self:build_with(specs(input_shape))
 end
 
+-- What a subclass was built with is kept, as its config does not tell it: saved and loaded it is built with that again.
+local function keep_input_specs(self, inputs)
+  rawset(self, "_input_specs", nest.map(function(leaf)
+    local is_known = core.is_tensor(leaf) or core.is_variable(leaf) or KerasTensor.is(leaf)
+    return is_known and {shape = table.move(leaf.shape, 1, #leaf.shape, 1, {}), dtype = leaf.dtype} or nil
+  end, inputs))
+end
+
 -- The layers of a subclass are built when its `call` reaches them, unless it has a `build` of its own.
 function Model:ensure_built(inputs)
   if self.built then return end
+  keep_input_specs(self, inputs)
   if self._graph or self.build == Model.build then rawset(self, "built", true)
   else Layer.ensure_built(self, inputs) end
 end
@@ -248,6 +257,8 @@ end
 ---@package
 function Model:build_with(inputs)
   if self._graph then return end
+  keep_input_specs(self, inputs)
+  if self.build ~= Model.build and not rawget(self, "_building") then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
   local types
   local calls = stages.record(function()

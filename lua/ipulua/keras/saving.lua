@@ -447,13 +447,24 @@ function saving.save(model, ...)
   if a.include_optimizer then
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
-  local training = training_config(model)
+  local training, inputs = training_config(model), rawget(model, "_input_specs")
   if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
-    options = json.encode(plain_options(model._options)),
+    options = json.encode(plain_options(model._options)), inputs = inputs and json.encode(inputs) or nil,
     training = training and json.encode(training) or nil,
   })
+end
+
+-- A subclass makes its weights when it is first called: it is called with symbols of the inputs that the saved one was built with.
+local function build_again(model, inputs)
+  local function symbols(spec)
+    if type(spec.dtype) == "string" then return KerasTensor(spec.shape, spec.dtype) end
+    local out = {}
+    for key, each in pairs(spec) do out[key] = symbols(each) end
+    return out
+  end
+  if inputs and not model.built then model:build_with(symbols(json.decode(inputs))) end
 end
 
 local load_model_rows <const> = {
@@ -477,6 +488,7 @@ function saving.load_model(...)
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
   end
   local model = saving.model_from_config(json.decode(metadata.model), a.custom_objects)
+  build_again(model, metadata.inputs)
   local entries = saving.paths(model)
   if #entries > 0 or next(tensors) ~= nil then
     check_left("load_model", tensors, assign("load_model", entries, tensors, ""))
