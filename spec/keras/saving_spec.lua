@@ -161,6 +161,23 @@ np.savez("%s", *[f[name] for name in f.files])]]
     end)
   end
 
+  it("refuses a file whose shapes of inputs are none", function()
+    local Own = keras.Model:extend("OwnDamaged")
+    function Own:init() keras.Model.init(self, {name = "own"}); self.last = layers.Dense(2) end
+    function Own:call(inputs) return self.last(inputs) end
+    function Own:get_config() return {} end -- luacheck: ignore 212
+    local model = Own()
+    model(x)
+    model:save(path)
+    local core = require "ipulua.core"
+    local tensors, metadata = core.load(path)
+    for _, inputs in ipairs{"3", '{"dtype": "float32"}', '{"dtype": "float32", "shape": [0.5]}', '{"dtype": "float3", "shape": [2]}'} do
+      metadata.inputs = inputs
+      core.save(path, tensors, metadata)
+      assert.matches("is damaged: 'inputs' holds no shapes", message_of(keras.models.load_model, path, {custom_objects = {OwnDamaged = Own}}))
+    end
+  end)
+
   it("brings back a model of one's own that takes several inputs by name, and makes weights in build", function()
     local Own = keras.Model:extend("OwnTwo")
     function Own:init() keras.Model.init(self, {name = "own"}); self.table = layers.Embedding{5, 3} end

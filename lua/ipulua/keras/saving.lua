@@ -457,9 +457,16 @@ function saving.save(model, ...)
 end
 
 -- A subclass makes its weights when it is first called: it is called with symbols of the inputs that the saved one was built with.
-local function build_again(model, inputs)
+local function build_again(model, inputs, path)
+  local function damaged() blame.error(string.format("load_model: '%s' is damaged: 'inputs' holds no shapes", path), "value") end
   local function symbols(spec)
-    if type(spec.dtype) == "string" then return KerasTensor(spec.shape, spec.dtype) end
+    if type(spec) ~= "table" then damaged() end
+    if args.is_dtype(spec.dtype) then
+      for _, extent in ipairs(args.is_list(spec.shape) and spec.shape or damaged()) do
+        if math.type(extent) ~= "integer" or extent < -1 then damaged() end
+      end
+      return KerasTensor(spec.shape, spec.dtype)
+    end
     local out = {}
     for key, each in pairs(spec) do out[key] = symbols(each) end
     return out
@@ -488,7 +495,7 @@ function saving.load_model(...)
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
   end
   local model = saving.model_from_config(json.decode(metadata.model), a.custom_objects)
-  build_again(model, metadata.inputs)
+  build_again(model, metadata.inputs, a.path)
   local entries = saving.paths(model)
   if #entries > 0 or next(tensors) ~= nil then
     check_left("load_model", tensors, assign("load_model", entries, tensors, ""))
