@@ -52,6 +52,38 @@ describe("links of", function()
   end)
 end)
 
+-- Names in a text's backquotes that are files of the source tree. In a list, `src/ops/conv.c`, `lstm.c`, a name alone is in the
+-- folder of the one before it.
+local function sources(text)
+  text = text:gsub("```.-```", "")
+  local list, folder, last = {}, nil, 1
+  for from, name, to in text:gmatch("()`([^`\n]*)`()") do
+    if not text:sub(last, from - 1):find("^,%s*$") then folder = nil end
+    local here = name:match("^(%l+/[%w_/]-)[%w_]+%.%l+$")
+    if here and (here:find("^src/") or here:find("^lua/") or here:find("^spec/")) then
+      folder, list[#list + 1] = here, name
+    elseif folder and name:find("^[%w_]+%.[ch]$") then
+      list[#list + 1] = folder .. name
+    end
+    last = to
+  end
+  return list
+end
+
+describe("files of the source tree that are named", function()
+  local count = 0
+  for _, path in ipairs(documents()) do
+    it("by " .. path .. " are there", function()
+      for _, name in ipairs(sources(command.read(path))) do
+        count = count + 1
+        assert(exists(name), ("%s names %s, which is not there"):format(path, name))
+      end
+    end)
+  end
+
+  it("are some twenty at least", function() assert(count >= 20, count) end)
+end)
+
 -- Blocks of a language, with the lines that they should print.
 local function blocks(path, language)
   local list = {}
