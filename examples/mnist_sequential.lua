@@ -1,5 +1,5 @@
 -- A Sequential model on one IPU. It ends in a softmax and the loss is told that it gets logits: the logits behind the softmax are
--- used, and a warning says so.
+-- used, and a warning says so. Gradient accumulation is asked for but, without a pipeline, each step is a weight update of its own.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local batches = dofile((arg[0]:gsub("[^/]*$", "mnist_batches.lua"))) -- beside this file

@@ -2533,25 +2533,25 @@ function ipu.timetable(...) end
 ---Shapes: n tensors [...] → n tensors [...]
 ---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination: `ipu.within_replica.all_reduce({x}, "ADD")`, `ipu.within_replica.all_reduce({x, x}, "HALF")`
 ---Source: within_replica_ops.all_reduce of the original
----@param input_shards ipulua.Tensor[] one of each shard
----@param op string? ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL or MEAN
+---@param input_shards any
+---@param options? {op?: string}
 ---@return ipulua.Tensor[]
-function ipu.within_replica.all_reduce(input_shards, op) end
+function ipu.within_replica.all_reduce(input_shards, options) end
 
 ---Shard i gets the i-th share of the combination, padded with zeros.
 ---Shapes: n tensors [m] → n tensors [ceil(m / n)]
 ---Errors: as all_reduce's; tensors of another rank than 1: `ipu.within_replica.reduce_scatter({x, x}, "ADD")`
 ---Source: within_replica_ops.reduce_scatter of the original
----@param input_shards ipulua.Tensor[] one of each shard
----@param op string? as all_reduce's
+---@param input_shards any
+---@param options? {op?: string}
 ---@return ipulua.Tensor[]
-function ipu.within_replica.reduce_scatter(input_shards, op) end
+function ipu.within_replica.reduce_scatter(input_shards, options) end
 
 ---All elements joined along an axis, on every shard.
 ---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
 ---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
 ---Source: within_replica_ops.all_gather of the original
----@param input_shards any[]
+---@param input_shards any
 ---@param options? {axis?: integer}
 ---@return ipulua.Tensor[]
 function ipu.within_replica.all_gather(input_shards, options) end

@@ -81,18 +81,27 @@ local function combined(list, op)
   return total
 end
 
+-- A call's list, with one tensor for each shard, and the rest of its arguments.
+local shards_row <const> = {"input_shards", "any", list = true, of = "list of tensors", says = "one of each shard"}
+local reduce_spec <const> = {
+  shards_row,
+  {"op", "string", "ADD", of = "\"ADD\", \"MUL\", \"MIN\", \"MAX\", \"LOGICAL_AND\", \"LOGICAL_OR\", \"SQUARE_ADD\", \"LOCAL\" or \"MEAN\""},
+}
+
+local function read(who, ...)
+  local a = args.check(who, reduce_spec, ...)
+  check_shapes(who, a.input_shards)
+  return a.input_shards, parse(a.op)
+end
+
 ---The combination of all elements, on every shard.
 ---Shapes: n tensors [...] → n tensors [...]
 ---Errors: fewer than two tensors, unequal dtypes or shapes, an unknown combination: `ipu.within_replica.all_reduce({x}, "ADD")`,
 ---`ipu.within_replica.all_reduce({x, x}, "HALF")`
 ---Source: within_replica_ops.all_reduce of the original
----@param input_shards userdata[] one of each shard
----@param op string? ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOCAL or MEAN
 ---@return userdata[]
-function within.all_reduce(input_shards, op)
-  local who = "within_replica.all_reduce"
-  check_shapes(who, input_shards)
-  op = parse(op or "ADD")
+function within.all_reduce(...)
+  local input_shards, op = read("within_replica.all_reduce", ...)
   local results = {}
   for i, own in ipairs(input_shards) do
     results[i] = on_shard(i - 1, function() return op == "LOCAL" and ops.identity(own) or combined(input_shards, op) end)
@@ -104,13 +113,10 @@ end
 ---Shapes: n tensors [m] → n tensors [ceil(m / n)]
 ---Errors: as all_reduce's; tensors of another rank than 1: `ipu.within_replica.reduce_scatter({x, x}, "ADD")`
 ---Source: within_replica_ops.reduce_scatter of the original
----@param input_shards userdata[] one of each shard
----@param op string? as all_reduce's
 ---@return userdata[]
-function within.reduce_scatter(input_shards, op)
+function within.reduce_scatter(...)
   local who = "within_replica.reduce_scatter"
-  check_shapes(who, input_shards)
-  op = parse(op or "ADD")
+  local input_shards, op = read(who, ...)
   local _, shape = core.type_of(input_shards[1])
   if #shape ~= 1 then
     blame.error(who .. ": wants tensors of rank 1, got " .. structure.type_text(core.type_of(input_shards[1])), "value")
@@ -129,17 +135,17 @@ function within.reduce_scatter(input_shards, op)
   return core.plain(results)
 end
 
-local gather_spec <const> = {{"input_shards", "list"}, {"axis", "integer", 0}}
+local gather_spec <const> = {shards_row, {"axis", "integer", 0}}
 
 ---All elements joined along an axis, on every shard.
 ---Shapes: n tensors [..., m, ...] → n tensors [..., n * m, ...]
 ---Errors: fewer than two tensors, unequal dtypes or ranks: `ipu.within_replica.all_gather{x}`
 ---Source: within_replica_ops.all_gather of the original
 ---@return userdata[]
-function within.all_gather(input_shards, ...)
+function within.all_gather(...)
+  local a = args.check("within_replica.all_gather", gather_spec, ...)
+  local input_shards, results = a.input_shards, {}
   check_list("within_replica.all_gather", input_shards)
-  local a = args.check("within_replica.all_gather", gather_spec, input_shards, ...)
-  local results = {}
   for i = 1, #input_shards do
     results[i] = on_shard(i - 1, function() return ops.concat(input_shards, {axis = a.axis}) end)
   end

@@ -94,9 +94,9 @@ local cases <const> = {
   {"a branch that returns nothing", function()
     ipu.func(function(x) return ipu.cond(ipu.less(x, 2), function() return x end, function() end) end)(ipu.tensor(1.0))
   end, "return different values: float32%[%] and nothing"},
-  {"options in an operator's place", function()
-    ipu.func(function() return ipu.within_replica.all_reduce({ipu.ones{2}, ipu.ones{2}}, {op = "ADD"}) end)()
-  end, "a table is not a CollectiveOp; choose one of ADD"},
+  {"an unknown combination of shards", function()
+    ipu.func(function() return ipu.within_replica.all_reduce({ipu.ones{2}, ipu.ones{2}}, {op = "HALF"}) end)()
+  end, "'HALF' is not a CollectiveOp; choose one of ADD"},
   {"a symbolic value that is kept", function()
     local kept
     ipu.func(function(x) kept = x + 1 end)(ipu.tensor(1.0))

@@ -246,6 +246,8 @@ describe("collectives over the shards of one replica", function()
   it("row 233: reduce to all", function()
     assert.same({{4, 6}, {4, 6}}, run(function(list) return within.all_reduce(list, "COLLECTIVE_OP_ADD") end, ipu.tensor{1, 2},
       ipu.tensor{3, 4}))
+    assert.same({{4, 6}, {4, 6}}, run(function(list) return within.all_reduce(list, {op = "ADD"}) end, ipu.tensor{1, 2},
+      ipu.tensor{3, 4}))
     assert.same({{3, 8}, {3, 8}}, run(function(list) return within.all_reduce(list, "MUL") end, ipu.tensor{1, 2}, ipu.tensor{3, 4}))
   end)
   it("row 233: reduce and scatter", function()
