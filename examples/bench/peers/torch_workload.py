@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The workloads beside this folder in PyTorch, eager: torch_workload.py WORKLOAD THREADS DATA [seconds]
 
-DATA is a folder with mnist/ and tinyshakespeare.txt; without the former, images are random numbers: a step takes as long. Prints one JSON line of the same form as the workloads'.
+DATA is a folder with mnist/ and tinyshakespeare.txt; without the former, images are random numbers: a step takes as long.
+Prints one JSON line of the same form as the workloads'.
 Models, batches, optimizers and FLOP counts are theirs; images are normalised once and picked with index_select,
 convolutions run channels-last."""
 import gzip
@@ -12,14 +13,17 @@ import statistics
 import sys
 import time
 
+WORKLOAD, THREADS, DATA = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+SECONDS = float(sys.argv[4]) if len(sys.argv) > 4 else 2.0
+CHUNKS = 9
+TEXT = os.path.join(DATA, "tinyshakespeare.txt")
+if WORKLOAD in ("w5", "w6") and not os.path.exists(TEXT):
+    sys.exit(f"torch_workload.py: there is no {TEXT}")
+
 started = time.perf_counter()
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-WORKLOAD, THREADS, DATA = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-SECONDS = float(sys.argv[4]) if len(sys.argv) > 4 else 2.0
-CHUNKS = 9
 
 
 def mnist(name, header, limit, shape):
@@ -47,10 +51,7 @@ def mnist_batches(batch, shape):
 
 
 def text_windows(batch, length):
-    path = os.path.join(DATA, "tinyshakespeare.txt")
-    if not os.path.exists(path):
-        sys.exit(f"torch_workload.py: there is no {path}")
-    with open(path) as file:
+    with open(TEXT) as file:
         text = file.read()
     number = {c: i for i, c in enumerate(sorted(set(text)))}
     text = torch.tensor([number[c] for c in text])

@@ -159,6 +159,8 @@ local function check_built(model, entries)
   blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
 end
 
+local function is_hdf5(path) return path:find("%.h5$") or path:find("%.hdf5$") end
+
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"skip_mismatch", "boolean", false}}
 
 ---@param model Model
@@ -166,7 +168,7 @@ local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
   local entries = saving.paths(model)
-  if a.path:find("%.h5$") or a.path:find("%.hdf5$") then
+  if is_hdf5(a.path) then
     check_built(model, entries)
     return require "ipulua.keras.h5".load_weights(model, a.path, entries, a)
   end
@@ -485,7 +487,7 @@ local load_model_rows <const> = {
 ---@return Model
 function saving.load_model(...)
   local a = args.check("load_model", load_model_rows, ...)
-  if a.path:find("%.h5$") or a.path:find("%.hdf5$") or a.path:find("%.keras$") then
+  if is_hdf5(a.path) or a.path:find("%.keras$") then
     blame.error(string.format("load_model: '%s' is of Keras, whose layers are not read: build the model here, and give it " ..
       "the weights of an .h5 file with model:load_weights", a.path), "value")
   end

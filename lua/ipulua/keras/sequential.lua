@@ -82,7 +82,6 @@ function Sequential:add(layer)
   if not class.is_a(layer, Layer) then
     blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer), "type")
   end
-  layer:ensure_initialised() -- its class may have an init of its own that doesn't call the base's
   if layer.__name == "InputLayer" then
     rawset(self, "_input_tensor", layer.nodes[1] and layer.nodes[1].outputs
       or input.Input{batch_shape = layer.batch_input_shape, dtype = layer.dtype, name = layer.name})
