@@ -104,7 +104,7 @@ local function run(code, names)
   end})
   local ok, value = pcall(assert(load("return " .. code, "=sample", "t", env)))
   if ok then return value end
-  return nil, (tostring(value):gsub("^[^ ]*:%d+: ", ""))
+  return nil, notes.words(code, value)
 end
 
 local function text_of(module, name)

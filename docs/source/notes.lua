@@ -23,10 +23,7 @@ local function environment()
     cfg = function() return ipu.IPUConfig() end,
   }
   local env = {ipu = ipu, keras = keras, data = ipu.data, print = print, error = error, ipairs = ipairs}
-  function env.set(t, key, value)
-    t[key] = value
-    return t
-  end
+  env.set = load("return function(t, key, value) t[key] = value; return t end", "=sample")()
   return setmetatable(env, {__index = function(_, name)
     if makers[name] then return makers[name]() end
     for _, module in ipairs{keras, keras.optimizers} do
@@ -43,7 +40,17 @@ function notes.run(code)
   if not f then error(code .. ": " .. problem_in_code, 0) end
   local results = table.pack(pcall(f))
   if results[1] then return table.unpack(results, 2, results.n) end
-  return nil, (tostring(results[2]):gsub("^[^ ]*:%d+: ", ""):gsub("\n.*", ""))
+  return nil, notes.words(code, results[2])
+end
+
+---The words of the message that a sample raises, which must name the sample's line.
+---@param code string
+---@param message any
+---@return string
+function notes.words(code, message)
+  local words = tostring(message):match("^sample:1: ([^\n]*)")
+  if not words then notes.problem("%s: the message names another line: %s", code, message) end
+  return words or tostring(message)
 end
 
 -- Errors with the messages behind the code that provokes them.

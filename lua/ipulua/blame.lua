@@ -80,6 +80,12 @@ function blame.explaining(f)
   return setmetatable({}, {__close = function() explain = before end})
 end
 
+local place -- see blame.placing
+
+---From now on f(message) names what an error arises in, "layer 'net/dense'", nil for nothing: a line may call many layers.
+---@param f fun(message: string): string?
+function blame.placing(f) place = f end
+
 ---Raises `script.lua:12: message` for the user's line, or for `at` when that is given.
 ---@param message string
 ---@param kind string? one of the kinds of ipu.last_error(); "runtime" by default
@@ -93,6 +99,8 @@ function blame.error(message, kind, at)
     source, line = user_frame(3)
   end
   if line and line <= 0 then line = nil end
+  local within = place and place(message)
+  if within then message = within .. ": " .. message end
   if explain then message = message .. explain(message) end
   blame.remember(message, kind, source, line)
   if source and line then message = source .. ":" .. line .. ": " .. message end

@@ -129,5 +129,6 @@ function GradientCaptureTape:gradient(target, sources, ...)
   if is_value(sources) then return found[1] end
   return table.move(found, 1, #list, 1, {})
 end
+class.guard(GradientCaptureTape)
 
 return capture

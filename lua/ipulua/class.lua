@@ -35,7 +35,7 @@ end
 
 -- A class may answer a call with something that is there already: `substitute(...)`, nil for a new instance; and look after what its
 -- `init`, which may be a derived class' own, has left: `after_init(self)`.
-local function build(c, ...)
+local build = core.entry(function(c, ...)
   local other = c.substitute and c.substitute(...)
   if other ~= nil and other ~= false then return other end
   local self = setmetatable({}, c)
@@ -44,6 +44,11 @@ local function build(c, ...)
   local after_init = c.after_init
   if after_init then after_init(self) end
   return self
+end)
+
+-- Scripts call objects, too, so that what a class defines as __call is entered in the same way.
+local function define(c, key, value)
+  rawset(c, key, key == "__call" and core.entry(value) or value)
 end
 
 -- A class is shown by its name; what it takes, help tells.
@@ -108,7 +113,7 @@ function class.new(name, base)
   c.super = base
   c.extend = extend
   c.is_a = is_a
-  return setmetatable(c, {__index = base, __call = build, __name = "class", __tostring = show})
+  return setmetatable(c, {__index = base, __newindex = define, __call = build, __name = "class", __tostring = show})
 end
 
 local unguarded <const> = {init = true, after_init = true, extend = true, is_a = true, new = true, from_config = true, substitute = true}
@@ -120,12 +125,12 @@ local unguarded <const> = {init = true, after_init = true, extend = true, is_a =
 function class.guard(c, only)
   for name, f in pairs(c) do
     if type(f) == "function" and type(name) == "string" and name:sub(1, 2) ~= "__" and not unguarded[name] and (not only or only[name]) then
-      c[name] = function(self, ...)
+      c[name] = core.entry(function(self, ...)
         if getmetatable(self) ~= c and not class.is_a(self, c) then
           blame.error(string.format("%s.%s is a method; it is called with a colon, as in x:%s(...)", c.__name, name, name), "type")
         end
         return f(self, ...)
-      end
+      end)
     end
   end
   return c

@@ -196,11 +196,9 @@ end
 ---Errors: as ipu.configure_ipu_system's: `set(cfg, "auto_select_ipus", 3):configure_ipu_system()`
 ---@param ... any device, {reset_configuration = true}
 function IPUConfig:configure_ipu_system(...)
-  if not class.is_a(self, IPUConfig) then
-    blame.error("IPUConfig.configure_ipu_system is a method; it is called with a colon, as in cfg:configure_ipu_system()", "type")
-  end
   config.configure_ipu_system(self, ...)
 end
+class.guard(IPUConfig, {configure_ipu_system = true})
 
 -- Without a configuration there is one device of one IPU, from its first use on.
 local function ensure_devices()

@@ -298,7 +298,7 @@ function func.func(...)
   if getmetatable(f) == Function then return f end
   local name = a.name
   if not name then
-    local info = debug.getinfo(type(f) == "function" and f or getmetatable(f).__call, "S")
+    local info = debug.getinfo(core.entered(type(f) == "function" and f or getmetatable(f).__call), "S")
     name = info.what == "C" and "of C" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
   end
   return Function(f, name)

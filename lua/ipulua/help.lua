@@ -107,10 +107,11 @@ local guards <const> = {class = true, layer_calls = true} -- files whose functio
 
 -- A method as it was written, behind the check that it is called with a colon, or of a layer that is built.
 local function written(f)
+  f = core.entered(f)
   if not guards[debug.getinfo(f, "S").source:match("([%w_]+)%.lua$")] then return f end
   for i = 1, 8 do
     local name, value = debug.getupvalue(f, i)
-    if name == "f" then return value end
+    if name == "f" then return written(value) end
   end
   return f
 end
@@ -467,7 +468,8 @@ local function public_name(f)
       end
     end
   end
-  return search("ipu.", ipu, 2)
+  local keras = package.loaded["ipulua.keras"]
+  return keras and search("keras.", keras, 1) or search("ipu.", ipu, 2)
 end
 
 ---What the prompt prints for a function of the library; nil for others.

@@ -76,7 +76,7 @@ local function find(name)
   local at = public[name]
   if at then
     local module = require("ipulua." .. at[1])
-    if at[2] then return module[at[2]] end
+    if at[2] then return modules.offered(module[at[2]]) end
     return at[1] ~= "keras" and modules.guard("ipu." .. name, module) or module
   end
   return require("ipulua.enums")[name]
@@ -179,5 +179,6 @@ modules.guard("ipu.nn", ipu.nn, function(name)
 end)
 if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end -- wrong ones are told at once
 modules.guard("ipu.random", ipu.random)
+modules.offer_all(ipu)
 
 return ipu

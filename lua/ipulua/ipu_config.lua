@@ -401,9 +401,6 @@ end
 ---Errors: a text that is no JSON object, an unknown option: `cfg:from_json "[1]"`
 ---@param text string as to_json makes it
 function IPUConfig:from_json(text)
-  if type(self) == "string" then
-    blame.error("IPUConfig.from_json is a method of a configuration: cfg:from_json(text), with cfg = ipu.IPUConfig()", "type")
-  end
   local dict, problem = json.parse(text)
   if problem then blame.error("IPUConfig: from_json: " .. problem, "value") end
   if type(dict) ~= "table" or json.is_array(dict) or dict[1] ~= nil then
@@ -501,6 +498,8 @@ function object.fingerprint(values)
   return table.concat(text, "\n")
 end
 
-class.guard(IPUConfig, {copy = true, debug_text = true, from_dict = true, get_attribute_metadata = true, to_dict = true, to_json = true})
+class.guard(IPUConfig, {
+  copy = true, debug_text = true, from_dict = true, from_json = true, get_attribute_metadata = true, to_dict = true, to_json = true,
+})
 
 return object

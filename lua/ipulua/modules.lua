@@ -1,8 +1,26 @@
 -- Public modules answer a name that they don't have with the nearest one that they do have.
 
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 
 local modules = {}
+
+local entries = setmetatable({}, {__mode = "k"})
+
+---A value as scripts get it: a function by its entry, always the same one.
+---@param value any
+---@return any
+function modules.offered(value)
+  if type(value) ~= "function" then return value end
+  entries[value] = entries[value] or core.entry(value)
+  return entries[value]
+end
+
+---The functions of a module, as scripts get them.
+---@param module table
+function modules.offer_all(module)
+  for key, value in next, module do module[key] = modules.offered(value) end
+end
 
 ---Makes a module tell misspelt names; what its metatable finds it finds still.
 ---@param name string as scripts write it: "ipu.nn"
@@ -14,11 +32,12 @@ function modules.guard(name, module, find)
   local former = meta.__index
   if meta.guarded or (getmetatable(module) and type(former) ~= "function") then return module end -- a class, say
   meta.guarded = true
+  modules.offer_all(module)
   meta.__tostring = meta.__tostring or function() return string.format("<module %s; help(%s) lists its names>", name, name) end
   meta.__index = function(t, key)
     local found = find and find(key)
     if found == nil and former then found = former(t, key) end
-    if found ~= nil then return found end
+    if found ~= nil then return modules.offered(found) end
     if type(key) ~= "string" or key:sub(1, 2) == "__" then return nil end
     local names = {}
     for each in next, t do names[#names + 1] = each end

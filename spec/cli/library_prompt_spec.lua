@@ -139,7 +139,7 @@ describe("the prompt", function()
     assert.equal("<Function double, traced for 1 signature>\n<class Dense>\n\n",
       (typed("f = ipu.func(function(x) return x * 2 end, {name = 'double'}) local _ = f(ipu.ones{2})\nf\nkeras.layers.Dense\n")))
     assert.matches("^<module ipulua %d.*help%(ipu%)", (typed("ipu\n")))
-    for _, name in ipairs{"ipu.matmul", "ipu.nn.relu", "ipu.func", "ipu.keras.Input"} do
+    for _, name in ipairs{"ipu.matmul", "ipu.nn.relu", "ipu.func", "keras.Input", "keras.losses.huber"} do
       assert.equal(("<function %s; help(%s) explains it>\n\n"):format(name, name), (typed(name .. "\n")))
     end
     assert.matches("\nfunction: ", (typed("ipu.zeros\nprint\n")))

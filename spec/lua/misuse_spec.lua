@@ -322,6 +322,10 @@ local cases <const> = {
   {"the beginning of an option's name", function() ipu.random.normal({2}, {std = 3}) end, "no argument 'std'; did you mean 'stddev'%?"},
   {"a padding that there is not", function() ipu.nn.conv2d(t, t, {padding = "SAMEE"}) end, "must be one of VALID, SAME, got 'SAMEE'"},
   {"a list where arguments by name are", function() ipu.full(7, {2}) end, "should hold arguments by name, as in {name = value}; it is a list"},
+  {"a window that a layer of many doesn't fit", function()
+    local many = ipu.keras.Sequential{ipu.keras.layers.Conv2D(3, 3), ipu.keras.layers.Conv2D(4, 9, {name = "wide"})}
+    return many(ipu.ones{2, 8, 8, 3})
+  end, "layer 'wide': nn.conv2d: a window of 9 does not fit"},
   {"load_model in keras itself", function() return ipu.keras.load_model end, "did you mean 'models.load_model'"},
 }
 

@@ -167,6 +167,7 @@ void bind_open_trace(lua_State *L);
 void bind_open_region(lua_State *L);
 void bind_open_program(lua_State *L);
 void bind_open_settings(lua_State *L);
+void bind_open_entry(lua_State *L);
 void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);

@@ -16,6 +16,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_region(L);
   bind_open_program(L);
   bind_open_settings(L);
+  bind_open_entry(L);
   bind_open_random(L);
   bind_open_tape(L);
   bind_open_graph(L);

@@ -43,7 +43,7 @@ function context.mask(tensor)
   return masks[tensor]
 end
 
-local deepest <const> = 200 -- calls of layers inside layers
+local deepest <const> = 40 -- calls of layers inside layers; each takes up to four of the 200 calls through C that Lua allows
 
 -- Nodes are named after the layers that make them.
 local function name_nodes()
@@ -73,6 +73,13 @@ function context.enter(name, training)
   name_nodes()
   return call
 end
+
+-- Most errors of layers name them; those of the ops inside don't know them.
+blame.placing(function(message)
+  local innermost = context.path[#context.path]
+  if not innermost or message:find("'" .. innermost .. "'", 1, true) then return nil end
+  return "layer '" .. table.concat(context.path, "/") .. "'"
+end)
 
 local Inference = {}
 Inference.__close = function(self)

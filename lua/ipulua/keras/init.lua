@@ -43,7 +43,7 @@ setmetatable(keras, {
       blame.error(string.format("keras has no '%s'%s", tostring(name), known or near and "; did you mean '" .. near .. "'?" or ""), "value")
     end
     local module = require("ipulua.keras." .. at[1])
-    local value = at[2] and module[at[2]] or modules.guard("keras." .. name, module)
+    local value = at[2] and modules.offered(module[at[2]]) or modules.guard("keras." .. name, module)
     rawset(t, name, value)
     return value
   end,

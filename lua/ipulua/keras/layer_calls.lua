@@ -230,16 +230,17 @@ end
 
 -- build of the library's layers, called by a script: as a first call of the layer would, so that this doesn't make the weights again.
 local function build_by_hand(f)
-  local function build(self, ...)
+  local build
+  build = core.entry(function(self, ...)
     if rawget(self, "_building") or not rawequal(self.build, build) then return f(self, ...) end
     return self:build_once(...)
-  end
+  end)
   return build
 end
 
 -- call of the library's layers: `run` gives all options, a script that calls it by hand need not; but it has to build the layer.
 local function call_by_hand(f)
-  return function(self, ...)
+  return core.entry(function(self, ...)
     local last = select(select("#", ...), nil, ...)
     if type(last) == "table" and rawget(last, "training") ~= nil then return f(self, ...) end
     if not self.built and self.build ~= Layer.build then
@@ -249,7 +250,7 @@ local function call_by_hand(f)
     local given, options = read_call(self, ...)
     given[given.n + 1] = complete(options, given[1])
     return f(self, table.unpack(given, 1, given.n + 1))
-  end
+  end)
 end
 
 local guarded = setmetatable({}, {__mode = "k"})

@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local custom_objects = require "ipulua.keras.custom_objects"
 local names = require "ipulua.keras.names"
+local modules = require "ipulua.modules"
 
 local other_names = {}
 
@@ -165,6 +166,7 @@ end
 ---@param module table
 ---@return table module
 function other_names.answer(which, module)
+  modules.offer_all(module)
   return setmetatable(module, {__index = function(t, name)
     local target = type(name) == "string" and other_names.names[which] and other_names.names[which][name]
     if target then return rawget(t, target) end
