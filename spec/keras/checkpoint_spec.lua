@@ -174,6 +174,19 @@ describe("ipu.train.Checkpoint", function()
     assert.equal(folder .. "/step-000001", checkpoint:save(folder))
   end)
 
+  it("is numbered by the updates of the first optimizer, and replaces one of the same number", function()
+    local v, first, second = ipu.Variable(0.0), keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.1)
+    local checkpoint = ipu.train.Checkpoint{v = v, a = first, b = second}
+    for _ = 1, 2 do first:apply_gradients{{ipu.tensor(1.0), v}} end
+    assert.equal(folder .. "/step-000002", checkpoint:save(folder))
+    v:assign(7.0)
+    assert.equal(folder .. "/step-000002", checkpoint:save(folder))
+    assert.same({"latest.json", "step-000002"}, core.list_folder(folder))
+    v:assign(0.0)
+    checkpoint:restore(folder)
+    assert.equal(7, v:item())
+  end)
+
   it("keeps the newest three and the best; hashes are those of sha256sum", function()
     local v = ipu.Variable(0.0)
     local checkpoint = ipu.train.Checkpoint{v = v}

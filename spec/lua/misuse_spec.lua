@@ -63,6 +63,8 @@ local cases <const> = {
   end, "labels%[0%] is %-1, outside 0 … 1"},
   {"an index out of range", function() ipu.gather(t, ipu.tensor({5}, {dtype = "int32"})) end, "indices%[0%] is 5, outside 0"},
   {"saving to no folder", function() ipu.save("/no/such/x.npz", {a = t}) end, "/no/such/x%.npz"},
+  {"what NumPy has no name for", function() ipu.save("/no/such/x.npz", {a = ipu.ones({2}, {dtype = "bfloat16"})}) end,
+    "/no/such/x%.npz: member 'a%.npy': npy files can't hold bfloat16"},
   {"one tensor without a name", function() ipu.save("x.npz", t) end, "'x.npz' holds tensors by name, as in {x = tensor}"},
   {"one tensor in no format", function() ipu.save("x.txt", t) end, "'x.txt' must end in .safetensors, .npz or .npy"},
   {"a tensor as a list of tensors", function() ipu.concat(t, t) end, "must be a list of tensors, got a tensor float32%[2, 2%]"},

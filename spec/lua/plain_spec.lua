@@ -142,6 +142,50 @@ describe("plain tables and tensors print as", function()
     local out = ipu.ipu_compiler.compile(function(x) return x + 1 end, {ipu.ones{2}})
     assert.truthy(tostring(out):find("^{symbolic float32%[2%]"))
   end)
+
+  it("what callbacks are given", function()
+    local told = {}
+    local function tell(name)
+      return function(self, ...)
+        local words = {name}
+        for i, value in ipairs{...} do words[i + 1] = tostring(value):gsub("loss = [%d.]+", "loss = …") end
+        told[#told + 1] = table.concat(words, " ")
+        self.last_params = tostring(self.params)
+      end
+    end
+    local Told = keras.callbacks.Callback:extend("Told")
+    for _, event in ipairs{"train", "test", "predict", "epoch", "train_batch", "test_batch", "predict_batch"} do
+      Told["on_" .. event .. "_begin"], Told["on_" .. event .. "_end"] = tell(event .. " begins"), tell(event .. " ends")
+    end
+    local model = keras.Sequential{layers.Dense(1, {input_shape = {3}})}
+    local x, y, callback = ipu.ones{4, 3}, ipu.zeros{4, 1}, Told()
+    local function runs_of(is_asynchronous)
+      told = {}
+      model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 2}
+      model:set_asynchronous_callbacks(is_asynchronous)
+      model:fit(x, y, {batch_size = 2, verbose = 0, callbacks = callback})
+      assert.equal("{epochs = 1, steps = 2, verbose = 0}", callback.last_params)
+      model:evaluate(x, y, {batch_size = 2, verbose = 0, callbacks = callback})
+      assert.equal("{steps = 2, verbose = 0}", callback.last_params)
+      model:predict(x, {batch_size = 2, callbacks = callback})
+      return told
+    end
+    assert.same({
+      "train begins {}", "epoch begins 0 {}", "train_batch begins 0 {}",
+      "train_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1, updates = 2}",
+      "epoch ends 0 {loss = …}", "train ends {loss = …}",
+      "test begins {}", "test_batch begins 0 {}", "test_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1}",
+      "test ends {loss = …}",
+      "predict begins {}", "predict_batch begins 0 {}", "predict_batch ends 1 {} {samples = 4, step_first = 0, step_last = 1}",
+      "predict ends {}",
+    }, runs_of(false))
+    assert.same({
+      "train begins {}", "epoch begins 0 {}", "train_batch begins 0 {}",
+      "train_batch ends 0 {loss = …} {samples = 2, step_first = 0, step_last = 0, updates = 1}", "train_batch begins 1 {}",
+      "train_batch ends 1 {loss = …} {samples = 2, step_first = 1, step_last = 1, updates = 2}",
+    }, table.move(runs_of(true), 1, 6, 1, {}))
+    assert.falsy(table.concat(told):find("0x", 1, true))
+  end)
 end)
 
 describe("what is no plain table prints as", function()

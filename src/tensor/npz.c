@@ -152,9 +152,9 @@ static int by_name(const void *a, const void *b) {
 static Status out_of_memory(Error *e) { return fail(e, ERR_OUT_OF_MEMORY, "out of memory"); }
 
 /* The member's bytes, owned by the source. */
-static zip_source_t *member_source(Error *e, zip_t *zip, Tensor *t) {
+static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Tensor *t) {
   Text header = {.data = NULL};
-  if (npy_header(e, "npz", &t->type, &header) != OK) return text_free(&header), NULL;
+  if (npy_header(e, where, &t->type, &header) != OK) return text_free(&header), NULL;
   size_t bytes = header.used + type_bytes(&t->type);
   char *data = malloc(bytes);
   if (data) {
@@ -172,7 +172,9 @@ static Status write_member(Error *e, const char *path, zip_t *zip, const Member 
   char *name = malloc(size);
   if (!name) return out_of_memory(e);
   snprintf(name, size, "%s.npy", m->name);
-  zip_source_t *source = member_source(e, zip, m->tensor);
+  char where[400];
+  snprintf(where, sizeof where, "%s: member '%s'", path, name);
+  zip_source_t *source = member_source(e, where, zip, m->tensor);
   zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
   free(name);
   if (!source) return e ? e->status : ERR_OUT_OF_MEMORY;

@@ -212,7 +212,9 @@ local function pack(object)
   return packed
 end
 
----Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go.
+---Writes a checkpoint into dir/step-NNNNNN; older ones but the newest max_to_keep (and the last that was said to be best) go. The number
+---is how many updates its Keras optimizer, or its model's, has made (of several, the first by name), without one how many saves; a checkpoint
+---of the same number is replaced.
 ---Errors: a folder that can't be written, a max_to_keep below 1: `ipu.train.Checkpoint{model = model}:save("/proc/none")`
 ---@param ... any dir, max_to_keep, best
 ---@return string path

@@ -2,6 +2,7 @@
 -- arrive by an outfeed, once for each replica.
 
 local compiled = require "ipulua.keras.training.compiled"
+local logs = require "ipulua.keras.training.logs"
 
 local asynchronous = {}
 
@@ -28,14 +29,13 @@ function asynchronous.run(model, run, first)
     local is_update = updates and (step - first + 1) % accumulation == 0
     updates = is_update and updates + 1 or updates
     for replica = 1, run.replicas do
-      local logs = {}
+      local values = {}
       for i, metric in ipairs(metrics) do
         local value = element["m" .. i]
-        logs[metric.name] = compiled.read(run.replicas > 1 and value[replica] or value)
+        values[i] = {metric.name, compiled.read(run.replicas > 1 and value[replica] or value)}
       end
-      list[begin_event](list, step, {})
-      list[end_event](list, step, logs, {step_first = step, step_last = step, updates = updates,
-        samples = run.batch_size * run.replicas})
+      list[begin_event](list, step, logs.by_name{})
+      list[end_event](list, step, logs.by_name(values), logs.info(step, step, run.batch_size * run.replicas, updates))
     end
     step = step + 1
   end

@@ -142,7 +142,7 @@ end
 -- One epoch; returns its logs by name, and whether it was interrupted. resume: steps of it were made before.
 local function run_epoch(self, run, epoch, a, resume)
   self:reset_metrics()
-  run.callbacks:on_epoch_begin(epoch, {})
+  run.callbacks:on_epoch_begin(epoch, logs.by_name{})
   run.done = resume and resume.step or 0
   if run.done > 0 then resume.apply() end
   write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
@@ -217,7 +217,7 @@ function methods:fit(...)
   rawset(self, "_run", run)
   rawset(self, "_resume", nil)
   rawset(self, "_interrupted", false)
-  run.callbacks:on_train_begin({})
+  run.callbacks:on_train_begin(logs.by_name{})
   local named = run_epochs(self, run, a)
   programs.rewind(run.entry)
   if self.optimizer.finalize_variable_values then self.optimizer:finalize_variable_values(self.trainable_variables) end

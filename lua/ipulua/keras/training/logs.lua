@@ -17,6 +17,16 @@ function logs.by_name(list)
   return core.plain(t)
 end
 
+---What callbacks are told of an execution, besides its logs.
+---@param first integer its first step, counted from 0
+---@param last integer
+---@param samples integer
+---@param updates integer? of the weights so far, where it trains
+---@return {step_first: integer, step_last: integer, samples: integer, updates: integer?}
+function logs.info(first, last, samples, updates)
+  return core.plain{step_first = first, step_last = last, samples = samples, updates = updates}
+end
+
 ---As evaluate gives them: a table by name, or a list of values; one value is itself.
 ---@param list Logs
 ---@param return_dict boolean

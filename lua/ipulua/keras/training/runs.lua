@@ -72,7 +72,7 @@ function runs.begin(model, who, mode, a, take)
   local run = {steps = count, per_execution = per_execution, prefix = mode, batch_size = feed.batch_size,
     replicas = replicas, take = take, epochs = 1}
   feeding.check_enough(who, feed, run)
-  run.callbacks = callbacks.CallbackList(a.callbacks, model, {verbose = progress.verbosity(a.verbose), steps = count})
+  run.callbacks = callbacks.CallbackList(a.callbacks, model, core.plain{verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and model._options.asynchronous and runs.wants_batches(run.callbacks, "test")
   run.entry = programs.open(model, mode, feed, per_execution, wants_logs)
   run.bar = runs.bar(a.verbose, count)
@@ -90,9 +90,8 @@ end
 local function call_batch_end(model, run, first, done, named)
   local list, event = run.callbacks, "on_" .. run.prefix .. "_batch_end"
   if not list:listens(event) then return end
-  list[event](list, done - 1, named, {step_first = first, step_last = done - 1,
-    samples = (done - first) * run.batch_size * run.replicas,
-    updates = run.accumulation and model.optimizer.iterations:item() or nil})
+  local updates = run.accumulation and model.optimizer.iterations:item() or nil
+  list[event](list, done - 1, named, logs.info(first, done - 1, (done - first) * run.batch_size * run.replicas, updates))
 end
 
 ---Runs the executions of an epoch.
@@ -110,7 +109,7 @@ function runs.epoch(model, run)
     if is_asynchronous then
       ok, result = pcall(asynchronous.run, model, run, done)
     else
-      list["on_" .. prefix .. "_batch_begin"](list, done, {})
+      list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
       ok, result, more = pcall(run.entry.program.run)
     end
     if not ok then
