@@ -76,8 +76,8 @@ function folder.write(dir, step, content, options)
   end
   state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
   core.replace_file(temporary .. "/" .. state_file, json.encode(state) .. "\n")
-  local latest = {step = name}
-  latest.best = options.best and name or (read_json(dir .. "/" .. latest_file) or {}).best
+  local latest, best_before = {step = name}, (read_json(dir .. "/" .. latest_file) or {}).best
+  if options.best then latest.best = name elseif best_before ~= name then latest.best = best_before end -- else it is replaced
   core.replace_folder(temporary, dir .. "/" .. name)
   core.replace_file(dir .. "/" .. latest_file, json.encode(latest) .. "\n")
   remove_old(dir, options.keep, latest)

@@ -152,6 +152,7 @@ describe("callbacks", function()
       model:set_asynchronous_callbacks(asynchronous)
       local calls, values = {}, {}
       local Watch = callbacks.Callback:extend("Watch")
+      function Watch:init() callbacks.Callback.init(self) end -- as classes of layers and models do it
       function Watch:on_train_batch_begin(batch) calls[#calls + 1] = "begin " .. batch end -- luacheck: ignore 212
       function Watch:on_train_batch_end(batch, logs, info) -- luacheck: ignore 212
         calls[#calls + 1] = string.format("end %d: %d to %d, %d samples, %d updates", batch, info.step_first, info.step_last,

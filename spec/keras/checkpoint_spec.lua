@@ -180,7 +180,9 @@ describe("ipu.train.Checkpoint", function()
     for _ = 1, 2 do first:apply_gradients{{ipu.tensor(1.0), v}} end
     assert.equal(folder .. "/step-000002", checkpoint:save(folder))
     v:assign(7.0)
+    checkpoint:save(folder, {best = true})
     assert.equal(folder .. "/step-000002", checkpoint:save(folder))
+    assert.is_nil(ipu.json.decode(read(folder .. "/latest.json")).best, "what was best is replaced")
     assert.same({"latest.json", "step-000002"}, core.list_folder(folder))
     v:assign(0.0)
     checkpoint:restore(folder)
@@ -194,6 +196,7 @@ describe("ipu.train.Checkpoint", function()
     for _ = 1, 4 do checkpoint:save(folder) end
     assert.same({"latest.json", "step-000001", "step-000003", "step-000004", "step-000005"}, core.list_folder(folder))
     assert.equal(folder .. "/step-000005", ipu.train.latest_checkpoint(folder))
+    assert.equal("step-000001", ipu.json.decode(read(folder .. "/latest.json")).best)
     local state = ipu.json.decode(read(folder .. "/step-000005/state.json"))
     local sums = output_of(string.format("cd %s/step-000005 && sha256sum *.safetensors", folder))
     for file, hash in pairs(state.files) do assert.is_truthy(sums:find(hash .. "  " .. file, 1, true)) end

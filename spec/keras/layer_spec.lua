@@ -298,7 +298,7 @@ describe("a class of one's own", function()
     end
     local told = saved()
     assert.are.equal(1, #told)
-    assert.matches("class Times has an init with arguments, but no get_config that gives them", told[1])
+    assert.matches("class Times has an init with arguments %(spec/keras/layer_spec.lua:%d+%), but no get_config that gives them", told[1])
     assert.are.equal(0, #saved(function(self) return {factor = self.factor} end))
   end)
 end)

@@ -272,8 +272,8 @@ local function tell_lost_arguments(c)
   local init = debug.getinfo(c.init, "Su")
   if blame.is_own(init.source) or init.nparams < 2 and not init.isvararg then return end
   told_classes[c] = true
-  log.warn("class %s has an init with arguments, but no get_config that gives them: saved and loaded, its layers are made without them",
-    c.__name)
+  log.warn("class %s has an init with arguments (%s:%d), but no get_config that gives them: saved and loaded, its layers are made "
+    .. "without them", c.__name, init.short_src, init.linedefined)
 end
 
 ---The arguments that make the layer again, without weights.

@@ -20,6 +20,8 @@ local events <const> = {
 }
 for _, event in ipairs(events) do Callback[event] = function() end end
 
+function Callback:init() end -- for those of one's own, whose init may begin with it
+
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
