@@ -20,6 +20,10 @@ local divide = function(a, b) return a / b end
 local cases <const> = {
   {"a float16 division by zero", "div0", function() return ipu.func(divide)(f16(10000), f16(0)) end, "nan"},
   {"a float16 overflow", "oflo", function() return ipu.func(function(x) return x * x end)(f16(10000)) end, 65504},
+  {"a cast to float16 that overflows", "oflo", function()
+    return ipu.func(function(x) return ipu.cast(x * 2, "float16") end)(ipu.tensor(-60000.0))
+  end, -65504},
+  {"an integer beyond float16", "oflo", function() return ipu.cast(ipu.tensor(70000, {dtype = "int32"}), "float16") end, 65504},
   {"a NaN that becomes an integer", "inv", function()
     return ipu.func(function(x) return ipu.cast(x, "int32") end)(ipu.tensor(0 / 0))
   end, -2147483648},
@@ -43,13 +47,19 @@ describe("floating point behaviour", function()
   end
 
   it("of an overflow is NaN with nanoo", function()
-    local x = configured(trap("nanoo"), cases[2][3]):item()
-    assert.is_true(x ~= x)
+    for i = 2, 4 do
+      local x = configured(trap("nanoo"), cases[i][3]):item()
+      assert.is_true(x ~= x, cases[i][1])
+    end
+  end)
+
+  it("leaves infinities what they are in a cast to float16", function()
+    assert.same({math.huge, -math.huge, 65504}, ipu.cast(ipu.tensor{math.huge, -math.huge, 1e6}, "float16"):totable())
   end)
 
   it("leaves the device usable after a trap", function()
     configured(trap("inv"), function()
-      assert.is_false(pcall(cases[4][3]))
+      assert.is_false(pcall(cases[6][3]))
       assert.equal(3, ipu.func(ipu.sqrt)(ipu.tensor(9.0)):item())
     end)
   end)

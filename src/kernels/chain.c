@@ -247,6 +247,10 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
       narrow_f16(in[0], w->data[s->out], n, c->numerics, &key, (uint64_t)index);
     } else {
       c->kernels->cast[from][to](in, single, w->data[s->out], n, NULL);
+    }
+    if (to == F16 && from != F16) {
+      w->events |= clip_cast(from, in[0], single, w->data[s->out], n, c->numerics);
+    } else {
       bool loses = dtype_is_float(from) && !dtype_is_float(to) && to != BOOL;
       if (loses && c->numerics && c->numerics->trap_invalid) w->events |= find_lost(from, in[0], single ? 1 : n);
     }

@@ -58,3 +58,16 @@ void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, c
       narrow_f16(x + i, y + i, count, numerics, key, index + (uint64_t)i);
   }
 }
+
+int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics) {
+  bool nan_on_overflow = numerics && numerics->nan_on_overflow, traps = numerics && numerics->trap_overflow;
+  int events = 0;
+  if (!nan_on_overflow && !traps && !any_infinite(y, n)) return 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = dtype_get(from, x, single ? 0 : i);
+    if (!isfinite(v) || fabs(v) <= LARGEST) continue;
+    y[i] = f32_to_f16(nan_on_overflow ? NAN : copysignf(LARGEST, (float)v));
+    if (traps) events = EVENT_OVERFLOW;
+  }
+  return events;
+}

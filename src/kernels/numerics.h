@@ -26,4 +26,8 @@ void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, con
 struct Kernels;
 void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
                    uint64_t index);
+
+/* The same for n results y of a cast: what x, of dtype from, has beyond the range clips or becomes NaN. single: x is one element.
+ * EVENT_OVERFLOW if there is any, as far as numerics traps it; else 0. */
+int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics);
 #endif
