@@ -31,8 +31,8 @@ void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, con
 
 /* An infinity in the result came from one in x or from beyond the range. */
 static bool any_infinite(const f16 *y, int64_t n) {
-  int found = 0;
-  for (int64_t i = 0; i < n; i++) found |= (y[i] & 0x7FFF) == 0x7C00;
+  uint16_t found = 0; /* as wide as the elements: whole vectors are compared */
+  for (int64_t i = 0; i < n; i++) found |= (uint16_t)((y[i] & 0x7FFF) == 0x7C00);
   return found;
 }
 
