@@ -88,10 +88,10 @@ end
 
 -- What a function computes with arguments that nobody described can't be priced.
 local function check_count(f, given)
-  local info = debug.getinfo(f, "u")
-  if #given >= info.nparams then return end
+  local wanted = func.parameters(f)
+  if #given >= wanted then return end
   blame.error(string.format("estimate: the function takes %s, but 'inputs' describes %d: give tensors or shapes, as in "
-    .. "inputs = {{32, 784}}", counted(info.nparams, "value"), #given), "value")
+    .. "inputs = {{32, 784}}", counted(wanted, "value"), #given), "value")
 end
 
 local function of_function(f, a)

@@ -282,6 +282,21 @@ function Function:signatures()
   return core.plain(list)
 end
 
+-- The function of Lua that runs when a function or an object is called.
+local function body_of(f) return core.entered(type(f) == "function" and f or getmetatable(f).__call) end
+
+---How many values a function, Function or object declares that it takes, and whether it takes more.
+---@param f any
+---@return integer
+---@return boolean
+---@package
+function func.parameters(f)
+  if func.is_function(f) then f = f.f end
+  local info = debug.getinfo(body_of(f), "u")
+  local itself = type(f) == "function" and 0 or math.min(info.nparams, 1) -- self
+  return info.nparams - itself, info.isvararg
+end
+
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
@@ -298,7 +313,7 @@ function func.func(...)
   if getmetatable(f) == Function then return f end
   local name = a.name
   if not name then
-    local info = debug.getinfo(core.entered(type(f) == "function" and f or getmetatable(f).__call), "S")
+    local info = debug.getinfo(body_of(f), "S")
     name = info.what == "C" and "of C" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
   end
   return Function(f, name)

@@ -15,7 +15,7 @@ local listing = {}
 local function program_of(who, what)
   if func.is_function(what) then
     local entry = what.order[#what.order]
-    if not entry and debug.getinfo(what.f, "u").nparams > 0 then
+    if not entry and (type(what.f) ~= "function" or func.parameters(what) > 0) then
       blame.error(who .. ": the function has not been traced yet; call it once first", "failed_precondition")
     end
     return (entry or what:concrete()).program

@@ -53,10 +53,8 @@ end
 ---@return integer?
 ---@package
 function loops.parameter_count(f)
-  if func.is_function(f) then f = f.f end
-  if type(f) ~= "function" then return nil end
-  local info = debug.getinfo(f, "u")
-  return not info.isvararg and info.nparams or nil
+  local count, takes_more = func.parameters(f)
+  return not takes_more and count or nil
 end
 
 ---An error when f declares another number of parameters than it is given values.

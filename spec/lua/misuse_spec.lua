@@ -328,6 +328,12 @@ local cases <const> = {
     local many = ipu.keras.Sequential{ipu.keras.layers.Conv2D(3, 3), ipu.keras.layers.Conv2D(4, 9, {name = "wide"})}
     return many(ipu.ones{2, 8, 8, 3})
   end, "layer 'wide': nn.conv2d: a window of 9 does not fit"},
+  {"the graph of a layer that was not called", function() return ipu.graph.nodes(ipu.func(ipu.keras.layers.Dense(3))) end,
+    "graph.nodes: the function has not been traced yet"},
+  {"the price of a layer without inputs", function() return ipu.estimate(ipu.func(ipu.keras.layers.Dense(3))) end,
+    "layer 'dense.*' was called without inputs"},
+  {"the price of a function of the library without inputs", function() return ipu.estimate(ipu.keras.activations.relu) end,
+    "estimate: the function takes 1 value, but 'inputs' describes 0"},
   {"load_model in keras itself", function() return ipu.keras.load_model end, "did you mean 'models.load_model'"},
 }
 
