@@ -218,8 +218,11 @@ function Metadata:warn_if_deprecated()
   warn_if_deprecated(self.name)
 end
 
+local name_row <const> = {"name", "string"}
+
 local function metadata(prefix, name)
-  if type(name) ~= "string" or not (rows[prefix .. name] or options.categories[prefix .. name]) then
+  args.check_value("get_attribute_metadata", name_row, name)
+  if not (rows[prefix .. name] or options.categories[prefix .. name]) then
     refuse_unknown(prefix, name)
   end
   return Metadata(prefix .. name)

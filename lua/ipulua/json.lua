@@ -16,9 +16,12 @@ local array_meta = {__name = "json.array", plain = true}
 function array_meta:__tostring() return tostring(require "ipulua.core".plain(table.move(self, 1, #self, 1, {}))) end
 
 ---Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back marked.
+---Errors: what is no list: `ipu.json.array{width = 3}`
 ---@param t table?
 ---@return table
 function json.array(t)
+  local args = require "ipulua.args"
+  if t ~= nil and not args.is_list(t) then blame.error("json.array: a list is wanted, got " .. args.describe(t), "type") end
   return setmetatable(t or {}, array_meta)
 end
 
@@ -124,6 +127,13 @@ end
 ---@param options {indent: integer?}? spaces for each level; without, one line
 ---@return string
 function json.encode(value, options)
+  local args = require "ipulua.args"
+  if options ~= nil and not args.is_plain(options) then
+    blame.error("json.encode: options are a table, as in {indent = 2}, got " .. args.describe(options), "type")
+  end
+  if options and options.indent ~= nil and (math.type(options.indent) ~= "integer" or options.indent < 0 or options.indent > 80) then
+    blame.error("json.encode: 'indent' must be an integer from 0 to 80, got " .. args.describe(options.indent), "type")
+  end
   local indent = options and options.indent and (" "):rep(options.indent) or nil
   local out = {}
   local ok, problem = pcall(write, value, out, indent, 0)

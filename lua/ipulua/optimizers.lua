@@ -43,17 +43,6 @@ end
 function IpuOptimizer:compute_gradients(...) return self.wrapped:compute_gradients(...) end
 function IpuOptimizer:apply_gradients(...) return self.wrapped:apply_gradients(...) end
 
--- The pairs of apply_gradients' arguments, in either form, and the rest.
-local function read_pairs(self, ...)
-  local a = train.read_apply_arguments(self, ...)
-  local given = a.grads_and_vars
-  if a.variables then
-    given = {}
-    for i, v in ipairs(a.variables) do given[i] = {a.grads_and_vars[i], v} end
-  end
-  return given, a.global_step
-end
-
 local function define(name, base)
   local Class = (base or IpuOptimizer):extend(name)
   optimizers[name] = Class
@@ -75,7 +64,7 @@ function CrossReplicaOptimizer:init(...)
 end
 
 function CrossReplicaOptimizer:apply_gradients(...)
-  local given, step = read_pairs(self, ...)
+  local given, step = train.read_apply_arguments(self, ...)
   local means = {}
   for i, pair in ipairs(given) do means[i] = {pair[1] and core.ops.cross_replica_mean(pair[1]), pair[2]} end
   return self.wrapped:apply_gradients(means, {global_step = step})
@@ -130,7 +119,7 @@ end
 ---@param ... any as Optimizer's
 ---@return Operation
 function MapGradientOptimizer:apply_gradients(...)
-  local given, step = read_pairs(self, ...)
+  local given, step = train.read_apply_arguments(self, ...)
   local fitting = {}
   for i, pair in ipairs(given) do
     local g, v = pair[1], pair[2]
@@ -219,7 +208,7 @@ local function update(self, given, step)
 end
 
 function GradientAccumulationOptimizerV2:apply_gradients(...)
-  local given, step = read_pairs(self, ...)
+  local given, step = train.read_apply_arguments(self, ...)
   if self.count == 1 then return self.wrapped:apply_gradients(given, {global_step = step}) end
   if self.verify_usage then check_loop(self) end
   if self.offloaded then offloading.of_updates(self.name, self.offloaded) end

@@ -90,6 +90,8 @@ function Optimizer:restore(tensors)
   end
 end
 
+local slot_row <const> = {"slot", "string"}
+
 ---A variable beside v: made with a value at the first call, the same one afterwards.
 ---Shapes: as v
 ---Errors: v is no variable: `ipu.train.GradientDescentOptimizer(0.1):slot("v", "m")`
@@ -99,6 +101,7 @@ end
 ---@param dtype string? v's by default
 ---@return userdata
 function Optimizer:slot(v, slot, value, dtype)
+  args.check_value("slot", slot_row, slot)
   local of = self.slots[slot] or {}
   self.slots[slot] = of
   local key = core.variable_identity(v)
@@ -118,6 +121,7 @@ end
 ---@param dtype string?
 ---@return userdata
 function Optimizer:scalar(slot, value, dtype)
+  args.check_value("scalar", slot_row, slot)
   local of = self.slots[slot]
   if not of then
     of = add_slot(self, self.name .. "/" .. slot, slot, dtype or "float32", {}, function()
@@ -187,8 +191,7 @@ end
 ---@param v userdata
 ---@return any
 function Optimizer:apply_gradient(g, v) -- luacheck: ignore 212
-  blame.error(self.name .. " defines neither apply_gradient nor apply_gradients, for the variable '" .. v.name .. "'",
-    "not_implemented")
+  blame.error(self.name .. " defines neither apply_gradient nor apply_gradients", "not_implemented")
 end
 
 ---Called before the updates of all variables; subclasses may define it.
@@ -203,29 +206,30 @@ local function check_dtype(self, g, v)
     .. "that overrides apply_gradients", self.name, v.name, dtype, v.dtype), "type")
 end
 
--- Pairs without those that have no gradient; a list of tensors and a list of variables is accepted too.
-local function with_gradient(self, given, list)
-  local kept, count = {}, 0
+-- Pairs {gradient, variable}, which may come as two lists.
+local function checked_pairs(self, given, list)
+  local checked = {}
   if type(given) ~= "table" then
     blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got " .. args.describe(given), "type")
   end
-  if list then
-    local joined = {}
-    for i, v in ipairs(list) do joined[i] = {given[i], v} end
-    given = joined
-  end
-  for i = 1, #given do
-    local pair = args.is_plain(given[i]) and given[i] or {nil, given[i]}
-    local g, v = pair[1], pair[2]
-    if not core.is_variable(v) then
-      blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(v), "type")
+  for i = 1, #(list or given) do
+    local pair = list and {given[i], list[i]} or args.is_plain(given[i]) and given[i] or {nil, given[i]}
+    if not core.is_variable(pair[2]) then
+      blame.error(self.name .. ".apply_gradients: the pairs are {gradient, variable}, got " .. args.describe(pair[2]), "type")
     end
-    count = count + 1
-    if g then kept[#kept + 1] = {g, v} end
+    checked[i] = pair
+  end
+  return checked
+end
+
+local function with_gradient(self, given)
+  local kept = {}
+  for _, pair in ipairs(given) do
+    if pair[1] then kept[#kept + 1] = pair end
   end
   if #kept == 0 then
     blame.error(string.format("%s.apply_gradients: no gradient for any of %s: the loss depends on none of them",
-      self.name, counted(count, "variable")), "value")
+      self.name, counted(#given, "variable")), "value")
   end
   return kept
 end
@@ -254,17 +258,16 @@ local apply_spec <const> = {
 ---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation
 function Optimizer:apply_gradients(...)
-  local a = train.read_apply_arguments(self, ...)
-  local kept = with_gradient(self, a.grads_and_vars, a.variables)
+  local given, step = train.read_apply_arguments(self, ...)
+  local kept = with_gradient(self, given)
   local is_deferred = false
   for _, pair in ipairs(kept) do is_deferred = is_deferred or core.is_deferred(pair[1]) end
-  if is_deferred and not tracing.is_active() then return tracing.in_graph(apply, self, kept, a.global_step) end
-  return apply(self, kept, a.global_step)
+  if is_deferred and not tracing.is_active() then return tracing.in_graph(apply, self, kept, step) end
+  return apply(self, kept, step)
 end
 
----The arguments of apply_gradients, for wrappers: {grads_and_vars, variables, global_step}.
----@package
-function train.read_apply_arguments(self, first, ...)
+-- Its arguments in each of their forms: gradients or pairs, variables beside gradients, options.
+local function apply_arguments(self, first, ...)
   if structure.is_plain(first) and first.grads_and_vars then
     return args.check(self.name .. ".apply_gradients", apply_spec, first, ...)
   end
@@ -276,6 +279,15 @@ function train.read_apply_arguments(self, first, ...)
   end
   if second == nil then return {grads_and_vars = first} end
   return args.check(self.name .. ".apply_gradients", apply_spec, first, nil, second)
+end
+
+---The pairs that apply_gradients is given, and global_step, for wrappers.
+---@return table[] {gradient?, variable}
+---@return userdata?
+---@package
+function train.read_apply_arguments(self, ...)
+  local a = apply_arguments(self, ...)
+  return checked_pairs(self, a.grads_and_vars, a.variables), a.global_step
 end
 
 local minimize_spec <const> = {

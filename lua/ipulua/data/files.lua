@@ -51,7 +51,10 @@ function files.from_cifar(...)
     blame.error("from_cifar: 'label_mode' must be \"fine\" or \"coarse\", got " .. args.describe(a.label_mode), "value")
   end
   local dataset
-  for _, path in ipairs(type(a.path) == "table" and a.path or {a.path}) do
+  for i, path in ipairs(type(a.path) == "table" and a.path or {a.path}) do
+    if type(path) ~= "string" then
+      blame.error(string.format("from_cifar: path %d must be a string, got %s", i, args.describe(path)), "type")
+    end
     local images, fine, coarse = core.read_cifar(path, a.classes)
     local part = data.from_tensor_slices{images, a.label_mode == "coarse" and coarse or fine}
     dataset = dataset and dataset:concatenate(part) or part

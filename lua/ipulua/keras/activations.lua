@@ -2,6 +2,7 @@
 -- cross-entropies can use it (context.logits).
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local context = require "ipulua.keras.context"
 local ipu = require "ipulua"
 
@@ -16,6 +17,9 @@ function activations.linear(x) return x end
 local function checked(name, rows, ...)
   local a = args.check(name, rows, ...)
   if type(a.x) == "number" or args.is_plain(a.x) then a.x = ipu.tensor(a.x) end
+  if not args.is_tensor(a.x) then
+    blame.error(string.format("%s: 'x' must be a tensor, a number or a list, got %s", name, args.describe(a.x)), "type")
+  end
   return a.x, a
 end
 

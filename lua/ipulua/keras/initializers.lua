@@ -17,7 +17,7 @@ parts.abstract(Initializer, "make", "make(shape, dtype)")
 ---The value of a weight of a shape. Initializers override `make(shape, dtype)`.
 function Initializer:__call(shape, options)
   if math.type(shape) == "integer" then shape = {shape} end
-  if type(shape) ~= "table" then
+  if not args.is_list(shape) or shape[1] ~= nil and math.type(shape[1]) ~= "integer" then
     blame.error(string.format("%s: it is called with a shape, got %s", self.__name, args.describe(shape)), "type")
   end
   local dtype = type(options) == "table" and options.dtype or options or "float32"

@@ -8,6 +8,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
+local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
 local tracing = require "ipulua.tracing"
 
@@ -71,6 +72,8 @@ local function read_call(self, ...)
   return given, options
 end
 
+local function is_input(leaf) return is_value(leaf) or KerasTensor.is(leaf) end
+
 local function shape_text(shape)
   return "[" .. table.concat(shape, ", ") .. "]"
 end
@@ -110,6 +113,19 @@ local function check_spec(self, inputs)
     local each = spec[i] or (spec[1] == nil and spec) or nil
     if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
   end
+end
+
+-- What can't be an input of any layer is refused; objects of a script's own may be.
+local function check_inputs(self, first)
+  check_spec(self, first)
+  local of = type(first)
+  if of == "number" or is_input(first) or of == "table" and (not args.is_plain(first) or nest.any(is_input, first)) then return end
+  blame.error(string.format("layer '%s' is called with a tensor, or a table of tensors, got %s", self.name,
+    of == "table" and "a table without any" or args.describe(first)), "type")
+end
+
+local function want_inputs(self, first)
+  if first == nil then blame.error(string.format("layer '%s' was called without inputs", self.name), "type") end
 end
 
 -- ------------------------------------------------ building
@@ -209,7 +225,7 @@ end
 
 local function run(self, given, options)
   if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
-  check_spec(self, given[1])
+  check_inputs(self, given[1])
   self:ensure_built(given[1])
   stages.enter_layer(self, context.depth)
   if self.autocast ~= false then
@@ -228,26 +244,52 @@ local function run(self, given, options)
   return table.unpack(results, 1, results.n)
 end
 
+-- KerasTensors of the shapes of inputs.
+local function tensors_of(self, shape)
+  if next(shape) == nil or type(nest.first(shape)) == "number" and math.type(shape[1]) == "integer" then
+    return KerasTensor(shape, rawget(self, "input_dtype") or self.compute_dtype)
+  end
+  local out = {}
+  for _, key in ipairs(nest.keys(shape)) do out[key] = tensors_of(self, shape[key]) end
+  return out
+end
+
 -- build of the library's layers, called by a script: as a first call of the layer would, so that this doesn't make the weights again.
 local function build_by_hand(f)
   local build
   build = core.entry(function(self, ...)
     if rawget(self, "_building") or not rawequal(self.build, build) then return f(self, ...) end
+    shapes.check_given(string.format("layer '%s': build", self.name), (...))
+    check_spec(self, tensors_of(self, (...)))
     return self:build_once(...)
   end)
   return build
 end
 
+-- How many inputs a call declares before its options; nil: any number.
+local function inputs_of(f)
+  local info = debug.getinfo(f, "u")
+  local last = not info.isvararg and info.nparams > 1 and debug.getlocal(f, info.nparams)
+  return last and info.nparams - (last == "options" and 2 or 1)
+end
+
 -- call of the library's layers: `run` gives all options, a script that calls it by hand need not; but it has to build the layer.
 local function call_by_hand(f)
+  local most = inputs_of(f)
   return core.entry(function(self, ...)
-    local last = select(select("#", ...), nil, ...)
+    if most and select("#", ...) > most + 1 then
+      blame.error(string.format("layer '%s' is called with %s; options follow by name, as in layer(x, {training = true})", self.name,
+        most == 1 and "one input, a tensor or a table of them" or counted(most, "input")), "type")
+    end
+    local last = select("#", ...) > 0 and (select(-1, ...))
     if type(last) == "table" and rawget(last, "training") ~= nil then return f(self, ...) end
     if not self.built and self.build ~= Layer.build then
       blame.error(string.format("layer '%s' is not built yet, so it has no weights to call: call the layer itself, layer(x), which builds it, "
         .. "or layer:build(shape) first", self.name), "value")
     end
     local given, options = read_call(self, ...)
+    want_inputs(self, given[1])
+    check_inputs(self, given[1])
     given[given.n + 1] = complete(options, given[1])
     return f(self, table.unpack(given, 1, given.n + 1))
   end)
@@ -269,9 +311,7 @@ end
 function Layer:__call(...)
   self:ensure_initialised()
   local given, options = read_call(self, ...)
-  if given.n == 0 or given[1] == nil then
-    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
-  end
+  want_inputs(self, given[1])
   for i = 1, given.n do
     if nest.any(KerasTensor.is, given[i]) then
       check_spec(self, given[1])
@@ -287,15 +327,8 @@ end
 ---@param input_shape any a shape, or a table of shapes
 ---@return any
 function Layer:compute_output_shape(input_shape)
-  local function specs(shape)
-    if args.is_plain(shape) and type(nest.first(shape)) == "number" and math.type(shape[1]) == "integer" then
-      return KerasTensor(shape, rawget(self, "input_dtype") or self.compute_dtype)
-    end
-    local out = {}
-    for _, key in ipairs(nest.keys(shape)) do out[key] = specs(shape[key]) end
-    return out
-  end
-  local inputs = specs(input_shape)
+  shapes.check_given("compute_output_shape", input_shape)
+  local inputs = tensors_of(self, input_shape)
   check_spec(self, inputs)
   self:ensure_built(inputs)
   local types = require "ipulua.keras.infer".results(function(x) return self(x) end, {n = 1, inputs}, KerasTensor.is)

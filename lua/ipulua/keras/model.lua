@@ -210,6 +210,10 @@ function Model:call(inputs, options)
     blame.error(string.format("model '%s': its class %s defines no call(inputs)", self.name, class.of(self).__name),
       "not_implemented")
   end
+  if options ~= nil and not args.is_plain(options) then
+    blame.error(string.format("model '%s' is called with a tensor or a table of tensors, then options, as in model(x, {training = true}); got "
+      .. "%s behind them", self.name, args.describe(options)), "type")
+  end
   return graph.run(self._graph, graph_inputs(self, inputs), options or {})
 end
 
@@ -233,7 +237,7 @@ function Model:build(input_shape)
     for _, key in ipairs(nest.keys(shape)) do out[key] = specs(shape[key]) end
     return out
   end
-  if input_shape == nil then blame.error("build: the shape of the input is missing", "type") end
+  shapes.check_given("build", input_shape)
   self:build_with(specs(input_shape))
 end
 

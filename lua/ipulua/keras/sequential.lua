@@ -12,6 +12,7 @@ local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
 local Model = require "ipulua.keras.model".Model
 local nest = require "ipulua.keras.nest"
+local shapes = require "ipulua.keras.shapes"
 
 local sequential = {}
 
@@ -111,7 +112,7 @@ end
 ---@param input_shape integer[]
 function Sequential:build(input_shape)
   if self._graph then return end
-  if input_shape == nil then blame.error("build: the shape of the input is missing", "type") end
+  shapes.check_given("Sequential.build", input_shape)
   if nest.is_structure(input_shape[1]) then
     blame.error("Sequential.build: a Sequential model has one input", "value")
   end
@@ -130,6 +131,9 @@ end
 function Sequential:ensure_built(inputs)
   if self._graph then return end
   local leaf = nest.first(inputs)
+  if not args.is_tensor(leaf) then
+    blame.error(string.format("model '%s' is called with a tensor, got %s", self.name, args.describe(leaf)), "type")
+  end
   local path = context.path
   context.path = {}
   local ok, problem = pcall(function()

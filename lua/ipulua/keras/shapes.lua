@@ -1,6 +1,7 @@
 -- Fitting the shapes of labels, predictions and weights to each other, as Keras does before losses and metrics;
 -- what is left to broadcasting elsewhere is an error here.
 
+local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local ipu = require "ipulua"
 
@@ -13,6 +14,33 @@ function shapes.text(shape)
   local parts = {}
   for i, extent in ipairs(shape) do parts[i] = extent < 0 and "-1" or tostring(extent) end
   return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+local function is_shape(value)
+  if not args.is_list(value) then return false end
+  for _, extent in ipairs(value) do
+    if math.type(extent) ~= "integer" then return false end
+  end
+  return true
+end
+
+-- A shape, or a table of such.
+local function has_shapes(value)
+  if is_shape(value) then return true end
+  if not args.is_plain(value) then return false end
+  for _, each in next, value do
+    if not has_shapes(each) then return false end
+  end
+  return true
+end
+
+---An error unless a value is the shape of an input, or a table of the shapes of several.
+---@param who string
+---@param value any
+function shapes.check_given(who, value)
+  if has_shapes(value) then return end
+  blame.error(string.format("%s: the shape of the input is a list of integers, such as {32, 784}, -1 where an extent is not known, or "
+    .. "for several inputs a table of such; got %s", who, args.describe(value)), "type")
 end
 
 ---@param a integer[]

@@ -41,6 +41,7 @@ local function keep_fields(c, names)
     return state
   end
   function c:set_state(state)
+    args.check_value(self.__name .. ".set_state", {"state", "table"}, state)
     for _, name in ipairs(names) do self[name] = state[name] end
   end
 end
@@ -122,6 +123,9 @@ end
 function CallbackList:init(list, model, params)
   self.list = {}
   if class.is_a(list, Callback) then list = {list} end
+  if list ~= nil and not args.is_plain(list) then
+    blame.error("callbacks: a callback or a list of them is wanted, got " .. args.describe(list), "type")
+  end
   for i, entry in pairs(list or {}) do
     if math.type(i) ~= "integer" or not class.is_a(entry, Callback) then refuse_entry(i, entry) end
   end

@@ -138,6 +138,7 @@ end
 
 -- Lines behind those of the interrupted run's last backup are written again.
 function CSVLogger:set_state(state)
+  args.check_value("CSVLogger.set_state", {"state", "table"}, state)
   self.keys, self.wants_header = state.keys, state.wants_header
   if not state.bytes then return end
   local file = open(self, "rb")

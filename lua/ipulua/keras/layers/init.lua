@@ -30,7 +30,7 @@ for _, name in ipairs{
   "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "LayerNormalization", "GroupNormalization",
   "InstanceNormalization", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D",
   "Cropping1D", "Cropping2D", "Cropping3D", "SimpleRNNCell", "LSTMCell", "GRUCell", "CTCInferenceLayer",
-  "CTCPredictionsLayer",
+  "CTCPredictionsLayer", "TimeDistributed",
 } do layers[name].takes_one = true end
 
 layers.Input = require "ipulua.keras.input".Input

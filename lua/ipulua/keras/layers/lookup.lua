@@ -56,9 +56,10 @@ local function token_start(self) return oov_start(self) + self.num_oov_indices e
 -- A file with a value on each line.
 local function read_file(path)
   local file <close> = io.open(path)
-  if not file then blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path), "not_found") end
+  local text = file and file:read("a") -- nil of a folder
+  if not text then blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path), "not_found") end
   local list = {}
-  for line in file:lines() do
+  for line in text:gmatch("([^\n]*)\n?") do
     list[#list + 1] = math.tointeger(tonumber(line)) or line:find("%S") and blame.error(string.format(
       "IntegerLookup: line %d of '%s' is no integer: %s", #list + 1, path, args.describe(line)), "value") or nil
   end

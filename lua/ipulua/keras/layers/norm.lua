@@ -2,6 +2,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local distributed_norm = require "ipulua.distributed_norm"
@@ -239,6 +240,9 @@ end
 
 ---Takes mean and variance from data: a tensor, or a dataset of batches.
 function Normalization:adapt(data)
+  if not args.is_tensor(data) and not class.is_a(data, ipu.data.Dataset) then
+    blame.error("adapt: a tensor or a dataset of batches is wanted, got " .. args.describe(data), "type")
+  end
   local list = {}
   if args.is_tensor(data) then list[1] = data else
     for x in data:iter() do list[#list + 1] = x end

@@ -308,6 +308,7 @@ function Bidirectional:setup()
     blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards", "value")
   end
   rawset(self, "wrapped", layer)
+  self.input_spec = layer.input_spec
   rawset(self, "layer", nil)
   rawset(self, "_keys", {"forward_layer", "backward"})
 end

@@ -177,9 +177,12 @@ end
 ---@param v userdata
 ---@return userdata
 function Optimizer:value_of(v)
+  if not core.is_variable(v) then blame.error("value_of: a variable is wanted, got " .. args.describe(v), "type") end
   local dtype = self:dtype_of(v)
   return dtype == v.dtype and v or ipu.cast(v, dtype)
 end
+
+local name_row <const> = {"name", "string"}
 
 ---The variable `name` beside a variable; made when first asked for, with zeros or the given first value.
 ---@param v userdata
@@ -187,6 +190,7 @@ end
 ---@param initial number|userdata|nil
 ---@return userdata
 function Optimizer:slot(v, name, initial)
+  args.check_value("slot", name_row, name)
   local id = core.variable_identity(v)
   local slots = self._slots[id]
   if not slots then
@@ -208,6 +212,7 @@ end
 ---A variable of the optimizer itself.
 ---@return userdata
 function Optimizer:state(name, initial)
+  args.check_value("state", name_row, name)
   local key = "_state_" .. name
   local v = rawget(self, key)
   if not v then
@@ -227,6 +232,7 @@ end
 ---All that must be saved of the optimizer, by name: its own variables, and the slots under the paths of their weights.
 ---@param weights table[] {path =, variable =}
 ---@return table[] {path =, variable =}
+---@package
 function Optimizer:entries(weights)
   local list = {{path = "iterations", variable = self.iterations}}
   local rate = self.learning_rate
@@ -246,6 +252,7 @@ end
 ---Makes the slots of variables. Optimizers override `make_slots(v)`.
 ---@param list userdata[]
 function Optimizer:build(list)
+  args.check_value("build", {"variables", "list"}, list)
   for _, v in ipairs(list) do
     if self.make_slots then self:make_slots(v) end
     if self.use_ema then self:slot(v, "average", v) end
@@ -318,7 +325,10 @@ local function read_pairs(self, first, second)
   if args.is_plain(second) and second[1] ~= nil then
     for i = 1, #second do add(first[i], second[i]) end
   else
-    for _, pair in ipairs(first) do add(pair[1], pair[2]) end
+    for _, pair in ipairs(first) do
+      local is_pair = args.is_plain(pair)
+      add(is_pair and pair[1] or nil, is_pair and pair[2] or pair)
+    end
   end
   if #vars == 0 then
     blame.error(string.format("%s: no gradients are provided for any variable%s", self.name,

@@ -1,12 +1,14 @@
 -- train_on_batch, test_on_batch, predict_on_batch: one batch, without an infeed.
 
 local args = require "ipulua.args"
+local blame = require "ipulua.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
 local core = require "ipulua.core"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local logs = require "ipulua.keras.training.logs"
+local nest = require "ipulua.keras.nest"
 local replication = require "ipulua.replication"
 
 local on_batch = {methods = {}}
@@ -71,6 +73,7 @@ function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ..
 ---@return any
 function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
+  if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
   local f = self._programs.predict_on_batch
   if not f then
     f = ipu.func(function(given)

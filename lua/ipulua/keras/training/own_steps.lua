@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local compile = require "ipulua.keras.training.compile"
+local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
@@ -17,7 +18,7 @@ local function results(self)
 end
 
 -- A step called outside of a traced function is one by itself.
-local function at_once(self, name, ...)
+local function at_once(self, name, x, y, sample_weight)
   local f = self._programs[name]
   if not f then
     f = ipu.func(function(...)
@@ -26,7 +27,7 @@ local function at_once(self, name, ...)
     end, {name = self.name .. "." .. name})
     self._programs[name] = f
   end
-  return f(...)
+  return f(feeding.as_tensors(x, name), feeding.as_tensors(y, name), feeding.as_tensors(sample_weight, name))
 end
 
 ---One training step. Models may define their own, which is traced; it returns a table of logs.
