@@ -48,7 +48,13 @@ local function is_rate(value)
   return "must be a number, a tensor or a function that gives one"
 end
 
+local rate_row <const> = {"learning_rate", "any", one = true, check = is_rate, of = "number, tensor or function that gives one"}
+local optional_rate <const> = {"learning_rate", "any", optional = true, check = is_rate}
+local name_row <const> = {"name", "string", optional = true}
+
 function Optimizer:init(learning_rate, name)
+  args.check_value("Optimizer", optional_rate, learning_rate)
+  args.check_value("Optimizer", name_row, name)
   self.learning_rate = learning_rate
   self.name = name or class.of(self).__name
   self.slots = {} -- slot name → variable identity → variable
@@ -77,7 +83,7 @@ end
 
 ---All variables of the optimizer, for a checkpoint.
 ---@return table[] {path =, variable =}
-function Optimizer:entries() return self.made end
+function Optimizer:entries() return core.plain(table.move(self.made, 1, #self.made, 1, {})) end
 
 ---Sets its variables, those there are and those still to be made.
 ---Shapes: each tensor has its variable's shape
@@ -318,9 +324,6 @@ local function define(name, spec, init, methods)
   for key, method in pairs(methods) do Class[key] = method end
   train[name] = Class
 end
-
-local rate_row <const> = {"learning_rate", "any", one = true, check = is_rate, of = "number, tensor or function that gives one"}
-local name_row <const> = {"name", "string", optional = true}
 
 ---v ← v − learning_rate·g.
 ---Shapes: gradients and variables alike; learning_rate []

@@ -12,7 +12,7 @@ local structure = require "ipulua.structure"
 local Dataset = class.new("Dataset")
 
 function Dataset:init(handle, template)
-  if type(handle) ~= "userdata" then
+  if type(handle) ~= "userdata" or getmetatable(handle).__name ~= "ipulua.Dataset" then
     blame.error("a dataset is made by ipu.data.from_tensor_slices, from_csv, from_generator …", "type")
   end
   self.handle = handle

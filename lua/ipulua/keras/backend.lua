@@ -234,7 +234,7 @@ define("update_sub", {
 define_of_list("batch_get_value", function(variables)
   local list = {}
   for i, v in ipairs(variables) do list[i] = backend.get_value(v) end
-  return list
+  return core.plain(list)
 end)
 
 -- Sets variables from a list of {variable, value}.

@@ -38,7 +38,7 @@ local function keep_fields(c, names)
   function c:get_state()
     local state = {}
     for _, name in ipairs(names) do state[name] = self[name] end
-    return state
+    return core.plain(state)
   end
   function c:set_state(state)
     args.check_value(self.__name .. ".set_state", {"state", "table"}, state)

@@ -133,7 +133,7 @@ local function begin(self)
 end
 
 function CSVLogger:get_state()
-  return {keys = self.keys, wants_header = self.wants_header, bytes = self.file and self.file:seek("cur", 0) or nil}
+  return core.plain{keys = self.keys, wants_header = self.wants_header, bytes = self.file and self.file:seek("cur", 0) or nil}
 end
 
 -- Lines behind those of the interrupted run's last backup are written again.

@@ -121,7 +121,7 @@ function IntegerLookup:get_vocabulary(...)
     for i = 1, token_start(self) do list[i] = i <= oov_start(self) and self.mask_token or self.oov_token end
   end
   local tokens = rawget(self, "_tokens") or {}
-  return table.move(tokens, 1, #tokens, #list + 1, list)
+  return core.plain(table.move(tokens, 1, #tokens, #list + 1, list))
 end
 
 ---How many numbers there are.
