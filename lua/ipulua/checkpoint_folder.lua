@@ -43,7 +43,8 @@ end
 -- What a killed process left behind.
 local function remove_unfinished(dir)
   for _, name in ipairs(names_in(dir)) do
-    if name:find("^%.step%-.*%.tmp$") then core.remove_folder(dir .. "/" .. name) end
+    if name:find("^%.step%-.*%.tmp$") then core.remove_folder(dir .. "/" .. name)
+    elseif name:find("^latest%.json%.%x+%.tmp$") then os.remove(dir .. "/" .. name) end
   end
 end
 

@@ -6,6 +6,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local graph = require "ipulua.graph"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 
@@ -231,7 +232,7 @@ local libraries = {} -- opened ones by path
 ---@return table<string, fun(...): ...>
 function custom.load_op_library(path)
   if type(path) ~= "string" then blame.error("load_op_library: 'path' must be a string, got " .. args.describe(path), "type") end
-  if not libraries[path] then libraries[path] = core.open_op_library(path) end
+  if not libraries[path] then libraries[path] = plain.mark(core.open_op_library(path)) end
   return libraries[path]
 end
 

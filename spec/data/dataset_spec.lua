@@ -212,13 +212,16 @@ describe("dataset functions", function()
     assert.same({shape = {-1}, dtype = "int64"}, numbers(5):batch(2):map(function(x) return x * 2 end).element_spec)
   end)
 
-  it("map's random numbers depend on the element alone", function()
-    local function noisy(n) return numbers(8):map(function() return ipu.random.uniform({2}) end, {num_parallel_calls = n}) end
+  it("map's random numbers depend on the pass and the element alone", function()
+    local function noisy(n) return numbers(8):map(function() return ipu.random.uniform({2}, {seed = 4}) end, {num_parallel_calls = n}) end
     local a = noisy(0)
     local first, second = elements(a), elements(a)
     assert.are_not.equal(first, second)
+    for _, same in ipairs{noisy(0), noisy(3), a:prefetch(3)} do assert.equal(first, elements(same)) end
+    local repeated = elements(a:repeat_n(2))
+    assert.equal(first, repeated:sub(1, #first))
     local seen = {}
-    for text in (first .. "; "):gmatch("(.-); ") do assert.is_nil(seen[text]) seen[text] = true end
+    for text in (repeated .. "; "):gmatch("(.-); ") do assert.is_nil(seen[text]) seen[text] = true end
   end)
 
   it("map refuses variables", function()

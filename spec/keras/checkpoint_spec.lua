@@ -189,6 +189,25 @@ describe("ipu.train.Checkpoint", function()
     assert.equal(7, v:item())
   end)
 
+  it("takes the first of several optimizers by name, whether it was given itself or with its model", function()
+    local x, y = ipu.ones{4, 1}, ipu.ones{4, 1}
+    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {1}}}
+    model:compile{optimizer = "sgd", loss = "mse"}
+    for _ = 1, 3 do model:train_on_batch(x, y) end
+    local other = keras.optimizers.SGD()
+    assert.equal(folder .. "/step-000003", ipu.train.Checkpoint{model = model, other = other}:save(folder))
+    assert.equal(folder .. "/step-000000", ipu.train.Checkpoint{model = model, before = other}:save(folder))
+  end)
+
+  it("clears away what a killed process left unfinished, and nothing else", function()
+    local checkpoint = ipu.train.Checkpoint{v = ipu.Variable(0.0)}
+    checkpoint:save(folder)
+    core.make_folder(folder .. "/.step-000002.1.tmp")
+    for _, name in ipairs{"latest.json.0123456789abcdef.tmp", "mine.json.tmp"} do write(folder .. "/" .. name, "{") end
+    checkpoint:save(folder)
+    assert.same({"latest.json", "mine.json.tmp", "step-000001", "step-000002"}, core.list_folder(folder))
+  end)
+
   it("keeps the newest three and the best; hashes are those of sha256sum", function()
     local v = ipu.Variable(0.0)
     local checkpoint = ipu.train.Checkpoint{v = v}

@@ -151,6 +151,7 @@ describe("load_op_library", function()
   it("row 243: gives ops that run, are traced, differentiated and priced", function()
     local library = ipu.load_op_library(build("examples/custom_op.c"))
     local snake = library.snake
+    assert.matches("^{snake = ", tostring(library))
     local function expected(v, a) return v + math.sin(a * v) ^ 2 / a end
     near({expected(1, 2), expected(2, 2)}, snake(x, {frequency = 2}):totable())
     near({expected(1, 1), expected(2, 1)}, snake(x):totable())

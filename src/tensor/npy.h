@@ -1,6 +1,6 @@
 /* NumPy's files: .npy holds one array, .npz a zip of them. Reading accepts either byte order and C or Fortran
- * order; 16- to 64-bit unsigned integers become the next wider integer. Objects, structures, text, complex
- * numbers are refused. */
+ * order; unsigned integers of 16 and 32 bits become the next wider integer, those of 64 bits int64 where they fit.
+ * Larger ones, objects, structures, text, complex numbers are refused. */
 #ifndef IPULUA_TENSOR_NPY_H
 #define IPULUA_TENSOR_NPY_H
 #include "base/text.h"

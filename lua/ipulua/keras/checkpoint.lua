@@ -189,12 +189,14 @@ function checkpoint.assign(who, list, saved)
   end
 end
 
--- The number of a checkpoint: updates made, where something counts them.
+-- The number of a checkpoint: updates made, where something counts them. In the list a model's optimizer comes behind those that
+-- were given themselves, but has its model's name in its key.
 local function step_of(self, list)
+  local first
   for _, object in ipairs(list) do
-    if object.kind == "optimizer" then return object.value.iterations:item() end
+    if object.kind == "optimizer" and (not first or object.key < first.key) then first = object end
   end
-  return self.save_counter
+  return first and first.value.iterations:item() or self.save_counter
 end
 
 local save_rows <const> = {
