@@ -185,7 +185,7 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || IPULUA_LOG=error $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
-checks: $(CHECKS) ## build the C check programs
+checks: $(CHECKS) $(BUILD)/validate ## build the C check programs
 
 # What Debian calls the things that we need.
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libedit-dev \

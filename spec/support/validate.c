@@ -3,10 +3,11 @@
  *
  * usage: validate BENCH [OUT] [--rows] [--third K]
  *   --rows     also print every figure
- *   --third K  only the rows whose number modulo 3 is K (a check that nothing follows single rows)
+ *   --third K  only the rows whose number modulo 3 is K, 0 to 2 (a check that nothing follows single rows)
  *
  * What is here beside the call of the cost functions is what each benchmark tool does around the operation:
  * which tensors stay alive between its programs, how often each pass runs. */
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -322,15 +323,20 @@ static void print_table(Errors *list, int families, int q) {
   printf("\n");
 }
 
-static void take_row(json_t *row, FILE *out, Errors *list, int *families, bool print) {
+/* False if no chip has a price for it. */
+static bool take_row(json_t *row, FILE *out, Errors *list, int *families, bool print) {
   static const char *const chips[] = {"gc2", "gc200"};
   const char *id = json_string_value(json_object_get(row, "id"));
-  Errors *errors = family_of(list, families, json_string_value(json_object_get(row, "family")));
+  const char *family = json_string_value(json_object_get(row, "family"));
+  if (!id || !family) return false;
+  Errors *errors = family_of(list, families, family);
   json_t *result = json_pack("{s:s}", "id", id);
+  bool priced = false;
   for (int k = 0; k < 2; k++) {
     Prediction p;
     json_t *published = json_object_get(row, chips[k]);
     if (!predict(row, chips[k], &p)) continue;
+    priced = true;
     json_t *figures = json_object();
     for (int q = 0; q < QUANTITIES; q++) {
       json_object_set_new(figures, quantity_names[q], json_real(round(p.value[q])));
@@ -350,37 +356,80 @@ static void take_row(json_t *row, FILE *out, Errors *list, int *families, bool p
     free(line);
   }
   json_decref(result);
+  return priced;
+}
+
+typedef struct {
+  const char *paths[2]; /* the benchmarks, the predictions */
+  bool rows;
+  int third; /* -1: all rows */
+} Options;
+
+/* False, with what is wrong on standard error. */
+static bool read_options(int argc, char **argv, Options *o) {
+  int given = 0;
+  *o = (Options){.third = -1};
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--rows")) {
+      o->rows = true;
+    } else if (!strcmp(argv[i], "--third")) {
+      const char *k = i + 1 < argc ? argv[++i] : "nothing";
+      if (strlen(k) != 1 || !strchr("012", *k)) {
+        fprintf(stderr, "validate: --third must be 0, 1 or 2, got %s\n", k);
+        return false;
+      }
+      o->third = *k - '0';
+    } else if (argv[i][0] == '-' || given == 2) {
+      fprintf(stderr, "validate: what is '%s'?\n", argv[i]);
+      return false;
+    } else {
+      o->paths[given++] = argv[i];
+    }
+  }
+  if (given == 0) fprintf(stderr, "validate: a file of benchmarks is wanted\n");
+  return given > 0;
+}
+
+static FILE *open_file(const char *path, const char *mode) {
+  FILE *f = fopen(path, mode);
+  if (!f) fprintf(stderr, "validate: %s: %s\n", path, strerror(errno));
+  return f;
 }
 
 int main(int argc, char **argv) {
-  bool rows = false;
-  int third = -1, given = 0;
-  const char *paths[2] = {NULL, NULL};
-  for (int i = 1; i < argc; i++) {
-    if (!strcmp(argv[i], "--rows")) rows = true;
-    else if (!strcmp(argv[i], "--third") && i + 1 < argc) third = atoi(argv[++i]);
-    else if (given < 2) paths[given++] = argv[i];
+  Options o;
+  if (!read_options(argc, argv, &o)) {
+    fprintf(stderr, "usage: validate BENCH [OUT] [--rows] [--third 0|1|2]\n");
+    return 2;
   }
-  FILE *in = paths[0] ? fopen(paths[0], "r") : NULL, *out = paths[1] ? fopen(paths[1], "w") : NULL;
+  FILE *in = open_file(o.paths[0], "r"), *out = in && o.paths[1] ? open_file(o.paths[1], "w") : NULL;
   Errors *list = calloc(FAMILIES_MAX, sizeof *list);
-  if (!in || !list || (paths[1] && !out)) {
-    fprintf(stderr, "usage: validate BENCH [OUT] [--rows] [--third K]\n");
+  if (!in || !list || (o.paths[1] && !out)) {
+    if (in) fclose(in);
+    if (out) fclose(out);
     free(list);
     return 2;
   }
-  int families = 0, index = 0;
+  int families = 0, index = 0, priced = 0, refused = 0;
   static char line[1 << 16];
   double start = clock_seconds();
   for (; fgets(line, sizeof line, in); index++) {
     json_error_t e;
-    json_t *row = line[0] == '#' ? NULL : json_loads(line, 0, &e);
-    if (json_is_object(row) && (third < 0 || index % 3 == third)) take_row(row, out, list, &families, rows);
+    if (line[0] == '#' || line[0] == '\n' || (o.third >= 0 && index % 3 != o.third)) continue;
+    json_t *row = json_loads(line, 0, &e);
+    if (row && take_row(row, out, list, &families, o.rows)) {
+      priced++;
+    } else {
+      const char *why = row ? "wants an 'id' and a 'family' that is priced" : e.text;
+      fprintf(stderr, "validate: %s:%d: %s\n", o.paths[0], index + 1, why);
+      refused++;
+    }
     json_decref(row);
   }
   for (int q = 0; q < QUANTITIES; q++) print_table(list, families, q);
-  printf("%d rows in %.2f s\n", index, clock_seconds() - start);
+  printf("%d rows in %.2f s\n", priced, clock_seconds() - start);
   fclose(in);
   if (out) fclose(out);
   free(list);
-  return 0;
+  return refused > 0;
 }
