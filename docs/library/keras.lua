@@ -1263,7 +1263,7 @@ function Model:get_weights(...) end
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
 function Model:load_weights(...) end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.

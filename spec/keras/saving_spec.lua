@@ -100,6 +100,20 @@ np.savez("%s", *[f[name] for name in f.files])]]
     os.remove(theirs)
   end)
 
+  it("takes by name what the file knows, with skip_mismatch what fits of it", function()
+    ipu.save(path, {["known/kernel"] = ipu.full({2, 3}, 4), ["known/bias"] = ipu.full({3}, 5), ["wide/kernel"] = ipu.ones{9, 9}})
+    local model = keras.Sequential{layers.Dense{3, name = "known", input_shape = {2}}, layers.Dense{1, name = "wide"}}
+    local last = model.layers[2]:get_weights()[1]:totable()
+    assert.error_matches(function() model:load_weights(path, {by_name = true}) end, "wide/kernel")
+    -- as in Keras 2.6: ValueError "skip_mismatch can only be set to True when by_name is True"
+    assert.matches("saving_spec%.lua:%d+: load_weights: 'skip_mismatch' can only be true when 'by_name' is",
+      message_of(function() model:load_weights(path, {skip_mismatch = true}) end))
+    model:load_weights(path, {by_name = true, skip_mismatch = true})
+    assert.same({{4, 4, 4}, {4, 4, 4}}, model.layers[1]:get_weights()[1]:totable())
+    assert.same({5, 5, 5}, model.layers[1]:get_weights()[2]:totable())
+    assert.same(last, model.layers[2]:get_weights()[1]:totable())
+  end)
+
   it("says which files it reads", function()
     local model = trained()
     assert.matches("must end in .safetensors, .npz or .h5", message_of(model.load_weights, model, "w.pt"))

@@ -291,9 +291,10 @@ end
 ---`model:save_weights "w.txt"`
 ---@param ... any path
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: only those whose shapes agree.
+---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
 ---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
----Errors: a file that is missing or damaged, weights of other shapes or names: `model:load_weights "nowhere.safetensors"`
+---Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch without by_name:
+---`model:load_weights "nowhere.safetensors"`
 ---@param ... any path, by_name, skip_mismatch
 function Model:load_weights(...) return require "ipulua.keras.saving".load_weights(self, ...) end
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.

@@ -164,9 +164,10 @@ local function is_hdf5(path) return path:find("%.h5$") or path:find("%.hdf5$") e
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false}, {"skip_mismatch", "boolean", false}}
 
 ---@param model Model
----@param ... any path; by_name: only layers that the file knows
+---@param ... any path; by_name: only layers that the file knows; skip_mismatch: of these only what has the same shapes
 function saving.load_weights(model, ...)
   local a = args.check("load_weights", load_rows, ...)
+  if a.skip_mismatch and not a.by_name then blame.error("load_weights: 'skip_mismatch' can only be true when 'by_name' is", "value") end
   local entries = saving.paths(model)
   if is_hdf5(a.path) then
     check_built(model, entries)
