@@ -159,7 +159,7 @@ $(BUILD)/api_check: spec/support/api_check.c src/ipulua.h $(LIBRARY) $(BUILD)/mo
 $(BUILD)/graphs_check: $(addprefix spec/support/,graphs_check.c interpret.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Speeds: build/kernels_bench, build/nn_bench [threads] [names].
+# Speeds: build/kernels_bench [instruction set], build/nn_bench [threads] [names].
 $(BUILD)/%_bench: spec/support/%_bench.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 

@@ -84,6 +84,19 @@ describe("files of the source tree that are named", function()
   it("are some twenty at least", function() assert(count >= 20, count) end)
 end)
 
+-- Tiles differ from one instruction set to the next, so any numbers do in a name.
+describe("functions that docs/performance.md tells to look for in a profile", function()
+  run_if("are symbols of the command", function()
+    local text, count = command.read("docs/performance.md"):match("symbols are kept:\n\n```.-```\n\n(.-)\n\n"), 0
+    local symbols = command.run{"nm", "--defined-only", command.ipulua}.out:gsub("%d+", "N")
+    for name, more in text:gmatch("`([%w_]+)([^`]*)`") do
+      count = count + 1
+      assert.is_truthy(symbols:find(" " .. name:gsub("%d+", "N") .. (more == "…" and "" or "\n"), 1, true), name)
+    end
+    assert.equal(4, count)
+  end)
+end)
+
 -- Blocks of a language, with the lines that they should print.
 local function blocks(path, language)
   local list = {}
