@@ -109,10 +109,14 @@ local function refuse_misfit(entry)
     [[IPULUA_ENGINE_OPTIONS='{"debug.allowOutOfMemory": "true"}']], "out_of_memory")
 end
 
+local function new_state(entry, wanted, price)
+  return {wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = json.array()}
+end
+
 local function begin(entry, arguments)
   local wanted = report.wanted()
   local price = wanted and price_of(entry, arguments)
-  states[entry] = price and {wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} or false
+  states[entry] = price and new_state(entry, wanted, price) or false
   return states[entry]
 end
 
@@ -205,7 +209,7 @@ function report.pretend(entry, arguments)
     start.priced = true
     print_at_end()
     local wanted = report.wanted()
-    if wanted then write_files{wanted = wanted, price = price, folder = folder_for(wanted, entry.name), executions = 0, runs = {}} end
+    if wanted then write_files(new_state(entry, wanted, price)) end
   end
   e.calls = e.calls + 1
   return list
