@@ -147,11 +147,17 @@ end
 
 -- ------------------------------------------------ --estimate
 
-local estimates = {} -- {name, text, calls, seconds, fits}, in the order of first calls
+local estimates = {} -- {name, text, replicated, calls, seconds}, in the order of first calls
+
+-- --ipus alone replicates the price but not the script, whose calls are as many as on one replica.
+local function replicated(replicas)
+  if replicas == 1 or config.is_configured() then return "" end
+  return string.format(", each of %d replicas with a call's samples of its own", replicas)
+end
 
 local function print_estimates()
   for _, e in ipairs(estimates) do
-    io.stdout:write(e.text, string.format("\nPriced for %s: %.6g s in all\n\n", counted(e.calls, "call"),
+    io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n", counted(e.calls, "call"), e.replicated,
       e.calls * e.seconds))
   end
   io.stdout:flush()
@@ -203,7 +209,9 @@ function report.pretend(entry, arguments)
   local list, e = report.give_zeros(entry, arguments), entry.estimate
   if not e then
     local price = entry.price
-    e = {name = entry.name, text = price:text() .. verdict(entry, price), calls = 0, seconds = price:summary().seconds}
+    local s = price:summary()
+    e = {name = entry.name, text = price:text() .. verdict(entry, price), replicated = replicated(s.replicas), calls = 0,
+      seconds = s.seconds}
     entry.estimate = e
     estimates[#estimates + 1] = e
     start.priced = true

@@ -378,6 +378,23 @@ model:save("kept.safetensors")
     assert.equal(0, ipu.json.decode(text).session.executions)
   end)
 
+  it("says that --ipus replicates the price and not the script, unless the script configures them", function()
+    local folder, _, result = profiled(fitted:format(8, 8), {"--estimate", "--ipus", "2"})
+    command.remove(folder)
+    assert.matches("\n  GC200: 2 IPUs, 2 replicas of 1, ", result.out)
+    assert.matches("\nPriced for 2 calls, each of 2 replicas with a call's samples of its own: ", result.out)
+    folder, _, result = profiled([[
+local ipu = require "ipulua"
+local cfg = ipu.IPUConfig()
+cfg.auto_select_ipus = 2
+cfg:configure_ipu_system()
+local double = ipu.func(function(x) return x * 2 end)
+print(ipu.IPUStrategy():run(double, {ipu.ones{4}}))
+]], {"--estimate", "--ipus", "2"})
+    command.remove(folder)
+    assert.matches("\nPriced for 1 call: ", result.out)
+  end)
+
   it("leaves weights that are there as they are", function()
     local folder = profiled(fitted:format(8, 8))
     local trained = command.read(folder .. "/kept.safetensors")
