@@ -120,6 +120,15 @@ $(BUILD)/generated/ops.inc: src/ops $(wildcard src/ops/*.c)
 	  grep -q "const OpDef ops_$$f\[\]" src/ops/$$f.c && echo "OPS($$f)"; done > $@; true
 $(BUILD)/ops/registry.o: $(BUILD)/generated/ops.inc
 
+# Which optional parts are in: written when that changes, and then what depends on it is made anew.
+PARTS := $(strip $(LIBEDIT) $(LIBPNG) $(LIBJPEG) $(HDF5))
+.PHONY: FORCE
+$(BUILD)/parts: FORCE
+	@mkdir -p $(@D)
+	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
+	@$(if $(HDF5),,rm -f $(BUILD)/modules/ipulua/hdf5.so)
+$(CLI_OBJECTS) $(BUILD)/tensor/image.o: $(BUILD)/parts
+
 $(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c

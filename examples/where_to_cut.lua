@@ -1,8 +1,10 @@
 -- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of micro-batches on a model of
 -- the machine, runs none of them, and takes the fastest that fits:
 --   ipulua examples/where_to_cut.lua [resnet50 | gpt | a file] [IPUs, a power of two] [plot.svg]
--- A file returns a table like those of `models` below. First one estimate with every block as a stage tells each block's cycles;
--- borders that balance those are priced in every way to run them; around the best of these the borders move.
+-- (otherwise resnet50, 4, no picture). A file returns {title =, samples = of a weight update, sizes = of micro-batches to be tried,
+-- build =}; build(block) makes the model of blocks, as in the table `models` of this script. First one estimate with every block
+-- as a stage tells each block's cycles; borders that balance those are priced in every way to run them; around the best of these
+-- the borders move.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 require "ipulua.script".options()

@@ -297,6 +297,19 @@ function func.parameters(f)
   return info.nparams - itself, info.isvararg
 end
 
+-- What a program is called for whom no name was given: objects and the library's functions by theirs, others by where they begin.
+local function name_of(f)
+  if type(f) == "table" then
+    local name = rawget(f, "name")
+    if type(name) == "string" then return name end
+    if blame.is_own(debug.getinfo(body_of(f), "S").source) then return tostring(getmetatable(f).__name) end
+  end
+  local info = debug.getinfo(body_of(f), "S")
+  local is_c = info.what == "C"
+  local public = (is_c or blame.is_own(info.source)) and require "ipulua.help".public_name(f)
+  return public or is_c and "[C]" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
+end
+
 local spec <const> = {{"f", "callable"}, {"name", "string", optional = true}}
 
 ---Traced once per signature (dtypes and shapes of tensors; values of numbers, strings, booleans); called like f.
@@ -311,12 +324,7 @@ function func.func(...)
   local a = args.check("func", spec, ...)
   local f = a.f
   if getmetatable(f) == Function then return f end
-  local name = a.name
-  if not name then
-    local info = debug.getinfo(body_of(f), "S")
-    name = info.what == "C" and "of C" or info.short_src:match("[^/]*$") .. ":" .. info.linedefined
-  end
-  return Function(f, name)
+  return Function(f, a.name or name_of(f))
 end
 
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end

@@ -457,26 +457,42 @@ local function registered_help(given)
     given.gradient and "  with a gradient of its own" or "  with the gradients of the ops in it"}
 end
 
--- The name by which a script reaches a function: "ipu.func".
-local function public_name(f)
+-- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
+local function names_in(module)
+  local names = {}
+  for name in next, module do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names, function(a, b)
+    if #a == #b then return a < b end
+    return #a > #b
+  end)
+  return names
+end
+
+local function found_name(f)
   local function search(prefix, module, depth)
-    for name, value in next, module do
-      if type(name) == "string" and name:find("^%a") then
-        if value == f then return prefix .. name end
-        local inner = type(value) == "table" and not class.is_class(value) and depth > 0 and search(prefix .. name .. ".", value, depth - 1)
-        if inner then return inner end
-      end
+    for _, name in ipairs(names_in(module)) do
+      local value = module[name]
+      if value == f then return prefix .. name end
+      local inner = type(value) == "table" and not class.is_class(value) and depth > 0 and search(prefix .. name .. ".", value, depth - 1)
+      if inner then return inner end
     end
   end
   local keras = package.loaded["ipulua.keras"]
   return keras and search("keras.", keras, 1) or search("ipu.", ipu, 2)
 end
 
+---The name by which a script reaches a function of the library: "ipu.func".
+---@param f function
+---@return string?
+function help.public_name(f) return op_names[f] and "ipu." .. op_names[f] or found_name(f) end
+
 ---What the prompt prints for a function of the library; nil for others.
 ---@param f function
 ---@return string?
 function help.title(f)
-  local name = op_names[f] and "ipu." .. op_names[f] or public_name(f)
+  local name = help.public_name(f)
   return name and ("<function %s; help(%s) explains it>"):format(name, name)
 end
 
@@ -492,7 +508,7 @@ function help.lines(x, text)
   if type(x) == "function" then
     local custom = package.loaded["ipulua.custom"]
     if custom and custom.of(x) then return registered_help(custom.of(x)) end
-    text = text or public_name(x)
+    text = text or found_name(x)
     return function_help(x, text) or keras_function(x, text)
   end
   if class.is_class(x) then return class_help(x) end

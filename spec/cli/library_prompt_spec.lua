@@ -144,6 +144,13 @@ describe("the prompt", function()
     end
     assert.matches("\nfunction: ", (typed("ipu.zeros\nprint\n")))
   end)
+  it("names what was made of a function by the function, in one spelling, or by its place", function()
+    for call, name in pairs{["ipu.matmul"] = "ipu.matmul", ["keras.losses.mse"] = "keras.losses.mean_squared_error",
+      ["keras.layers.Dense{1, name = 'last'}"] = "last", ["keras.losses.MeanSquaredError()"] = "mean_squared_error",
+      ["math.abs"] = "[C]", ["function(x) return x end"] = "stdin:1"} do
+      assert.equal(("<Function %s, traced for 0 signatures>\n\n"):format(name), (typed(("ipu.func(%s)\n"):format(call))))
+    end
+  end)
   it("names the line of an error, shortly", function()
     local _, err = typed("ipu.matmul(ipu.ones{2, 3}, ipu.ones{2, 3})\n")
     assert.equal("stdin:1: matmul: [2, 3] times [2, 3]: inner extents 3 and 2 differ\n", err)

@@ -83,12 +83,14 @@ local causes <const> = {
     compiled{steps_per_execution = 2}:fit{x = ipu.ones{12, 2}, y = ipu.ones{12, 1}, batch_size = 4, verbose = 0}
   end,
   ["has no weights yet"] = function() keras.Sequential{layers.Dense{1}}:count_params() end,
+  ["is not built yet"] = function() keras.Sequential{layers.Dense{1}}:summary() end,
   ["its files are missing"] = function() keras.datasets.cifar10.load_data{path = "/nonexistent"} end,
   ["has the shape"] = function()
     keras.Sequential{layers.Dense{1, input_shape = {2}, name = "a"}}:save_weights(folder .. "/w.safetensors")
     keras.Sequential{layers.Dense{2, input_shape = {2}, name = "a"}}:load_weights(folder .. "/w.safetensors")
   end,
   ["must end in"] = function() ipu.save("weights.txt", {a = ipu.ones{1}}) end,
+  ["a model is saved as"] = function() compiled():save(folder .. "/model.keras") end,
   ["the current device has"] = function()
     configure(function(cfg) cfg.auto_select_ipus = 1 end)
     two_stages()

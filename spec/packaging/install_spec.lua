@@ -115,6 +115,25 @@ describe("make deps-build", function()
   end)
 end)
 
+describe("make", function()
+  run_if("notes which optional parts are in, anew only when they are others", function()
+    local folder = command.folder()
+    local function parts(words)
+      make("-C", root, "BUILD=" .. folder, folder .. "/parts", table.unpack(words))
+      return command.read(folder .. "/parts")
+    end
+    local none = {"WITH_LIBEDIT=no", "WITH_LIBPNG=no", "WITH_LIBJPEG=no", "WITH_HDF5=no"}
+    assert.equal("\n", parts(none))
+    run{"touch", "-d", "2001-01-01", folder .. "/parts"}
+    assert.equal("\n", parts(none))
+    local function year() return run{"date", "-u", "-r", folder .. "/parts", "+%Y"} end
+    assert.equal("2001\n", year())
+    assert.equal("libpng\n", parts{"WITH_LIBEDIT=no", "WITH_LIBPNG=yes", "WITH_LIBJPEG=no", "WITH_HDF5=no"})
+    assert.is_not.equal("2001\n", year())
+    command.remove(folder)
+  end)
+end)
+
 describe("make dist", function()
   run_if("gives the same bytes each time", function()
     if command.run{"git", "rev-parse", "HEAD"}.status ~= 0 then return pending("not a git checkout") end

@@ -34,7 +34,7 @@ static const char usage[] =
     "  --profile DIR   write a profile of every program into DIR\n"
     "  --estimate      price every program, execute none\n"
     "  --target NAME   the chip to price for: gc2, gc200, bow, c600 or a JSON file\n"
-    "  --ipus N        the number of IPUs\n"
+    "  --ipus N        the machine's IPUs: 16 unless given\n"
     "  --help          show this text\n"
     "  --version       show the version\n"
     "Sub-command:\n"
