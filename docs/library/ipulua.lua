@@ -2807,7 +2807,7 @@ function ipu.enable_check_numerics() end
 ---Programs run as usual again.
 function ipu.disable_check_numerics() end
 
----The newest error as a table, nil before the first one: ipu.last_error().
+---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function ipu.last_error() end
 

@@ -107,7 +107,7 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
----The newest error as a table, nil before the first one: ipu.last_error().
+---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function blame.last_error()
   return require("ipulua.plain").mark(blame.last)

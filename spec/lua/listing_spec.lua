@@ -150,9 +150,11 @@ describe("ipu.graph.print of a program", function()
         if line:find("^ +%d+ ") then
           assert.matches("listing_spec%.lua:%d+", line)
           steps = steps + 1
+          assert.equal(steps, tonumber(line:match("%d+")))
         end
       end
       assert.is_true(steps >= 5, text)
+      assert.equal(steps, tonumber(text:match(": (%d+) steps, ")))
     end
   end)
 

@@ -51,8 +51,8 @@ void bind_check_graph(lua_State *L, Graph *g) {
 
 const char *bind_stale_words(const LuaTensor *t) {
   if (t->trace && t->trace->is_region)
-    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, or return it from "
-           "the branch";
+    return "a tensor made inside a loop or branch is used after it; carry it as a value of ipu.loops.repeat_n, return it from the "
+           "branch, or assign it to an ipu.Variable";
   return "a symbolic tensor is used after the function that made it was traced; return it from there";
 }
 

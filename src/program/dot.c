@@ -21,7 +21,7 @@ typedef struct Drawing {
   int seen_count, seen_capacity;
   int *arrow; /* by position: which step the last arrow from there went to */
   int positions;
-  int frames;
+  int boxes, frames; /* drawn so far */
   bool failed;
 } Drawing;
 
@@ -59,8 +59,8 @@ static void visit_inside(Drawing *d, const Step *s, Visit *visit) {
       visit_block(d, &s->pipeline->pass[i].body, visit);
     }
   } else if (s->kind >= STEP_REPEAT) {
-    visit_block(d, s->control.body, visit);
     if (s->control.other) visit_block(d, s->control.other, visit);
+    visit_block(d, s->control.body, visit);
   }
 }
 
@@ -108,7 +108,7 @@ static void print_quoted(FILE *f, const char *text) {
 
 static void print_box(Drawing *d, const Step *s) {
   char type[TYPE_TEXT];
-  fprintf(d->file, "  s%d [label = \"%d %s", s->position, s->position, step_kind_name(s->kind));
+  fprintf(d->file, "  s%d [label = \"%d %s", s->position, ++d->boxes, step_kind_name(s->kind));
   if (s->node) {
     fprintf(d->file, "\\n");
     print_quoted(d->file, s->node->op->name);
@@ -140,8 +140,8 @@ static void print_frames(Drawing *d, const Step *s) {
     return;
   }
   snprintf(label, sizeof label, "%s%s", step_kind_name(s->kind), cond ? ": yes" : "");
-  print_frame(d, label, s->control.body, NULL);
   if (s->control.other) print_frame(d, cond ? "cond: no" : "while: condition", s->control.other, NULL);
+  print_frame(d, label, s->control.body, NULL);
 }
 
 static void print_step(Drawing *d, const Step *s) {

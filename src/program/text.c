@@ -24,21 +24,27 @@ static void print_transfer(FILE *f, const Step *s) {
   fprintf(f, " %zu bytes%s", type_bytes(&v->type), s->call.out_count ? "" : " in place");
 }
 
-static void print_block(FILE *f, const Block *b, int depth);
+typedef struct Listing {
+  FILE *file;
+  int steps; /* so far */
+} Listing;
 
-static void print_passes(FILE *f, const PipelineStep *s, int depth) {
+static void print_block(Listing *l, const Block *b, int depth);
+
+static void print_passes(Listing *l, const PipelineStep *s, int depth) {
   for (int q = 0; q < s->pass_count; q++) {
     const Pass *p = &s->pass[q];
     int place = plan_place_of_program(s->plan, p->program);
-    fprintf(f, "%*s     %s of place %d on lane %d\n", depth * 2, "", p->program < s->plan->places ? "forward" : "backward", place, p->lane);
-    print_block(f, &p->dequeues, depth + 1);
-    print_block(f, &p->body, depth + 1);
+    fprintf(l->file, "%*s     %s of place %d on lane %d\n", depth * 2, "", p->program < s->plan->places ? "forward" : "backward", place,
+            p->lane);
+    print_block(l, &p->dequeues, depth + 1);
+    print_block(l, &p->body, depth + 1);
   }
 }
 
-static void print_step(FILE *f, const Step *s, int depth) {
+static void print_line(FILE *f, const Step *s) {
   char type[TYPE_TEXT];
-  fprintf(f, "%*s%4d %-8s", depth * 2, "", s->position, kind_name[s->kind]);
+  fprintf(f, " %-8s", kind_name[s->kind]);
   if (s->kind == STEP_CHAIN) print_chain(f, s->chain);
   if (s->kind == STEP_GEMM) {
     const Gemm *m = &s->gemm->gemm;
@@ -54,20 +60,25 @@ static void print_step(FILE *f, const Step *s, int depth) {
     if (s->node->source) fprintf(f, "  (%s)", s->node->source);
   }
   fputc('\n', f);
+}
+
+static void print_step(Listing *l, const Step *s, int depth) {
+  fprintf(l->file, "%*s%4d", depth * 2, "", ++l->steps);
+  print_line(l->file, s);
   if (s->kind < STEP_REPEAT) return;
   if (s->kind == STEP_PIPELINE) {
-    print_passes(f, s->pipeline, depth);
+    print_passes(l, s->pipeline, depth);
     return;
   }
   if (s->control.other) {
-    print_block(f, s->control.other, depth + 1);
-    fprintf(f, "%*s     --\n", depth * 2, "");
+    print_block(l, s->control.other, depth + 1);
+    fprintf(l->file, "%*s     --\n", depth * 2, "");
   }
-  print_block(f, s->control.body, depth + 1);
+  print_block(l, s->control.body, depth + 1);
 }
 
-static void print_block(FILE *f, const Block *b, int depth) {
-  for (int i = 0; i < b->count; i++) print_step(f, &b->step[i], depth);
+static void print_block(Listing *l, const Block *b, int depth) {
+  for (int i = 0; i < b->count; i++) print_step(l, &b->step[i], depth);
 }
 
 /* A value that an op of another IPU reads is copied there, once for each IPU. */
@@ -104,7 +115,7 @@ char *program_text(const Program *p) {
           p->step_count, plural[p->step_count == 1], (double)p->memory_bytes / 1024, p->variable_count,
           plural[p->variable_count == 1], p->replicas, plural[p->replicas == 1], program_shards(p), plural[program_shards(p) == 1]);
   if (p->remote_bytes) fprintf(f, "     %.1f KiB of streaming memory\n", (double)p->remote_bytes / 1024);
-  print_block(f, &p->main, 0);
+  print_block(&(Listing){.file = f}, &p->main, 0);
   print_moves(f, p->graph);
   fclose(f);
   return text;
