@@ -234,7 +234,7 @@ SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$
 .PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
-	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1
+	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 $(PLUGINS)
 	@$(BUILD)/ipulua examples/mnist.lua
 
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"

@@ -15,5 +15,6 @@ end
 return function(vocabulary, length)
   local ok, x, y = pcall(ipu.keras.datasets.imdb.load_data, {num_words = vocabulary, maxlen = length})
   if ok then return ipu.cast(x, "int32"), ipu.cast(y, "float32") end
+  print "no reviews of IMDB under IPULUA_DATA: drawn ones instead"
   return drawn(vocabulary, length)
 end

@@ -1,5 +1,6 @@
 -- A Sequential model over two IPUs: mnist_sequential_pipelined.lua [steps] [schedule]. The schedule (Grouped, Interleaved, Sequential,
--- OneFOneB) changes time and memory, and no digit of the losses: compare runs of one seed, `ipulua --seed 1 examples/…`.
+-- OneFOneB) changes time and memory, and no digit of the losses: compare runs of one seed, `ipulua --seed 1 examples/…`. Four
+-- micro-batches make a weight update, so steps are a multiple of four. For the softmax and its warning see mnist_sequential.lua.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 

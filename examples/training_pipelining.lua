@@ -1,5 +1,5 @@
--- Four stages on four IPUs, taken in zigzag order, a convolutional network; activations are computed again instead of kept. Eight
--- micro-batches make an update: the least that four Grouped stages can have.
+-- Four stages on four IPUs, a convolutional network; activations are computed again instead of kept. Eight micro-batches make an update:
+-- the least that four Grouped stages can have. The IPUs are selected in zigzag order, which decides only what copies between them cost.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
