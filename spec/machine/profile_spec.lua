@@ -60,6 +60,28 @@ local function near(expected, got) assert(math.abs(expected - got) <= 1e-6 * mat
 
 local phases <const> = {"compute", "exchange", "sync", "stream"}
 
+-- Cycles by phase of all steps; and of the same by what they do.
+local function cycles_of_steps(profile)
+  local k, parts = columns(profile.step_columns), {}
+  for _, phase in ipairs(phases) do
+    parts[phase] = 0
+    for _, step in ipairs(profile.steps) do parts[phase] = parts[phase] + step[k.times] * step[k[phase]] end
+  end
+  return parts
+end
+
+local function check_compute_sets(profile)
+  local parts = cycles_of_steps(profile)
+  for _, phase in ipairs(phases) do
+    local sum = 0
+    for _, set in ipairs(profile.compute_sets) do
+      assert(set[phase] >= 0 and set.times > 0, set.name)
+      sum = sum + set[phase]
+    end
+    near(parts[phase], sum)
+  end
+end
+
 describe("a profile", function()
   local folder, reports, profile
 
@@ -80,10 +102,7 @@ describe("a profile", function()
   end)
 
   it("adds up: steps to cycles", function()
-    local k, total, parts = columns(profile.step_columns), 0, {compute = 0, exchange = 0, sync = 0, stream = 0}
-    for _, step in ipairs(profile.steps) do
-      for _, phase in ipairs(phases) do parts[phase] = parts[phase] + step[k.times] * step[k[phase]] end
-    end
+    local parts, total = cycles_of_steps(profile), 0
     for _, phase in ipairs(phases) do
       near(profile.totals.cycles[phase], parts[phase])
       total = total + parts[phase]
@@ -91,6 +110,8 @@ describe("a profile", function()
     near(profile.totals.cycles.total, total)
     near(total / profile.target.clock_hz, profile.totals.seconds)
   end)
+
+  it("adds up: steps to compute sets", function() check_compute_sets(profile) end)
 
   it("row 247: adds up: categories, tiles and variables to bytes", function()
     for _, x in ipairs(profile.ipus) do
@@ -259,6 +280,16 @@ out:close()
       for _, phase in ipairs(phases) do total = total + x.cycles[phase] end
       near(p.totals.cycles.total, total)
     end
+  end)
+
+  it("adds up: steps to compute sets, also of what waits for the host and for streaming memory", function()
+    local folder, reports = profiled(pipeline:gsub('"sgd"', '"adam"'), {"--profile", "reports"})
+    local p = read_profile(reports[1])
+    command.remove(folder)
+    check_compute_sets(p)
+    local times = {}
+    for _, set in ipairs(p.compute_sets) do times[set.name] = set.times end
+    assert(times["streaming memory"] and times.host and times["call from the host"], "what moves is in the sets")
   end)
 end)
 

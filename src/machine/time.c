@@ -54,7 +54,7 @@ static bool add_call(Price *p) {
   Row *r = append(p, ROW_HOST_IN, 0, 0, calls);
   if (!r) return false;
   Cost c = cost_free();
-  c.cycles[PHASE_STREAM] = pod_run_cycles(&p->machine.pod);
+  cost_stream(&c, row_name(r), 0, pod_run_cycles(&p->machine.pod));
   return (r->cost = keep(p, &c)) != NULL;
 }
 
@@ -65,15 +65,16 @@ static bool add_call(Price *p) {
 static Cost host_move(const Price *p, const Row *r, Cost c) {
   const Pod *pod = &p->machine.pod;
   if (!(c.cycles[PHASE_STREAM] > 0)) return c;
-  if (!p->machine.no_prefetch && !pod->model_host) c.cycles[PHASE_STREAM] -= (double)pod->target.host_latency_cycles;
-  if (r->follows && p->machine.split_infeed) c.cycles[PHASE_SYNC] += pod_sync_cycles(pod, pod->ipus);
+  const char *name = c.steps[0].name;
+  if (!p->machine.no_prefetch && !pod->model_host) cost_wait(&c, name, PHASE_STREAM, -(double)pod->target.host_latency_cycles);
+  if (r->follows && p->machine.split_infeed) cost_wait(&c, name, PHASE_SYNC, pod_sync_cycles(pod, pod->ipus));
   return c;
 }
 
 /* The latency is that of the first of several: where they lie is known beforehand. */
 static Cost streamed(const Price *p, const Row *r) {
   Cost c = cost_streaming(&p->machine.pod, r->bytes);
-  if (r->follows && c.cycles[PHASE_STREAM] > 0) c.cycles[PHASE_STREAM] -= (double)p->machine.pod.target.host_latency_cycles;
+  if (r->follows && c.cycles[PHASE_STREAM] > 0) cost_wait(&c, c.steps[0].name, PHASE_STREAM, -(double)p->machine.pod.target.host_latency_cycles);
   return c;
 }
 

@@ -84,11 +84,15 @@ void cost_local(Cost *c, const Target *t, const char *name, double compute) {
   find_row(c, name)->exchange -= start;
 }
 
-void cost_stream(Cost *c, const char *name, double bytes, double cycles) {
+void cost_wait(Cost *c, const char *name, CostPhase phase, double cycles) {
   CostStep *row = find_row(c, name);
-  row->times += 1;
-  row->stream += cycles;
-  c->cycles[PHASE_STREAM] += cycles;
+  *(phase == PHASE_SYNC ? &row->sync : &row->stream) += cycles;
+  c->cycles[phase] += cycles;
+}
+
+void cost_stream(Cost *c, const char *name, double bytes, double cycles) {
+  find_row(c, name)->times += 1;
+  cost_wait(c, name, PHASE_STREAM, cycles);
   c->streamed_bytes += bytes;
   c->step_count += 1;
 }

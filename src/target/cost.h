@@ -88,6 +88,10 @@ void cost_step(Cost *c, const Target *t, const char *name, double exchange_bytes
 /* The same, `times` times. */
 void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes,
                 double compute);
+/* A transfer from outside the chip, or to it. */
+void cost_stream(Cost *c, const char *name, double bytes, double cycles);
+/* More cycles of a transfer's row in that phase (stream or sync); negative: what other work hides. */
+void cost_wait(Cost *c, const char *name, CostPhase phase, double cycles);
 /* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal kinds is shared
  * by the caller, who knows what a program has already). */
 void cost_then(Cost *a, const Cost *b);

@@ -26,7 +26,6 @@ double rearrange_cycles(const Target *t, double bytes, double run_bytes);
 
 /* A compute set whose operands lie where they are needed: nothing is exchanged before it. */
 void cost_local(Cost *c, const Target *t, const char *name, double compute);
-void cost_stream(Cost *c, const char *name, double bytes, double cycles);
 void cost_vertex(Cost *c, const Target *t, VertexKind kind, double state_bytes, double exchange_code_bytes);
 /* At least so many bytes per tile of that category. */
 void cost_memory(Cost *c, CostCategory category, double bytes_per_tile);
