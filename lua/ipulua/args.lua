@@ -110,12 +110,12 @@ args.is_plain = plain.is
 ---@return boolean
 function args.is_list(t)
   if not args.is_plain(t) then return false end
-  local n = 0
+  local n, last = 0, 0
   for key in next, t do
     if math.type(key) ~= "integer" or key < 1 then return false end
-    n = n + 1
+    n, last = n + 1, math.max(last, key)
   end
-  return n == 0 or t[n] ~= nil
+  return n == last
 end
 
 -- A tester takes a value and returns whether it fits and the value to use.

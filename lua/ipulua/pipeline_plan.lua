@@ -130,6 +130,9 @@ end
 local function read_order(who, steps, training, places, ipus)
   local order = {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
+  if not args.is_list(steps) then
+    blame.error(string.format("%s: '%s' must be a name, or a list of time steps, numbered from 1 without gaps", who, option_of(who)), "type")
+  end
   if #steps == 0 then blame.error(string.format("%s: '%s' holds no time steps", who, option_of(who)), "value") end
   for step, entries in ipairs(steps) do
     if not args.is_list(entries) then
@@ -148,6 +151,31 @@ local function read_order(who, steps, training, places, ipus)
     end
   end
   return order
+end
+
+-- In a list whose passes are complete each must stand in a later time step than the pass before it of its micro-batch.
+local function check_steps(who, steps, places)
+  local last, listed = {}, {} -- last[program][micro-batch]: the last time step that runs it
+  for step, entries in ipairs(steps) do
+    for i, t in ipairs(entries) do
+      local _, backward, stage, micro = read_entry(who, t, step, i)
+      local program = backward and 2 * places - 1 - stage or stage
+      last[program] = last[program] or {}
+      last[program][micro] = step
+      listed[#listed + 1] = {program = program, micro = micro, step = step}
+    end
+  end
+  local function pass(program)
+    if program < places then return "forward pass of stage " .. program end
+    return "backward pass of stage " .. 2 * places - 1 - program
+  end
+  for _, e in ipairs(listed) do
+    local needed = e.program > 0 and last[e.program - 1][e.micro]
+    if needed and needed >= e.step then
+      blame.error(string.format("%s: '%s' has the %s on micro-batch %d in time step %d, which must come after the %s, in time step %d",
+        who, option_of(who), pass(e.program), e.micro, e.step, pass(e.program - 1), needed), "value")
+    end
+  end
 end
 
 -- ------------------------------------------------ plans
@@ -177,6 +205,7 @@ function plans.new(who, a)
     order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
     offload = offloading.of_pipeline(a),
   }
+  if custom then check_steps(who, a.schedule, #a.widths) end
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
     shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,

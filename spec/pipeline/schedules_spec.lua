@@ -115,7 +115,12 @@ describe("a pipeline", function()
     end,
     ["takes micro-batch 1 where 0 is next"] = function(steps) steps[1][1].micro_batch = 1 end,
     ["runs on 7 micro-batches of 8"] = function(steps) steps[#steps] = {} end,
+    ["a list of time steps, numbered from 1 without gaps"] = function(steps) steps[1] = nil end,
     ["a list of time steps"] = function(steps) steps[1] = "first" end,
+    ["forward pass of stage 1 on micro-batch 0 in time step 1, which must come after the forward pass of stage 0, in time step 2"] =
+      function(steps) table.insert(steps, 1, {table.remove(steps[2], 1)}) end,
+    ["backward pass of stage 3 on micro-batch 0 in time step 4, which must come after the forward pass of stage 3, in time step 4"] =
+      function(steps) table.move(table.remove(steps, 5), 1, 4, #steps[4] + 1, steps[4]) end,
   } do
     it("refuses a schedule of one's own: " .. words, function()
       local given = {}

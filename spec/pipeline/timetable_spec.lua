@@ -158,6 +158,7 @@ describe("ipu.timetable", function()
     fails("failed_precondition", function() timetable("Grouped", {0, 1}, 6) end, "multiple of 4", "it is 6")
     fails("not_implemented", function() timetable("Interleaved", {0, 0}, 2) end, "Interleaved")
     fails("value", function() timetable({}, {0, 1}, 2) end, "holds no time steps")
+    fails("type", function() timetable({nil, {}, {}}, {0, 1}, 2) end, "a string or a list, got table")
     local one <const> = {{{ipu = 0, kind = "forward", stage = 0, micro_batch = 0}}}
     fails("value", function() timetable(one, {0, 1}, 1) end, "the backward pass of stage 0 runs on 0 micro-batches of 1")
     assert.matches("1 stage on 1 IPU, inference, 1 micro%-batch: 1 time step,", tostring(timetable("Sequential", {0}, 1, false)))
