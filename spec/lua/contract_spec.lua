@@ -26,6 +26,8 @@ local slips <const> = {
     "'b' must be a number or a tensor beside float32, got boolean (true)"},
   {"a string beside numbers", function() local _ = ipu.ones{2} + "x" end, "got string (x)"},
   {"zeros of a negative extent", function() local _ = ipu.zeros{-1} end, "zeros: extent -1"},
+  {"integers that the dtype hasn't", function() ipu.random.uniform({2}, {maxval = 300, dtype = "uint8"}) end,
+    "uint8 is from 0 to below 256, minval is 0, maxval 300"},
   {"a negative deviation", function() ipu.random.normal({2}, {stddev = -1}) end, "stddev must not be negative, got -1"},
   {"an extent of -2", function() ipu.placeholder("float32", {-2}) end, "got -2"},
   {"a ragged list in a .npy", function() ipu.save("two.npy", {ipu.ones{2}, ipu.ones{3}}) end,

@@ -55,6 +55,13 @@ static Status infer_uniform(Error *e, Node *n) {
                 n->attr[FIRST].f, n->attr[SECOND].f);
   if (s == OK && !(n->attr[FIRST].f <= n->attr[SECOND].f))
     return fail(e, ERR_VALUE, "minval %g is above maxval %g", n->attr[FIRST].f, n->attr[SECOND].f);
+  Dtype d = n->out[0].type.dtype;
+  if (s == OK && dtype_is_integer(d) && d != I64) {
+    double bits = 8.0 * (double)dtype_size(d), least = d == U8 ? 0 : -exp2(bits - 1), bound = least + exp2(bits);
+    if (n->attr[FIRST].f < least || n->attr[SECOND].f > bound)
+      return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g", dtype_name(d), least, bound,
+                  n->attr[FIRST].f, n->attr[SECOND].f);
+  }
   return s;
 }
 
@@ -89,21 +96,35 @@ static void uniform_integers(const Draw *d, int64_t begin, int64_t end) {
                       low + (int64_t)rng_below(&d->key, (uint64_t)i, (uint64_t)span));
 }
 
+/* A sum that rounds up to the bound gives the number below it. */
 static void uniform_f64(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
+  double low = a[FIRST].f, high = a[SECOND].f, last = nextafter(high, low);
   double *y = (double *)d->call->out[0] + first;
-  for (int64_t i = 0; i < n; i++) y[i] = a[FIRST].f + random_uniform_53(w, i) * (a[SECOND].f - a[FIRST].f);
+  for (int64_t i = 0; i < n; i++) y[i] = fmin(low + random_uniform_53(w, i) * (high - low), last);
 }
 
-/* A sum that rounds up to the bound gives the number below. */
+static float from_16_bits(Dtype d, uint16_t bits) { return d == F16 ? f16_to_f32(bits) : bf16_to_f32(bits); }
+static uint16_t to_16_bits(Dtype d, float x) { return d == F16 ? f32_to_f16(x) : f32_to_bf16(x); }
+
+/* The number of 16 bits below the one that stands for high, if low is another. They are in the order of their bits, but for the sign. */
+static float last_of_16_bits(Dtype d, float low, float high) {
+  uint16_t bits = to_16_bits(d, high);
+  if (from_16_bits(d, to_16_bits(d, low)) >= from_16_bits(d, bits)) return from_16_bits(d, bits);
+  if (bits & 0x7fff) return from_16_bits(d, (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1));
+  return from_16_bits(d, 0x8001);
+}
+
+/* Computed in float32, also what is rounded to 16 bits afterwards. */
 static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
+  Dtype wanted = d->call->node->out[0].type.dtype;
   float low = (float)a[FIRST].f, high = (float)a[SECOND].f, span = (float)(a[SECOND].f - a[FIRST].f);
-  float unit = ldexpf(1, -d->bits), last = span > 0 ? nextafterf(high, low) : high;
+  float unit = ldexpf(1, -d->bits), last = wanted == F32 ? nextafterf(high, low) : last_of_16_bits(wanted, low, high);
   float *y = (float *)d->call->out[0] + first;
   for (int64_t i = 0; i < n; i++) {
     float v = low + (float)(int32_t)(w[i] >> (32 - d->bits)) * unit * span;
-    y[i] = v >= high ? last : v;
+    y[i] = v > last ? last : v;
   }
 }
 
