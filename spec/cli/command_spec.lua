@@ -339,6 +339,28 @@ describe("the command line", function()
     assert.equal("130\n", command.run({"bash", "-c", thrice}).out)
   end)
 
+  it("ends a fit after its step by the first Ctrl-C, and the script, also in another fit, by the second", function()
+    local script <const> = [[
+local ipu = require "ipulua"
+local m = ipu.keras.Sequential{ipu.keras.layers.Dense{4}}
+m:compile{optimizer = "sgd", loss = "mse"}
+local x = ipu.ones{320, 4}
+for i = 1, 3 do
+  io.stderr:write("fit ", i, "\n")
+  m:fit(x, x, {epochs = 1000000, verbose = 0})
+end
+]]
+    local shell = "%s -e %s & sleep 1; for i in %s; do kill -INT $!; sleep 0.5; done; kill -0 $! 2>/dev/null && echo runs; kill -INT $!; "
+      .. "sleep 0.5; kill -INT $!; wait $!; echo $?"
+    local once = command.run{"bash", "-c", shell:format(command.quote(command.ipulua), command.quote(script), "1")}
+    assert.equal("runs\n1\n", once.out, once.err) -- in its second fit, until the next one came
+    assert.truthy(once.err:find("fit 2", 1, true), once.err)
+    local twice = command.run{"bash", "-c", shell:format(command.quote(command.ipulua), command.quote(script), "1 2")}
+    assert.equal("1\n", twice.out, twice.err)
+    assert.truthy(twice.err:find("(command line):7: interrupted!", 1, true), twice.err)
+    assert.falsy(twice.err:find("fit 3", 1, true), twice.err)
+  end)
+
   it("starts without the library, which costs most of the time", function()
     local got = command.run {command.ipulua, "-e", "for name in pairs(package.loaded) do print(name) end"}
     assert.is_nil(got.out:find("ipulua", 1, true), got.out)

@@ -56,6 +56,21 @@ describe("a training that was killed", function()
     end)
   end
 
+  -- Ctrl-C in the midst of an epoch, and at an epoch's last step.
+  for _, case in ipairs{{"dense", "epoch", 4}, {"dense", "epoch", 6}, {"pipeline", 2, 4}, {"replicas", 2, 4}, {"replicas", 2, 6},
+    {"validated", "epoch", 6}, {"validated", 4, 9}} do
+    local kind, freq, stop = table.unpack(case)
+    it(string.format("goes on to the same bits after Ctrl-C: %s, save_freq %s, stopped after %d calls", kind, freq, stop), function()
+      local whole = run(kind, "whole", 0, freq, 3)
+      local stopped = run(kind, "stopped", -stop, freq, 3)
+      assert.is_true(core.file_exists(folder .. "/backup/latest.json"), stopped)
+      assert.not_equal(read(folder .. "/whole.safetensors"), read(folder .. "/stopped.safetensors"))
+      assert.equal(whole, (run(kind, "stopped", 0, freq)))
+      assert.equal(read(folder .. "/whole.safetensors"), read(folder .. "/stopped.safetensors"))
+      assert.equal(read(folder .. "/whole.safetensors.csv"), read(folder .. "/stopped.safetensors.csv"))
+    end)
+  end
+
   it("goes on to the same bits within one process, with data held back for validation", function()
     local function fit(epochs)
       keras.utils.set_random_seed(2)

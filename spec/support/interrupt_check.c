@@ -29,9 +29,9 @@ static void check_urgency(void) {
   check(interrupt_take() == INTERRUPT_NONE, "not twice");
   check(interrupt_raise() == 2 && interrupt_pending() == INTERRUPT_NOW,
         "the second is urgent, though the first was taken");
-  check(interrupt_raise() == 3, "the third is counted");
+  check(interrupt_raise() == 3 && interrupt_count() == 3, "the third is counted");
   interrupt_reset();
-  check(interrupt_pending() == INTERRUPT_NONE && interrupt_raise() == 1, "a reset forgets all");
+  check(interrupt_pending() == INTERRUPT_NONE && interrupt_count() == 0 && interrupt_raise() == 1, "a reset forgets all");
 }
 
 static void check_hold(void) {

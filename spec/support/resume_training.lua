@@ -1,8 +1,8 @@
--- A training that can be killed: resume_training.lua KIND BACKUP WEIGHTS KILL FREQ. After KILL batch calls (0: never) the process
--- kills itself; WEIGHTS gets the weights at the end, and the history is printed.
+-- A training that can be stopped: resume_training.lua KIND BACKUP WEIGHTS STOP FREQ. After STOP batch calls (0: never) the process
+-- kills itself, after -STOP it presses Ctrl-C; WEIGHTS gets the weights at the end, and the history is printed.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local kind, backup, weights, kill, freq = arg[1], arg[2], arg[3], tonumber(arg[4]), arg[5]
+local kind, backup, weights, stop, freq = arg[1], arg[2], arg[3], tonumber(arg[4]), arg[5]
 
 local x, y = {}, {}
 for i = 1, 96 do
@@ -71,11 +71,20 @@ local model, ds, optimizer, steps, validation = kinds[kind]()
 model:compile{optimizer = optimizer, loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true},
   metrics = {"accuracy"}, steps_per_execution = 2}
 
-local Kill = keras.callbacks.Callback:extend("Kill")
+-- os.execute leaves signals alone while it waits, so that Ctrl-C comes after it.
+local function press_ctrl_c()
+  os.execute("(sleep 0.1; kill -INT $PPID) &")
+  local clock = require "ipulua.core".clock
+  local begun = clock()
+  while clock() - begun < 0.3 do end
+end
+
+local Stop = keras.callbacks.Callback:extend("Stop")
 local calls = 0
-function Kill:on_train_batch_end() -- luacheck: ignore 212
+function Stop:on_train_batch_end() -- luacheck: ignore 212
   calls = calls + 1
-  if calls ~= kill then return end
+  if calls == -stop then press_ctrl_c() end
+  if calls ~= stop then return end
   os.execute("kill -9 $PPID")
   while true do end -- until the signal comes
 end
@@ -86,7 +95,7 @@ local history = model:fit(ds, {epochs = 5, steps_per_epoch = steps, verbose = 0,
   keras.callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 0.05},
   keras.callbacks.CSVLogger(weights .. ".csv"),
   keras.callbacks.EarlyStopping{monitor = "loss", patience = 10, restore_best_weights = true},
-  Kill(),
+  Stop(),
 }})
 model:save_weights(weights)
 print(ipu.json.encode(history.history), ipu.json.encode(history.epoch), ipu.json.encode(optimizer.iterations:item()))

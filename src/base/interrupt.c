@@ -13,6 +13,8 @@ int interrupt_raise(void) {
   return count;
 }
 
+int interrupt_count(void) { return atomic_load(&raised); }
+
 Interrupt interrupt_pending(void) { return (Interrupt)atomic_load_explicit(&pending, memory_order_relaxed); }
 
 Interrupt interrupt_take(void) { return (Interrupt)atomic_exchange(&pending, INTERRUPT_NONE); }

@@ -4,7 +4,7 @@
  * thread.
  *
  *   first Ctrl-C   INTERRUPT_SOON: stop in good order, after the current step, and keep what was computed
- *   second         INTERRUPT_NOW: fail with "interrupted!" (ERR_CANCELLED) at once
+ *   second         INTERRUPT_NOW: fail with "interrupted!" (ERR_CANCELLED), after the current step all the same
  *   third          the signal's default action; nobody polls any more
  *
  * A call that will stop in good order, but runs Lua code in between (fit and its callbacks), holds the
@@ -17,6 +17,7 @@
 typedef enum Interrupt { INTERRUPT_NONE, INTERRUPT_SOON, INTERRUPT_NOW } Interrupt;
 
 int interrupt_raise(void);         /* returns how often it was raised since the last reset */
+int interrupt_count(void);         /* the same, asked: whoever stops in good order fails instead when it is more than 1 */
 Interrupt interrupt_pending(void); /* raised and not yet taken */
 Interrupt interrupt_take(void);    /* the same, and it is no longer pending: the caller acts on it */
 void interrupt_reset(void);        /* nothing raised, nothing held: a new piece of work begins */

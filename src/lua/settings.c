@@ -105,6 +105,12 @@ static int take_interrupt(lua_State *L) {
   return 1;
 }
 
+/* How often Ctrl-C was pressed in this script, or since this line of the prompt was entered. */
+static int interrupt_times(lua_State *L) {
+  lua_pushinteger(L, interrupt_count());
+  return 1;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -114,7 +120,8 @@ void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
       {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
-      {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt}, {"where", where},
+      {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
+      {"interrupt_count", interrupt_times}, {"where", where},
       {NULL, NULL}};
   bind_set_functions(L, functions);
 }

@@ -15,7 +15,8 @@ local rows <const> = {
 
 ---Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each
 ---epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never
----interrupted. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short.
+---double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
 ---@class BackupAndRestore: Callback
 local BackupAndRestore = base.Callback:extend("BackupAndRestore")
 BackupAndRestore.runs_last = true
@@ -47,12 +48,13 @@ function BackupAndRestore:on_train_begin()
     state.restore(model, model._run, data, (saved.member("training.safetensors")))
     log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
   end
-  rawset(model, "_resume", {epoch = data.epoch, step = data.step, apply = apply})
+  local latest = state.unpack(data.latest, (saved.member("training.safetensors")))
+  rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
 end
 
-function BackupAndRestore:save(epoch, step)
+function BackupAndRestore:save(epoch, step, latest)
   local model = self.model
-  local data, tensors = state.save(model, model._run, epoch, step)
+  local data, tensors = state.save(model, model._run, epoch, step, latest)
   local members = checkpoint.members(objects_of(model))
   members["training.safetensors"] = {tensors = tensors}
   folder.write(self.backup_dir, model.optimizer.iterations:item(), {members = members, state = {training = data,
@@ -72,8 +74,13 @@ function BackupAndRestore:on_train_batch_end(batch, _, info)
   self:save(self.epoch, batch + 1)
 end
 
+-- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit ends it.
+function BackupAndRestore:on_interrupt(epoch, step, latest)
+  self:save(epoch, step, latest)
+end
+
 function BackupAndRestore:on_epoch_end(epoch)
-  self:save(epoch + 1, 0)
+  if not self.model._interrupted then self:save(epoch + 1, 0) end
 end
 
 function BackupAndRestore:on_train_end()

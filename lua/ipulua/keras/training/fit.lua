@@ -139,11 +139,18 @@ local function agree(self)
   for _, v in ipairs(self.non_trainable_variables) do core.merge_replicas(v) end
 end
 
+-- Ctrl-C ended an epoch between two executions.
+local function tell_interrupted(run, epoch, latest)
+  for _, callback in ipairs(run.callbacks.list) do
+    if callback.on_interrupt then callback:on_interrupt(epoch, run.stopped_at, latest) end
+  end
+end
+
 -- One epoch; returns its logs by name, and whether it was interrupted. resume: steps of it were made before.
 local function run_epoch(self, run, epoch, a, resume)
   self:reset_metrics()
   run.callbacks:on_epoch_begin(epoch, logs.by_name{})
-  run.done = resume and resume.step or 0
+  run.done, run.latest = resume and resume.step or 0, resume and resume.latest
   if run.done > 0 then resume.apply() end
   write_line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
   local bar = runs.bar(a.verbose, run.steps, epoch + 1, a.epochs)
@@ -152,6 +159,7 @@ local function run_epoch(self, run, epoch, a, resume)
   run.bar = bar and all_but_last(bar, run.steps)
   local latest, interrupted = runs.epoch(self, run)
   local named = logs.by_name(latest)
+  if interrupted and run.stopped_at then tell_interrupted(run, epoch, latest) end
   agree(self)
   if not interrupted and a.validation_data and validation.is_due(a.validation_freq, epoch) then
     for name, value in pairs(self:evaluate(validation.arguments(a))) do named["val_" .. name] = value end

@@ -22,6 +22,8 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field steps integer of an epoch, on each replica
 ---@field per_execution integer
 ---@field done integer? steps of the epoch that were made before
+---@field latest Logs? of these steps
+---@field stopped_at integer? steps of the epoch that were made when Ctrl-C ended it; nil: an execution was cut short
 ---@field epochs integer
 ---@field batch_size integer
 ---@field replicas integer
@@ -86,6 +88,12 @@ local function is_cancelled(problem)
   return last and last.code == "IPU_E_CANCELLED" and tostring(problem):find(last.message, 1, true) ~= nil
 end
 
+-- Ctrl-C ends an epoch in good order; who presses it a second time wants the script to end.
+local function interrupted(latest)
+  if core.interrupt_count() > 1 then blame.error("interrupted!", "cancelled") end
+  return latest, true
+end
+
 -- An execution that called its callbacks when it was over: once, for its last step.
 local function call_batch_end(model, run, first, done, named)
   local list, event = run.callbacks, "on_" .. run.prefix .. "_batch_end"
@@ -100,8 +108,8 @@ end
 ---@return Logs of the last execution; none where outputs are taken
 ---@return boolean interrupted
 function runs.epoch(model, run)
-  local latest = {}
   local done = run.done or 0
+  local latest = run.latest or {}
   local list, prefix = run.callbacks, run.prefix
   local is_asynchronous = run.entry.outfeed ~= nil
   while done < run.steps do
@@ -113,7 +121,7 @@ function runs.epoch(model, run)
       ok, result, more = pcall(run.entry.program.run)
     end
     if not ok then
-      if is_cancelled(result) then return run.take and latest or logs.current(model), true end
+      if is_cancelled(result) then return interrupted(run.take and latest or logs.current(model)) end
       error(result, 0)
     end
     local first = done
@@ -121,7 +129,10 @@ function runs.epoch(model, run)
     if run.take then run.take(result, more) else latest = result end
     if run.bar then run.bar:update(done, latest) end
     if not is_asynchronous then call_batch_end(model, run, first, done, logs.by_name(latest)) end
-    if core.take_interrupt() then return latest, true end
+    if core.take_interrupt() then
+      run.stopped_at = done
+      return interrupted(latest)
+    end
     if model.stop_training and prefix == "train" then break end
   end
   return latest, false

@@ -67,9 +67,10 @@ end
 
 local function program_of(run) return run.entry.program.func:concrete().program end
 
----Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it.
+---Where a run stands, after `step` steps of `epoch`. run: what fit keeps of it; latest: the logs of these steps, where they may be all of the
+---epoch.
 ---@return table data, table<string, userdata> tensors
-function state.save(model, run, epoch, step)
+function state.save(model, run, epoch, step, latest)
   local tensors, states = {}, {}
   for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
   for name, v in pairs(of_replicas(model)) do
@@ -85,7 +86,7 @@ function state.save(model, run, epoch, step)
     place = core.tensor(words, "int64")
   end
   tensors.place = place
-  return {epoch = epoch, step = step, stopped = model.stop_training, callbacks = states,
+  return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"), stopped = model.stop_training, callbacks = states,
     validations = run.validation and run.validation.handle:iterations(), random = core.save_random(),
     counters = core.program_counters(program_of(run))}, tensors
 end
