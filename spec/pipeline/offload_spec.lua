@@ -410,6 +410,23 @@ describe("tensors shared out among replicas", function()
     end)
   end
 
+  it("row 150: weights are shared out also where the state stays whole, on the tiles or in streaming memory", function()
+    for name, make in pairs(optimizers) do
+      local weights
+      for _, offloaded in ipairs{false, true} do
+        local options = {offload_weights = true, offload_weight_update_variables = offloaded}
+        local whole = trained(make, options)
+        weights = weights or whole.price.memory.streaming
+        options.replicated_weight_sharding = true
+        local shared
+        assert.are.same({}, log.capture("warn", function() shared = trained(make, options) end), name)
+        close(whole.weights, shared.weights)
+        close(whole.slots, shared.slots)
+        assert.are.equal(whole.price.memory.streaming - weights / 2, shared.price.memory.streaming, name)
+      end
+    end
+  end)
+
   it("row 149: a tensor is padded to a multiple of the replicas", function()
     pipelines.device(4)
     local w = ipu.Variable(ipu.zeros{7})

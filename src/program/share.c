@@ -13,6 +13,9 @@
 #include "transform/clone.h"
 #include "transform/verify.h"
 
+/* What replicas agree on while its updates do: a trainable variable, and what its optimizer keeps beside it. */
+enum { KEPT_APART, KEPT_WEIGHT, KEPT_STATE };
+
 /* A region being checked or copied. */
 typedef struct Part {
   Error *error;
@@ -22,17 +25,18 @@ typedef struct Part {
   Graph *to;
   bool staged;               /* a pipeline's body: tensors are whole in all its ops */
   const bool *shared_input;  /* [input_count] */
-  const bool *weight_input;  /* [input_count] a trainable variable: replicas agree on it while their updates agree */
+  const char *kept_input;    /* [input_count] KEPT_… */
   const int *replaced;       /* [output_count] the input that it replaces; -1: none */
   int *first_value, values;
-  bool *shared, *weight;     /* by value: such a variable */
+  bool *shared;              /* by value: such a variable */
+  char *kept;                /* by value: KEPT_… */
   bool *agreed;              /* by node: all replicas have the same value */
   bool *divided;             /* by node: each replica has its share */
   bool *stored;              /* by input: its shares were replaced */
   Value **made, **share;     /* by value: whole, and this replica's share; NULL: not yet */
 } Part;
 
-static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const bool *weight, const int *replaced,
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const char *kept, const int *replaced,
                            bool *fits);
 
 static int index_of(const Part *t, const Value *v) { return t->first_value[v->node->id] + v->index; }
@@ -49,7 +53,7 @@ static bool is_sum(const Node *n) {
 
 static bool agrees(const Part *t, const Node *n) {
   if (node_is_constant(n) || is_sum(n) || (node_is_load(n) && !node_moves_slot(n))) return true;
-  if (node_is_input(n)) return t->weight[index_of(t, n->out)];
+  if (node_is_input(n)) return t->kept[index_of(t, n->out)] != KEPT_APART;
   if (!is_plain(n) && !is_light(n)) return false;
   for (int k = 0; k < n->in_count; k++)
     if (!is_number(n->in[k]) && !t->agreed[n->in[k]->node->id]) return false;
@@ -160,7 +164,7 @@ static Value *whole(Part *t, Value *v) {
 
 /* ---- nodes ---- */
 
-static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, bool *weight) {
+static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept) {
   bool loop = n->op == &control_repeat || n->op == &control_while;
   int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, lead = n->op == &control_repeat ? 1 : 0;
   int carried = loop ? control_explicit(n) : 0;
@@ -169,12 +173,12 @@ static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, bool *weig
     if (!(in[i] = whole(t, n->in[i]))) return false;
     if (i < skip + carried) continue;
     shared[i - skip + lead] = t->shared[at];
-    weight[i - skip + lead] = t->weight[at];
+    kept[i - skip + lead] = t->kept[at];
   }
   for (int w = 0; skip && w < control_written_count(n); w++) {
     int from = lead + carried + control_written(n, w), to = t->first_value[n->id] + control_explicit(n) + w;
     t->shared[to] = shared[from];
-    t->weight[to] = weight[from];
+    t->kept[to] = kept[from];
   }
   return true;
 }
@@ -193,15 +197,16 @@ static int *replaced_in(const Part *t, const Node *n) {
 static Node *copy_control(Part *t, const Node *n, bool *fits) {
   size_t count = (size_t)n->in_count + 2;
   Value **in = arena_alloc(t->arena, count * sizeof *in);
-  bool *shared = arena_alloc(t->arena, count), *weight = arena_alloc(t->arena, count);
+  bool *shared = arena_alloc(t->arena, count);
+  char *kept = arena_alloc(t->arena, count);
   int *replaced = replaced_in(t, n);
-  if (!in || !shared || !weight || !replaced || !hand_in(t, n, in, shared, weight)) return NULL;
+  if (!in || !shared || !kept || !replaced || !hand_in(t, n, in, shared, kept)) return NULL;
   const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
   Graph *copy[2] = {NULL, NULL};
   bool staged = t->staged || control_plan(n), good = true;
   for (int r = 0; r < 2 && good; r++) {
     if (!regions[r]) continue;
-    copy[r] = share_region(t, regions[r], staged, shared, weight, r && n->op == &control_while ? NULL : replaced, fits);
+    copy[r] = share_region(t, regions[r], staged, shared, kept, r && n->op == &control_while ? NULL : replaced, fits);
     graph_adopt(t->to, copy[r]);
     good = copy[r] && t->to->error.status == OK;
   }
@@ -266,12 +271,22 @@ static bool copy_nodes(Part *t, bool *fits) {
   return true;
 }
 
+/* Does output i give each replica another value of what an optimizer keeps whole? */
+static bool parts_company(const Part *t, int i) {
+  int input = t->replaced ? t->replaced[i] : -1;
+  const Node *n = t->g->output[i]->node;
+  if (node_is_store(n)) n = n->in[0]->node;
+  if (input < 0 || t->kept_input[input] != KEPT_STATE || t->shared_input[input] || !node_is_made(n) || is_number(t->g->output[i])) return false;
+  return !(n->op->traits & CONTROL) && !t->agreed[n->id] && !t->divided[n->id];
+}
+
 /* A shared variable is replaced by a store of shares, by a region that does so, or by nothing. */
 static bool copy_outputs(Part *t, bool *fits) {
   const Graph *g = t->g;
   for (int i = 0; i < g->input_count; i++) t->to->input[i] = t->made[index_of(t, g->input[i])];
   for (int i = 0; i < g->output_count; i++) {
     Value *v = g->output[i];
+    if (parts_company(t, i)) *fits = false;
     if (stored_input(t, i) >= 0 && output_of(t, v->node) < 0 && !t->shared[index_of(t, v)]) *fits = false;
     Value *x = *fits ? whole(t, v) : NULL;
     if (!x) return false;
@@ -290,25 +305,25 @@ static bool prepare(Part *t) {
   }
   size_t values = (size_t)t->values + 1;
   t->shared = arena_alloc(t->arena, values);
-  t->weight = arena_alloc(t->arena, values);
+  t->kept = arena_alloc(t->arena, values);
   t->agreed = arena_alloc(t->arena, nodes);
   t->divided = arena_alloc(t->arena, nodes);
   t->stored = arena_alloc(t->arena, (size_t)t->g->input_count + 1);
   t->made = arena_alloc(t->arena, values * sizeof *t->made);
   t->share = arena_alloc(t->arena, values * sizeof *t->share);
-  if (!t->shared || !t->weight || !t->agreed || !t->divided || !t->stored || !t->made || !t->share) return false;
+  if (!t->shared || !t->kept || !t->agreed || !t->divided || !t->stored || !t->made || !t->share) return false;
   for (int i = 0; i < t->g->input_count; i++) {
     t->shared[index_of(t, t->g->input[i])] = t->shared_input[i];
-    t->weight[index_of(t, t->g->input[i])] = t->weight_input[i];
+    t->kept[index_of(t, t->g->input[i])] = t->kept_input[i];
   }
   return true;
 }
 
 /* NULL: *fits is false, or the error is filled. */
-static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const bool *weight, const int *replaced,
+static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const char *kept, const int *replaced,
                            bool *fits) {
   Part t = {.error = outer->error, .replicas = outer->replicas, .g = g, .staged = staged, .shared_input = shared,
-            .weight_input = weight, .replaced = replaced, .arena = arena_new(), .to = graph_new()};
+            .kept_input = kept, .replaced = replaced, .arena = arena_new(), .to = graph_new()};
   bool good = t.arena && t.to && prepare(&t) && copy_nodes(&t, fits) && copy_outputs(&t, fits);
   if (t.to && t.to->error.status != OK && t.error->status == OK) *t.error = t.to->error;
   if (!good && *fits) fail(t.error, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out"); /* if nothing else was wrong */
@@ -323,24 +338,25 @@ static Graph *share_region(const Part *outer, const Graph *g, bool staged, const
 Graph *share_graph(Error *e, const Program *p, const Graph *g, const Offload *o, int replicas) {
   Arena *arena = arena_new();
   size_t inputs = (size_t)g->input_count + 1, outputs = (size_t)g->output_count + 1;
-  bool *shared = arena ? arena_alloc(arena, inputs) : NULL, *weight = arena ? arena_alloc(arena, inputs) : NULL;
+  bool *shared = arena ? arena_alloc(arena, inputs) : NULL;
+  char *kept = arena ? arena_alloc(arena, inputs) : NULL;
   int *replaced = arena ? arena_alloc(arena, outputs * sizeof *replaced) : NULL;
   bool any = false, fits = true;
   Graph *to = NULL;
   Part root = {.error = e, .replicas = replicas};
   int output = p->result_count;
   for (int i = 0; replaced && i < p->result_count; i++) replaced[i] = -1;
-  for (int i = 0; shared && weight && replaced && i < p->variable_count; i++) {
+  for (int i = 0; shared && kept && replaced && i < p->variable_count; i++) {
     const Variable *v = p->variable[i];
     int input = p->argument_count + i;
     bool asked = v->of_optimizer ? o->shard_state : v->trainable && o->shard_weights;
     shared[input] = asked && load_shares(g, g->input[input]) == 1;
-    weight[input] = v->trainable;
+    kept[input] = v->of_optimizer ? KEPT_STATE : v->trainable ? KEPT_WEIGHT : KEPT_APART;
     any = any || shared[input];
     if (p->writes[i]) replaced[output++] = input;
   }
-  if (!shared || !weight || !replaced) fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
-  else if (any) to = share_region(&root, g, false, shared, weight, replaced, &fits);
+  if (!shared || !kept || !replaced) fail(e, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out");
+  else if (any) to = share_region(&root, g, false, shared, kept, replaced, &fits);
   arena_free(arena);
   if (to && VERIFYING && graph_verify(e, to, "sharing") != OK) {
     graph_free(to);
