@@ -127,9 +127,9 @@ function ipu.__add(name, module, field) public[name] = {module, field} end
 
 local threads_spec <const> = {{"n", "integer"}}
 
----Bounds all that computes, dataset workers included.
+---Bounds all that computes, dataset workers included; waits for programs that run (run_async).
 ---Units: threads; 0: as many as the CPU has cores
----Errors: a negative number, a program that runs: `ipu.set_num_threads(-1)`
+---Errors: a negative number: `ipu.set_num_threads(-1)`
 ---@param ... any n: 0 means the CPU's cores
 function ipu.set_num_threads(...) core.set_threads(require("ipulua.args").check("set_num_threads", threads_spec, ...).n) end
 

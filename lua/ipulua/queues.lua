@@ -31,6 +31,8 @@ local outfeed_spec <const> = {
   {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
 
+IPUOutfeedQueue.argument_rows = outfeed_spec
+
 ---The device of a queue: 0 unless it is said.
 function queues.check_ordinal(who, ordinal)
   if ordinal and ordinal < 0 then

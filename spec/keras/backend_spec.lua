@@ -155,6 +155,10 @@ describe("small parts of Keras", function()
   it("normalize divides vectors by their norm; zeros stay", function()
     assert.same({{0, 0}, {1, 0}}, numbers(keras.utils.normalize(ipu.tensor{{0, 0}, {5, 0}})))
     assert.same({{0.25, 0.75}}, numbers(keras.utils.normalize(ipu.tensor{{2, 6}}, {order = 1})))
+    local x <const> = ipu.tensor{{2, -8, 0}} -- what numpy.linalg.norm means by these orders: 8, 0 (which stays), 2
+    assert.same({{0.25, -1, 0}}, numbers(keras.utils.normalize(x, {order = math.huge})))
+    assert.same({{2, -8, 0}}, numbers(keras.utils.normalize(x, {order = -math.huge})))
+    assert.same({{1, -4, 0}}, numbers(keras.utils.normalize(x, {order = 0})))
   end)
 
   it("AUC knows its curves in any case", function()

@@ -206,6 +206,19 @@ describe("callbacks", function()
     end
   end)
 
+  it("takes lists that were made one already", function()
+    local Count = keras.callbacks.Callback:extend("Count")
+    function Count:on_epoch_end() self.ends = (self.ends or 0) + 1 end
+    local a, b, c = Count(), Count(), Count()
+    local model = keras.Sequential{keras.layers.Dense{1}}
+    model:compile{loss = "mse", optimizer = "sgd"}
+    local both = keras.callbacks.CallbackList{a, b}
+    for _, given in ipairs{both, {both, c}} do
+      model:fit(ipu.ones{4, 2}, ipu.ones{4, 1}, {batch_size = 4, epochs = 2, verbose = 0, callbacks = given})
+    end
+    assert.same({4, 4, 2}, {a.ends, b.ends, c.ends})
+  end)
+
   it("refuses what is no callback", function()
     local ok, message = pcall(fit, line(), {3})
     assert.is_false(ok)

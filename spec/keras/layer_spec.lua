@@ -302,3 +302,19 @@ describe("a class of one's own", function()
     assert.are.equal(0, #saved(function(self) return {factor = self.factor} end))
   end)
 end)
+
+describe("functions that make a layer and call it", function()
+  it("take the layer's arguments behind the inputs, or among them", function()
+    local a, b = keras.Input{3}, keras.Input{3}
+    for _, name in ipairs{"add", "subtract", "multiply", "average", "maximum", "minimum", "concatenate"} do
+      local f = keras.layers[name]
+      for i, out in ipairs{f({a, b}, {name = name .. "_1"}), f{a, b, name = name .. "_2"}, f{{a, b}, name = name .. "_3"}} do
+        assert.equal(name .. "_" .. i, keras.Model{inputs = {a, b}, outputs = out}.layers[3].name)
+      end
+      assert.equal("float16", f({a, b}, {dtype = "float16"}).dtype)
+      assert.error_matches(function() f({a, b}, {nam = "x"}) end, "has no argument 'nam'; did you mean 'name'?", 1, true)
+    end
+    assert.same({{11}}, keras.layers.dot({ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}}}, {axes = 1}):totable())
+    assert.same({{11}}, keras.layers.dot{ipu.tensor{{1, 2}}, ipu.tensor{{3, 4}}, axes = 1}:totable())
+  end)
+end)

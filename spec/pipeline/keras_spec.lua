@@ -335,6 +335,11 @@ describe("a pipelined Keras model", function()
       pipelines.fails("value", function() model:set_outfeed_queue_options{[name] = 0} end, name, "automatically")
     end
     pipelines.fails("value", function() model:set_infeed_queue_options{prefetch_deph = 2} end, "prefetch_depth")
+    pipelines.fails("type", function() model:set_infeed_queue_options{prefetch_depth = "x"} end, "set_infeed_queue_options: 'prefetch_depth'")
+    pipelines.fails("type", function() model:set_outfeed_queue_options{optimise_latency = 3} end, "optimise_latency")
+    pipelines.fails("value", function() model:set_outfeed_queue_options{buffer_depth = -3} end, "at least 1, got -3")
+    pipelines.fails("type", function() model:set_pipelining_options{offload_weights = 3} end, "offload_weights")
+    pipelines.fails("type", function() model:set_gradient_accumulation_options{dtype = 3} end, "'dtype' must be a dtype")
     model:set_infeed_queue_options{prefetch_depth = 5}
     model:set_outfeed_queue_options{buffer_depth = 2}
     model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}

@@ -51,12 +51,20 @@ local most_ahead <const> = 255 -- elements
 ---@class IPUInfeedQueue
 local IPUInfeedQueue = class.new("IPUInfeedQueue")
 
+local depth_row <const> = {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]",
+  says = "elements read ahead; nil and 0: 3",
+  check = function(n)
+    if n < 0 or n > most_ahead then return string.format("must be greater than zero and at most %d, got %d", most_ahead, n) end
+  end}
+
 local infeed_spec <const> = {
   {"dataset", "any", one = true, of = "Dataset"},
   {"device_ordinal", "integer", optional = true, range = "[0, inf)", says = "the device; 0 by default"},
-  {"prefetch_depth", "integer", optional = true, of = "integer in [0, 255]", says = "elements read ahead; nil and 0: 3"},
+  depth_row,
   {"optimise_latency", "boolean", false, says = "changes nothing"},
 }
+
+IPUInfeedQueue.argument_rows = infeed_spec
 
 function IPUInfeedQueue:init(...)
   local a = args.check("IPUInfeedQueue", infeed_spec, ...)
@@ -65,10 +73,6 @@ function IPUInfeedQueue:init(...)
   end
   local depth = a.prefetch_depth or 0
   if depth == 0 then depth = 3 end
-  if depth < 1 or depth > most_ahead then
-    blame.error(string.format("IPUInfeedQueue: 'prefetch_depth' must be greater than zero and at most %d, got %d", most_ahead,
-      depth), "value")
-  end
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)

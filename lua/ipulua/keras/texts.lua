@@ -120,7 +120,7 @@ return {
       .. "`on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; info holds "
       .. "step_first, step_last, samples, updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for "
       .. "BackupAndRestore.",
-    CallbackList = "Several callbacks as one; what fit makes of its list.",
+    CallbackList = "Several callbacks as one, made of a list of them; what fit makes of its list.",
   },
   activations = {
     linear = "x", relu = "max(x, 0); alpha, max_value and threshold as in the layer ReLU", relu6 = "min(max(x, 0), 6)",

@@ -2,9 +2,12 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local data = require "ipulua.data"
 local enums = require "ipulua.enums"
 local nearest = require "ipulua.nearest"
 local offloading = require "ipulua.offloading"
+local optimizers = require "ipulua.optimizers"
+local queues = require "ipulua.queues"
 
 local training_options = {methods = {}}
 local methods <const> = training_options.methods
@@ -33,15 +36,35 @@ local function refuse_keys(who, given, refusals)
   end
 end
 
-local function refuse_unknown(who, given, known)
-  local is_known = {}
-  for _, name in ipairs(known) do is_known[name] = true end
-  for key in pairs(given) do
-    if not is_known[key] then
-      blame.error(string.format("%s has no argument '%s'%s", who, tostring(key), nearest.hint(tostring(key), known)), "value")
+-- Values of named options, each as its row says.
+local function check_options(who, given, rows)
+  local of, names = {}, {}
+  for i, row in ipairs(rows) do of[row[1]], names[i] = row, row[1] end
+  local checked = {}
+  for key, value in pairs(given) do
+    if not of[key] then
+      blame.error(string.format("%s has no argument '%s'%s", who, tostring(key), nearest.hint(tostring(key), names)), "value")
+    end
+    checked[key] = args.check_value(who, of[key], value)
+  end
+  return checked
+end
+
+-- Rows of what a model hands on, by name.
+local function rows_of(rows, names)
+  local list = {}
+  for _, row in ipairs(rows) do
+    for name in names:gmatch("%S+") do
+      if row[1] == name then list[#list + 1] = row end
     end
   end
+  return list
 end
+
+local function with(rows, more) return table.move(more, 1, #more, #rows + 1, rows) end
+
+local steps_row <const> = {"gradient_accumulation_steps_per_replica", "any"}
+local reduction_row <const> = {"gradient_accumulation_reduction_method", enums.GradientAccumulationReductionMethod}
 
 local function positive_steps(who, value)
   if value == nil then return nil end
@@ -74,16 +97,12 @@ function methods:set_replication_options(...)
   self:discard_programs()
 end
 
-local function reduction_method(who, value)
-  if value == nil then return nil end
-  return args.check_value(who, {"gradient_accumulation_reduction_method", enums.GradientAccumulationReductionMethod}, value)
+local function accumulation_rows()
+  local rows <const> = optimizers.GradientAccumulationOptimizerV2.argument_rows
+  return with(rows_of(rows, "dtype offload_weight_update_variables replicated_optimizer_state_sharding name"), {steps_row,
+    reduction_row, {"use_v2_gradient_accumulation_optimizer", "boolean"}})
 end
 
-local accumulation_known <const> = {
-  "gradient_accumulation_steps_per_replica", "gradient_accumulation_reduction_method",
-  "use_v2_gradient_accumulation_optimizer", "dtype", "offload_weight_update_variables",
-  "replicated_optimizer_state_sharding", "name",
-}
 local accumulation_refusals <const> = {
   opt = "is set automatically by the model",
   num_mini_batches = "is set automatically by the model; use 'gradient_accumulation_steps_per_replica'",
@@ -103,24 +122,22 @@ function methods:set_gradient_accumulation_options(...)
   local who <const> = "set_gradient_accumulation_options"
   local given = one_table(who, ...)
   refuse_keys(who, given, accumulation_refusals)
-  refuse_unknown(who, given, accumulation_known)
-  local copy = {}
-  merge(copy, given)
+  local copy = check_options(who, given, accumulation_rows())
   copy.gradient_accumulation_steps_per_replica = positive_steps(who, given.gradient_accumulation_steps_per_replica)
-  copy.gradient_accumulation_reduction_method = reduction_method(who, given.gradient_accumulation_reduction_method)
   merge(self._options.gradient_accumulation, copy)
   offloading.check_updates(who, self._options.gradient_accumulation)
   self:discard_programs()
 end
 
-local pipelining_known <const> = {
-  "gradient_accumulation_steps_per_replica", "device_mapping", "accumulate_outfeed", "gradient_accumulation_reduction_method",
-  "pipeline_schedule", "schedule", "recomputation_mode", "continuous_weight_updates", "offload_activations",
-  "offload_gradient_accumulation_buffers", "replicated_weight_sharding", "offload_weights", "weight_update_poplar_options",
-  "forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options", "offload_weight_update_variables",
-  "replicated_optimizer_state_sharding", "gradient_accumulation_dtype", "gradient_accumulation_for_captured_grads", "name",
-  "optimizer_function_options",
-}
+local pipelining_names <const> = "device_mapping accumulate_outfeed pipeline_schedule recomputation_mode continuous_weight_updates "
+  .. "offload_activations offload_gradient_accumulation_buffers replicated_weight_sharding offload_weights "
+  .. "offload_weight_update_variables replicated_optimizer_state_sharding weight_update_poplar_options "
+  .. "forward_propagation_stages_poplar_options backward_propagation_stages_poplar_options gradient_accumulation_dtype "
+  .. "gradient_accumulation_for_captured_grads name"
+local function pipelining_rows()
+  return with(rows_of(require "ipulua.pipeline".rows, pipelining_names),
+    {steps_row, reduction_row, {"schedule", "any"}, {"optimizer_function_options", "any"}})
+end
 local automatic <const> = "is set automatically by the model"
 local incompatible <const> = "is not compatible with Keras models"
 local pipelining_refusals <const> = {
@@ -139,12 +156,6 @@ local function check_mapping(who, mapping)
   if not fits then blame.error(who .. ": 'device_mapping' must be a list of integers", "value") end
 end
 
-local function check_flag(who, given, name)
-  if given[name] ~= nil and type(given[name]) ~= "boolean" then
-    blame.error(string.format("%s: '%s' must be a boolean, got %s", who, name, args.describe(given[name])), "type")
-  end
-end
-
 ---Options of pipelined training; those of ipu.pipeline that the model doesn't set itself.
 ---Errors: an option that the model sets itself, an unknown one, a schedule that there is not:
 ---`model:set_pipelining_options{inputs = {}}`
@@ -153,13 +164,9 @@ function methods:set_pipelining_options(...)
   local who <const> = "set_pipelining_options"
   local given = one_table(who, ...)
   refuse_keys(who, given, pipelining_refusals)
-  refuse_unknown(who, given, pipelining_known)
+  local copy = check_options(who, given, pipelining_rows())
   check_mapping(who, given.device_mapping)
-  check_flag(who, given, "accumulate_outfeed")
-  local copy = {}
-  merge(copy, given)
   copy.gradient_accumulation_steps_per_replica = positive_steps(who, given.gradient_accumulation_steps_per_replica)
-  copy.gradient_accumulation_reduction_method = reduction_method(who, given.gradient_accumulation_reduction_method)
   local schedule = given.pipeline_schedule or given.schedule
   copy.schedule = nil
   if type(schedule) == "string" then
@@ -175,27 +182,25 @@ end
 
 ---Options of the model's infeeds: prefetch_depth, optimise_latency.
 ---Units: prefetch_depth in elements
----Errors: an unknown option: `model:set_infeed_queue_options{depth = 3}`
+---Errors: an unknown option, a depth that is none: `model:set_infeed_queue_options{depth = 3}`
 ---@param ... any {prefetch_depth, optimise_latency}
 function methods:set_infeed_queue_options(...)
   local who <const> = "set_infeed_queue_options"
   local given = one_table(who, ...)
   refuse_keys(who, given, {dataset = automatic, infeed_spec = automatic, element_spec = automatic})
-  refuse_unknown(who, given, {"prefetch_depth", "optimise_latency", "device_ordinal"})
-  merge(self._options.infeed, given)
+  merge(self._options.infeed, check_options(who, given, data.IPUInfeedQueue.argument_rows))
   self:discard_programs()
 end
 
 ---Options of the model's outfeeds: buffer_depth, optimise_latency. Neither changes anything: there is room for all values.
 ---Units: buffer_depth in elements
----Errors: an unknown option: `model:set_outfeed_queue_options{depth = 3}`
+---Errors: an unknown option, a depth below 1: `model:set_outfeed_queue_options{depth = 3}`
 ---@param ... any {buffer_depth, optimise_latency}
 function methods:set_outfeed_queue_options(...)
   local who <const> = "set_outfeed_queue_options"
   local given = one_table(who, ...)
   refuse_keys(who, given, {outfeed_mode = automatic, device_ordinal = automatic})
-  refuse_unknown(who, given, {"buffer_depth", "optimise_latency"})
-  merge(self._options.outfeed, given)
+  merge(self._options.outfeed, check_options(who, given, queues.IPUOutfeedQueue.argument_rows))
   self:discard_programs()
 end
 

@@ -45,7 +45,17 @@ local normalize_rows <const> = {
   {"x", "tensor"}, {"axis", "integer", -1}, {"order", "number", 2},
 }
 
----Vectors along an axis divided by their norm of some order; those of length 0 stay.
+-- Of order p: the sum of |x|^p to the power of 1 / p; its limits are the largest, the least, and how many are not 0.
+local function norm_of(x, axis, order)
+  local reduced <const> = {axis = axis, keepdims = true}
+  local size = ipu.abs(x)
+  if order == math.huge then return ipu.reduce_max(size, reduced) end
+  if order == -math.huge then return ipu.reduce_min(size, reduced) end
+  if order == 0 then return ipu.reduce_sum(ipu.cast(ipu.not_equal(x, 0), x.dtype), reduced) end
+  return ipu.pow(ipu.reduce_sum(ipu.pow(size, order), reduced), 1 / order)
+end
+
+---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest element); those of length 0 stay.
 ---Shapes: as x: `keras.utils.normalize(x, 0)` → [2, 3]
 ---Errors: an axis that x lacks: `keras.utils.normalize(x, 5)`
 ---@param ... any x, axis, order
@@ -54,8 +64,7 @@ function utils.normalize(...)
   local a = args.check("normalize", normalize_rows, ...)
   local x = a.x
   if not x.dtype:find("float", 1, true) then x = ipu.cast(x, "float32") end
-  local powers = ipu.reduce_sum(ipu.pow(ipu.abs(x), a.order), {axis = a.axis, keepdims = true})
-  local norms = ipu.pow(powers, 1 / a.order)
+  local norms = norm_of(x, a.axis, a.order)
   return x / ipu.where(ipu.equal(norms, 0), ipu.ones_like(norms), norms)
 end
 

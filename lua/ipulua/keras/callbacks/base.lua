@@ -122,14 +122,16 @@ end
 ---@param params table
 function CallbackList:init(list, model, params)
   self.list = {}
-  if class.is_a(list, Callback) then list = {list} end
+  if class.is_a(list, Callback) or class.is_a(list, CallbackList) then list = {list} end
   if list ~= nil and not args.is_plain(list) then
     blame.error("callbacks: a callback or a list of them is wanted, got " .. args.describe(list), "type")
   end
   for i, entry in pairs(list or {}) do
-    if math.type(i) ~= "integer" or not class.is_a(entry, Callback) then refuse_entry(i, entry) end
+    if math.type(i) ~= "integer" or not (class.is_a(entry, Callback) or class.is_a(entry, CallbackList)) then refuse_entry(i, entry) end
   end
-  for _, callback in ipairs(list or {}) do self:add(callback, model, params) end
+  for _, entry in ipairs(list or {}) do
+    for _, callback in ipairs(class.is_a(entry, CallbackList) and entry.list or {entry}) do self:add(callback, model, params) end
+  end
 end
 
 -- Callbacks that runs_last marks see what all others did.

@@ -152,15 +152,23 @@ function Dot:call(inputs)
 end
 function Dot:compute_mask() return nil end -- luacheck: ignore 212
 
--- Functions that make the layer and call it: keras.layers.add{a, b}.
-for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"} do
-  layers[name:lower()] = function(inputs) return layers[name]()(inputs) end
+-- add({a, b}, {name = "sum"}), add{a, b, name = "sum"}, add{{a, b}, name = "sum"}: the inputs and the layer's arguments.
+local function taken_apart(inputs, options)
+  if options ~= nil or not args.is_plain(inputs) then return inputs, options end
+  local list, named = {}, {}
+  for key, value in next, inputs do
+    if type(key) == "string" then named[key] = value else list[key] = value end
+  end
+  if #list == 1 and args.is_list(list[1]) then list = list[1] end
+  return list, next(named) and named or nil
 end
 
----Calls Concatenate.
-function layers.concatenate(inputs, options) return Concatenate(options or {})(inputs) end
-
----Calls Dot.
-function layers.dot(inputs, options) return Dot(options)(inputs) end
+-- Functions that make the layer and call it.
+for _, name in ipairs{"Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate", "Dot"} do
+  layers[name:lower()] = function(...)
+    local inputs, options = taken_apart(...)
+    return layers[name](options)(inputs)
+  end
+end
 
 return layers
