@@ -9,6 +9,7 @@ local counted = require "ipulua.counted"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
 local plain = require "ipulua.plain"
+local remedies = require "ipulua.remedies"
 local structure = require "ipulua.structure"
 
 local estimate = {}
@@ -52,18 +53,18 @@ local function known(shape, argument)
 end
 
 -- In the function being traced: an argument for a tensor, a shape or {shape =, dtype =}; integers of rank 0 stay known, since they
--- may count iterations. Nothing of an argument's size is made.
-local function as_argument(spec, name)
+-- may count iterations. Nothing of an argument's size is made; make(dtype, shape, name) makes it.
+local function as_argument(spec, name, make)
   if core.is_variable(spec) then return spec end
   if core.is_tensor(spec) then
     if #spec.shape == 0 and spec.dtype:find("int", 1, true) then return spec end
-    return core.trace_argument(spec.dtype, spec.shape, name)
+    return make(spec.dtype, spec.shape, name)
   end
   if not structure.is_plain(spec) then return spec end
-  if spec.shape then return core.trace_argument(spec.dtype or "float32", known(spec.shape, "inputs"), name) end
-  if #spec > 0 and math.type(spec[1]) == "integer" then return core.trace_argument("float32", known(spec, "inputs"), name) end
+  if spec.shape then return make(spec.dtype or "float32", known(spec.shape, "inputs"), name) end
+  if #spec > 0 and math.type(spec[1]) == "integer" then return make("float32", known(spec, "inputs"), name) end
   local out = {}
-  for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name) end
+  for _, k in ipairs(structure.sorted_keys(spec)) do out[k] = as_argument(spec[k], name, make) end
   return out
 end
 
@@ -94,19 +95,43 @@ local function check_count(f, given)
     .. "inputs = {{32, 784}}", counted(wanted, "value"), #given), "value")
 end
 
+-- The program of f for arguments that are described.
+local function outlined(f, given, make)
+  return func.func(function()
+    local list = {}
+    for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i, make) end
+    return f.f(table.unpack(list))
+  end, {name = f.name}):outline()
+end
+
+-- The same for half the batch, types being the arguments' {dtype =, shape =} in the order in which they are made.
+local function halved(f, given, types)
+  local smaller, batch = remedies.halved(types)
+  if not smaller then return nil end
+  local at = 0
+  return outlined(f, given, function(_, _, name)
+    at = at + 1
+    return core.trace_argument(smaller[at].dtype, smaller[at].shape, name)
+  end), remedies.words_of_half(batch)
+end
+
+local function of_described(f, a)
+  local given, types = arguments_of(a.inputs or {}), {}
+  check_count(f.f, given)
+  local entry = outlined(f, given, function(dtype, shape, name)
+    types[#types + 1] = {dtype = dtype, shape = shape}
+    return core.trace_argument(dtype, shape, name)
+  end)
+  return machine.price(entry, machine.options(a, entry.device)), nil, function()
+    return remedies.price(f.name, {function() return halved(f, given, types) end}, a, entry.device)
+  end
+end
+
 local function of_function(f, a)
   if not func.is_function(f) then f = func.func(f, {name = "estimate"}) end
   local entry = f.order[#f.order]
-  if a.inputs ~= nil or not entry then
-    local given = arguments_of(a.inputs or {})
-    check_count(f.f, given)
-    entry = func.func(function()
-      local list = {}
-      for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i) end
-      return f.f(table.unpack(list))
-    end, {name = f.name}):outline()
-  end
-  return machine.price(entry, machine.options(a, entry.device))
+  if a.inputs ~= nil or not entry then return of_described(f, a) end
+  return machine.price(entry, machine.options(a, entry.device)), nil, function() return remedies.of(entry, a) end
 end
 
 -- ------------------------------------------------ models
@@ -130,6 +155,14 @@ local function described(spec, argument)
   return out
 end
 
+local function first_spec(specs)
+  if specs.shape then return specs end
+  for _, key in ipairs(structure.sorted_keys(specs)) do
+    local found = first_spec(specs[key])
+    if found then return found end
+  end
+end
+
 -- Shapes and dtypes of a model's inputs with the batch, in their structure.
 local function input_specs(model, a, batch)
   local nest = require "ipulua.keras.nest"
@@ -138,20 +171,20 @@ local function input_specs(model, a, batch)
     if full[1] == nil or full[1] < 0 then full[1] = batch end
     return {shape = full, dtype = dtype}
   end
-  if a.inputs then return described(a.inputs, "inputs") end
+  if a.inputs then
+    local specs = described(a.inputs, "inputs")
+    local given = first_spec(specs)
+    if a.batch_size and given and given.shape[1] ~= a.batch_size then
+      blame.error(string.format("estimate: 'batch_size' is %d, but 'inputs' describes %s", a.batch_size,
+        counted(given.shape[1] or 0, "sample")), "value")
+    end
+    return specs
+  end
   if not model._graph then
     blame.error(string.format("estimate: model '%s' is not built; say the shapes of its inputs: inputs = {32, 28, 28}", model.name),
       "value")
   end
   return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
-end
-
-local function first_spec(specs)
-  if specs.shape then return specs end
-  for _, key in ipairs(structure.sorted_keys(specs)) do
-    local found = first_spec(specs[key])
-    if found then return found end
-  end
 end
 
 local function tensors_of(specs)
@@ -244,7 +277,7 @@ local function of_model(model, a)
     local _ <close> = estimate.mode()
     local _ <close> = pretend_ipus(model, a)
     local changes = require "ipulua.keras.training.changes".of(make, model, infeed, count_of_steps)
-    return require "ipulua.remedies".price(model.name, changes, a, ordinal)
+    return remedies.price(model.name, changes, a, ordinal)
   end
 end
 
@@ -267,7 +300,7 @@ function estimate.estimate(...)
   return result
 end
 
----The price itself; of a model also how many samples an element holds, and a function that prices changes which may make it fit.
+---The price itself; of a model how many samples an element holds; and a function that prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
   local _ <close> = config.pretend_ipus(a.ipus)
@@ -282,7 +315,7 @@ function estimate.price(a)
   if type(what) ~= "function" and not func.is_function(what) then
     blame.error("estimate: a function or a model is wanted, got " .. args.describe(what), "type")
   end
-  return of_function(what, a), nil
+  return of_function(what, a)
 end
 
 return estimate

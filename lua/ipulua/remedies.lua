@@ -28,6 +28,9 @@ function remedies.halved(types)
   return list, batch
 end
 
+---What halving a batch is called.
+function remedies.words_of_half(batch) return string.format("a batch of %d instead of %d", batch // 2, batch) end
+
 -- A function's program for arguments of half the batch.
 local function on_less_data(entry)
   local leaves, types, at = entry.leaf_types, {}, {}
@@ -39,7 +42,7 @@ local function on_less_data(entry)
   local list = table.move(leaves, 1, #leaves, 1, {})
   for k, i in ipairs(at) do list[i] = core.full(smaller[k].shape, 0, smaller[k].dtype) end
   local given = structure.rebuild(entry.template, list)
-  return entry.fn:outline(table.unpack(given, 1, entry.count)), string.format("a batch of %d instead of %d", batch // 2, batch)
+  return entry.fn:outline(table.unpack(given, 1, entry.count)), remedies.words_of_half(batch)
 end
 
 ---{words, price} of each change: a function that gives the changed entry, words and, where it takes another number than the machine has,
@@ -67,11 +70,12 @@ end
 
 ---The same of a compiled function's program. It may know changes of its own: fn.changes() gives the list.
 ---@param entry table what func.concrete gave
+---@param given? table as in remedies.price
 ---@return table[]
-function remedies.of(entry)
+function remedies.of(entry, given)
   if not entry.fn then return {} end
   local changes = entry.fn.changes and entry.fn.changes() or {function() return on_less_data(entry) end}
-  return remedies.price(entry.name, changes, nil, entry.device)
+  return remedies.price(entry.name, changes, given, entry.device)
 end
 
 return remedies

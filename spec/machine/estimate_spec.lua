@@ -85,6 +85,14 @@ describe("an estimate", function()
     assert.matches("does not fit on IPU 0 of GC2", e.explanation)
     assert.matches("\n +610.35 MiB +matmul", e.explanation) -- 20000 x 8000 float32
     assert.matches("what may help: a smaller batch", e.explanation)
+    local w = ipu.Variable(ipu.zeros{4096, 4096})
+    local f = ipu.func(function(x, y) return ipu.reduce_mean(ipu.square(ipu.matmul(ipu.nn.relu(ipu.matmul(x, w)), w) - y)) end)
+    local function price(batch)
+      return ipu.estimate(f, {inputs = {{batch, 4096}, {shape = {batch, 4096}}}, target = "gc200", explain = true})
+    end
+    local whole = price(16384)
+    local saved = tonumber(whole.explanation:match("a batch of 8192 instead of 16384: ([%d.]+) KiB less on the fullest tile"))
+    near(whole.fullest_tile_bytes - price(8192).fullest_tile_bytes, saved * 1024, 0.01)
   end)
 
   it("counts variables to the byte", function()

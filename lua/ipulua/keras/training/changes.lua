@@ -17,7 +17,7 @@ local function half_batch(make, model, infeed, count)
   for i, t in ipairs(smaller) do leaves[i] = core.full(t.shape, 0, t.dtype) end
   local element = structure.rebuild(dataset.template, leaves)
   local program = make(model, data.IPUInfeedQueue(data.from_tensors(element):repeat_n()), count)
-  return program.func:outline(), string.format("a batch of %d instead of %d", batch // 2, batch)
+  return program.func:outline(), remedies.words_of_half(batch)
 end
 
 local function weight_of(layer)
