@@ -164,15 +164,27 @@ function feeding.take_apart(who, model, a)
   if a.sample_weight == nil then a.sample_weight = list[3] end
 end
 
--- The batch that all inputs of a model fix (Input{batch_size = 4}), or Keras' 32.
-local function usual_batch_size(model)
+-- The batch that all inputs of a model fix (Input{batch_size = 4}).
+local function fixed_batch_size(model)
   local fixed
   for _, x in ipairs(model.inputs or {}) do
     local batch = x.shape[1] or -1
-    if batch < 1 or (fixed and batch ~= fixed) then return 32 end
+    if batch < 1 or (fixed and batch ~= fixed) then return nil end
     fixed = batch
   end
-  return fixed or 32
+  return fixed
+end
+
+local keras_batch <const>, least_batch <const> = 32, 8
+
+-- Keras' 32, or all samples if they are fewer. Where batches change no result, a smaller one may divide the samples.
+local function usual_batch_size(who, model, length)
+  local fixed = fixed_batch_size(model)
+  if fixed then return fixed end
+  for size = keras_batch, least_batch, -1 do
+    if who ~= "fit" and length > keras_batch and length % size == 0 then return size end
+  end
+  return math.max(math.min(keras_batch, length), 1)
 end
 
 ---A dataset of batches from what fit and the others were given.
@@ -200,9 +212,9 @@ function feeding.open(who, model, o)
     local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
     local element = {x, y, w}
     if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
-    local batch_size = o.batch_size or usual_batch_size(model)
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
+    local batch_size = o.batch_size or usual_batch_size(who, model, length)
     if batch_size < 1 then blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value") end
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     check_divides(who, length, batch_size)
@@ -306,6 +318,7 @@ function feeding.count_row(name, says)
   return {name, "integer", optional = true, range = "[1, inf)", says = says}
 end
 
-feeding.batch_size_row = feeding.count_row("batch_size", "32, or what the inputs fix, where x is no dataset")
+feeding.batch_size_row = feeding.count_row("batch_size", "where x is no dataset; by default what the inputs fix, else 32, "
+  .. "or all of fewer samples, or in evaluate and predict what divides them, from 8 up")
 
 return feeding

@@ -39,7 +39,7 @@ end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.
 ---Shapes: x [samples, ...] → [samples, ...]
----Errors: an input that the model can't take, a partial batch where shapes are fixed:
+---Errors: an input that the model can't take, samples that batches don't divide:
 ---`model:predict(ipu.ones{4, 7}, {verbose = 0})`
 ---@param ... any x, batch_size, verbose, steps, callbacks
 ---@return any
