@@ -112,6 +112,10 @@ local element = {
   bool = "uint8_t",
 }
 
+local integers = { -- the least, and the bound
+  int8 = {-0x80, 0x80}, uint8 = {0, 0x100}, int32 = {-0x80000000, 0x80000000}, int64 = {-2 ^ 63, 2 ^ 63},
+}
+
 local function is_tensor(v) return getmetatable(v) == Tensor end
 local function is_value(v) return getmetatable(v) == Value end
 local function is_variable(v) return getmetatable(v) == Variable end
@@ -163,6 +167,18 @@ local function flatten(data, shape, depth, out)
   for i = 1, #data do flatten(data[i], shape, depth + 1, out) end
 end
 
+-- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and not cut to fit.
+local function array_of(what, numbers, dtype)
+  local range = integers[dtype]
+  for i = 1, #numbers do
+    local x = numbers[i]
+    if dtype == "bool" then numbers[i] = x ~= 0 and 1 or 0 end
+    if range and x % 1 ~= 0 then raise(what .. ": " .. x .. " is no " .. dtype) end
+    if range and (x < range[1] or x >= range[2]) then raise(what .. ": " .. x .. " does not fit " .. dtype) end
+  end
+  return ffi.new(element[dtype] .. "[?]", #numbers + 1, numbers)
+end
+
 local function ints(list)
   local array = ffi.new("int64_t[?]", #list + 1)
   for i = 1, #list do array[i - 1] = list[i] end
@@ -184,9 +200,8 @@ function ipu.tensor(data, options)
   if type(data) == "cdata" then return raw_tensor(dtype, options.shape or {}, data) end
   local shape, numbers = {}, {}
   flatten(data, shape, 1, numbers)
-  local ctype = element[dtype]
-  if not ctype then return apply("cast", {raw_tensor("float32", shape, ffi.new("float[?]", #numbers + 1, numbers))}, {dtype = dtype}) end
-  return raw_tensor(dtype, options.shape or shape, ffi.new(ctype .. "[?]", #numbers + 1, numbers))
+  if not element[dtype] then return apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))}, {dtype = dtype}) end
+  return raw_tensor(dtype, options.shape or shape, array_of("tensor", numbers, dtype))
 end
 
 function ipu.zeros(shape, options)
@@ -196,9 +211,11 @@ end
 
 function ipu.ones(shape, options) return (apply("ones_like", {ipu.zeros(shape, options)})) end
 
+local function c_type(t) return element[t.dtype] or raise(t.dtype .. " has no C type; cast it") end
+
 ---The elements as an array of C's: read it while the tensor lives.
 function Tensor:data()
-  local ctype = element[self.dtype] or raise(self.dtype .. " has no C type; cast it")
+  local ctype = c_type(self)
   return ffi.cast("const " .. ctype .. " *", C.ipu_tensor_data(self.p))
 end
 
@@ -210,7 +227,8 @@ function Tensor:write(data)
     local numbers = {}
     flatten(data, {}, 1, numbers)
     if #numbers ~= self:count() then raise("write: the tensor has " .. self:count() .. " elements, got " .. #numbers) end
-    data = ffi.new(element[self.dtype] .. "[?]", #numbers + 1, numbers)
+    c_type(self)
+    data = array_of("write", numbers, self.dtype)
   end
   check(C.ipu_tensor_write(context, self.p, data, C.ipu_tensor_bytes(self.p)))
   return self
