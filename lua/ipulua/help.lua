@@ -460,9 +460,12 @@ end
 -- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
 local function names_in(module)
   local names = {}
-  for name in next, module do
+  local function add(name)
     if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
   end
+  for name in next, module do add(name) end
+  local listed = module ~= ipu and rawget(module, "__names") -- of ipu itself what was used is there
+  for _, name in ipairs(listed and listed() or {}) do add(name) end
   table.sort(names, function(a, b)
     if #a == #b then return a < b end
     return #a > #b
@@ -470,17 +473,33 @@ local function names_in(module)
   return names
 end
 
+local function method_in(prefix, c, f)
+  for name, value in next, c do
+    if value == f and type(name) == "string" then return prefix .. "." .. name end
+  end
+end
+
+-- Functions of modules come before methods of classes in them.
 local function found_name(f)
-  local function search(prefix, module, depth)
+  local function search(prefix, module, depth, methods)
+    local inner = {}
     for _, name in ipairs(names_in(module)) do
       local value = module[name]
-      if value == f then return prefix .. name end
-      local inner = type(value) == "table" and not class.is_class(value) and depth > 0 and search(prefix .. name .. ".", value, depth - 1)
-      if inner then return inner end
+      local found = value == f and prefix .. name or methods and class.is_class(value) and method_in(prefix .. name, value, f)
+      if found then return found end
+      if depth > 0 and type(value) == "table" and not class.is_class(value) then inner[#inner + 1] = name end
+    end
+    table.sort(inner)
+    for _, name in ipairs(inner) do
+      local found = search(prefix .. name .. ".", module[name], depth - 1, methods)
+      if found then return found end
     end
   end
   local keras = package.loaded["ipulua.keras"]
-  return keras and search("keras.", keras, 1) or search("ipu.", ipu, 2)
+  for _, methods in ipairs{false, true} do
+    local name = keras and search("keras.", keras, 2, methods) or search("ipu.", ipu, 2, methods)
+    if name then return name end
+  end
 end
 
 ---The name by which a script reaches a function of the library: "ipu.func".

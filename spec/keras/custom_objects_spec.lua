@@ -112,6 +112,16 @@ describe("own classes and functions", function()
     assert.are.same({{6, 12}}, keras.models.clone_model(model)(x):totable())
   end)
 
+  it("that are registered later are found by the class' own name, unless two have it", function()
+    local Later = Times:extend("Later")
+    keras.Sequential{Later{factor = 2, input_shape = {2}}}:save(path)
+    assert.matches("unknown layer 'Later'", message_of(keras.models.load_model, path))
+    utils.register_keras_serializable(Later, {package = "a"})
+    assert.are.same({{2, 4}}, keras.models.load_model(path)(x):totable())
+    utils.register_keras_serializable(Times:extend("Later"), {package = "b"})
+    assert.matches("unknown layer 'Later'", message_of(keras.models.load_model, path))
+  end)
+
   it("are losses and metrics by the names that they had at compile", function()
     local function double_error(y, p) return ipu.reduce_mean(ipu.abs(y - p) * 2, {axis = -1}) end
     local model = keras.Sequential{Times{factor = 1, input_shape = {2}}, layers.Dense{1, kernel_initializer = "zeros"}}

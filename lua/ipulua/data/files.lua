@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local data = require "ipulua.data"
+local structure = require "ipulua.structure"
 
 local files = {}
 
@@ -96,13 +97,27 @@ local path_spec <const> = {{"path", "string"}}
 
 local function ending(path) return path:lower():match("%.(%w+)$") end
 
+-- A dataset of the rows of what a file holds: an array, or arrays by name.
+local function rows_of(who, path, value)
+  local first
+  for _, name in ipairs(core.is_tensor(value) and {} or structure.sorted_keys(value)) do
+    local rows = value[name].shape[1] -- nil: of a scalar, which is refused as one
+    first = first or rows and {name, rows}
+    if rows and rows ~= first[2] then
+      blame.error(string.format("%s: '%s' holds arrays of unequal lengths: %s has %s, %s has %s", who, path, first[1],
+        counted(first[2], "row"), name, counted(rows, "row")), "value")
+    end
+  end
+  return data.from_tensor_slices(value):made_by(who)
+end
+
 ---A NumPy file: the rows of its array; of a .npz a dict of rows.
 ---Shapes: [n, ...] → n elements [...]
 ---Errors: a file that is missing or damaged, arrays of unequal lengths or of objects: `data.from_npy "nowhere.npy"`
 ---@return Dataset
 function files.from_npy(...)
   local a = args.check("from_npy", path_spec, ...)
-  return data.from_tensor_slices((core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy"))):made_by "from_npy"
+  return rows_of("from_npy", a.path, (core.load(a.path, ending(a.path) == "npz" and ".npz" or ".npy")))
 end
 
 ---A .safetensors file: a dict of the rows of its tensors.
@@ -111,7 +126,7 @@ end
 ---@return Dataset
 function files.from_safetensors(...)
   local a = args.check("from_safetensors", path_spec, ...)
-  return data.from_tensor_slices((core.load(a.path, ".safetensors"))):made_by "from_safetensors"
+  return rows_of("from_safetensors", a.path, (core.load(a.path, ".safetensors")))
 end
 
 local text_spec <const> = {{"path", "string"}, {"unit", "string", "line", of = "\"line\", \"char\" or \"byte\""}}

@@ -21,6 +21,21 @@ function custom_objects.get_custom_objects() return objects end
 ---@package
 function custom_objects.find(name) return objects[name] end
 
+---What was registered by that name in one package: files hold it alone where it was registered after they were written. Nil in several.
+---@param name string
+---@return any
+---@package
+function custom_objects.registered_as(name)
+  local found
+  for full, object in pairs(objects) do
+    if type(full) == "string" and full:match(">(.*)$") == name then
+      if found ~= nil and found ~= object then return nil end
+      found = object
+    end
+  end
+  return found
+end
+
 ---The table of names that a function was given: itself, or as {custom_objects = …}.
 ---@param given any
 ---@return any

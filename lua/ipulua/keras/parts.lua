@@ -85,6 +85,7 @@ function parts.find(kind, name, options)
   local aliases = rawget(module, "_aliases")
   name = aliases and aliases[name:lower()] or other_names.target(plural[kind], name) or name
   local entry = find_model(kind, name) or find(module, name, options.prefers_class ~= false)
+  if entry == nil then entry = custom_objects.registered_as(name) end
   if entry ~= nil then return entry end
   local why = other_names.why_missing(plural[kind], name)
   if why then blame.error(why, "value") end
