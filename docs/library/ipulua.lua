@@ -106,7 +106,7 @@ function ipu.assume_equal_across_replicas(x, options) end
 ---@return ipulua.Tensor
 function ipu.atan(x) end
 
----The angle of the point (b, a), in (-pi, pi] radians.
+---The angle of the point (b, a), in [-pi, pi] radians.
 ---Shapes: `a, b → broadcast`
 ---@param a ipulua.Tensor|number|table
 ---@param b ipulua.Tensor|number|table
@@ -135,7 +135,7 @@ function ipu.cast(x, options) end
 ---@return ipulua.Tensor
 function ipu.ceil(x) end
 
----The lower triangular L with L L^T = a, for symmetric positive definite matrices.
+---The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.
 ---Shapes: `[…, n, n] → […, n, n]`
 ---@param a ipulua.Tensor|number|table
 ---@return ipulua.Tensor
@@ -675,7 +675,7 @@ function ipu.nn.dropout(x, options) end
 ---@return ipulua.Tensor
 function ipu.nn.elu(x, options) end
 
----x Phi(x) with the normal distribution's Phi, or its tanh form.
+---x Phi(x), Phi of the normal distribution; by default its tanh form, as the original's nn_ops.gelu.
 ---Shapes: `any`
 ---* `approximate`: the tanh form instead of erf
 ---@param x ipulua.Tensor|number|table
@@ -2716,9 +2716,9 @@ function ipu.use_synthetic_data_for(category) end
 ---@param text string
 function ipu.set_flags(text) end
 
----Bounds all that computes, dataset workers included.
+---Bounds all that computes, dataset workers included; waits for programs that run (run_async).
 ---Units: threads; 0: as many as the CPU has cores
----Errors: a negative number, a program that runs: `ipu.set_num_threads(-1)`
+---Errors: a negative number: `ipu.set_num_threads(-1)`
 ---@param n integer
 function ipu.set_num_threads(n) end
 

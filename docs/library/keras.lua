@@ -898,7 +898,7 @@ metrics.Poisson = {}
 ---@overload fun(options?: {axis?: integer, name?: string, dtype?: string}): keras.metrics.CosineSimilarity
 metrics.CosineSimilarity = {}
 
----What every optimizer is: own ones extend it with `update(variable, gradient, shared)`, which gives the new value, and `make_slots(variable)`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.
+---What every optimizer is: own ones extend it with `update(variable, gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and `make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "name")`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.
 ---@class keras.optimizers.Optimizer
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Optimizer
 optimizers.Optimizer = {}
@@ -1334,7 +1334,7 @@ function Model:train_step(...) end
 ---@overload fun(): keras.callbacks.Callback
 callbacks.Callback = {}
 
----Several callbacks as one; what fit makes of its list.
+---Several callbacks as one, made of a list of them; what fit makes of its list.
 ---@class keras.callbacks.CallbackList: keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.CallbackList
 callbacks.CallbackList = {}
@@ -1359,7 +1359,7 @@ callbacks.EarlyStopping = {}
 ---@overload fun(filepath: string, options?: {monitor?: string, verbose?: integer, save_best_only?: boolean, save_weights_only?: boolean, mode?: string, save_freq?: string|integer, initial_value_threshold?: number}): keras.callbacks.ModelCheckpoint
 callbacks.ModelCheckpoint = {}
 
----Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never interrupted. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
+---Saves the whole state of the training (weights, optimizer, random numbers, place in the dataset, metrics, callbacks) at each epoch's end, or each save_freq steps, and begins a later fit with it: its weights are bit for bit those of a run that was never interrupted. After Ctrl-C the later fit begins with the next step, where executions of several steps were not cut short. double_checkpoint keeps the backup before, too; delete_checkpoint removes them when the training has ended.
 ---@class keras.callbacks.BackupAndRestore: keras.callbacks.Callback
 ---@overload fun(backup_dir: string, options?: {save_freq?: string|integer, double_checkpoint?: boolean, delete_checkpoint?: boolean, verbose?: integer}): keras.callbacks.BackupAndRestore
 callbacks.BackupAndRestore = {}
@@ -1413,7 +1413,7 @@ function models.Sequential(...) end
 ---Class numbers as vectors of 0 and 1.
 function utils.to_categorical(...) end
 
----Vectors along an axis divided by their norm of some order; those of length 0 stay.
+---Vectors along an axis divided by their norm of some order (2: Euclid's, math.huge: the largest element); those of length 0 stay.
 function utils.normalize(...) end
 
 ---Seeds all random numbers: of Lua, of initializers, dropout and shuffling.

@@ -92,7 +92,7 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
     ops_scale(g, mul(g, dy, ops_sub(g, b, a)), 2), PAIRS, "(a - b)^2.")                                      \
   X(atan2, ATAN2, 0, float_pair, mul(g, dy, over_squares(g, b, a, b)),                                       \
     ops_neg(g, mul(g, dy, over_squares(g, a, a, b))), "F[2,3] F[2,3] | F[3,1] P[4]",                         \
-    "The angle of the point (b, a), in (-pi, pi] radians.")
+    "The angle of the point (b, a), in [-pi, pi] radians.")
 /* clang-format on */
 #define PAIRS "F[2,3] F[2,3] | F[5,1,3] F[2,1] | F[] F[4] | F[3,0] F[1] | F[200,300] F[300] | I9[3,1] I9[4]"
 

@@ -383,7 +383,7 @@ const OpDef ops_linear[] = {
          "F[4,6] F[6,2] {serialization_factor = 3, serialization_dimension = 'a_rows_b_columns'} | "
          "F[4,3] F[4,3] {serialization_factor = 4, serialization_dimension = 'b_rows', transpose_b = true}"},
     {.name = "cholesky",
-     .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices.",
+     .summary = "The lower triangular L with L L^T = a, for symmetric positive definite matrices; of others (a + a^T) / 2 counts.",
      .shapes = "[…, n, n] → […, n, n]",
      .inputs = {"a"},
      .infer = infer_cholesky,

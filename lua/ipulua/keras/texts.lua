@@ -80,8 +80,9 @@ return {
     CosineSimilarity = "The cosine of the angle between y and p, averaged.",
   },
   optimizers = {
-    Optimizer = "What every optimizer is: own ones extend it with `update(variable, gradient, shared)`, which gives the new value, "
-      .. "and `make_slots(variable)`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, "
+    Optimizer = "What every optimizer is: own ones extend it with `update(variable, gradient, shared)`, which gives the new value "
+      .. "(`shared.rate`: the learning rate), and `make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "
+      .. "\"name\")`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, "
       .. "variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.",
     SGD = "v ← momentum·v − lr·g; w ← w + v (nesterov: w ← w + momentum·v − lr·g).",
     Adam = "Moments m, v of gradient and square, corrected for their beginning; amsgrad keeps the greatest v.",
