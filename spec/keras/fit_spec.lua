@@ -306,6 +306,28 @@ describe("a layer", function()
   end)
 end)
 
+it("without a batch_size fewer than 32 samples are one batch; evaluate and predict take the largest divisor from 32 down to 8", function()
+  local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+  model:compile{loss = "mse", optimizer = "sgd"}
+  local count
+  local Count = keras.callbacks.Callback:extend("Count")
+  for _, kind in ipairs{"train", "test", "predict"} do
+    Count["on_" .. kind .. "_batch_end"] = function() count = count + 1 end
+  end
+  for _, case in ipairs{{"fit", 5, 1}, {"fit", 64, 2}, {"evaluate", 5, 1}, {"evaluate", 1000, 40}, {"predict", 1, 1}, {"predict", 40, 2},
+    {"predict", 10000, 400}} do
+    local who, samples, batches = table.unpack(case)
+    count = 0
+    local options = {verbose = 0, callbacks = {Count()}}
+    local result = who == "predict" and model:predict(ipu.ones{samples, 1}, options)
+      or model[who](model, ipu.ones{samples, 1}, ipu.ones{samples, 1}, options)
+    assert.equal(batches, count, who .. " of " .. samples)
+    if who == "predict" then assert.equal(samples, result.shape[1]) end
+  end
+  assert.error_matches(function() model:fit(ipu.ones{40, 1}, ipu.ones{40, 1}, {verbose = 0}) end, "40 samples in batches of 32: it has a partial")
+  assert.error_matches(function() model:predict(ipu.ones{37, 1}) end, "37 samples in batches of 32: it has a partial batch")
+end)
+
 describe("fit refuses", function()
   local former
   setup(function() former = log.set_writer(function() end) end)
