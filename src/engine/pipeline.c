@@ -106,7 +106,7 @@ Status run_pipeline(Run *r, Step *s) {
   for (int i = 0; status == OK && i < t->rows; i++) {
     Row row = {r, s->pipeline, t->entry + t->row_begin[i], t->row_begin[i + 1] - t->row_begin[i]};
     status = run_row(&row);
-    if (status == OK) status = run_interrupted(r);
+    if (status == OK && i + 1 < t->rows) status = run_interrupted(r);
   }
   return status;
 }

@@ -122,7 +122,7 @@ static Status run_repeat(Team *t, const Phase *p) {
   for (int32_t i = 0; i < count && s == OK; i++) {
     for (int r = 0; r < t->replication->count; r++) memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
     s = run_phases(t, &p->body);
-    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && i + 1 < count && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
   }
   return s;
 }
@@ -161,7 +161,7 @@ static Status run_pipelined(Team *t, const Phase *p) {
   const Timetable *table = p->step[0]->pipeline->timetable;
   for (int i = 0; s == OK && i < table->rows; i++) {
     s = run_row(t, p, table->entry + table->row_begin[i], table->row_begin[i + 1] - table->row_begin[i]);
-    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && i + 1 < table->rows && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
   }
   return s;
 }

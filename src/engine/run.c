@@ -175,10 +175,11 @@ Status run_interrupted(Run *r) {
   return fail(r->error, ERR_CANCELLED, by_script ? "the job was cancelled" : "interrupted!");
 }
 
-/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away. */
-static Status end_iteration(Run *r, bool *changed) {
+/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away; after the last one by himself, for
+ * the loop has done all that it was to do. */
+static Status end_iteration(Run *r, bool last, bool *changed) {
   *changed = *changed || !r->droppable;
-  Status s = run_interrupted(r);
+  Status s = last ? OK : run_interrupted(r);
   if (s == OK) drop_begin(r);
   return s;
 }
@@ -196,7 +197,7 @@ static Status run_repeat(Run *r, Step *s) {
     r->goes_on = i + 1 < count;
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
     status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, &changed);
+    if (status == OK) status = end_iteration(r, i + 1 == count, &changed);
   }
   r->goes_on = outer;
   if (status == OK) return end_loop(r, changed);
@@ -213,7 +214,7 @@ static Status run_while(Run *r, Step *s) {
     if (status != OK) return status;
     if (!*(const uint8_t *)s->cell[CELL_TEST]) break;
     status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, &changed);
+    if (status == OK) status = end_iteration(r, false, &changed);
     if (status != OK) return status;
   }
   return end_loop(r, changed);
