@@ -130,10 +130,11 @@ local pending = nil     -- while a function is traced: those that it made
 
 graph.on_reset(function() named, initialisers, used_names = {}, {}, {} end)
 
----Has the value given by f at once, and again from each global_variables_initializer.
+---Has the value given by f at once (where programs are only priced: when it is wanted), and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[#initialisers + 1] = {v, f}
-  if not core.is_estimating() then core.set_variable(v, tracing.outside(f)) end
+  if core.is_estimating() then postponed[v] = f
+  else core.set_variable(v, tracing.outside(f)) end
   return v
 end
 

@@ -153,3 +153,25 @@ describe("wrappers and own optimizers", function()
     fails(function() ipu.train.GradientDescentOptimizer(0.1):minimize(ipu.tensor(1.0)) end, "symbolic")
   end)
 end)
+
+describe("an estimate before the first run", function()
+  it("leaves a function that has not run fit to run", function()
+    for name, make in pairs{
+      Momentum = function() return ipu.train.MomentumOptimizer(0.1, 0.9) end, Adam = function() return ipu.train.AdamOptimizer(0.1) end,
+      accumulated = function() return ipu.optimizers.GradientAccumulationOptimizerV2(ipu.train.GradientDescentOptimizer(0.1), 2) end,
+    } do
+      local results = {}
+      for i, estimated in ipairs{true, false} do
+        local w, opt = ipu.Variable(ipu.ones{8}), make()
+        local f = ipu.func(function()
+          ipu.loops.repeat_n(2, function() opt:minimize(ipu.reduce_sum(ipu.square(w))) end)
+        end)
+        if estimated then assert.is_true(ipu.estimate(f).fits) end
+        f()
+        results[i] = w:read_value():totable()
+      end
+      assert.same(results[2], results[1], name)
+      assert.is_true(results[1][1] < 1, name)
+    end
+  end)
+end)
