@@ -219,6 +219,29 @@ describe("callbacks", function()
     assert.same({4, 4, 2}, {a.ends, b.ends, c.ends})
   end)
 
+  it("calls all functions of a LambdaCallback, those of batches before those of training batches", function()
+    local seen, given = {}, {}
+    for _, event in ipairs{"on_train_batch_begin", "on_batch_begin", "on_train_batch_end", "on_batch_end"} do
+      given[event] = function() seen[#seen + 1] = event end
+    end
+    local model = keras.Sequential{keras.layers.Dense{1}}
+    model:compile{loss = "mse", optimizer = "sgd"}
+    model:fit(x, y, {batch_size = 4, verbose = 0, callbacks = {keras.callbacks.LambdaCallback(given)}})
+    assert.same({"on_batch_begin", "on_train_batch_begin", "on_batch_end", "on_train_batch_end"}, seen)
+  end)
+
+  it("tells callbacks of a fit what its validation does", function()
+    local Notes = keras.callbacks.Callback:extend("Notes")
+    local notes = {}
+    for _, event in ipairs{"on_test_begin", "on_test_batch_end", "on_test_end", "on_epoch_end"} do
+      Notes[event] = function(self) notes[#notes + 1] = event .. " of " .. self.params.epochs end
+    end
+    local model = keras.Sequential{keras.layers.Dense{1}}
+    model:compile{loss = "mse", optimizer = "sgd"}
+    model:fit(x, y, {batch_size = 4, epochs = 2, verbose = 0, callbacks = Notes(), validation_data = {x, y}, validation_freq = 2})
+    assert.same({"on_epoch_end of 2", "on_test_begin of 2", "on_test_batch_end of 2", "on_test_end of 2", "on_epoch_end of 2"}, notes)
+  end)
+
   it("refuses what is no callback", function()
     local ok, message = pcall(fit, line(), {3})
     assert.is_false(ok)

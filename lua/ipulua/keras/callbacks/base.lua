@@ -90,9 +90,15 @@ LambdaCallback.argument_rows = lambda_rows
 
 function LambdaCallback:init(...)
   local given = args.check("LambdaCallback", lambda_rows, ...)
-  for event, f in pairs(given) do
-    local name = event:gsub("^on_batch", "on_train_batch")
-    self[name] = function(_, ...) return f(...) end
+  for _, event in ipairs(lambda_events) do
+    local f, name = given[event], event:gsub("^on_batch", "on_train_batch")
+    local before = rawget(self, name) -- on_batch_end of on_train_batch_end
+    if f then
+      self[name] = function(callback, ...)
+        if before then before(callback, ...) end
+        return f(...)
+      end
+    end
   end
 end
 
@@ -121,7 +127,7 @@ end
 ---@param model Model
 ---@param params table
 function CallbackList:init(list, model, params)
-  self.list = {}
+  self.list, self.model = {}, model
   if class.is_a(list, Callback) or class.is_a(list, CallbackList) then list = {list} end
   if list ~= nil and not args.is_plain(list) then
     blame.error("callbacks: a callback or a list of them is wanted, got " .. args.describe(list), "type")

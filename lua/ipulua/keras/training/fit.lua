@@ -162,7 +162,7 @@ local function run_epoch(self, run, epoch, a, resume)
   if interrupted and run.stopped_at then tell_interrupted(run, epoch, latest) end
   agree(self)
   if not interrupted and a.validation_data and validation.is_due(a.validation_freq, epoch) then
-    for name, value in pairs(self:evaluate(validation.arguments(a))) do named["val_" .. name] = value end
+    for name, value in pairs(self:evaluate(validation.arguments(a, run.callbacks))) do named["val_" .. name] = value end
   end
   if bar then finish_bar(self, bar, run, named, interrupted) end
   return named, interrupted

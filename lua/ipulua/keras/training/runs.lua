@@ -4,6 +4,7 @@ local asynchronous = require "ipulua.keras.training.asynchronous"
 local blame = require "ipulua.blame"
 local building = require "ipulua.keras.training.building"
 local callbacks = require "ipulua.keras.callbacks"
+local class = require "ipulua.class"
 local core = require "ipulua.core"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
@@ -57,6 +58,9 @@ end
 -- ------------------------------------------------ beginning
 
 ---What is common to evaluate and predict, up to where their callbacks begin.
+-- The callbacks of a fit that validates: they keep what they know of it.
+local function is_at_work(list, model) return class.is_a(list, callbacks.CallbackList) and list.model == model end
+
 ---@param model Model
 ---@param who string
 ---@param mode "test"|"predict"
@@ -74,7 +78,8 @@ function runs.begin(model, who, mode, a, take)
   local run = {steps = count, per_execution = per_execution, prefix = mode, batch_size = feed.batch_size,
     replicas = replicas, take = take, epochs = 1}
   feeding.check_enough(who, feed, run)
-  run.callbacks = callbacks.CallbackList(a.callbacks, model, core.plain{verbose = progress.verbosity(a.verbose), steps = count})
+  run.callbacks = is_at_work(a.callbacks, model) and a.callbacks
+    or callbacks.CallbackList(a.callbacks, model, core.plain{verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and model._options.asynchronous and runs.wants_batches(run.callbacks, "test")
   run.entry = programs.open(model, mode, feed, per_execution, wants_logs)
   run.bar = runs.bar(a.verbose, count)

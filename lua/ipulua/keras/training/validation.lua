@@ -42,10 +42,11 @@ end
 
 ---What evaluate is called with, from fit's arguments.
 ---@param a table
+---@param list CallbackList of fit
 ---@return table
-function validation.arguments(a)
+function validation.arguments(a, list)
   local v = a.validation_data
-  local o = {steps = a.validation_steps, verbose = 0, return_dict = true}
+  local o = {steps = a.validation_steps, verbose = 0, return_dict = true, callbacks = list}
   if feeding.is_dataset(v) then o.x = v
   else
     if type(v) ~= "table" then blame.error("fit: 'validation_data' is a dataset, or a list {x, y} of tensors", "type") end
