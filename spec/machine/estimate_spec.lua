@@ -262,6 +262,8 @@ describe("an estimate", function()
       return text
     end
     assert.matches("no target 'gc3'", message{inputs = {{2}}, target = "gc3"})
+    assert.matches("links %(0%) must be pair_links %(5%) and 4", message{inputs = {{2}}, target = {base = "gc200", links = 0}})
+    assert.matches("element_bytes %(700000%) is more than tile_bytes", message{inputs = {{2}}, target = {element_bytes = 700000}})
     assert.matches("batch_size", message{inputs = {{2}}, batch_size = 0})
     assert.matches("can't be read", message{inputs = {{2}}, target = "nowhere.json"})
     local path <close> = setmetatable({name = os.tmpname()}, {__close = function(self) os.remove(self.name .. ".json") end})

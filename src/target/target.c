@@ -113,11 +113,19 @@ Status target_set(Error *e, Target *t, const char *name, double value) {
   return OK;
 }
 
+enum { RAIL_LINKS = 4 }; /* two to each neighbour on the rail */
+
 /* Numbers that only make sense together. */
 static Status check(Error *e, const Target *t) {
   if (t->region0_bytes > t->tile_bytes)
     return fail(e, ERR_VALUE, "target: region0_bytes (%lld) is more than tile_bytes (%lld)",
                 (long long)t->region0_bytes, (long long)t->tile_bytes);
+  if (t->element_bytes > t->tile_bytes)
+    return fail(e, ERR_VALUE, "target: element_bytes (%lld) is more than tile_bytes (%lld)",
+                (long long)t->element_bytes, (long long)t->tile_bytes);
+  if (t->links < t->pair_links + RAIL_LINKS)
+    return fail(e, ERR_VALUE, "target: links (%lld) must be pair_links (%lld) and %d for the two neighbours of a pair at least",
+                (long long)t->links, (long long)t->pair_links, RAIL_LINKS);
   return OK;
 }
 
