@@ -2435,7 +2435,8 @@ ipu.optimizers.CrossReplicaOptimizer = {}
 ---@overload fun(...): ipulua.ShardedOptimizer
 ipu.optimizers.ShardedOptimizer = {}
 
----Hands on f(gradient, variable) in place of each gradient.
+---Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype than the variable's goes through f once
+---more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
 ---Source: optimizers.MapGradientOptimizer of the original
@@ -2485,7 +2486,7 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and updates the weights by what
 ---optimizer_function returns. All data leaves by the outfeed.
 ---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
----Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, options that need an optimizer_function without one: `ipu.pipeline{{print}, 4}`
+---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
 ---Source: pipelining_ops.pipeline of the original
 ---@param computational_stages any
 ---@param options? {gradient_accumulation_count?: any, gradient_accumulation_dtype?: string|function, gradient_accumulation_for_captured_grads?: boolean, repeat_count?: integer, batch_serialization_iterations?: integer, inputs?: any, infeed_queue?: any, outfeed_queue?: any, optimizer_function?: function, device_mapping?: any, pipeline_schedule?: any, recomputation_mode?: any, forward_propagation_stages_poplar_options?: any, backward_propagation_stages_poplar_options?: any, weight_update_poplar_options?: any, offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, offload_activations?: boolean, offload_gradient_accumulation_buffers?: boolean, replicated_weight_sharding?: boolean, offload_weights?: boolean, continuous_weight_updates?: boolean, outfeed_loss?: boolean, accumulate_outfeed?: boolean, accumulate_outfeed_dtype?: string|function, outfeed_mask?: any[], reduction_method?: any, name?: string}

@@ -85,7 +85,8 @@ end
 
 -- ------------------------------------------------ a function over the gradients
 
----Hands on f(gradient, variable) in place of each gradient.
+---Hands on f(gradient, variable) in place of each gradient. What was accumulated in another dtype than the variable's goes through f once
+---more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
 ---Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
 ---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
@@ -134,7 +135,7 @@ end
 local accumulation_spec <const> = {
   {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"num_mini_batches", "integer", range = "[1, inf)", says = "iterations to an update"},
-  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; if there is any by default"},
+  {"offload_weight_update_variables", "boolean", optional = true, says = "momenta and the like in streaming memory; not by default"},
   {"replicated_optimizer_state_sharding", "boolean", false, says = "a share of them for each replica"},
   {"dtype", {"dtype", "function"}, optional = true, says = "of the sums, or a function of the variable; the variable's by default"},
   {"reduction_method", "any", "SUM", of = "SUM, MEAN or RUNNING_MEAN"}, {"name", "string", optional = true},

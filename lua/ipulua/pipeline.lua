@@ -417,7 +417,7 @@ end
 ---optimizer_function returns. All data leaves by the outfeed.
 ---Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping
----names, options that need an optimizer_function without one: `ipu.pipeline{{print}, 4}`
+---names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
 ---Source: pipelining_ops.pipeline of the original
 ---@return Operation
 function pipeline.pipeline(...)

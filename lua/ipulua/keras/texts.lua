@@ -118,8 +118,8 @@ return {
   },
   callbacks = {
     Callback = "What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, "
-      .. "`on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; info holds "
-      .. "step_first, step_last, samples, updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for "
+      .. "`on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info holds "
+      .. "step_first, step_last, samples, and in training updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for "
       .. "BackupAndRestore.",
     CallbackList = "Several callbacks as one, made of a list of them; what fit makes of its list.",
   },
