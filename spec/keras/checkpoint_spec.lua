@@ -34,7 +34,7 @@ after_each(function() core.remove_folder(folder) end)
 
 describe("a training that was killed", function()
   local function run(kind, name, kill, freq, seed)
-    return output_of(string.format("IPULUA_LOG=error '%s' %s spec/support/resume_training.lua %s %s/backup %s/%s.safetensors %d %s",
+    return output_of(string.format("IPULUA_LOG=error '%s' %s spec/support/resume_training.lua %s %s/backup %s/%s.safetensors %s %s",
       command, seed and "--seed " .. seed or "", kind, folder, folder, name, kill, freq))
   end
 
@@ -56,13 +56,13 @@ describe("a training that was killed", function()
     end)
   end
 
-  -- Ctrl-C in the midst of an epoch, and at an epoch's last step.
+  -- Ctrl-C in the midst of an epoch, at an epoch's last step, while it validates, at the validation's end.
   for _, case in ipairs{{"dense", "epoch", 4}, {"dense", "epoch", 6}, {"pipeline", 2, 4}, {"replicas", 2, 4}, {"replicas", 2, 6},
-    {"validated", "epoch", 6}, {"validated", 4, 9}} do
+    {"validated", "epoch", 6}, {"validated", 4, 9}, {"validated", "epoch", "test3"}, {"validated", "epoch", "test4"}} do
     local kind, freq, stop = table.unpack(case)
-    it(string.format("goes on to the same bits after Ctrl-C: %s, save_freq %s, stopped after %d calls", kind, freq, stop), function()
+    it(string.format("goes on to the same bits after Ctrl-C: %s, save_freq %s, stopped after %s calls", kind, freq, stop), function()
       local whole = run(kind, "whole", 0, freq, 3)
-      local stopped = run(kind, "stopped", -stop, freq, 3)
+      local stopped = run(kind, "stopped", type(stop) == "number" and -stop or stop, freq, 3)
       assert.is_true(core.file_exists(folder .. "/backup/latest.json"), stopped)
       assert.not_equal(read(folder .. "/whole.safetensors"), read(folder .. "/stopped.safetensors"))
       assert.equal(whole, (run(kind, "stopped", 0, freq)))

@@ -1,8 +1,10 @@
 -- A training that can be stopped: resume_training.lua KIND BACKUP WEIGHTS STOP FREQ. After STOP batch calls (0: never) the process
--- kills itself, after -STOP it presses Ctrl-C; WEIGHTS gets the weights at the end, and the history is printed.
+-- kills itself, after -STOP it presses Ctrl-C, after testSTOP of a validation's batch calls too; WEIGHTS gets the weights at the end, and
+-- the history is printed.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
-local kind, backup, weights, stop, freq = arg[1], arg[2], arg[3], tonumber(arg[4]), arg[5]
+local kind, backup, weights, stop, freq = arg[1], arg[2], arg[3], tonumber(arg[4]) or 0, arg[5]
+local test_stop = tonumber(arg[4]:match("^test(%d+)$"))
 
 local x, y = {}, {}
 for i = 1, 96 do
@@ -80,7 +82,11 @@ local function press_ctrl_c()
 end
 
 local Stop = keras.callbacks.Callback:extend("Stop")
-local calls = 0
+local calls, test_calls = 0, 0
+function Stop:on_test_batch_end() -- luacheck: ignore 212
+  test_calls = test_calls + 1
+  if test_calls == test_stop then press_ctrl_c() end
+end
 function Stop:on_train_batch_end() -- luacheck: ignore 212
   calls = calls + 1
   if calls == -stop then press_ctrl_c() end

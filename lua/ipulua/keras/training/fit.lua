@@ -146,6 +146,18 @@ local function tell_interrupted(run, epoch, latest)
   end
 end
 
+-- Adds what validation gives to the epoch's logs. Ctrl-C in its midst: nothing, and true; a later fit validates anew.
+local function validate(self, run, a, named)
+  local place = run.validation and run.validation.handle:iterations()
+  local values = self:evaluate(validation.arguments(a, run.callbacks))
+  if run.callbacks.interrupted then
+    run.stopped_at, run.cut = run.steps, place
+    return true
+  end
+  for name, value in pairs(values) do named["val_" .. name] = value end
+  return false
+end
+
 -- One epoch; returns its logs by name, and whether it was interrupted. resume: steps of it were made before.
 local function run_epoch(self, run, epoch, a, resume)
   self:reset_metrics()
@@ -162,7 +174,8 @@ local function run_epoch(self, run, epoch, a, resume)
   if interrupted and run.stopped_at then tell_interrupted(run, epoch, latest) end
   agree(self)
   if not interrupted and a.validation_data and validation.is_due(a.validation_freq, epoch) then
-    for name, value in pairs(self:evaluate(validation.arguments(a, run.callbacks))) do named["val_" .. name] = value end
+    interrupted = validate(self, run, a, named)
+    if interrupted then tell_interrupted(run, epoch, latest) end
   end
   if bar then finish_bar(self, bar, run, named, interrupted) end
   return named, interrupted

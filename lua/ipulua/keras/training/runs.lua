@@ -30,6 +30,8 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field replicas integer
 ---@field accumulation integer? steps to a weight update, where it trains
 ---@field callbacks CallbackList
+---@field is_alone boolean? of evaluate or predict, not of a fit that validates
+---@field cut any the place of the validation's data before Ctrl-C ended it
 ---@field bar {update: fun(self, done: integer, values: table)}?
 ---@field take fun(outputs: userdata[], form: any)? gets an execution's outputs, where it predicts
 ---@field recreates boolean? whether each epoch begins with the dataset's first element
@@ -76,9 +78,9 @@ function runs.begin(model, who, mode, a, take)
   staging.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = {steps = count, per_execution = per_execution, prefix = mode, batch_size = feed.batch_size,
-    replicas = replicas, take = take, epochs = 1}
+    replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
   feeding.check_enough(who, feed, run)
-  run.callbacks = is_at_work(a.callbacks, model) and a.callbacks
+  run.callbacks = not run.is_alone and a.callbacks
     or callbacks.CallbackList(a.callbacks, model, core.plain{verbose = progress.verbosity(a.verbose), steps = count})
   local wants_logs = mode == "test" and model._options.asynchronous and runs.wants_batches(run.callbacks, "test")
   run.entry = programs.open(model, mode, feed, per_execution, wants_logs)
@@ -93,9 +95,10 @@ local function is_cancelled(problem)
   return last and last.code == "IPU_E_CANCELLED" and tostring(problem):find(last.message, 1, true) ~= nil
 end
 
--- Ctrl-C ends an epoch in good order; who presses it a second time wants the script to end.
-local function interrupted(latest)
-  if core.interrupt_count() > 1 then blame.error("interrupted!", "cancelled") end
+-- Ctrl-C ends an epoch of fit, or its validation, in good order. Half of what another call was asked for is no result, and who
+-- presses it a second time wants the script to end.
+local function interrupted(run, latest)
+  if run.is_alone or core.interrupt_count() > 1 then blame.error("interrupted!", "cancelled") end
   return latest, true
 end
 
@@ -126,7 +129,7 @@ function runs.epoch(model, run)
       ok, result, more = pcall(run.entry.program.run)
     end
     if not ok then
-      if is_cancelled(result) then return interrupted(run.take and latest or logs.current(model)) end
+      if is_cancelled(result) then return interrupted(run, run.take and latest or logs.current(model)) end
       error(result, 0)
     end
     local first = done
@@ -136,7 +139,7 @@ function runs.epoch(model, run)
     if not is_asynchronous then call_batch_end(model, run, first, done, logs.by_name(latest)) end
     if core.take_interrupt() then
       run.stopped_at = done
-      return interrupted(latest)
+      return interrupted(run, latest)
     end
     if model.stop_training and prefix == "train" then break end
   end

@@ -87,7 +87,7 @@ function state.save(model, run, epoch, step, latest)
   end
   tensors.place = place
   return {epoch = epoch, step = step, latest = state.pack(latest, tensors, "latest"), stopped = model.stop_training, callbacks = states,
-    validations = run.validation and run.validation.handle:iterations(), random = core.save_random(),
+    validations = run.cut or run.validation and run.validation.handle:iterations(), random = core.save_random(),
     counters = core.program_counters(program_of(run))}, tensors
 end
 
