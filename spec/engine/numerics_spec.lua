@@ -46,6 +46,27 @@ describe("floating point behaviour", function()
     end)
   end
 
+  it("names the op that trapped, also where others were fused with it, for any number of threads", function()
+    local many <const> = ipu.ones{300, 1000}
+    local function chain(x)
+      local y = ipu.exp(x) + 1 - x
+      local z = ipu.log(-y)
+      return ipu.sqrt(z * 2) + 1
+    end
+    local function product(x) return ipu.reduce_sum(ipu.tanh(ipu.log(-ipu.matmul(x, ipu.ones{1000, 64})) * 2)) end
+    local line <const> = debug.getinfo(chain, "S").linedefined + 2
+    for _, threads in ipairs{1, 2} do
+      ipu.set_num_threads(threads)
+      configured(trap("inv"), function()
+        local _, message = pcall(ipu.func(chain), many)
+        assert.matches(line .. ": Tiles in excepted state: an invalid operation %(inv%) in log$", message)
+        _, message = pcall(ipu.func(product), many)
+        assert.matches("%(inv%) in log$", message)
+      end)
+    end
+    ipu.set_num_threads(0)
+  end)
+
   it("of an overflow is NaN with nanoo", function()
     for i = 2, 4 do
       local x = configured(trap("nanoo"), cases[i][3]):item()

@@ -18,22 +18,32 @@ typedef struct ChainWork {
   DroppableLoop loop;
 } ChainWork;
 
+/* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes first. */
+static void keep_first(_Atomic int *kept, int events) {
+  int before = atomic_load(kept);
+  while (events && !atomic_compare_exchange_weak(kept, &before, chain_first_events(before, events))) continue;
+}
+
 static void run_chain_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   ChainWork *w = context;
   if (interrupt_drops(&w->loop)) return;
   int64_t begin = chunk * w->grain, end = begin + w->grain;
   int events = chain_run(w->chain, begin, end < w->chain->count ? end : w->chain->count);
-  if (events) atomic_fetch_or(&w->events, events);
+  keep_first(&w->events, events);
 }
 
-static Status check_events(Run *r, const Step *s, int events) {
-  const Numerics *n = &r->engine->numerics;
-  const char *what = (events & EVENT_INVALID) && n->trap_invalid ? "an invalid operation (inv)"
-                     : (events & EVENT_DIVIDE) && n->trap_divide ? "a division by zero (div0)"
-                     : (events & EVENT_OVERFLOW) && n->trap_overflow ? "an overflow (oflo)" : NULL;
+static Status check_events(Run *r, const Node *n, int events) {
+  const Numerics *m = &r->engine->numerics;
+  const char *what = (events & EVENT_INVALID) && m->trap_invalid ? "an invalid operation (inv)"
+                     : (events & EVENT_DIVIDE) && m->trap_divide ? "a division by zero (div0)"
+                     : (events & EVENT_OVERFLOW) && m->trap_overflow ? "an overflow (oflo)" : NULL;
   if (!what) return OK;
-  return fail_at(r->error, s->node->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, s->node->op->name);
+  return fail_at(r->error, n->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, n->op->name);
+}
+
+static Status check_chain(Run *r, const Chain *c, int result) {
+  return result ? check_events(r, c->step[chain_step_of(result)].of, chain_events_of(result)) : OK;
 }
 
 /* Each execution of a step rounds by other numbers; a new seed begins again (reset_rounding). */
@@ -68,15 +78,14 @@ static Status run_chain_step(Run *r, Step *s) {
   Chain *c = s->chain;
   run_next_rounding(r, c->numerics, &c->rng);
   if (!s->parallel || !r->pool) {
-    int events = chain_run(c, 0, c->count);
-    return events ? check_events(r, s, events) : OK;
+    return check_chain(r, c, chain_run(c, 0, c->count));
   }
   /* whole rows, so that short rows go several at a time */
   int64_t rows = (CHAIN_GRAIN + c->cols - 1) / c->cols;
   ChainWork w = {.chain = c, .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols, .loop = interrupt_begin_loop()};
   pool_run(r->pool, (c->count + w.grain - 1) / w.grain, run_chain_chunk, &w);
   interrupt_end_loop(&w.loop);
-  return w.events ? check_events(r, s, w.events) : OK;
+  return check_chain(r, c, w.events);
 }
 
 typedef struct GemmWork {
@@ -108,7 +117,7 @@ static void run_epilogue(void *context, void *block, int64_t block_row, int64_t 
   (void)slot;
   GemmWork *w = context;
   int events = chain_run_block(w->step->epilogue, block, block_row, row, rows, col, cols);
-  if (events) atomic_fetch_or(&w->events, events);
+  keep_first(&w->events, events);
 }
 
 static void fetch_for_epilogue(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols) {
@@ -127,7 +136,7 @@ static Status run_gemm_step(Run *r, Step *s) {
   pool_run(pool, s->gemm->plan.chunks, gemm_chunk, &w);
   if (s->gemm->plan.finish_chunks) pool_run(pool, s->gemm->plan.finish_chunks, finish_chunk, &w);
   interrupt_end_loop(&w.loop);
-  return w.events ? check_events(r, s, w.events) : OK;
+  return check_chain(r, s->gemm->epilogue, w.events);
 }
 
 static bool holds_nan(const Type *type, const void *data) {
@@ -157,7 +166,7 @@ static Status run_op(Run *r, Step *s) {
   Status status = op_eval(s->node->op, &s->call);
   if (hunting && status == OK) status = hunt_results(&hunt, &s->call, r->error);
   bool traps = status == OK && s->call.numerics->trap_invalid;
-  return traps && made_nan(&s->call) ? check_events(r, s, EVENT_INVALID) : status;
+  return traps && made_nan(&s->call) ? check_events(r, s->node, EVENT_INVALID) : status;
 }
 
 static Status run_enqueue(Run *r, Step *s) {

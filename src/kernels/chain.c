@@ -150,7 +150,8 @@ typedef struct Work {
   _Alignas(64) char temporary[CHAIN_TEMPORARIES][CHAIN_BLOCK_BYTES];
   _Alignas(64) char expanded[EXPANDED][CHAIN_BLOCK_BYTES]; /* operands of short rows that don't lie as the rows do */
   _Alignas(64) float wide[4][CHAIN_BLOCK_BYTES / sizeof(float)];
-  int events;
+  int events; /* of the present block */
+  int first;  /* of all so far: the result */
 } Work;
 
 static int64_t block_elements(const Chain *c) {
@@ -268,6 +269,7 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
 
 static void run_steps(Work *w, int64_t n, int64_t index) {
   const Chain *c = w->chain;
+  int first = 0;
   for (int i = 0; i < c->step_count; i++) {
     const ChainStep *s = &c->step[i];
     if (s->joined && !w->single[s->in[0]] && !any_traps(c->numerics)) {
@@ -275,8 +277,11 @@ static void run_steps(Work *w, int64_t n, int64_t index) {
       c->kernels->divide_bytes(w->data[s->in[0]], *(const float *)w->data[division->in[1]], w->data[division->out], n);
     } else {
       run_step(w, s, n, index);
+      if (w->events && !first) first = chain_events(i, w->events);
     }
   }
+  w->first = chain_first_events(w->first, first);
+  w->events = 0;
 }
 
 static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row) {
@@ -355,7 +360,7 @@ static int run_flat(Work *w, int64_t begin, int64_t end) {
       if (c->slot[s].role == CHAIN_FULL) w->data[s] = (char *)c->slot[s].data + i * (int64_t)dtype_size(c->slot[s].dtype);
     run_steps(w, n, i);
   }
-  return w->events;
+  return w->first;
 }
 
 static bool is_flat(const Chain *c) {
@@ -368,7 +373,7 @@ int chain_run(const Chain *c, int64_t begin, int64_t end) {
   if (begin >= end) return 0;
   Work w;
   w.chain = c;
-  w.events = 0;
+  w.events = w.first = 0;
   w.block = block_elements(c);
   point_temporaries(&w);
   if (is_flat(c)) return run_flat(&w, begin, end);
@@ -391,7 +396,7 @@ int chain_run(const Chain *c, int64_t begin, int64_t end) {
     begin += n, col += n;
     if (col == cols) col = 0, row++;
   }
-  return w.events;
+  return w.first;
 }
 
 /* Rows of `cols` elements between a matrix with long rows and one without gaps. */
@@ -448,7 +453,7 @@ static bool can_join_rows(const Chain *c, int64_t cols) {
 int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   Work w;
   w.chain = c;
-  w.events = 0;
+  w.events = w.first = 0;
   w.block = block_elements(c);
   point_temporaries(&w);
   bool dense = block_row == c->cols && col == 0 && cols == c->cols;
@@ -457,7 +462,7 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
     BlockAt b = {block, block_row, row, col};
     int64_t most = w.block / cols;
     for (int64_t r = 0; r < rows; r += most) run_block_rows(&w, &b, r, rows - r < most ? rows - r : most, cols);
-    return w.events;
+    return w.first;
   }
   int64_t total = flat ? rows * cols : cols;
   for (int64_t r = 0; r < (flat ? 1 : rows); r++) {
@@ -474,7 +479,7 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
       else run_in_row(&w, row + r, col + done, n);
     }
   }
-  return w.events;
+  return w.first;
 }
 
 void chain_fetch_block(const Chain *c, int64_t row, int64_t rows, int64_t col, int64_t cols) {

@@ -32,6 +32,7 @@ typedef struct ChainStep {
   int arity, in[3], out;
   double p[4];
   uint32_t stream; /* for stochastic rounding */
+  const void *of;  /* whoever builds the chain: what the step is of, for messages */
   bool joined;     /* a cast of bytes that only the division behind it reads: one pass for both */
 } ChainStep;
 
@@ -58,11 +59,20 @@ bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand);
  * chain_run_block needs it. Call once. */
 void chain_finish(Chain *c, bool keep_cols);
 
-/* Elements [begin, end) of the row-major output. Ranges that don't share elements may run at once. Returns events. */
+/* Elements [begin, end) of the row-major output. Ranges that don't share elements may run at once. Returns 0, or the events of the
+ * first step that had some, and its number: chain_events(step, events). */
 int chain_run(const Chain *c, int64_t begin, int64_t end);
 /* Rows [row, row + rows), columns [col, col + cols) of a [rows, cols] chain whose CHAIN_BLOCK slots are at
  * block[r * block_row + c]. */
 int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols);
+static inline int chain_events(int step, int events) { return events ? step << 4 | events : 0; }
+static inline int chain_step_of(int result) { return result >> 4; }
+static inline int chain_events_of(int result) { return result & 15; }
+/* Of two ranges' results that of the earlier step; of one step the events of both. */
+static inline int chain_first_events(int a, int b) {
+  if (!a || !b || chain_step_of(a) == chain_step_of(b)) return a | b;
+  return a < b ? a : b;
+}
 /* Ask memory for what chain_run_block will read and write there besides the block. */
 void chain_fetch_block(const Chain *c, int64_t row, int64_t rows, int64_t col, int64_t cols);
 #endif

@@ -157,7 +157,7 @@ typedef struct ChainLoop {
 
 static void run_chain(void *context, int64_t begin, int64_t end) {
   ChainLoop *l = context;
-  int events = chain_run(l->chain, begin, end);
+  int events = chain_events_of(chain_run(l->chain, begin, end));
   if (events) atomic_fetch_or(&l->events, events);
 }
 

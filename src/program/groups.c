@@ -85,7 +85,7 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
     b.slot_of_member[m] = member_slot(&b, m);
     int first = chain->step_count;
     chain_step(chain, kernel, n->in_count, in, b.slot_of_member[m], p);
-    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->stream;
+    for (int i = first; i < chain->step_count; i++) chain->step[i].stream = (uint32_t)n->stream, chain->step[i].of = n;
   }
   chain->numerics = lower_numerics(l, r->graph->node[g->member[0]]);
   chain_finish(chain, g->gemm >= 0);
