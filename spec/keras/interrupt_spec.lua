@@ -31,4 +31,33 @@ describe("Ctrl-C during fit", function()
     assert.equal("after\t8\n", command.read(folder .. "/out"))
     assert.matches("interrupted", command.read(folder .. "/err"))
   end)
+
+  it("behind its last step ends nothing that is over already; in evaluate it is an error", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    command.write(folder .. "/late.lua", [[
+      local ipu = require "ipulua"
+      local keras = ipu.keras
+      local clock = require "ipulua.core".clock
+      local function press()
+        os.execute("(sleep 0.1; kill -INT $PPID) &")
+        local begun = clock()
+        while clock() - begun < 0.3 do end
+      end
+      local model = keras.Sequential{keras.layers.Dense{1}}
+      model:compile{optimizer = "sgd", loss = "mse"}
+      local history = model:fit(ipu.ones{8, 2}, ipu.ones{8, 1}, {verbose = 0, callbacks = keras.callbacks.LambdaCallback{
+        on_epoch_end = press}})
+      print(#history.history.loss)
+      local Press = keras.callbacks.Callback:extend("Press")
+      function Press:on_test_batch_begin() press() end
+      model:evaluate(ipu.ones{64, 2}, ipu.ones{64, 1}, {verbose = 0, callbacks = Press()})
+      print "never"
+    ]])
+    local got = command.run{command.ipulua, folder .. "/late.lua"}
+    assert.equal("1\n", got.out, got.err)
+    assert.equal(1, got.status)
+    assert.matches("fit: interrupted when all its epochs were over", got.err)
+    assert.matches("late.lua:%d+: interrupted!", got.err)
+  end)
 end)

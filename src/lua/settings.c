@@ -92,11 +92,15 @@ static int set_text(lua_State *L, char **slot) {
 static int set_name_prefix(lua_State *L) { return set_text(L, &bind_state(L)->prefix); }
 static int set_attributes(lua_State *L) { return set_text(L, &bind_state(L)->attributes); }
 
-/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). */
+/* A call that stops in good order by itself (fit) holds Ctrl-C off Lua code: hold(true), hold(false). Was there one that came too
+ * late for anything to be stopped? The latter takes it. */
 static int hold_interrupts(lua_State *L) {
+  bool late = !lua_toboolean(L, 1) && interrupt_pending() == INTERRUPT_SOON;
+  if (late) interrupt_take();
   if (lua_toboolean(L, 1)) interrupt_hold();
   else interrupt_unhold();
-  return 0;
+  lua_pushboolean(L, late);
+  return 1;
 }
 
 /* Was Ctrl-C pressed? Asking takes it. */

@@ -7,6 +7,7 @@ local callbacks = require "ipulua.keras.callbacks"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local feeding = require "ipulua.keras.training.feeding"
+local log = require "ipulua.log"
 local logs = require "ipulua.keras.training.logs"
 local pipelining = require "ipulua.keras.pipelining"
 local programs = require "ipulua.keras.training.programs"
@@ -149,7 +150,9 @@ end
 ---To be closed: while it lives, Ctrl-C leaves Lua code alone; the steps ask for it.
 function runs.hold_interrupts()
   core.hold_interrupts(true)
-  return setmetatable({}, {__close = function() core.hold_interrupts(false) end})
+  return setmetatable({}, {__close = function()
+    if core.hold_interrupts(false) then log.warn("fit: interrupted when all its epochs were over") end
+  end})
 end
 
 return runs
