@@ -358,6 +358,9 @@ static void check_model(ipu_context *c) {
   OK_(c, ipu_run_lua(c, "return 1 + 1", &text));
   EXPECT(c, !strcmp(text, "2"));
   REFUSED(c, ipu_model_load(c, "/nonexistent.safetensors", &again), IPU_E_NOT_FOUND, "nonexistent");
+  OK_(c, ipu_run_lua(c, "return 'return 40 + 2'", &text));
+  OK_(c, ipu_run_lua(c, text, &text)); /* borrowed text may be given to the next call */
+  count(!strcmp(text, "42"), "borrowed text handed back", text);
   OK_(c, ipu_run_lua(c, "return 6 * 7", &text));
   EXPECT(c, !strcmp(text, "42"));
   OK_(c, ipu_model_from_lua(c, "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{2}}", &again));

@@ -55,7 +55,7 @@ void ipu_context_free(ipu_context *c) {
   if (!c || atomic_fetch_sub(&c->references, 1) != 1) return;
   if (c->lua) c->bridge->close(c->lua);
   engine_free(c->engine);
-  free(c->text);
+  free(c->text_before), free(c->text);
   free(c);
 }
 
@@ -66,7 +66,8 @@ const char *ipu_last_error(const ipu_context *c) {
 Error *context_begin(ipu_context *c) {
   without_context[0] = '\0';
   error_clear(&c->error);
-  free(c->text);
+  free(c->text_before);
+  c->text_before = c->text;
   c->text = NULL;
   return &c->error;
 }

@@ -10,7 +10,8 @@ struct ipu_context {
   _Atomic int references;
   Engine *engine;
   Error error;
-  char *text;           /* what was handed out last; lasts until the next call */
+  char *text;           /* what was handed out last; lasts until the next call has ended, which may take it */
+  char *text_before;    /* what the present call may have been given */
   int64_t stream;       /* random ops traced so far */
   const Bridge *bridge; /* NULL until the first model */
   void *lua;            /* the models' Lua state, as the bridge knows it */
