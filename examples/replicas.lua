@@ -1,5 +1,6 @@
--- The same training on one IPU and on several replicas: replicas.lua [replicas] [steps]. Each replica has the model and batches of its
--- own; their gradients are averaged before each update, so that the weights are those of one IPU with batches as many times larger.
+-- The same training on one IPU and on several replicas: replicas.lua [replicas, a power of two] [steps]. Each replica has the model and
+-- batches of its own; their gradients are averaged before each update, so that the weights are those of one IPU with batches as many
+-- times larger.
 local ipu = require "ipulua"
 local data = ipu.data
 
@@ -40,5 +41,5 @@ local function train(ipus, size)
   return w1:read_value()
 end
 
-local joined, shared = train(1, batch_size * replicas), train(replicas, batch_size)
+local shared, joined = train(replicas, batch_size), train(1, batch_size * replicas)
 print(string.format("largest difference of a weight: %.1e", ipu.reduce_max(ipu.abs(joined - shared)):item()))

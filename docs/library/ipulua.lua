@@ -1415,7 +1415,7 @@ function ipu.constant(value, options) end
 ---Zeros of a shape.
 ---Shapes: shape. `ipu.zeros{2, 3}` → [2, 3]
 ---Errors: a negative extent, an unknown dtype: `ipu.zeros{-1}`, `ipu.zeros({2}, {dtype = "float"})`
----@param shape any[]|integer
+---@param shape any|integer
 ---@param options? {dtype?: string}
 ---@return ipulua.Tensor
 function ipu.zeros(shape, options) end
@@ -1423,7 +1423,7 @@ function ipu.zeros(shape, options) end
 ---Ones of a shape.
 ---Shapes: shape. `ipu.ones{2, 3}` → [2, 3]
 ---Errors: a negative extent, an unknown dtype: `ipu.ones{2, -3}`, `ipu.ones({2}, {dtype = "double"})`
----@param shape any[]|integer
+---@param shape any|integer
 ---@param options? {dtype?: string}
 ---@return ipulua.Tensor
 function ipu.ones(shape, options) end

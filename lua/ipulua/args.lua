@@ -356,9 +356,16 @@ local function is_whole_list(first, t)
   return first.list_of ~= nil and #t > 1 and (type(t[2]) == first.list_of or args.is_plain(t[2]))
 end
 
+-- f{{"a", "b"}, mode = "count"}: beside names one list is the first argument, as in f({"a", "b"}, {mode = "count"}); a list of numbers
+-- may be its only element.
+local function is_wrapped(t)
+  local inner = #t == 1 and t[1]
+  return args.is_plain(inner) and type(inner[1]) ~= "number" and next(t, next(t)) ~= nil
+end
+
 -- Reshape{3, 2}, but not Reshape{{3, 2}}, which is written as MaxPooling2D{{2, 2}}.
 local function is_whole(first, t)
-  if first.list and not (first.takes_integers and args.is_plain(t[1])) then return true end
+  if first.list then return not (args.is_plain(t[1]) and (first.takes_integers or is_wrapped(t))) end
   return is_whole_list(first, t)
 end
 

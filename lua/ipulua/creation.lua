@@ -52,7 +52,7 @@ function creation.constant(value, ...)
   return core.tensor(a.value, a.dtype, "constant"):reshape(a.shape)
 end
 
-local shape_spec <const> = {{"shape", {"list", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
+local shape_spec <const> = {{"shape", {"integers", "integer"}, list = true}, {"dtype", "dtype", "float32"}}
 
 -- zeros(2, 3) is how other libraries have it.
 local function refuse_loose_shape(fname, first, second)

@@ -497,7 +497,7 @@ local function found_name(f)
   end
   local keras = package.loaded["ipulua.keras"]
   for _, methods in ipairs{false, true} do
-    local name = keras and search("keras.", keras, 2, methods) or search("ipu.", ipu, 2, methods)
+    local name = search("ipu.", ipu, 0, methods) or keras and search("keras.", keras, 2, methods) or search("ipu.", ipu, 2, methods)
     if name then return name end
   end
 end

@@ -26,6 +26,22 @@ local function message_of(...)
 end
 
 describe("args.check", function()
+  it("takes one list beside names as the first argument, not as its only element", function()
+    local texts <const> = {{"texts", "list", list = true}, {"mode", "string", "binary"}}
+    for _, given in ipairs{{{{"a", "b"}, mode = "count"}}, {{"a", "b", mode = "count"}}, {{"a", "b"}, {mode = "count"}}} do
+      assert.same({texts = {"a", "b"}, mode = "count"}, args.check("f", texts, table.unpack(given)))
+    end
+    assert.same({{1, 2}}, args.check("f", texts, {{1, 2}, mode = "count"}).texts) -- a sequence of numbers is an element
+    assert.same({1, 1}, ipu.ones{{2}, dtype = "int32"}:totable())
+    local model = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {1}}}
+    local name <const> = os.tmpname()
+    local path <const> = name .. ".npz"
+    model:save_weights{path, overwrite = true}
+    assert.error_matches(function() model:save_weights{path, overwrite = false} end, "exists already")
+    os.remove(path)
+    os.remove(name)
+  end)
+
   it("takes a list of integers as it is or in a list of arguments", function()
     for _, given in ipairs{{{3, 2}}, {{{3, 2}}}, {{target_shape = {3, 2}}}} do
       assert.same({target_shape = {3, 2}}, args.check("Reshape", target, table.unpack(given)))

@@ -289,7 +289,7 @@ end
 ---Writes the weights to a .safetensors or .npz file.
 ---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written:
 ---`model:save_weights "w.txt"`
----@param ... any path
+---@param ... any path, overwrite
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
 ---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out

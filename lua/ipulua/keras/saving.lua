@@ -55,8 +55,10 @@ end
 
 -- ------------------------------------------------ weights
 
+local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true}}
+
 local function check_path(who, path, endings)
-  if type(path) ~= "string" or path == "" then
+  if path == "" then
     blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
   end
   if not path:find("%.safetensors$") and not path:find("%.npz$") then
@@ -76,8 +78,11 @@ end
 
 ---@param model Model
 ---@param path string
-function saving.save_weights(model, path)
+function saving.save_weights(model, ...)
+  local a = args.check("save_weights", weights_rows, ...)
+  local path = a.path
   check_path("save_weights", path)
+  if not a.overwrite and core.file_exists(path) then blame.error(string.format("save_weights: '%s' exists already", path), "value") end
   local tensors, order = tensors_of(model)
   if #order == 0 and not model.built then
     blame.error(string.format("save_weights: model '%s' has no weights yet; build it first", model.name), "value")
