@@ -71,6 +71,37 @@ describe("a training that was killed", function()
     end)
   end
 
+  it("has the state of a second optimizer, which the model's own step uses", function()
+    local function fit(epochs)
+      keras.utils.set_random_seed(2)
+      local Two = keras.Model:extend("Two")
+      function Two:init()
+        keras.Model.init(self, {name = "two"})
+        self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(1)
+        self.second = keras.optimizers.Adam(0.05)
+      end
+      function Two:call(x) return self.last(self.first(x)) end
+      function Two:train_step(x, y)
+        local tape = ipu.GradientTape{persistent = true}
+        local loss = tape(function() return self:compute_loss(x, y, self(x, {training = true})) end)
+        for layer, optimizer in pairs{[self.first] = self.optimizer, [self.last] = self.second} do
+          local weights = layer.trainable_variables
+          optimizer:apply_gradients(tape:gradient(loss, weights), weights)
+        end
+        return {loss = loss}
+      end
+      local model = Two()
+      model:compile{optimizer = keras.optimizers.SGD{0.01, momentum = 0.9}, loss = "mse"}
+      model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4, epochs = epochs, verbose = 0,
+        callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
+      return {model.first:get_weights()[1]:totable(), model.last:get_weights()[1]:totable()}
+    end
+    local whole = fit(4)
+    core.remove_folder(folder .. "/b")
+    fit(2)
+    assert.same(whole, fit(4))
+  end)
+
   it("goes on to the same bits within one process, with data held back for validation", function()
     local function fit(epochs)
       keras.utils.set_random_seed(2)
@@ -117,6 +148,27 @@ describe("a training that was killed", function()
 end)
 
 describe("ipu.train.Checkpoint", function()
+  it("has what a Keras optimizer keeps beside variables that are given by name", function()
+    for _, make in ipairs{function() return keras.optimizers.Adam(0.1) end, function() return keras.optimizers.SGD{0.1, momentum = 0.9} end} do
+      local function train(first, last)
+        local w, opt = ipu.Variable(ipu.ones{3}), make()
+        local checkpoint = ipu.train.Checkpoint{optimizer = opt, w = w}
+        local step = ipu.func(function()
+          local tape = ipu.GradientTape()
+          local loss = tape(function() return ipu.reduce_sum(w * w) end)
+          opt:apply_gradients({tape:gradient(loss, w)}, {w})
+        end)
+        if first > 1 then checkpoint:restore(folder) end
+        for _ = first, last do step() end
+        checkpoint:save(folder)
+        return w:read_value():totable()
+      end
+      local whole = train(1, 6)
+      train(1, 3)
+      assert.same(whole, train(4, 6))
+    end
+  end)
+
   local function model_of()
     local model = keras.Sequential{keras.layers.Dense{4, activation = "tanh"}, keras.layers.Dense(1)}
     model:build{-1, 3}

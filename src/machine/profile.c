@@ -25,7 +25,7 @@ static void put_string(FILE *f, const char *s) {
 static void put_number(FILE *f, double x) {
   if (!isfinite(x)) fputc('0', f);
   else if (x == floor(x) && fabs(x) < 9007199254740992.0) fprintf(f, "%.0f", x);
-  else fprintf(f, "%.9g", x);
+  else fprintf(f, "%.12g", x);
 }
 
 static void put_member(FILE *f, const char *name, double x) {

@@ -87,7 +87,22 @@ function Checkpoint:init(objects)
   end
 end
 
--- {key =, value =, kind =} of all fields, and the optimizers that models were compiled with.
+---Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =, kind =, is_inner = true}.
+---@param key string the model's
+---@param model Model
+---@return table[]
+function checkpoint.inner_optimizers(key, model)
+  local list = {}
+  for name, value in next, model do
+    if type(name) == "string" and class.is_a(value, optimizers.Optimizer) and value ~= model.optimizer then
+      list[#list + 1] = {key = key .. "." .. name, value = value, kind = "optimizer", is_inner = true}
+    end
+  end
+  table.sort(list, function(a, b) return a.key < b.key end)
+  return list
+end
+
+-- {key =, value =, kind =} of all fields, and the optimizers of models.
 local function objects_of(self)
   local list, seen = {}, {}
   for _, key in ipairs(nest.keys(self)) do
@@ -101,6 +116,10 @@ local function objects_of(self)
     if opt and not seen[opt] then
       seen[opt] = true
       list[#list + 1] = {key = list[i].key .. ".optimizer", value = opt, kind = "optimizer"}
+    end
+    for _, inner in ipairs(list[i].kind == "layer" and checkpoint.inner_optimizers(list[i].key, list[i].value) or {}) do
+      if not seen[inner.value] then list[#list + 1] = inner end
+      seen[inner.value] = true
     end
   end
   return list
@@ -127,6 +146,13 @@ local function entries_of(list)
   return weights, alone
 end
 
+-- What an optimizer keeps beside something: beside weights, and beside variables that are saved by themselves.
+local function with_alone(weights, alone)
+  local all = table.move(weights, 1, #weights, 1, {})
+  for _, entry in ipairs(alone) do all[#all + 1] = {path = "variables/" .. entry.path, variable = entry.variable} end
+  return all
+end
+
 local function values_of(entries)
   local tensors, order = {}, {}
   for i, entry in ipairs(entries) do tensors[entry.path], order[i] = entry.variable:read_value(), entry.path end
@@ -143,7 +169,7 @@ function checkpoint.members(list)
   local slots = {}
   for _, object in ipairs(list) do
     local found = {}
-    if object.kind == "optimizer" then found = saving.optimizer_paths(object.value, weights)
+    if object.kind == "optimizer" then found = saving.optimizer_paths(object.value, with_alone(weights, alone))
     elseif object.kind == "graph_optimizer" then found = object.value:entries() end
     for _, entry in ipairs(found) do slots[prefix_of(object) .. entry.path] = entry.variable:read_value() end
   end
@@ -182,7 +208,7 @@ function checkpoint.assign(who, list, saved)
       if name:sub(1, #prefix) == prefix then mine[name:sub(#prefix + 1)] = t end
     end
     if object.kind == "optimizer" then
-      saving.restore_optimizer(who, object.value, entries, mine)
+      saving.restore_optimizer(who, object.value, with_alone(entries, alone), mine)
     elseif object.kind == "graph_optimizer" then
       object.value:restore(mine)
     end
@@ -194,7 +220,7 @@ end
 local function step_of(self, list)
   local first
   for _, object in ipairs(list) do
-    if object.kind == "optimizer" and (not first or object.key < first.key) then first = object end
+    if object.kind == "optimizer" and not object.is_inner and (not first or object.key < first.key) then first = object end
   end
   return first and first.value.iterations:item() or self.save_counter
 end

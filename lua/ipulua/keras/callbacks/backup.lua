@@ -33,7 +33,9 @@ end
 base._keep_fields(BackupAndRestore, {"steps_since_save", "epoch"})
 
 local function objects_of(model)
-  return {{key = "model", value = model, kind = "layer"}, {key = "optimizer", value = model.optimizer, kind = "optimizer"}}
+  local list = {{key = "model", value = model, kind = "layer"}, {key = "optimizer", value = model.optimizer, kind = "optimizer"}}
+  for _, inner in ipairs(checkpoint.inner_optimizers("model", model)) do list[#list + 1] = inner end
+  return list
 end
 
 -- Where fit begins: it calls resume.apply() when the programs are there.
