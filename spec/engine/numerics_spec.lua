@@ -67,6 +67,21 @@ describe("floating point behaviour", function()
     ipu.set_num_threads(0)
   end)
 
+  it("tells what traps, whatever came before it that doesn't", function()
+    local function sum(x)
+      local y = ipu.exp(x * 1000) -- an overflow
+      return ipu.log(-x) + y
+    end
+    configured(trap("inv"), function()
+      local _, message = pcall(ipu.func(sum), ipu.ones{4})
+      assert.matches("%(inv%) in log$", message)
+    end)
+    configured(trap("oflo"), function()
+      local _, message = pcall(ipu.func(sum), ipu.ones{4})
+      assert.matches("%(oflo%) in exp$", message)
+    end)
+  end)
+
   it("of an overflow is NaN with nanoo", function()
     for i = 2, 4 do
       local x = configured(trap("nanoo"), cases[i][3]):item()

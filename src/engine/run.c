@@ -20,8 +20,9 @@ typedef struct ChainWork {
 
 /* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes first. */
 static void keep_first(_Atomic int *kept, int events) {
+  if (!events) return;
   int before = atomic_load(kept);
-  while (events && !atomic_compare_exchange_weak(kept, &before, chain_first_events(before, events))) continue;
+  while (!atomic_compare_exchange_weak(kept, &before, chain_first_events(before, events))) continue;
 }
 
 static void run_chain_chunk(void *context, int64_t chunk, int slot) {

@@ -60,7 +60,7 @@ bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand);
 void chain_finish(Chain *c, bool keep_cols);
 
 /* Elements [begin, end) of the row-major output. Ranges that don't share elements may run at once. Returns 0, or the events of the
- * first step that had some, and its number: chain_events(step, events). */
+ * first step that had some that trap, and its number: chain_events(step, events). */
 int chain_run(const Chain *c, int64_t begin, int64_t end);
 /* Rows [row, row + rows), columns [col, col + cols) of a [rows, cols] chain whose CHAIN_BLOCK slots are at
  * block[r * block_row + c]. */
