@@ -126,9 +126,9 @@ local function read_entry(who, t, step, i)
   return fields[1], backward, fields[3], fields[4]
 end
 
--- Each IPU's programs in their order, as the core takes them.
+-- Each IPU's programs in their order, as the core takes them; and all of them with their time steps: {program, micro-batch, step}.
 local function read_order(who, steps, training, places, ipus)
-  local order = {}
+  local order, listed = {}, {}
   for ipu = 0, ipus - 1 do order[ipu + 1] = {} end
   if not args.is_list(steps) then
     blame.error(string.format("%s: '%s' must be a name, or a list of time steps, numbered from 1 without gaps", who, option_of(who)), "type")
@@ -146,34 +146,31 @@ local function read_order(who, steps, training, places, ipus)
         blame.error(string.format("%s: entry %d of time step %d in '%s' names IPU %d, stage %d%s; there are %s and %s",
           who, i, step, option_of(who), ipu, stage, backward and ", backward" or "", counted(ipus, "IPU"), counted(places, "stage")), "value")
       end
-      local list = order[ipu + 1]
-      list[#list + 1] = {backward and 2 * places - 1 - stage or stage, micro}
+      local list, entry = order[ipu + 1], {backward and 2 * places - 1 - stage or stage, micro, step}
+      list[#list + 1], listed[#listed + 1] = entry, entry
     end
   end
-  return order
+  return order, listed
 end
 
 -- In a list whose passes are complete each must stand in a later time step than the pass before it of its micro-batch.
-local function check_steps(who, steps, places)
-  local last, listed = {}, {} -- last[program][micro-batch]: the last time step that runs it
-  for step, entries in ipairs(steps) do
-    for i, t in ipairs(entries) do
-      local _, backward, stage, micro = read_entry(who, t, step, i)
-      local program = backward and 2 * places - 1 - stage or stage
-      last[program] = last[program] or {}
-      last[program][micro] = step
-      listed[#listed + 1] = {program = program, micro = micro, step = step}
-    end
+local function check_steps(who, listed, places)
+  local last = {} -- last[program][micro-batch]: the last time step that runs it
+  for _, e in ipairs(listed) do
+    local program, micro, step = table.unpack(e)
+    last[program] = last[program] or {}
+    last[program][micro] = step
   end
   local function pass(program)
     if program < places then return "forward pass of stage " .. program end
     return "backward pass of stage " .. 2 * places - 1 - program
   end
   for _, e in ipairs(listed) do
-    local needed = e.program > 0 and last[e.program - 1][e.micro]
-    if needed and needed >= e.step then
+    local program, micro, step = table.unpack(e)
+    local needed = program > 0 and last[program - 1][micro]
+    if needed and needed >= step then
       blame.error(string.format("%s: '%s' has the %s on micro-batch %d in time step %d, which must come after the %s, in time step %d",
-        who, option_of(who), pass(e.program), e.micro, e.step, pass(e.program - 1), needed), "value")
+        who, option_of(who), pass(program), micro, step, pass(program - 1), needed), "value")
     end
   end
 end
@@ -198,14 +195,16 @@ function plans.new(who, a)
   local custom = type(a.schedule) == "table"
   local schedule = custom and "Custom" or a.schedule
   local ipus = math.max(table.unpack(read.ipu_of)) + 1
+  local order, listed
+  if custom then order, listed = read_order(who, a.schedule, a.training, #a.widths, ipus) end
   local plan = core.pipeline_plan{
     schedule = schedule, training = a.training, place_of = read.place_of, ipu_of = read.ipu_of,
     recomputation = recomputation(who, a.recomputation_mode or "Auto", schedule, a.training),
     io_overlap = config.get("io_tiles.place_ops_on_io_tiles") == true,
-    order = custom and read_order(who, a.schedule, a.training, #a.widths, ipus) or nil,
+    order = order,
     offload = offloading.of_pipeline(a),
   }
-  if custom then check_steps(who, a.schedule, #a.widths) end
+  if custom then check_steps(who, listed, #a.widths) end
   return {
     plan = plan, schedule = schedule, training = a.training, mapping = read.mapping, place_of = read.place_of, ipu_of = read.ipu_of,
     shards = plans.shards(read.ipu_of), is_default_mapping = read.is_default, places = #a.widths,

@@ -35,10 +35,7 @@ static void run_chain_chunk(void *context, int64_t chunk, int slot) {
 }
 
 static Status check_events(Run *r, const Node *n, int events) {
-  const Numerics *m = &r->engine->numerics;
-  const char *what = (events & EVENT_INVALID) && m->trap_invalid ? "an invalid operation (inv)"
-                     : (events & EVENT_DIVIDE) && m->trap_divide ? "a division by zero (div0)"
-                     : (events & EVENT_OVERFLOW) && m->trap_overflow ? "an overflow (oflo)" : NULL;
+  const char *what = numerics_trap(&r->engine->numerics, events);
   if (!what) return OK;
   return fail_at(r->error, n->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, n->op->name);
 }

@@ -161,10 +161,7 @@ static int64_t block_elements(const Chain *c) {
   return CHAIN_BLOCK_BYTES / (int64_t)largest;
 }
 
-static int trapped_events(const Numerics *n) {
-  return n ? (n->trap_invalid ? EVENT_INVALID : 0) | (n->trap_divide ? EVENT_DIVIDE : 0) | (n->trap_overflow ? EVENT_OVERFLOW : 0) : 0;
-}
-static bool any_traps(const Numerics *n) { return trapped_events(n) != 0; }
+static bool any_traps(const Numerics *n) { return numerics_trapped(n) != 0; }
 
 /* What a step's float32 results say about its operands. */
 static int find_events(const ChainStep *s, const float *const *in, const unsigned *single, const float *out, int64_t n,
@@ -272,7 +269,7 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
 
 static void run_steps(Work *w, int64_t n, int64_t index) {
   const Chain *c = w->chain;
-  int first = 0, trapped = trapped_events(c->numerics);
+  int first = 0, trapped = numerics_trapped(c->numerics);
   for (int i = 0; i < c->step_count; i++) {
     const ChainStep *s = &c->step[i];
     if (s->joined && !w->single[s->in[0]] && !any_traps(c->numerics)) {

@@ -19,6 +19,16 @@ typedef struct Numerics {
 /* What happened while computing; bits. */
 enum { EVENT_INVALID = 1, EVENT_DIVIDE = 2, EVENT_OVERFLOW = 4 };
 
+static inline int numerics_trapped(const Numerics *n) {
+  return n ? (n->trap_invalid ? EVENT_INVALID : 0) | (n->trap_divide ? EVENT_DIVIDE : 0) | (n->trap_overflow ? EVENT_OVERFLOW : 0) : 0;
+}
+/* The gravest of these events that traps, in words; NULL: none does. */
+static inline const char *numerics_trap(const Numerics *n, int events) {
+  events &= numerics_trapped(n);
+  return events & EVENT_INVALID ? "an invalid operation (inv)" : events & EVENT_DIVIDE ? "a division by zero (div0)"
+         : events ? "an overflow (oflo)" : NULL;
+}
+
 /* Round n float32 results to float16 the way the machine does: nearest even (or stochastic, keyed by key and the element's
  * index), a finite value beyond 65504 clips or becomes NaN. Infinities stay infinities. numerics may be NULL: clip. */
 void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index);

@@ -162,11 +162,7 @@ static void run_chain(void *context, int64_t begin, int64_t end) {
 }
 
 static Status trap(const Call *c, int events) {
-  const Numerics *n = c->numerics;
-  if (!n || !events) return OK;
-  const char *what = (events & EVENT_INVALID) && n->trap_invalid ? "an invalid operation (inv)"
-                     : (events & EVENT_DIVIDE) && n->trap_divide ? "a division by zero (div0)"
-                     : (events & EVENT_OVERFLOW) && n->trap_overflow ? "an overflow (oflo)" : NULL;
+  const char *what = numerics_trap(c->numerics, events);
   if (!what) return OK;
   return fail_at(c->error, c->source, ERR_INTERNAL, "Tiles in excepted state: %s in %s", what, c->node->op->name);
 }

@@ -87,11 +87,8 @@ function Checkpoint:init(objects)
   end
 end
 
----Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =, kind =, is_inner = true}.
----@param key string the model's
----@param model Model
----@return table[]
-function checkpoint.inner_optimizers(key, model)
+-- Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =, kind =, is_inner = true}.
+local function inner_optimizers(key, model)
   local list = {}
   for name, value in next, model do
     if type(name) == "string" and class.is_a(value, optimizers.Optimizer) and value ~= model.optimizer then
@@ -102,8 +99,10 @@ function checkpoint.inner_optimizers(key, model)
   return list
 end
 
--- {key =, value =, kind =} of all fields, and the optimizers of models.
-local function objects_of(self)
+---{key =, value =, kind =} of all fields, and the optimizers of models.
+---@param self table<string, any>
+---@return table[]
+function checkpoint.objects_of(self)
   local list, seen = {}, {}
   for _, key in ipairs(nest.keys(self)) do
     if key ~= "save_counter" then
@@ -117,7 +116,7 @@ local function objects_of(self)
       seen[opt] = true
       list[#list + 1] = {key = list[i].key .. ".optimizer", value = opt, kind = "optimizer"}
     end
-    for _, inner in ipairs(list[i].kind == "layer" and checkpoint.inner_optimizers(list[i].key, list[i].value) or {}) do
+    for _, inner in ipairs(list[i].kind == "layer" and inner_optimizers(list[i].key, list[i].value) or {}) do
       if not seen[inner.value] then list[#list + 1] = inner end
       seen[inner.value] = true
     end
@@ -248,7 +247,7 @@ end
 ---@return string path
 function Checkpoint:save(...)
   local a = args.check("Checkpoint.save", save_rows, ...)
-  local list = objects_of(self)
+  local list = checkpoint.objects_of(self)
   local places, values = {}, {}
   for _, object in ipairs(list) do
     if object.kind == "queue" then places[object.key] = queue_of(object.value):save()
@@ -279,7 +278,7 @@ function Checkpoint:restore(...)
   local a = args.check("Checkpoint.restore", restore_rows, ...)
   local saved = folder.read(a.dir)
   if not saved then blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir), "not_found") end
-  local list = objects_of(self)
+  local list = checkpoint.objects_of(self)
   checkpoint.assign("Checkpoint.restore", list, saved)
   core.restore_random(saved.state.random)
   local places = saved.member("places.safetensors") or {}

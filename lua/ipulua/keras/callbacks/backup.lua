@@ -33,9 +33,7 @@ end
 base._keep_fields(BackupAndRestore, {"steps_since_save", "epoch"})
 
 local function objects_of(model)
-  local list = {{key = "model", value = model, kind = "layer"}, {key = "optimizer", value = model.optimizer, kind = "optimizer"}}
-  for _, inner in ipairs(checkpoint.inner_optimizers("model", model)) do list[#list + 1] = inner end
-  return list
+  return checkpoint.objects_of{model = model, optimizer = model.optimizer}
 end
 
 -- Where fit begins: it calls resume.apply() when the programs are there.

@@ -181,10 +181,11 @@ local keras_batch <const>, least_batch <const> = 32, 8
 local function usual_batch_size(who, model, length)
   local fixed = fixed_batch_size(model)
   if fixed then return fixed end
-  for size = keras_batch, least_batch, -1 do
-    if who ~= "fit" and length > keras_batch and length % size == 0 then return size end
+  if length <= keras_batch then return math.max(length, 1) end
+  for size = keras_batch, who == "fit" and keras_batch or least_batch, -1 do
+    if length % size == 0 then return size end
   end
-  return math.max(math.min(keras_batch, length), 1)
+  return keras_batch
 end
 
 ---A dataset of batches from what fit and the others were given.

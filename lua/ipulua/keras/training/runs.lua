@@ -60,10 +60,10 @@ end
 
 -- ------------------------------------------------ beginning
 
----What is common to evaluate and predict, up to where their callbacks begin.
 -- The callbacks of a fit that validates: they keep what they know of it.
 local function is_at_work(list, model) return class.is_a(list, callbacks.CallbackList) and list.model == model end
 
+---What is common to evaluate and predict, up to where their callbacks begin.
 ---@param model Model
 ---@param who string
 ---@param mode "test"|"predict"
