@@ -287,8 +287,8 @@ function Model:get_weights()
 end
 
 ---Writes the weights to a .safetensors or .npz file.
----Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written:
----`model:save_weights "w.txt"`
+---Errors: another ending than .safetensors and .npz, a model without weights, a place that can't be written, a file that is there
+---where overwrite is false: `model:save_weights "w.txt"`
 ---@param ... any path, overwrite
 function Model:save_weights(...) return require "ipulua.keras.saving".save_weights(self, ...) end
 ---Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.

@@ -320,6 +320,6 @@ function feeding.count_row(name, says)
 end
 
 feeding.batch_size_row = feeding.count_row("batch_size", "where x is no dataset; by default what the inputs fix, else 32, "
-  .. "or all of fewer samples, or in evaluate and predict what divides them, from 8 up")
+  .. "or all of fewer samples; evaluate and predict take what divides them, from 32 down to 8")
 
 return feeding
