@@ -14,19 +14,29 @@ LAYERS := base tensor kernels target graph ops transform program machine engine 
 ABI := 0
 WARNINGS := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wpointer-arith -Wwrite-strings -Wundef
-LUA_CFLAGS = $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
-LUA_LIBS = $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
-JSON_LIBS = $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
-ZIP_LIBS = $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
-# (libedit, LIBEDIT): pkg-config's name when that part is wanted and there
-optional = $(if $(filter no,$(WITH_$(2))),,$(if $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes),$(1),\
-  $(if $(filter yes,$(WITH_$(2))),$(error WITH_$(2)=yes, but pkg-config does not know $(1)))))
-cflags_of = $(if $(strip $(1)),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
-libs_of = $(if $(strip $(1)),$(shell $(PKG_CONFIG) --libs $(1)))
-LIBEDIT := $(call optional,libedit,LIBEDIT)
-LIBPNG := $(call optional,libpng,LIBPNG)
-LIBJPEG := $(call optional,libjpeg,LIBJPEG)
-HDF5 := $(call optional,hdf5,HDF5)
+LUA_CFLAGS := $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
+LUA_LIBS := $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
+JSON_LIBS := $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
+ZIP_LIBS := $(shell $(PKG_CONFIG) --libs libzip 2>/dev/null)
+# Of each part that may be left out, what pkg-config and Debian call it.
+OPTIONAL := LIBEDIT LIBPNG LIBJPEG HDF5
+PC_LIBEDIT := libedit
+PC_LIBPNG := libpng
+PC_LIBJPEG := libjpeg
+PC_HDF5 := hdf5
+DEB_LIBEDIT := libedit-dev
+DEB_LIBPNG := libpng-dev
+DEB_LIBJPEG := libjpeg62-turbo-dev
+DEB_HDF5 := libhdf5-dev
+$(foreach part,$(OPTIONAL),$(if $(filter auto yes no,$(WITH_$(part))),,$(error WITH_$(part) is auto, yes or no, not \
+  "$(WITH_$(part))")))
+# (LIBEDIT): pkg-config's name when that part is wanted and there; nothing otherwise, not even a blank
+optional = $(strip $(if $(filter no,$(WITH_$(1))),,$(shell $(PKG_CONFIG) --exists $(PC_$(1)) 2>/dev/null && echo $(PC_$(1)))))
+cflags_of = $(if $(1),-DHAVE_$(2) $(shell $(PKG_CONFIG) --cflags $(1)))
+libs_of = $(if $(1),$(shell $(PKG_CONFIG) --libs $(1)))
+$(foreach part,$(OPTIONAL),$(eval $(part) := $(call optional,$(part))))
+# Those that the command line insists on.
+INSISTED := $(foreach part,$(OPTIONAL),$(if $(filter yes,$(WITH_$(part))),$(part)))
 EDIT_CFLAGS := $(call cflags_of,$(LIBEDIT),LIBEDIT)
 EDIT_LIBS := $(call libs_of,$(LIBEDIT))
 PNG_CFLAGS := $(call cflags_of,$(LIBPNG),LIBPNG)
@@ -62,7 +72,20 @@ API_OBJECTS := $(patsubst src/%.c,$(BUILD)/%.o,$(wildcard src/api/*.c))
 LIBRARY := $(BUILD)/libipulua.so.$(ABI)
 PLUGINS := $(if $(HDF5),$(BUILD)/modules/ipulua/hdf5.so)
 
-.PHONY: all
+# What building can't do without, said before anything is compiled: pkg-config's name = Debian's.
+NEEDED := lua5.4=liblua5.4-dev zlib=zlib1g-dev jansson=libjansson-dev libzip=libzip-dev \
+          $(foreach part,$(INSISTED),$(PC_$(part))=$(DEB_$(part)))
+.PHONY: needed
+needed:
+	@missing=; command -v $(firstword $(CC)) >/dev/null || missing=" $(firstword $(CC))"; \
+	if ! command -v $(firstword $(PKG_CONFIG)) >/dev/null; then missing="$$missing pkg-config"; fi; \
+	for pair in $(NEEDED); do $(PKG_CONFIG) --exists $${pair%=*} 2>/dev/null || missing="$$missing $${pair#*=}"; done; \
+	test -z "$$missing" || { echo "building needs, by Debian's names:$$missing"; \
+	  echo "this brings what is missing: make deps-build$(INSISTED:%= WITH_%=yes)"; exit 1; } >&2
+$(OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(API_OBJECTS) $(PLUGINS): | needed
+
+.PHONY: all plugins
+plugins: $(PLUGINS)
 all: $(BUILD)/ipulua $(LIBRARY) $(BUILD)/modules/ipulua/core.so $(BUILD)/luajit/ipulua/cdef.lua $(BUILD)/ipulua.1 $(PLUGINS) ## build the command, the C library, the Lua module
 
 $(BUILD)/ipulua.1: src/packaging/ipulua.1
@@ -88,7 +111,7 @@ $(BUILD)/modules/ipulua/core.so: $(LUA_OBJECTS) $(BUILD)/libipulua.a src/export_
 # What is large and seldom needed, as a module of its own.
 $(BUILD)/modules/ipulua/hdf5.so: src/plugin/hdf5.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -isystem $(patsubst -I%,%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $< \
 	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
 # The header's marked region, which LuaJIT reads as it stands.
@@ -197,8 +220,9 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 checks: $(CHECKS) $(BUILD)/validate ## build the C check programs
 
 # What Debian calls the things that we need.
-PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libedit-dev \
-                  libzip-dev libpng-dev libjpeg62-turbo-dev
+PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
+  $(foreach part,$(filter-out HDF5,$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
+  $(foreach part,$(filter HDF5,$(INSISTED)),$(DEB_$(part)))
 PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
                  lua-filesystem debhelper dpkg-dev man-db
 define install_packages
@@ -234,7 +258,7 @@ SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$
 .PHONY: demo test lint lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
-	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 $(PLUGINS)
+	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
 	@$(BUILD)/ipulua examples/mnist.lua
 
 test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"

@@ -132,6 +132,47 @@ describe("make", function()
     assert.is_not.equal("2001\n", year())
     command.remove(folder)
   end)
+
+  -- A pkg-config that doesn't know the modules of that pattern.
+  local function without(folder, pattern)
+    local path = folder .. "/pkg-config"
+    command.write(path, ('#!/bin/sh\ncase "$*" in %s) exit 1 ;; esac\nexec pkg-config "$@"\n'):format(pattern))
+    run{"chmod", "+x", path}
+    return "PKG_CONFIG=" .. path
+  end
+
+  local function plan(...)
+    return command.run{"make", "--no-print-directory", "-n", "-B", "-C", root or ".", "all", ...}
+  end
+
+  it("builds without what is not there", function()
+    local folder = command.folder()
+    for pattern, left_out in pairs{["*hdf5*"] = "src/plugin/hdf5.c", ["*libpng*"] = "-DHAVE_LIBPNG", ["*libjpeg*"] = "-DHAVE_LIBJPEG",
+      ["*libedit*"] = "-DHAVE_LIBEDIT"} do
+      local r = plan("BUILD=" .. folder .. "/build", without(folder, pattern))
+      assert.equal(0, r.status, r.err)
+      assert.falsy(r.out:find(left_out, 1, true), pattern)
+    end
+    command.remove(folder)
+  end)
+
+  it("says what it misses before it compiles anything, and what brings it", function()
+    local folder = command.folder()
+    local function refused(pattern, ...)
+      local r = command.run{"make", "-k", "--no-print-directory", "-C", root or ".", "BUILD=" .. folder .. "/build",
+        without(folder, pattern), ...}
+      assert.equal(2, r.status)
+      assert.falsy(r.out:find(" -c ", 1, true), r.out)
+      return r.err
+    end
+    assert.truthy(refused("*lua5.4*|*jansson*"):find("building needs, by Debian's names: liblua5.4-dev libjansson-dev\n"
+      .. "this brings what is missing: make deps-build\n", 1, true))
+    assert.truthy(refused("*hdf5*", "WITH_HDF5=yes"):find("building needs, by Debian's names: libhdf5-dev\n"
+      .. "this brings what is missing: make deps-build WITH_HDF5=yes\n", 1, true))
+    assert.truthy(refused("none", "CC=no-such-compiler"):find("names: no-such-compiler\n", 1, true))
+    assert.truthy(refused("none", "WITH_LIBPNG=perhaps"):find('WITH_LIBPNG is auto, yes or no, not "perhaps"', 1, true))
+    command.remove(folder)
+  end)
 end)
 
 describe("make dist", function()

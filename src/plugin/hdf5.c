@@ -23,10 +23,11 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
   Names *n = context;
   if (link->type != H5L_TYPE_HARD) return n->problem = "it has links to elsewhere", -1;
   if (n->count == MOST_OBJECTS) return n->problem = "it has too many objects", -1;
-  H5O_info_t info;
-  if (H5Oget_info_by_name2(file, name, &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return -1;
+  hid_t object = H5Oopen(file, name, H5P_DEFAULT); /* H5Oget_info_by_name has another form in each version */
+  if (object < 0) return -1;
   n->name[n->count] = strdup(name);
-  n->is_group[n->count] = info.type == H5O_TYPE_GROUP;
+  n->is_group[n->count] = H5Iget_type(object) == H5I_GROUP;
+  H5Oclose(object);
   return n->name[n->count++] ? 0 : -1;
 }
 

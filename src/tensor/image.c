@@ -35,6 +35,14 @@ static Status decoder_failed(Decoder *d, const char *what) {
   return fail(d->error, ERR_VALUE, "%s: %s", d->path, what);
 }
 
+#if !defined HAVE_LIBPNG || !defined HAVE_LIBJPEG
+static Status without(Error *e, const char *path, const char *format, const char *library, const char *package) {
+  return fail(e, ERR_FAILED_PRECONDITION,
+              "%s: %s files need %s, which this build is without; make builds it in where it is there (Debian's %s)", path,
+              format, library, package);
+}
+#endif
+
 #if defined HAVE_LIBPNG || defined HAVE_LIBJPEG
 /* False when the declared size can't be true or is too much. */
 static bool make_image(Decoder *d, uint64_t height, uint64_t width, int channels) {
@@ -150,12 +158,10 @@ static Status encode_png(Error *e, const char *path, const Tensor *dense, int ch
 }
 #else
 bool image_reads_png(void) { return false; }
-static void decode_png(Decoder *d) {
-  fail(d->error, ERR_FAILED_PRECONDITION, "%s: PNG files need libpng, which this build is without", d->path);
-}
+static void decode_png(Decoder *d) { without(d->error, d->path, "PNG", "libpng", "libpng-dev"); }
 static Status encode_png(Error *e, const char *path, const Tensor *dense, int channels) {
   (void)dense, (void)channels;
-  return fail(e, ERR_FAILED_PRECONDITION, "%s: PNG files need libpng, which this build is without", path);
+  return without(e, path, "PNG", "libpng", "libpng-dev");
 }
 #endif
 
@@ -239,10 +245,7 @@ static void decode_jpeg(Decoder *d) {
 }
 #else
 bool image_reads_jpeg(void) { return false; }
-static void decode_jpeg(Decoder *d) {
-  fail(d->error, ERR_FAILED_PRECONDITION, "%s: JPEG files need libjpeg, which this build is without",
-       d->path);
-}
+static void decode_jpeg(Decoder *d) { without(d->error, d->path, "JPEG", "libjpeg", "libjpeg62-turbo-dev"); }
 #endif
 
 /* One pixel of from channels as one of to channels. Grey is ITU-R BT.601's luma. */

@@ -23,7 +23,7 @@ local function reader()
       return package.loaded["ipulua.hdf5"]
     end
   end
-  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which make builds where libhdf5 is there (libhdf5-dev)",
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which make builds where libhdf5 is there (Debian's libhdf5-dev)",
     "not_implemented")
 end
 
