@@ -1,4 +1,5 @@
 # ipulua: make help lists the targets.
+.DEFAULT_GOAL := all
 CC ?= gcc
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -124,6 +125,17 @@ $(BUILD)/luajit/ipulua/cdef.lua: $(BUILD)/luajit/ipulua/ipulua.cdef.h
 $(BUILD)/lua/%.o: src/lua/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
+
+# The library's Lua files and the page of reports, which the command carries: one text, and where each file begins in it.
+BUNDLED := $(sort $(filter-out ffi% embed.lua,$(patsubst lua/ipulua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))))
+BUNDLE := $(BUILD)/generated/bundle
+$(BUNDLE): $(BUNDLED:%=lua/ipulua/%) $(shell find lua/ipulua -type d)
+	@mkdir -p $(@D)
+	@cd lua/ipulua && wc -c $(BUNDLED) | awk '$$2 != "total" { printf "{\"%s\", %d, %d},\n", $$2, at, $$1; at += $$1 }' \
+	  > $(abspath $@.inc)
+	@cd lua/ipulua && cat $(BUNDLED) > $(abspath $@)
+$(BUILD)/cli/bundle.o: $(BUNDLE)
+$(BUILD)/cli/bundle.o: ALL_CFLAGS += -DBUNDLE='"$(BUNDLE)"'
 
 $(BUILD)/cli/%.o: src/cli/%.c
 	@mkdir -p $(@D)
