@@ -224,6 +224,23 @@ describe("dataset functions", function()
     for text in (repeated .. "; "):gmatch("(.-); ") do assert.is_nil(seen[text]) seen[text] = true end
   end)
 
+  it("map draws the same numbers in whatever order shapes come, and whatever was traced between", function()
+    local function ragged()
+      ipu.random.set_seed(1)
+      return ipu.data.from_generator(function()
+        local i = 0
+        return function() i = i + 1 if i <= 40 then return ipu.ones{1 + i % 7} end end
+      end, {output_types = "float32", output_shapes = {-1}}):map(function(x) return ipu.reduce_sum(x) * 0 + ipu.random.uniform({}) end)
+    end
+    local alone = elements(ragged())
+    local d = ragged()
+    elements(d:skip(3):take(4))
+    ipu.func(function() return ipu.random.uniform({3}) end)()
+    assert.equal(alone, elements(d))
+    local other = elements(d:map(function() return ipu.random.uniform({}) end))
+    assert.are_not.equal(alone, other)
+  end)
+
   it("map refuses variables", function()
     local v = ipu.Variable(2.0, {name = "scale"})
     raises(function() numbers(3):map(function(x) return ipu.cast(x, "float32") * v end) end, "reads variable 'scale'")

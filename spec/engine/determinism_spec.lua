@@ -46,4 +46,25 @@ describe("training", function()
     end
     ipu.set_num_threads(2)
   end)
+
+  -- A chunk of elementwise work may begin inside of a row: [rows, cols] + [rows, 1], one value a row, on both sides of a chunk.
+  it("adds columns to rows of any length", function()
+    for _, threads in ipairs{1, 2, 3} do
+      ipu.set_num_threads(threads)
+      for _, shape in ipairs{{1000, 20}, {819, 20}, {820, 20}, {5462, 3}, {64, 255}, {65, 257}, {7, 5003}, {20000, 2}} do
+        local rows, cols = shape[1], shape[2]
+        local column = ipu.reshape(ipu.cast(ipu.arange(rows), "float32"), {rows, 1})
+        local function sum(x, c) return x + c, x + c * 2 - c end
+        local places = ipu.zeros(shape)
+        for _, y in ipairs{{sum(places, column)}, {ipu.func(sum)(places, column)}} do
+          for _, made in ipairs(y) do
+            local off = ipu.abs(made - ipu.broadcast_to(column, shape))
+            assert.equal(0, ipu.reduce_max(off):item(), rows .. " x " .. cols)
+            assert.equal(rows - 1, made[rows]:totable()[cols])
+          end
+        end
+      end
+    end
+    ipu.set_num_threads(2)
+  end)
 end)

@@ -1,5 +1,7 @@
 local ipu = require "ipulua"
 
+local function f16(shape, value) return ipu.full(shape, value, {dtype = "float16"}) end
+
 -- How many elements are as near as float16 gets to 1.001, and how many the step above.
 local function tally(t)
   local low, high = 0, 0
@@ -52,6 +54,88 @@ describe("stochastic rounding", function()
     ipu.reset_ipu_seed(3)
     assert.same(a, f(one, thousandth):totable())
     assert.same(b, f(one, thousandth):totable())
+  end)
+
+  -- What a program makes of f, twice, from a seed on; by_op: nothing is fused.
+  local function bits(f, operands, by_op)
+    ipu.reset_ipu_seed(5)
+    if by_op then ipu.enable_check_numerics() end
+    local program, made = ipu.func(f), {}
+    for _ = 1, 2 do
+      for _, t in ipairs{program(table.unpack(operands))} do made[#made + 1] = t:totable() end
+    end
+    if by_op then ipu.disable_check_numerics() end
+    return made
+  end
+
+  it("gives the bits of a program that runs op by op, whatever is fused and copied", function()
+    local wide = ipu.cast(ipu.random.normal({64, 48}, {seed = 1}), "float32")
+    local half, row, column = ipu.cast(wide, "float16"), f16({48}, 1e-3), f16({64, 1}, 1e-3)
+    local cases = {
+      chain = function(x, r, c) local y = (x + r) * c return y, ipu.tanh(y) - x, ipu.cast(wide * 1.0001, "float16") end,
+      expanded = function(_, _, _) return ipu.cast(ipu.broadcast_to(ipu.tensor{1.0003}, {4096}), "float16") end,
+      product = function(x, r) return ipu.cast(ipu.matmul(wide, wide, {transpose_b = true}) * 1.0001, "float16"), x + r end,
+      loop = function(x, r, c)
+        return ipu.loops.repeat_n(3, function(y) return ipu.cond(ipu.reduce_sum(c):greater(0), function() return (y + r) * 1.001 end,
+          function() return y end) end, {x})
+      end,
+      gradient = function(x, r, c)
+        local y = ipu.cond(ipu.reduce_sum(c):greater(0), function() return ipu.exp(x * c) * (x + r) end, function() return x end)
+        return y, ipu.gradients(y, {x})[1]
+      end,
+    }
+    for name, f in pairs(cases) do
+      local function rounded(...)
+        local _ <close> = ipu.stochastic_rounding(true)
+        return f(...)
+      end
+      local fused = bits(rounded, {half, row, column})
+      assert.same(bits(rounded, {half, row, column}, true), fused, name)
+      for threads = 1, 3, 2 do
+        ipu.set_num_threads(threads)
+        assert.same(fused, bits(rounded, {half, row, column}), name)
+      end
+      ipu.set_num_threads(2)
+    end
+  end)
+
+  -- Rounded up with probability 0.024 each: of 4096, 4 are rounded up twice by chance, and about 98 if by one number.
+  it("rounds each op by numbers of its own, also in another region and eagerly", function()
+    local function both_up(a, b)
+      local count, first, second = 0, a:totable(), b:totable()
+      for i, x in ipairs(first) do if x > 1.001 and second[i] > 1.001 then count = count + 1 end end
+      return count
+    end
+    local function inner(a, b) return ipu.cond(ipu.reduce_sum(b):greater(0), function() return a + b end, function() return a end) end
+    local f = ipu.func(function(a, b, other)
+      local _ <close> = ipu.stochastic_rounding(true)
+      return a + b, a + other, inner(a, b), inner(a, other)
+    end)
+    local again = f16({4096}, 1e-3)
+    local made = {f(one, thousandth, again)}
+    local _ <close> = ipu.stochastic_rounding(true)
+    for _ = 1, 2 do made[#made + 1] = one + thousandth end
+    for i, x in ipairs(made) do
+      is_mixed(x)
+      for k = 1, i - 1 do assert.is_true(both_up(x, made[k]) < 20, k .. " and " .. i .. " are rounded alike") end
+    end
+  end)
+
+  it("rounds the elements of a dataset by their numbers alone", function()
+    local function read(options, skipped)
+      ipu.reset_ipu_seed(9)
+      local _ <close> = ipu.stochastic_rounding(true)
+      local d = ipu.data.from_tensor_slices(ipu.cast(ipu.random.normal({300, 40}, {seed = 4}), "float16"))
+        :map(function(x) return x * 1.001 + ipu.loops.repeat_n(2, function(y) return y * 1.003 end, {x}) end, options)
+      for _ = 1, skipped do for _ in d:take(7):iter() do end end
+      local made = {}
+      for x in d:iter() do made[#made + 1] = x:totable() end
+      return made
+    end
+    local alone = read({num_parallel_calls = 0}, 0)
+    assert.not_same(alone[1], alone[2])
+    for _, workers in ipairs{1, 3, 8} do assert.same(alone, read({num_parallel_calls = workers}, 0)) end
+    assert.same(alone, read({num_parallel_calls = 2}, 3))
   end)
 
   it("row 256: is chosen by the configuration, and so are overflow and traps", function()

@@ -134,7 +134,8 @@ int ipu_set_threads(ipu_context *c, int threads) {
 int ipu_set_seed(ipu_context *c, uint64_t seed) {
   if (!context_given(c, "ipu_set_seed", (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
-  c->engine->seed = c->engine->rounding_seed = seed;
+  c->engine->seed = seed;
+  engine_seed_rounding(c->engine, seed);
   c->engine->random_count = 0;
   c->stream = 0;
   if (c->lua) {

@@ -37,6 +37,13 @@ uint64_t rng_below(const RngKey *key, uint64_t index, uint64_t n) {
   return (uint64_t)(((__uint128_t)bits * n) >> 64);
 }
 
+uint64_t rng_part(uint64_t seed, uint64_t number) {
+  RngKey key = {.seed = seed, .stream = RNG_ROUNDING - 1, .step = number};
+  uint32_t w[4];
+  rng_block(&key, 0, w);
+  return (uint64_t)w[0] << 32 | w[1];
+}
+
 uint64_t rng_system_seed(void) {
   uint64_t seed = 0;
   FILE *f = fopen("/dev/urandom", "rb");

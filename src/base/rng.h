@@ -10,6 +10,8 @@ typedef struct RngKey {
   uint32_t stream; /* which random op */
   uint64_t step;   /* how often it has run */
 } RngKey;
+/* A bit of stream: rounding and random ops, which may have one seed, draw from different halves. */
+#define RNG_ROUNDING (UINT32_C(1) << 31)
 
 /* Four words for block index; element i uses word i % 4 of block i / 4. */
 void rng_block(const RngKey *key, uint64_t block, uint32_t out[4]);
@@ -18,6 +20,8 @@ uint32_t rng_bits(const RngKey *key, uint64_t index);
 float rng_uniform(const RngKey *key, uint64_t index);
 /* Below n > 0, without visible bias. */
 uint64_t rng_below(const RngKey *key, uint64_t index, uint64_t n);
+/* A seed for the part of a work that has this number. */
+uint64_t rng_part(uint64_t seed, uint64_t number);
 /* A seed from the system's entropy, for runs without one. */
 uint64_t rng_system_seed(void);
 #endif

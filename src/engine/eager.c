@@ -58,7 +58,7 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
   Call c = {.in = x->in_data, .out = out_data, .in_type = x->in_type, .out_type = out_type};
   c.node = n, c.attr = n->attr, c.in_count = n->in_count, c.out_count = n->out_count;
   c.kernels = g->kernels, c.pool = engine_pool(g), c.numerics = &numerics, c.error = e, c.source = n->source;
-  c.rng = (RngKey){.seed = g->seed, .step = (uint64_t)g->random_count};
+  if (numerics.stochastic_rounding) c.rng = (RngKey){.seed = rng_part(g->rounding_seed, ++g->eager_roundings)};
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch && (!memory_has_room(scratch) || posix_memalign(&c.scratch, 64, scratch)))
     return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", n->op->name);

@@ -25,7 +25,8 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
   }
   g->threads = threads ? threads : core_count();
   g->kernels = kernels_select();
-  g->seed = g->rounding_seed = seed;
+  g->seed = seed;
+  engine_seed_rounding(g, seed);
   g->eager_rounding = -1;
   return g;
 }
@@ -56,4 +57,10 @@ Status engine_set_threads(Error *e, Engine *g, int threads) {
   }
   g->threads = threads;
   return OK;
+}
+
+void engine_seed_rounding(Engine *g, uint64_t seed) {
+  g->rounding_seed = seed;
+  g->rounding_epoch++;
+  g->eager_roundings = 0;
 }

@@ -44,10 +44,10 @@ static Status check_chain(Run *r, const Chain *c, int result) {
   return result ? check_events(r, c->step[chain_step_of(result)].of, chain_events_of(result)) : OK;
 }
 
-/* Each execution of a step rounds by other numbers; a new seed begins again (reset_rounding). */
+/* Each execution of a step rounds by other numbers; a new seed begins again (program_begin_rounding). */
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key) {
   if (!n || !n->stochastic_rounding) return;
-  key->seed = r->engine->rounding_seed;
+  key->seed = r->program->rounding_seed;
   key->step++;
 }
 
@@ -69,8 +69,17 @@ static void reset_rounding(Block *b) {
 void program_begin_rounding(const Engine *g, Program *p) {
   if (p->rounding_epoch == g->rounding_epoch) return;
   p->rounding_epoch = g->rounding_epoch;
+  p->rounding_seed = p->rounding_part ? rng_part(g->rounding_seed, p->rounding_part) : g->rounding_seed;
   reset_rounding(&p->main);
 }
+
+static void begin_part(Program *p, uint64_t part) {
+  enum { NO_EPOCH = -1 };
+  p->rounding_part = part;
+  p->rounding_epoch = NO_EPOCH;
+}
+
+void engine_number_rounding(Engine *g, Program *p) { begin_part(p, ++g->eager_roundings); }
 
 static Status run_chain_step(Run *r, Step *s) {
   Chain *c = s->chain;
@@ -292,7 +301,9 @@ static Status bind_variables(Program *p, Error *e) {
   return OK;
 }
 
-Status program_run_into(Engine *g, Pool *pool, Program *p, const void *const *arguments, void *const *results, Error *e) {
+Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number, const void *const *arguments, void *const *results,
+                        Error *e) {
+  begin_part(p, number + 1);
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, (void *)(uintptr_t)arguments[i]);
   for (int i = 0; i < p->result_count; i++) program_bind(p, p->argument_count + p->variable_count + i, results[i]);
   Run r = {.engine = g, .program = p, .pool = pool, .error = e, .stop = &p->cancelled};

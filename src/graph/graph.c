@@ -23,6 +23,12 @@ Graph *graph_new(void) {
   return g;
 }
 
+Graph *graph_beside(const Graph *other) {
+  Graph *g = graph_new();
+  if (g) g->scope = other->scope, g->next_stream = other->next_stream;
+  return g;
+}
+
 void graph_free(Graph *g) {
   if (!g) return;
   for (int i = 0; i < g->held_count; i++) tensor_release(g->held[i]);
@@ -117,8 +123,13 @@ static bool hold_tensor(Graph *g, Tensor *t) {
   return true;
 }
 
+void graph_pass_stream(Graph *g, int stream) {
+  if (stream >= g->next_stream) g->next_stream = stream + 1;
+}
+
 void graph_adopt(Graph *g, Graph *region) {
   if (!region) return;
+  graph_pass_stream(g, region->next_stream - 1);
   if (!array_reserve(&g->region, &g->region_capacity, g->region_count + 1, sizeof *g->region)) {
     out_of_memory(g);
     graph_free(region);
@@ -174,7 +185,8 @@ bool node_outputs(Arena *a, Node *n, int count) {
 
 static bool append(Graph *g, Node *n) {
   if (!array_reserve(&g->node, &g->node_capacity, g->node_count + 1, sizeof *g->node)) return false;
-  n->id = n->stream = g->next_id++;
+  n->id = g->next_id++;
+  n->stream = g->next_stream++;
   g->node[g->node_count++] = n;
   return true;
 }

@@ -25,7 +25,7 @@ enum { DEVICE_HOST = -1 };
 struct Node {
   const OpDef *op;
   int id; /* position in its graph's node list when made; grows */
-  int stream; /* of its random numbers: its id, or that of the node that it repeats */
+  int stream; /* of the numbers that round it: its own among all graphs of a trace, or that of the node that it repeats */
   int in_count, out_count;
   Value **in;
   Value *out;       /* [out_count] */
@@ -49,7 +49,7 @@ struct Graph {
   Arena *arena;
   Error error;
   Node **node;
-  int node_count, node_capacity, next_id;
+  int node_count, node_capacity, next_id, next_stream;
   Value **input; /* outputs of input nodes, in order */
   int input_count, input_capacity;
   Value **output;
@@ -64,6 +64,8 @@ struct Graph {
 };
 
 Graph *graph_new(void); /* NULL when memory is out */
+/* One that will stand beside another or inside of it, or take its place: its scope, and its streams go on from there. */
+Graph *graph_beside(const Graph *other);
 void graph_free(Graph *g);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
@@ -80,6 +82,8 @@ void graph_output(Graph *g, Value *v);
  * g->error filled: "matmul: inner extents 3 and 4 differ: [2, 3] times [4, 5]". */
 Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
 Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs); /* its output 0 */
+/* Nodes that g makes from now on have other streams than those of a graph that is there already. */
+void graph_pass_stream(Graph *g, int stream);
 /* A region that g owns from now on. */
 void graph_adopt(Graph *g, Graph *region);
 Status graph_error(const Graph *g);

@@ -7,13 +7,12 @@
 
 Trace *trace_new(Trace *parent) {
   Trace *t = calloc(1, sizeof *t);
-  if (t) t->graph = graph_new();
+  if (t) t->graph = parent ? graph_beside(parent->graph) : graph_new();
   if (!t || !t->graph) {
     free(t);
     return NULL;
   }
   t->parent = parent;
-  if (parent) t->graph->scope = parent->graph->scope;
   return t;
 }
 

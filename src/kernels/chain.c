@@ -127,7 +127,6 @@ void chain_finish(Chain *c, bool keep_cols) {
     if (c->slot[s].role == CHAIN_GENERAL) c->slot[s].role = classify(c, &c->slot[s]);
   for (int s = 0; s < c->step_count; s++) {
     ChainStep *step = &c->step[s];
-    step->stream = (uint32_t)s;
     step->joined = is_divided_byte(c, s);
     for (int i = 0; i < step->arity; i++) c->slot[step->in[i]].is_read |= !c->slot[step->in[i]].is_written;
     c->slot[step->out].is_written = true;
@@ -242,9 +241,13 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
   }
   Dtype from = c->slot[s->in[s->arity == 3 ? 1 : 0]].dtype, to = c->slot[s->out].dtype;
   if (s->kernel == ELEMENTWISE_COUNT) {
-    if (to == F16 && c->numerics && c->numerics->stochastic_rounding && from == F32 && !single) {
+    if (to == F16 && c->numerics && c->numerics->stochastic_rounding && from == F32) {
       RngKey key = c->rng;
       key.stream += s->stream;
+      if (single) { /* each element is rounded by its own number */
+        c->kernels->cast[F32][F32](in, 1, w->wide[0], n, NULL);
+        in[0] = w->wide[0], single = 0;
+      }
       narrow_f16(in[0], w->data[s->out], n, c->numerics, &key, (uint64_t)index);
     } else {
       c->kernels->cast[from][to](in, single, w->data[s->out], n, NULL);
@@ -293,13 +296,19 @@ static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row
   return offset;
 }
 
-static void point_temporaries(Work *w) {
-  const Chain *c = w->chain;
+/* Where the present block of a slot lies, and whether all its elements are one. The two belong together: a slot that is one element
+ * of a piece of a row is many of several rows. */
+static void place_many(Work *w, int slot, const void *at) { w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 0; }
+static void place_one(Work *w, int slot, const void *at) { w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 1; }
+
+static void begin_work(Work *w, const Chain *c) {
+  w->chain = c;
+  w->events = w->first = 0;
+  w->block = block_elements(c);
   for (int s = 0; s < c->slot_count; s++) {
     const ChainSlot *slot = &c->slot[s];
-    w->single[s] = slot->role == CHAIN_SINGLE;
-    if (slot->role == CHAIN_TEMPORARY) w->data[s] = w->temporary[slot->temporary];
-    else if (slot->role == CHAIN_SINGLE) w->data[s] = slot->data;
+    if (slot->role == CHAIN_TEMPORARY) place_many(w, s, w->temporary[slot->temporary]);
+    else if (slot->role == CHAIN_SINGLE) place_one(w, s, slot->data);
   }
 }
 
@@ -309,14 +318,11 @@ static void run_in_row(Work *w, int64_t row, int64_t col, int64_t n) {
   for (int s = 0; s < c->slot_count; s++) {
     const ChainSlot *slot = &c->slot[s];
     int64_t size = (int64_t)dtype_size(slot->dtype), inner = slot->stride[c->rank - 1];
-    if (slot->role == CHAIN_FULL) {
-      w->data[s] = (char *)slot->data + (row * c->cols + col) * size;
-    } else if (slot->role == CHAIN_ROW) {
-      w->data[s] = (char *)slot->data + col * size;
-    } else if (slot->role == CHAIN_GENERAL) {
-      w->data[s] = (char *)slot->data + (general_offset(c, slot, row) + (inner ? col : 0)) * size;
-      w->single[s] = !inner;
-    }
+    const char *data = slot->data;
+    if (slot->role == CHAIN_FULL) place_many(w, s, data + (row * c->cols + col) * size);
+    else if (slot->role == CHAIN_ROW) place_many(w, s, data + col * size);
+    else if (slot->role == CHAIN_GENERAL && inner) place_many(w, s, data + (general_offset(c, slot, row) + col) * size);
+    else if (slot->role == CHAIN_GENERAL) place_one(w, s, data + general_offset(c, slot, row) * size);
   }
   run_steps(w, n, row * c->cols + col);
 }
@@ -335,11 +341,11 @@ static bool run_short_rows(Work *w, int64_t row, int64_t rows, bool first) {
     const ChainSlot *slot = &c->slot[s];
     size_t size = dtype_size(slot->dtype);
     if (slot->role == CHAIN_FULL) {
-      w->data[s] = (char *)slot->data + (size_t)(row * c->cols) * size;
+      place_many(w, s, (const char *)slot->data + (size_t)(row * c->cols) * size);
     } else if (slot->role == CHAIN_ROW || slot->role == CHAIN_GENERAL) {
       if (used == EXPANDED) return false;
       char *to = w->expanded[used++];
-      w->data[s] = to;
+      place_many(w, s, to);
       if (slot->role == CHAIN_ROW && !first) continue; /* the first block was the largest */
       bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
       for (int64_t r = 0; r < rows; r++) {
@@ -357,7 +363,8 @@ static int run_flat(Work *w, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += w->block) {
     int64_t n = end - i < w->block ? end - i : w->block;
     for (int s = 0; s < c->slot_count; s++)
-      if (c->slot[s].role == CHAIN_FULL) w->data[s] = (char *)c->slot[s].data + i * (int64_t)dtype_size(c->slot[s].dtype);
+      if (c->slot[s].role == CHAIN_FULL)
+        place_many(w, s, (const char *)c->slot[s].data + i * (int64_t)dtype_size(c->slot[s].dtype));
     run_steps(w, n, i);
   }
   return w->first;
@@ -372,10 +379,7 @@ static bool is_flat(const Chain *c) {
 int chain_run(const Chain *c, int64_t begin, int64_t end) {
   if (begin >= end) return 0;
   Work w;
-  w.chain = c;
-  w.events = w.first = 0;
-  w.block = block_elements(c);
-  point_temporaries(&w);
+  begin_work(&w, c);
   if (is_flat(c)) return run_flat(&w, begin, end);
   int64_t cols = c->cols, row = begin / cols, col = begin % cols;
   bool first = true, expand = cols < SHORT_ROW;
@@ -421,7 +425,7 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
     size_t size = dtype_size(slot->dtype);
     if (slot->role == CHAIN_ROW || slot->role == CHAIN_GENERAL) {
       bool repeat = slot->role == CHAIN_GENERAL && slot->stride[c->rank - 1] == 0;
-      w->data[s] = w->expanded[used++];
+      place_many(w, s, w->expanded[used++]);
       for (int64_t r = 0; r < rows; r++) {
         int64_t offset = slot->role == CHAIN_ROW ? b->col : general_offset(c, slot, b->row + first + r) + (repeat ? 0 : b->col);
         copy_row((char *)w->data[s] + (size_t)(r * cols) * size, (const char *)slot->data + (size_t)offset * size, size, cols, repeat);
@@ -429,7 +433,7 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
     } else if (slot->role == CHAIN_FULL || slot->role == CHAIN_BLOCK) {
       int64_t row_bytes;
       char *at = place_in_block(c, slot, b, first, &row_bytes);
-      w->data[s] = row_bytes == cols * (int64_t)size ? at : w->expanded[used++];
+      place_many(w, s, row_bytes == cols * (int64_t)size ? at : w->expanded[used++]);
       if (w->data[s] != at && slot->is_read) move_rows(w->data[s], cols * (int64_t)size, at, row_bytes, (size_t)cols * size, rows);
     }
   }
@@ -452,10 +456,7 @@ static bool can_join_rows(const Chain *c, int64_t cols) {
 
 int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row, int64_t rows, int64_t col, int64_t cols) {
   Work w;
-  w.chain = c;
-  w.events = w.first = 0;
-  w.block = block_elements(c);
-  point_temporaries(&w);
+  begin_work(&w, c);
   bool dense = block_row == c->cols && col == 0 && cols == c->cols;
   bool flat = dense && is_flat(c);
   if (!flat && rows > 1 && can_join_rows(c, cols)) {
@@ -471,9 +472,9 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
       int64_t at = r * block_row + done;
       for (int s = 0; s < c->slot_count; s++) {
         size_t size = dtype_size(c->slot[s].dtype);
-        if (c->slot[s].role == CHAIN_BLOCK) w.data[s] = (char *)block + at * (int64_t)size;
+        if (c->slot[s].role == CHAIN_BLOCK) place_many(&w, s, (const char *)block + at * (int64_t)size);
         else if (flat && c->slot[s].role == CHAIN_FULL)
-          w.data[s] = (char *)c->slot[s].data + (row * cols + done) * (int64_t)size;
+          place_many(&w, s, (const char *)c->slot[s].data + (row * cols + done) * (int64_t)size);
       }
       if (flat) run_steps(&w, n, row * cols + done);
       else run_in_row(&w, row + r, col + done, n);

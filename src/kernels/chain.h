@@ -31,7 +31,7 @@ typedef struct ChainStep {
   Elementwise kernel; /* ELEMENTWISE_COUNT: a cast from slot in[0]'s dtype to slot out's */
   int arity, in[3], out;
   double p[4];
-  uint32_t stream; /* for stochastic rounding */
+  uint32_t stream; /* for stochastic rounding, behind that of the chain's rng; chain_step leaves it 0 */
   const void *of;  /* whoever builds the chain: what the step is of, for messages */
   bool joined;     /* a cast of bytes that only the division behind it reads: one pass for both */
 } ChainStep;

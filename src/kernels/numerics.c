@@ -22,10 +22,12 @@ static f16 round_stochastically(float x, const RngKey *key, uint64_t index) {
 void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key, uint64_t index) {
   bool stochastic = numerics && numerics->stochastic_rounding && key;
   bool nan_on_overflow = numerics && numerics->nan_on_overflow;
+  RngKey own = {0};
+  if (stochastic) own = *key, own.stream |= RNG_ROUNDING;
   for (int64_t i = 0; i < n; i++) {
     float v = x[i];
     if (fabsf(v) > LARGEST && isfinite(v)) v = nan_on_overflow ? NAN : copysignf(LARGEST, v);
-    y[i] = stochastic && isfinite(v) ? round_stochastically(v, key, index + (uint64_t)i) : f32_to_f16(v);
+    y[i] = stochastic && isfinite(v) ? round_stochastically(v, &own, index + (uint64_t)i) : f32_to_f16(v);
   }
 }
 

@@ -54,7 +54,8 @@ static int open_protected(lua_State *L) {
   Error e = {0};
   engine_set_threads(&e, s->engine, o->threads);
   bind_check(L, &e);
-  s->engine->seed = s->device_seed = s->engine->rounding_seed = o->seed;
+  s->engine->seed = s->device_seed = o->seed;
+  engine_seed_rounding(s->engine, o->seed);
   return 0;
 }
 

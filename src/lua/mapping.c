@@ -57,7 +57,7 @@ static Status run_mapped(void *context, int worker, uint64_t number, const void 
     if (!counter) return e->status;
     memcpy(counter, &number, sizeof number);
   }
-  return program_run_into(m->state->engine, NULL, p, in, out, e);
+  return program_run_into(m->state->engine, NULL, p, number, in, out, e);
 }
 
 static void release_mapped(void *context) {

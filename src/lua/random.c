@@ -86,9 +86,9 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
 static int set_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
-  s->engine->seed = s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
+  s->engine->seed = s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  engine_seed_rounding(s->engine, s->engine->seed);
   s->identical_replicas = false;
-  s->engine->rounding_epoch++;
   s->engine->random_count = 0;
   s->stream = 0;
   forget_restored(L);
@@ -101,8 +101,8 @@ static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
   s->identical_replicas = lua_toboolean(L, 2);
-  s->device_seed = s->engine->rounding_seed = (uint64_t)luaL_checkinteger(L, 1);
-  s->engine->rounding_epoch++;
+  s->device_seed = (uint64_t)luaL_checkinteger(L, 1);
+  engine_seed_rounding(s->engine, s->device_seed);
   forget_restored(L);
   restart_counters(s);
   return 0;
@@ -117,8 +117,7 @@ static void push_field(lua_State *L, const char *name, int64_t value) {
  * goes on from here, in this process or a later one, rounds alike. */
 static void renew_rounding(State *s) {
   if (!s->engine->numerics.stochastic_rounding) return;
-  s->engine->rounding_seed = (uint64_t)bind_counter_start(s->engine->rounding_seed);
-  s->engine->rounding_epoch++;
+  engine_seed_rounding(s->engine, (uint64_t)bind_counter_start(s->engine->rounding_seed));
 }
 
 /* → {seed, device_seed, rounding_seed, calls, counters = list of {number, value}} */
@@ -176,9 +175,9 @@ static int restore_random(lua_State *L) {
     lua_pop(L, 1);
   }
   lua_rawsetp(L, LUA_REGISTRYINDEX, &RESTORED_KEY);
-  s->engine->seed = (uint64_t)seed, s->device_seed = (uint64_t)device, s->engine->rounding_seed = (uint64_t)rounding;
+  s->engine->seed = (uint64_t)seed, s->device_seed = (uint64_t)device;
+  engine_seed_rounding(s->engine, (uint64_t)rounding);
   s->engine->random_count = calls;
-  s->engine->rounding_epoch++;
   return 0;
 }
 
@@ -212,9 +211,25 @@ static int set_program_counters(lua_State *L) { /* (program, list) */
   return 0;
 }
 
+/* → streams given out, counters made: where tracing stands among the random numbers. */
+static int random_place(lua_State *L) {
+  State *s = bind_state(L);
+  lua_pushinteger(L, s->stream);
+  lua_pushinteger(L, s->counters_made);
+  return 2;
+}
+
+static int set_random_place(lua_State *L) { /* (streams, counters) */
+  State *s = bind_state(L);
+  s->stream = luaL_checkinteger(L, 1);
+  s->counters_made = luaL_checkinteger(L, 2);
+  return 0;
+}
+
 void bind_open_random(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_seed", set_seed}, {"set_device_seed", set_device_seed}, {"save_random", save_random},
                                        {"restore_random", restore_random}, {"program_counters", program_counters},
-                                       {"set_program_counters", set_program_counters}, {NULL, NULL}};
+                                       {"set_program_counters", set_program_counters},
+                                       {"random_place", random_place}, {"set_random_place", set_random_place}, {NULL, NULL}};
   bind_set_functions(L, functions);
 }

@@ -237,6 +237,7 @@ static Status run_control(Engine *engine, const Node *n, Tensor *const *in, Tens
   } else {
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   }
+  if (p) engine_number_rounding(engine, p);
   if (p && program_run(engine, p, in, *out, e) == OK) *out_count = n->out_count;
   program_free(p);
   trace_free(to);

@@ -68,7 +68,7 @@ Type type_without(const Type *t, int axis) { return type_reduced(t, 1, &axis, fa
 
 size_t compute_bytes(const Type *t) { return (size_t)type_count(t) * dtype_size(dtype_to_compute(t->dtype)); }
 
-enum { COPY_GRAIN = 1 << 18, CONVERT_GRAIN = 1 << 14 };
+enum { COPY_GRAIN = 1 << 18, CONVERT_GRAIN = 1 << 14, STREAM_BITS = 27 /* of the nodes of a trace */ };
 
 typedef struct Copy {
   char *to;
@@ -103,7 +103,7 @@ typedef struct Conversion {
   Dtype from, to;
   const char *x;
   char *y;
-  uint32_t stream;
+  uint32_t output; /* of the op: each is rounded by its own numbers */
   _Atomic bool overflow;
 } Conversion;
 
@@ -115,7 +115,7 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
   if (v->to == F16) {
     const float *wide = (const float *)(const void *)x;
     RngKey key = c->rng;
-    key.stream += v->stream;
+    key.stream += v->output << STREAM_BITS;
     narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key, (uint64_t)begin);
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
@@ -127,8 +127,8 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
 }
 
 static bool convert(const Call *c, Dtype from, Dtype to, const void *x, void *y, int64_t count,
-                    uint32_t stream) {
-  Conversion v = {.call = c, .from = from, .to = to, .x = x, .y = y, .stream = stream};
+                    uint32_t output) {
+  Conversion v = {.call = c, .from = from, .to = to, .x = x, .y = y, .output = output};
   parallel_for(c, count, CONVERT_GRAIN, convert_part, &v);
   return !v.overflow;
 }

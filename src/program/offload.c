@@ -258,9 +258,7 @@ static Value *copy_node(Part *t, const Node *n) {
     }
     made = in ? clone_node(t->to, n, in) : NULL;
   }
-  if (!made) return NULL;
-  made->stream = n->stream; /* it draws and rounds by the same numbers */
-  return made->out;
+  return made ? made->out : NULL;
 }
 
 static bool copy_nodes(Part *t) {
@@ -363,7 +361,7 @@ static Graph *copy_part(Part *t, const bool *remote) {
       return NULL;
     }
   }
-  t->to = graph_new();
+  t->to = graph_beside(t->g);
   bool good = t->to && prepare(t, remote);
   if (good) settle(t);
   good = good && find_results(t) && find_activations(t) && copy_nodes(t) && copy_outputs(t);

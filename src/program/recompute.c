@@ -47,7 +47,6 @@ static Value *backward_value(Recompute *r, const Value *v, int pass) {
   if (!made) return NULL;
   made->place.stage = plan_stage_of_pass(r->plan, pass);
   made->place.backward = true;
-  made->stream = n->stream; /* it draws and rounds by the same numbers */
   r->again[n->id] = made->out;
   return copy_of(r->again, v);
 }
@@ -69,7 +68,6 @@ static bool copy_all(Recompute *r) {
     } else {
       Node *made = clone_node(r->to, n, in);
       if (!made) return false;
-      made->stream = n->stream;
       r->made[i] = made->out;
     }
     if (r->to->error.status != OK || (!r->made[i] && n->out_count)) return false;
@@ -81,7 +79,7 @@ static bool copy_all(Recompute *r) {
 
 Graph *recompute_forward(const Graph *g, const PipelinePlan *plan, Recomputation mode, const int *pass) {
   size_t n = (size_t)g->node_count + 1;
-  Recompute r = {.g = g, .plan = plan, .mode = mode, .pass = pass, .to = graph_new(), .arena = arena_new()};
+  Recompute r = {.g = g, .plan = plan, .mode = mode, .pass = pass, .to = graph_beside(g), .arena = arena_new()};
   if (r.arena) {
     r.made = arena_alloc(r.arena, n * sizeof *r.made);
     r.again = arena_alloc(r.arena, n * sizeof *r.again);

@@ -228,9 +228,7 @@ static Value *copy_node(Part *t, const Node *n, bool *fits) {
       if (!(in[k] = whole(t, n->in[k]))) return NULL;
     made = in ? clone_node(t->to, n, in) : NULL;
   }
-  if (!made) return NULL;
-  made->stream = n->stream;
-  return made->out;
+  return made ? made->out : NULL;
 }
 
 /* The output that a store makes of a shared variable; -1: none. */
@@ -323,7 +321,7 @@ static bool prepare(Part *t) {
 static Graph *share_region(const Part *outer, const Graph *g, bool staged, const bool *shared, const char *kept, const int *replaced,
                            bool *fits) {
   Part t = {.error = outer->error, .replicas = outer->replicas, .g = g, .staged = staged, .shared_input = shared,
-            .kept_input = kept, .replaced = replaced, .arena = arena_new(), .to = graph_new()};
+            .kept_input = kept, .replaced = replaced, .arena = arena_new(), .to = graph_beside(g)};
   bool good = t.arena && t.to && prepare(&t) && copy_nodes(&t, fits) && copy_outputs(&t, fits);
   if (t.to && t.to->error.status != OK && t.error->status == OK) *t.error = t.to->error;
   if (!good && *fits) fail(t.error, ERR_OUT_OF_MEMORY, "out of memory while sharing tensors out"); /* if nothing else was wrong */

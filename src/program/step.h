@@ -170,6 +170,8 @@ typedef struct Program {
   Numerics numerics;
   int64_t executions;
   int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
+  uint64_t rounding_part; /* which part of the engine's numbers it rounds by; 0: the whole, which all programs share */
+  uint64_t rounding_seed; /* of that part */
   bool changes_found;     /* which steps do is known */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;

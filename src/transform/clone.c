@@ -25,7 +25,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
 
 /* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that they have; what a region was
  * traced with must stay. */
-static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
+static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
   to->scope = (Scope){n->place, arena_string(to->arena, n->source), arena_string(to->arena, n->name),
@@ -44,6 +44,15 @@ static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
     return NULL;
   }
   for (int i = 0; i < n->out_count; i++) made->out[i].type = n->out[i].type;
+  return made;
+}
+
+/* It is rounded by the same numbers. */
+static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
+  Node *made = make_copy(to, n, in, pure);
+  if (!made) return NULL;
+  made->stream = n->stream;
+  graph_pass_stream(to, n->stream);
   return made;
 }
 
@@ -105,7 +114,7 @@ static bool copy_into(Graph *to, const Graph *g, Arena *scratch, Value ***map) {
 }
 
 Graph *graph_copy(const Graph *g) {
-  Graph *to = graph_new();
+  Graph *to = graph_beside(g);
   Arena *scratch = arena_new();
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
   bool ok = to && scratch && map && copy_into(to, g, scratch, map);
@@ -160,10 +169,9 @@ Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool 
 }
 
 static Graph *copy_pure(const Graph *g, Error *e) {
-  Graph *to = graph_new();
+  Graph *to = graph_beside(g);
   Value **values = calloc((size_t)(g->input_count + g->output_count) + 1, sizeof *values);
   if (to && values) {
-    to->scope = g->scope;
     for (int i = 0; i < g->input_count; i++) values[i] = graph_input(to, &g->input[i]->type, g->input[i]->node->name);
     graph_inline(to, g, values, NULL, values + g->input_count);
     for (int i = 0; i < g->output_count; i++) graph_output(to, values[g->input_count + i]);

@@ -19,7 +19,7 @@ typedef struct Branches {
 
 /* region and its derivative, without outputs yet; dx [count] is filled. */
 static Graph *differentiate_branch(const Branches *b, const Graph *region, Value **dx) {
-  Graph *r = graph_new();
+  Graph *r = graph_beside(b->g);
   Arena *a = b->g->arena;
   int outputs = b->n->out_count;
   Value **in = arena_alloc(a, (size_t)(b->count + 1) * sizeof *in), **xs = arena_alloc(a, (size_t)(b->count + 1) * sizeof *xs);
@@ -29,7 +29,6 @@ static Graph *differentiate_branch(const Branches *b, const Graph *region, Value
     graph_free(r);
     return NULL;
   }
-  r->scope = b->g->scope;
   Value **ys = out + outputs, **dys = ys + outputs;
   int y_count = 0;
   for (int i = 0; i < b->count; i++) {

@@ -52,9 +52,8 @@ static void *room(Loop *l, int count, size_t size) {
 static Value **values(Loop *l, int count) { return room(l, count, sizeof(Value *)); }
 
 static Graph *new_region(Loop *l) {
-  Graph *r = graph_new();
+  Graph *r = graph_beside(l->g);
   if (!r) no_memory(l);
-  else r->scope = l->g->scope;
   return r;
 }
 
