@@ -46,20 +46,46 @@ function IPUOutfeedQueue:init(...)
   self.outfeed_mode, self.buffer_depth = a.outfeed_mode, a.buffer_depth
   self.device_ordinal = queues.check_ordinal("IPUOutfeedQueue", a.device_ordinal)
   self.queue = core.new_outfeed(a.outfeed_mode == "LAST")
-  self.enqueued = false
+  self.enqueued, self.forms = false, {}
   replication.remember(self, self.queue)
 end
 
 function IPUOutfeedQueue:__tostring() return "<IPUOutfeedQueue " .. tostring(self.outfeed_mode) .. ">" end
 
-function IPUOutfeedQueue:set_replicas(n) self.replicas = n end
+-- A program that puts something in is there; used: {form, types}.
+function IPUOutfeedQueue:set_replicas(n, used) self.replicas, self.enqueued, self.newest = n, true, used end
 
--- What an element is: with several replicas, their values stacked.
-function IPUOutfeedQueue:element_types()
-  if (self.replicas or 1) == 1 then return self.types end
-  local list = {}
-  for i, t in ipairs(self.types) do list[i] = {dtype = t.dtype, shape = {self.replicas, table.unpack(t.shape)}} end
-  return list
+local function same_structure(a, b)
+  if a.leaf or b.leaf then return a.leaf == b.leaf end
+  if #a.items ~= #b.items then return false end
+  for i, item in ipairs(a.items) do
+    if item[1] ~= b.items[i][1] or not same_structure(item[2], b.items[i][2]) then return false end
+  end
+  return true
+end
+
+-- Structures of values go by number through the core, which compares them as it compares types.
+function IPUOutfeedQueue:form_of(template)
+  for number, known in ipairs(self.forms) do
+    if same_structure(known, template) then return number end
+  end
+  self.forms[#self.forms + 1] = template
+  return #self.forms
+end
+
+-- Values that are there, as they were put in; if there are none, none of what the newest program puts in.
+local function take(self, most)
+  local tensors, form = self.queue:take(most)
+  local newest = self.newest
+  if newest and self.outfeed_mode == "ALL" and (#tensors == 0 or form ~= newest.form and tensors[1].shape[1] == 0) then
+    form = newest.form
+    for i, t in ipairs(newest.types) do
+      local shape = {0, table.unpack(t.shape)}
+      if (self.replicas or 1) > 1 then table.insert(shape, 2, self.replicas) end
+      tensors[i] = core.full(shape, 0, t.dtype)
+    end
+  end
+  return tensors, self.forms[form]
 end
 
 local function check_tensors(template)
@@ -94,13 +120,11 @@ function IPUOutfeedQueue:enqueue(value, ...)
   end)
   check_tensors(template)
   if #leaves == 0 then blame.error("IPUOutfeedQueue.enqueue: there is no tensor in the value", "value") end
-  local types = {}
   for i, leaf in ipairs(leaves) do
     if math.type(leaf) == "integer" then leaf = core.tensor(leaf, "int32") end
     if not core.is_tensor(leaf) then leaf = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf) end
     leaves[i] = leaf
     local dtype, shape = core.type_of(leaf)
-    types[i] = {dtype = dtype, shape = shape}
     for _, extent in ipairs(shape) do
       if extent == 0 then
         blame.error(string.format("IPUOutfeedQueue.enqueue: an outfeed can't carry a tensor with an extent of 0, got %s",
@@ -108,8 +132,8 @@ function IPUOutfeedQueue:enqueue(value, ...)
       end
     end
   end
-  self.enqueued, self.enqueued_in, self.template, self.types = true, root, template, types
-  self.queue:enqueue(leaves)
+  self.enqueued_in = root
+  self.queue:enqueue(leaves, self:form_of(template))
   return operation.new("enqueue")
 end
 
@@ -132,7 +156,8 @@ function IPUOutfeedQueue:dequeue(...)
   end
   self:check_enqueued("dequeue")
   if a.wait_for_completion or self.outfeed_mode == "LAST" then core.settle() end
-  return structure.rebuild(self.template, self.queue:take(self:element_types()))
+  local tensors, template = take(self)
+  return structure.rebuild(template, tensors)
 end
 
 local function unstack(tensors)
@@ -161,7 +186,8 @@ function IPUOutfeedQueue:iter(job)
   return function()
     while true do
       if self.enqueued and self.queue:count() > 0 then
-        return structure.rebuild(self.template, unstack(self.queue:take(self:element_types(), 1)))
+        local tensors, template = take(self, 1)
+        return structure.rebuild(template, unstack(tensors))
       end
       if not job or job:done() and self.queue:count() == 0 then return nil end
       job:poll()

@@ -94,7 +94,7 @@ function replication.traced() return innermost() end
 
 local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
 
----A queue that hears how many replicas its programs have: queue:set_replicas(n).
+---A queue that hears how many replicas its programs have, and what they put into it: queue:set_replicas(n, {form, types}).
 function replication.remember(queue, handle) queues[handle:identity()] = queue end
 
 ---An infeed deals its elements to the same number of replicas in all programs.
@@ -133,8 +133,9 @@ function replication.settle(entry)
     entry.replicas = ipus % shards == 0 and ipus // shards or not config.is_configured() and 1 or nil
   end
   if not entry.replicas then return end
-  for _, identity in ipairs(program:queues()) do
-    if queues[identity] then queues[identity]:set_replicas(entry.replicas) end
+  for _, used in ipairs(program:queues()) do
+    local queue = queues[used.identity]
+    if queue then queue:set_replicas(entry.replicas, used) end
   end
   program:replicate(entry.replicas)
 end

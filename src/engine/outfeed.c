@@ -16,15 +16,19 @@ struct Outfeed {
   Outlet outlet;
   bool keep_last;
   pthread_mutex_t mutex;
-  int components, replicas;
+  int form, components, replicas; /* of the values; components is 0 before the first */
   Column *column;
   int64_t count, total;
 };
 
+static void free_columns(Column *column, int count) {
+  for (int i = 0; column && i < count; i++) free(column[i].data);
+  free(column);
+}
+
 static void destroy(Object *o) {
   Outfeed *q = (Outfeed *)o;
-  for (int i = 0; i < q->components; i++) free(q->column[i].data);
-  free(q->column);
+  free_columns(q->column, q->components);
   pthread_mutex_destroy(&q->mutex);
   free(q);
 }
@@ -41,29 +45,42 @@ static Status element_type(const Type *component, int replicas, Type *out, Error
   return OK;
 }
 
-static Status set_columns(Outfeed *q, int replicas, int count, const Type *const *type, Error *e) {
-  Type element;
-  if (q->components == count && count > 0) {
-    bool same = true;
-    for (int i = 0; i < count; i++) {
-      if (element_type(type[i], replicas, &element, e) != OK) return e->status;
-      same = same && type_equal(&q->column[i].type, &element);
-    }
-    if (same) return OK;
-    if (q->count) return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another shape; dequeue them first");
-  }
-  for (int i = 0; i < q->components; i++) free(q->column[i].data);
-  free(q->column);
-  q->components = 0;
-  q->column = calloc((size_t)count + 1, sizeof *q->column);
-  if (!q->column) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed");
-  q->components = count;
+static bool fits(const Outfeed *q, int replicas, int count, const Type *const *type) {
+  if (q->components != count || q->replicas != replicas) return false;
   for (int i = 0; i < count; i++) {
-    if (element_type(type[i], replicas, &element, e) != OK) return e->status;
-    q->column[i] = (Column){.type = element, .bytes = type_bytes(&element)};
+    Type element;
+    Error e = {.status = OK};
+    if (element_type(type[i], replicas, &element, &e) != OK || !type_equal(&q->column[i].type, &element)) return false;
   }
+  return true;
+}
+
+static Status set_columns(Outfeed *q, int replicas, int count, const Type *const *type, Error *e) {
+  Column *column = calloc((size_t)count + 1, sizeof *column);
+  if (!column) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in an outfeed");
+  for (int i = 0; i < count; i++) {
+    Type element;
+    if (element_type(type[i], replicas, &element, e) != OK) return free(column), e->status;
+    column[i] = (Column){.type = element, .bytes = type_bytes(&element)};
+  }
+  free_columns(q->column, q->components);
+  q->column = column;
+  q->components = count;
   q->replicas = replicas;
+  q->count = 0;
   return OK;
+}
+
+/* Every value is compared with those that are there: programs of several signatures and structures share a queue, one after the other.
+ * LAST keeps one value, so that any other replaces it. */
+static Status accept(Outfeed *q, int form, int replicas, int count, const Type *const *type, Error *e) {
+  bool same = fits(q, replicas, count, type);
+  if (same && (q->form == form || !q->count)) return q->form = form, OK;
+  if (q->count && !q->keep_last)
+    return fail(e, ERR_FAILED_PRECONDITION, "an outfeed holds values of another %s; dequeue them first", same ? "structure" : "shape");
+  Status s = same ? OK : set_columns(q, replicas, count, type, e);
+  if (s == OK) q->form = form;
+  return s;
 }
 
 static bool reserve(Column *c) {
@@ -82,11 +99,10 @@ static bool reserve(Column *c) {
   return true;
 }
 
-static Status put(Outlet *o, int replicas, int count, const Type *const *type, const void *const *data, Error *e) {
+static Status put(Outlet *o, int form, int replicas, int count, const Type *const *type, const void *const *data, Error *e) {
   Outfeed *q = (Outfeed *)o;
   pthread_mutex_lock(&q->mutex);
-  Status s = q->components == count && q->replicas == replicas ? OK : ERR_INTERNAL;
-  if (q->total == 0 || s != OK) s = set_columns(q, replicas, count, type, e);
+  Status s = accept(q, form, replicas, count, type, e);
   for (int i = 0; i < count && s == OK; i++) { /* room in all columns first, so that they stay equally long */
     if (q->keep_last) q->column[i].begin = q->column[i].end = 0;
     if (!reserve(&q->column[i]))
@@ -118,13 +134,6 @@ Outfeed *outfeed_new(Error *e, bool keep_last) {
 
 Outlet *outfeed_outlet(Outfeed *q) { return &q->outlet; }
 
-int outfeed_components(Outfeed *q) {
-  pthread_mutex_lock(&q->mutex);
-  int n = q->column ? q->components : -1;
-  pthread_mutex_unlock(&q->mutex);
-  return n;
-}
-
 int64_t outfeed_count(Outfeed *q) {
   pthread_mutex_lock(&q->mutex);
   int64_t n = q->count;
@@ -149,14 +158,13 @@ static Status stacked(const Type *element, int64_t count, bool single, Type *out
   return OK;
 }
 
-static Tensor *copy_column(Outfeed *q, int i, int64_t n, const Type *types, Error *e) {
-  Column *c = i < q->components ? &q->column[i] : NULL;
+static Tensor *copy_column(const Outfeed *q, int i, int64_t n, Error *e) {
+  const Column *c = &q->column[i];
   Type type;
-  if (stacked(c ? &c->type : &types[i], n, q->keep_last, &type, e) != OK) return NULL;
+  if (stacked(&c->type, n, q->keep_last, &type, e) != OK) return NULL;
   Tensor *t = tensor_new_uninitialised(e, &type);
-  size_t bytes = c ? c->bytes * (size_t)n : 0;
-  if (!t || !bytes) return t;
-  memcpy(t->data, c->data + c->begin, bytes);
+  size_t bytes = c->bytes * (size_t)n;
+  if (t && bytes) memcpy(t->data, c->data + c->begin, bytes);
   return t;
 }
 
@@ -170,23 +178,23 @@ static void drop(Column *c, int64_t n) {
   c->capacity = 0;
 }
 
-Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components, Tensor **out, Error *e) {
+Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components, int *form, Error *e) {
   pthread_mutex_lock(&q->mutex);
   int64_t n = q->keep_last ? 1 : most < 0 || most > q->count ? q->count : most;
   Status s = OK;
+  int taken = 0;
+  *components = q->components;
+  *form = q->form;
   if (q->keep_last && q->count == 0)
     s = fail(e, ERR_FAILED_PRECONDITION, "an outfeed of mode LAST is dequeued before any program has put a value in");
-  for (int i = 0; i < components; i++) out[i] = NULL;
-  for (int i = 0; i < components && s == OK; i++) {
-    out[i] = copy_column(q, i, n, types, e);
-    if (!out[i]) s = e->status;
-  }
+  for (; taken < q->components && s == OK; taken++)
+    if (!(out[taken] = copy_column(q, taken, n, e))) s = e->status;
   if (s == OK && !q->keep_last) {
     for (int i = 0; i < q->components; i++) drop(&q->column[i], n);
     q->count -= n;
   }
   pthread_mutex_unlock(&q->mutex);
-  for (int i = 0; i < components && s != OK; i++) tensor_release(out[i]);
+  for (int i = 0; i < taken && s != OK; i++) tensor_release(out[i]);
   return s;
 }
 

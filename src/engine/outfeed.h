@@ -8,12 +8,11 @@ typedef struct Outfeed Outfeed; /* begins with an Outlet */
 
 Outfeed *outfeed_new(Error *e, bool keep_last); /* counted as an Object */
 Outlet *outfeed_outlet(Outfeed *q);
-/* How many components an element has; -1 before the first. */
-int outfeed_components(Outfeed *q);
 int64_t outfeed_count(Outfeed *q);      /* elements waiting (LAST: 0 or 1) */
 int64_t outfeed_total(Outfeed *q);      /* elements ever put */
+enum { OUTFEED_COMPONENTS = 256 };
 /* Take up to most elements (-1: all) as one tensor a component, stacked along a new first axis. LAST: the newest, not stacked,
- * and it stays. types: what the elements are, for an empty queue. out has room for outfeed_components. */
-Status outfeed_take(Outfeed *q, int64_t most, const Type *types, int components, Tensor **out, Error *e);
+ * and it stays. *form: how they nest, as outlet_enqueue was told; *components is 0 as long as nobody has put anything. */
+Status outfeed_take(Outfeed *q, int64_t most, Tensor *out[OUTFEED_COMPONENTS], int *components, int *form, Error *e);
 void outfeed_clear(Outfeed *q);
 #endif

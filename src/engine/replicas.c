@@ -64,8 +64,7 @@ static Status enqueue(Team *t, const Phase *p) {
   for (int r = 0; r < t->replication->count; r++)
     for (int i = 0; i < first->in_count; i++) t->value[r * first->in_count + i] = p->step[r]->call.in[i];
   if (t->run[0].engine->synthetic.outfeed) return OK;
-  Outlet *o = (Outlet *)first->attr[0].object;
-  return o->put(o, t->replication->count, first->in_count, first->in_type, t->value, t->error);
+  return outlet_put(p->step[0]->node, t->replication->count, first->in_type, t->value, t->error);
 }
 
 static Status meet(Team *t, const Phase *p) {

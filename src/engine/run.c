@@ -178,8 +178,7 @@ static Status run_op(Run *r, Step *s) {
 
 static Status run_enqueue(Run *r, Step *s) {
   if (r->engine->synthetic.outfeed) return OK;
-  Outlet *o = (Outlet *)s->node->attr[0].object;
-  return o->put(o, 1, s->call.in_count, s->call.in_type, s->call.in, r->error);
+  return outlet_put(s->node, 1, s->call.in_type, s->call.in, r->error);
 }
 
 /* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that run beside it are told. */

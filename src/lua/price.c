@@ -328,8 +328,7 @@ static Status pretend_put(const Node *n, double times, int replicas, char *zeros
   if (!data) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int k = 0; k < n->in_count; k++) types[k] = &n->in[k]->type;
   for (int k = 0; k < replicas * n->in_count; k++) data[k] = zeros;
-  Outlet *o = (Outlet *)n->attr[0].object;
-  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++) o->put(o, replicas, n->in_count, types, data, e);
+  for (double i = 0; i < times && i < MOST_PRETENDED && e->status == OK; i++) outlet_put(n, replicas, types, data, e);
   free(data);
   return e->status;
 }

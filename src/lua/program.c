@@ -125,17 +125,32 @@ static int replicas_asked(lua_State *L) {
   return 1;
 }
 
+static void push_types(lua_State *L, const Node *n) {
+  lua_createtable(L, n->in_count, 0);
+  for (int i = 0; i < n->in_count; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, dtype_name(n->in[i]->type.dtype)), lua_setfield(L, -2, "dtype");
+    bind_push_shape(L, &n->in[i]->type), lua_setfield(L, -2, "shape");
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 static void list_queues(lua_State *L, const Graph *g) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
     if (!node_is_dequeue(n) && !node_is_enqueue(n)) continue;
-    lua_pushlightuserdata(L, n->attr[0].object);
+    lua_createtable(L, 0, 3);
+    lua_pushlightuserdata(L, n->attr[0].object), lua_setfield(L, -2, "identity");
+    if (node_is_enqueue(n)) {
+      lua_pushinteger(L, outlet_form(n)), lua_setfield(L, -2, "form");
+      push_types(L, n), lua_setfield(L, -2, "types");
+    }
     lua_rawseti(L, -2, luaL_len(L, -2) + 1);
   }
   for (int i = 0; i < g->region_count; i++) list_queues(L, g->region[i]);
 }
 
-/* Identities of the queues that a program reads and fills. */
+/* The queues that a program reads and fills: {identity} of an infeed, {identity, form, types = list of {dtype, shape}} of an outfeed. */
 static int queues(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);

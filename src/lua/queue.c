@@ -7,7 +7,6 @@
 #include "ops/feed.h"
 
 #define OUTFEED_NAME "ipulua.Outfeed"
-enum { MOST_COMPONENTS = 256 };
 
 static int free_object(lua_State *L) {
   Object **o = lua_touserdata(L, 1);
@@ -60,13 +59,14 @@ static int new_outfeed(lua_State *L) {
 
 static Outfeed *check(lua_State *L) { return (Outfeed *)bind_check_object(L, 1, OUTFEED_NAME); }
 
-/* (outfeed, list of tensors) in the current trace */
+/* (outfeed, list of tensors, form) in the current trace */
 static int enqueue(lua_State *L) {
   State *s = bind_state(L);
   Outfeed *q = check(L);
   int n = (int)luaL_len(L, 2);
   if (!s->trace) return luaL_error(L, "no function is being traced");
-  if (n > MOST_COMPONENTS) return luaL_error(L, "an element has more than %d components", MOST_COMPONENTS);
+  int form = (int)luaL_checkinteger(L, 3);
+  if (n > OUTFEED_COMPONENTS) return bind_fail(L, ERR_VALUE, "an outfeed's element has more than %d components", OUTFEED_COMPONENTS);
   Graph *g = s->trace->trace->graph;
   Value **in = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *in, 0);
   for (int i = 0; i < n; i++) {
@@ -75,37 +75,29 @@ static int enqueue(lua_State *L) {
     lua_pop(L, 1);
   }
   bind_mark_line(L, g);
-  outlet_enqueue(g, outfeed_outlet(q), in, n);
+  outlet_enqueue(g, outfeed_outlet(q), form, in, n);
   Error e = g->error;
   bind_check(L, &e);
   return 0;
 }
 
-/* (outfeed, list of {dtype, shape}, most) → list of tensors */
+/* (outfeed, most) → list of tensors, their form; an empty list as long as nobody has put anything */
 static int take(lua_State *L) {
   Outfeed *q = check(L);
-  int n = (int)luaL_len(L, 2);
-  int64_t most = luaL_optinteger(L, 3, -1);
-  if (n > MOST_COMPONENTS) return luaL_error(L, "an element has more than %d components", MOST_COMPONENTS);
-  Type *types = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *types, 0);
-  Tensor **out = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *out, 0);
-  for (int i = 0; i < n; i++) {
-    lua_rawgeti(L, 2, i + 1);
-    lua_getfield(L, -1, "dtype");
-    types[i] = (Type){.dtype = bind_check_dtype(L, -1)};
-    lua_getfield(L, -2, "shape");
-    types[i].rank = bind_check_shape(L, -1, "shape", types[i].shape);
-    lua_pop(L, 3);
-  }
+  int64_t most = luaL_optinteger(L, 2, -1);
+  Tensor **out = lua_newuserdatauv(L, OUTFEED_COMPONENTS * sizeof *out, 0);
   Error e = {0};
-  outfeed_take(q, most, types, n, out, &e);
+  int n, form;
+  host_calls_serve(bind_state(L)->host); /* what a running program waits for would else never come to whoever polls */
+  outfeed_take(q, most, out, &n, &form, &e);
   bind_check(L, &e);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     bind_push_tensor(L, out[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  return 1;
+  lua_pushinteger(L, form);
+  return 2;
 }
 
 static int count(lua_State *L) {

@@ -20,8 +20,8 @@ struct Feed {
 typedef struct Outlet Outlet;
 struct Outlet {
   Object object;
-  /* One value of count components from each replica: data[replica * count + component]. */
-  Status (*put)(Outlet *o, int replicas, int count, const Type *const *type, const void *const *data, Error *e);
+  /* One value of count components from each replica: data[replica * count + component]. form: what outlet_enqueue was told. */
+  Status (*put)(Outlet *o, int form, int replicas, int count, const Type *const *type, const void *const *data, Error *e);
 };
 
 /* A function on the host, called in the middle of a program. */
@@ -35,7 +35,11 @@ struct HostOp {
 
 /* Append the node; the infeed's outputs are its components. */
 Node *feed_dequeue(Graph *g, Feed *f);
-Node *outlet_enqueue(Graph *g, Outlet *o, Value *const *in, int count);
+/* form: how the components nest, a number that means something to whoever reads the queue. */
+Node *outlet_enqueue(Graph *g, Outlet *o, int form, Value *const *in, int count);
+/* Hand a value of each replica to the node's queue. */
+Status outlet_put(const Node *n, int replicas, const Type *const *type, const void *const *data, Error *e);
+int outlet_form(const Node *n);
 Node *host_op(Graph *g, HostOp *f, Value *const *in, int count);
 extern const OpDef ops_feed[];
 bool node_is_dequeue(const Node *n);
