@@ -173,7 +173,8 @@ $(BUILD)/%.o: src/%.c
 # What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
 # that each one can be made to fail.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
-	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup \
+	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) \
+	  -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=zip_source_buffer,--wrap=zip_file_add \
 	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zip.h>
 #include <zlib.h>
 
 #include "base/file.h"
@@ -55,6 +56,26 @@ void *__wrap_malloc(size_t n) { return may_allocate() ? __real_malloc(n) : NULL;
 void *__wrap_calloc(size_t n, size_t size) { return may_allocate() ? __real_calloc(n, size) : NULL; }
 void *__wrap_realloc(void *p, size_t n) { return may_allocate() ? __real_realloc(p, n) : NULL; }
 char *__wrap_strdup(const char *s) { return may_allocate() ? __real_strdup(s) : NULL; }
+
+/* ---- libzip allocates by itself: these fail by their number ---- */
+
+static long zip_calls_left = -1; /* -1: no end */
+
+static bool may_zip(void) { return zip_calls_left < 0 || zip_calls_left-- > 0; }
+
+zip_source_t *__real_zip_source_buffer(zip_t *, const void *, zip_uint64_t, int);
+zip_int64_t __real_zip_file_add(zip_t *, const char *, zip_source_t *, zip_flags_t);
+zip_source_t *__wrap_zip_source_buffer(zip_t *, const void *, zip_uint64_t, int);
+zip_int64_t __wrap_zip_file_add(zip_t *, const char *, zip_source_t *, zip_flags_t);
+/* Of the two ways in which it may fail, the one that has freed what it was to own. */
+zip_source_t *__wrap_zip_source_buffer(zip_t *z, const void *data, zip_uint64_t bytes, int owns) {
+  if (may_zip()) return __real_zip_source_buffer(z, data, bytes, owns);
+  if (owns) free((void *)(uintptr_t)data);
+  return NULL;
+}
+zip_int64_t __wrap_zip_file_add(zip_t *z, const char *name, zip_source_t *source, zip_flags_t flags) {
+  return may_zip() ? __real_zip_file_add(z, name, source, flags) : -1;
+}
 
 /* ---- printing --------------------------------------------------------------------------------------------
  */
@@ -688,6 +709,61 @@ static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, 
   unlink(second);
 }
 
+/* A member that can't be added leaves the former file, and nothing is freed twice. */
+static void check_zip_failures(const NamedTensors *n) {
+  Error e = {.status = OK};
+  const char *path = scratch_path("f.npz");
+  CHECK(file_write(&e, path, "before", 6) == OK);
+  for (int k = 0; k < 2 * n->count; k++) {
+    void *data;
+    size_t bytes;
+    zip_calls_left = k;
+    CHECK(npz_write(&e, path, n) != OK && strstr(e.message, k % 2 ? "cannot add" : "out of memory"));
+    zip_calls_left = -1, error_clear(&e);
+    CHECK(file_read(&e, path, 0, false, &data, &bytes) == OK && bytes == 6);
+    free(data);
+  }
+  unlink(path);
+}
+
+/* What a file system takes as a name, and what a zip takes as one. */
+static void check_long_names(Tensor *t) {
+  enum { ZIP_LONGEST = 65535 - 4 };
+  Error e = {.status = OK};
+  NamedTensors n, back;
+  char file[256] = "", *member = calloc(1, ZIP_LONGEST + 2);
+  for (int length = 230; length <= 255; length++) {
+    memset(file, 'n', (size_t)length), file[length] = 0;
+    CHECK(file_write(&e, scratch_path(file), "x", 1) == OK && file_exists(scratch_path(file)));
+    unlink(scratch_path(file));
+  }
+  memset(member, 'm', ZIP_LONGEST);
+  named_init(&n), named_add(&e, &n, member, t);
+  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == OK && npz_read(&e, scratch_path("l.npz"), &back) == OK && back.count == 1);
+  CHECK(!strcmp(back.name[0], member));
+  named_clear(&n), named_clear(&back);
+  member[ZIP_LONGEST] = 'm';
+  named_init(&n), named_add(&e, &n, member, t);
+  CHECK(npz_write(&e, scratch_path("l.npz"), &n) == ERR_VALUE && failed_with(&e, ERR_VALUE, "too long for an npz file"));
+  CHECK(npz_read(&e, scratch_path("l.npz"), &back) == OK); /* the former one */
+  named_clear(&n), named_clear(&back);
+  unlink(scratch_path("l.npz"));
+  free(member);
+}
+
+/* Bytes that are no character of UTF-8 (RFC 3629) become the one that stands for those. */
+static void check_json_text(void) {
+  static const char *const cases[][2] = {{"gr\xc3\xb6\xc3\x9f", "\"gr\xc3\xb6\xc3\x9f\""}, {"gr\xf6\xdf!", "\"gr\\ufffd\\ufffd!\""},
+    {"\xe2\x82\xac\xe2\x82", "\"\xe2\x82\xac\\ufffd\\ufffd\""}, {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},
+    {"\xc0\x80\xf5", "\"\\ufffd\\ufffd\\ufffd\""}, {"\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\""}, {"a\"\\\n\x01\x7f", "\"a\\\"\\\\\\n\\u0001\\u007f\""}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Text t = {.data = NULL};
+    text_add_json(&t, cases[i][0]);
+    CHECK(!strcmp(t.data, cases[i][1]));
+    text_free(&t);
+  }
+}
+
 static void check_named_files(void) {
   Error e = {.status = OK};
   NamedTensors n = sample(true), plain = sample(false), bad;
@@ -695,6 +771,9 @@ static void check_named_files(void) {
   named_add_metadata(&e, &n, "a", "");
   check_round_trip("t.safetensors", &n, safetensors_read, safetensors_write, true);
   check_round_trip("t.npz", &plain, npz_read, npz_write, false);
+  check_zip_failures(&plain);
+  check_long_names(plain.tensor[0]);
+  check_json_text();
   CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_VALUE && failed_with(&e, ERR_VALUE, "metadata"));
   named_clear(&n);
   n = sample(true);

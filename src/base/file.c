@@ -175,12 +175,17 @@ struct FileWriter {
   char *path, *temporary;
 };
 
-/* The name of a sibling that nobody else picks; O_EXCL catches the one in 2^64. */
+/* The name of a sibling that nobody else picks; O_EXCL catches the one in 2^64. It begins with the file's own as long as the two
+ * fit: a name may have as many bytes as the file system takes. */
 static char *sibling(const char *path) {
-  size_t size = strlen(path) + 32;
-  char *name = malloc(size);
-  if (name) snprintf(name, size, "%s.%016llx.tmp", path, (unsigned long long)rng_system_seed());
-  return name;
+  enum { ENDING = 21 }; /* .0123456789abcdef.tmp */
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  int folder = (int)(name - path), kept = (int)strlen(name);
+  if (kept + ENDING > NAME_MAX) kept = 0;
+  size_t size = (size_t)(folder + kept + ENDING + 1);
+  char *made = malloc(size);
+  if (made) snprintf(made, size, "%.*s%.*s.%016llx.tmp", folder, path, kept, name, (unsigned long long)rng_system_seed());
+  return made;
 }
 
 static Status open_target(Error *e, FileWriter *w, const char *path) {

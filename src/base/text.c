@@ -59,13 +59,26 @@ static const char *json_escape(char c) {
   return NULL;
 }
 
+int text_utf8_length(const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
+  int n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+  for (int i = 1; i < n; i++)
+    if ((s[i] & 0xc0) != 0x80) return 0;
+  if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f)) return 0;
+  if ((*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) return 0;
+  return n;
+}
+
 void text_add_json(Text *t, const char *s) {
   text_add(t, "\"");
-  for (; *s; s++) {
+  while (*s) {
     const char *escape = json_escape(*s);
+    int length = text_utf8_length(s);
     if (escape) text_add(t, escape);
+    else if (!length) text_add(t, "\\ufffd");
     else if ((unsigned char)*s < 0x20 || *s == 0x7f) text_print(t, "\\u%04x", (unsigned)*s);
-    else text_add_bytes(t, s, 1);
+    else text_add_bytes(t, s, (size_t)length);
+    s += length ? length : 1;
   }
   text_add(t, "\"");
 }

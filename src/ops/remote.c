@@ -28,8 +28,12 @@ static Status infer_store(Error *e, Node *n) {
   int shares = node_shares(n);
   if (shares < 1) return fail(e, ERR_VALUE, "shares must be positive, got %d", shares);
   const Type *x = &n->in[0]->type, *whole = n->in_count > 1 ? &n->in[1]->type : x;
-  if (shares > 1 && (n->in_count < 2 || type_count(x) != share_length(whole, shares) || x->dtype != whole->dtype))
-    return fail(e, ERR_INVALID_ARGUMENT, "x is no share of a whole");
+  char a[TYPE_TEXT], b[TYPE_TEXT];
+  Type share = *whole;
+  int64_t length = share_length(whole, shares);
+  if (shares > 1) share = type_make(whole->dtype, 1, &length);
+  if ((shares > 1 && n->in_count < 2) || !type_equal(x, &share))
+    return fail(e, ERR_INVALID_ARGUMENT, "x %s is none of %d shares of %s", type_text(x, a), shares, type_text(whole, b));
   n->out[0].type = *whole;
   return OK;
 }

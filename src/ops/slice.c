@@ -285,6 +285,8 @@ static Status infer_pad_grad(Error *e, Node *n) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   Type x = type_make(dy->dtype, (int)clamp(a->ints.n, 0, MAX_RANK), a->ints.v), y;
   Status s = want_float(e, dy);
+  if (s == OK && pad_mode(n) == PAD_CONSTANT) s = fail(e, ERR_VALUE, "mode must be REFLECT or SYMMETRIC");
+  if (s == OK && a->ints.n != x.rank) s = fail(e, ERR_VALUE, "shape has %d numbers, at most %d", a->ints.n, MAX_RANK);
   if (s == OK) s = type_check(e, "shape", &x);
   if (s == OK) s = check_paddings(e, n, &x);
   if (s == OK) s = padded_type(e, n, &x, &y);

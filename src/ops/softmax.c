@@ -18,6 +18,13 @@ static Status infer(Error *e, Node *n) {
   return OK;
 }
 
+static Status infer_grad(Error *e, Node *n) {
+  char a[TYPE_TEXT], b[TYPE_TEXT];
+  const Type *dy = &n->in[0]->type, *y = &n->in[1]->type;
+  if (type_equal(dy, y)) return infer(e, n);
+  return fail(e, ERR_INVALID_ARGUMENT, "dy %s must be like y %s", type_text(dy, a), type_text(y, b));
+}
+
 typedef struct Rows {
   RowMap map;
   RowMap2 map2;
@@ -146,7 +153,7 @@ const OpDef ops_softmax[] = {{.name = "nn.softmax",
                               .inputs = {"dy", "y"},
                               .attrs = {AXIS},
                               .traits = INTERNAL,
-                              .infer = infer,
+                              .infer = infer_grad,
                               .eval = eval_softmax_grad,
                               .scratch = scratch,
                               .cost = cost,
@@ -158,7 +165,7 @@ const OpDef ops_softmax[] = {{.name = "nn.softmax",
                               .inputs = {"dy", "y"},
                               .attrs = {AXIS},
                               .traits = INTERNAL,
-                              .infer = infer,
+                              .infer = infer_grad,
                               .eval = eval_log_softmax_grad,
                               .scratch = scratch,
                               .cost = cost,

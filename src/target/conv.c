@@ -143,7 +143,7 @@ Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *shape,
   if (s->rank < 1 || s->rank > COST_SPATIAL) return cost_free();
   int64_t window = conv_product(s->kernel, s->rank), points = times(s->batch, conv_product(s->out, s->rank)), seen = 1;
   for (int i = 0; i < s->rank; i++) seen = times(seen, least(s->kernel[i], s->in[i])); /* by one output: the rest is padding */
-  bool empty = points <= 0 || window <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
+  bool empty = points <= 0 || window <= 0 || seen <= 0 || s->groups <= 0 || s->in_channels <= 0 || s->out_channels <= 0;
   if (empty) return cost_free();
   double macs = (double)s->groups * (double)points * (double)seen * (double)s->in_channels * (double)s->out_channels;
   Cost c = pass_cost(t, d, partials, s, pass, &chosen, false);

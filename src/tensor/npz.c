@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "tensor/npy.h"
 
-enum { MEMBER_LIMIT = 65536, FIRST_CHUNK = 1 << 16, DEFLATE_RATIO = 1032 };
+enum { MEMBER_LIMIT = 65536, FIRST_CHUNK = 1 << 16, DEFLATE_RATIO = 1032, NAME_LIMIT = 65535 - 4 /* ".npy" */ };
 static const uint64_t trusted_bytes = (uint64_t)4 << 30; /* beyond that, 100 times the stored size at most */
 
 typedef struct Reader {
@@ -142,6 +142,7 @@ Status npz_read(Error *e, const char *path, NamedTensors *out) {
 typedef struct Member {
   const char *name;
   Tensor *tensor;
+  char *data; /* the member's bytes, which the archive reads from when it is closed */
 } Member;
 
 static int by_name(const void *a, const void *b) {
@@ -151,30 +152,31 @@ static int by_name(const void *a, const void *b) {
 
 static Status out_of_memory(Error *e) { return fail(e, ERR_OUT_OF_MEMORY, "out of memory"); }
 
-/* The member's bytes, owned by the source. */
-static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Tensor *t) {
+/* The bytes stay the member's: whether a source that could not be made has freed what it was given, libzip doesn't say. */
+static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Member *m) {
   Text header = {.data = NULL};
+  Tensor *t = m->tensor;
   if (npy_header(e, where, &t->type, &header) != OK) return text_free(&header), NULL;
   size_t bytes = header.used + type_bytes(&t->type);
-  char *data = malloc(bytes);
-  if (data) {
-    memcpy(data, header.data, header.used);
-    tensor_copy_out(t, data + header.used);
+  m->data = malloc(bytes);
+  if (m->data) {
+    memcpy(m->data, header.data, header.used);
+    tensor_copy_out(t, m->data + header.used);
   }
   text_free(&header);
-  zip_source_t *source = data ? zip_source_buffer(zip, data, bytes, 1) : NULL;
-  if (!source) free(data), out_of_memory(e);
+  zip_source_t *source = m->data ? zip_source_buffer(zip, m->data, bytes, 0) : NULL;
+  if (!source) out_of_memory(e);
   return source;
 }
 
-static Status write_member(Error *e, const char *path, zip_t *zip, const Member *m) {
+static Status write_member(Error *e, const char *path, zip_t *zip, Member *m) {
   size_t size = strlen(m->name) + 5;
   char *name = malloc(size);
   if (!name) return out_of_memory(e);
   snprintf(name, size, "%s.npy", m->name);
   char where[400];
   snprintf(where, sizeof where, "%s: member '%s'", path, name);
-  zip_source_t *source = member_source(e, where, zip, m->tensor);
+  zip_source_t *source = member_source(e, where, zip, m);
   zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
   free(name);
   if (!source) return e ? e->status : ERR_OUT_OF_MEMORY;
@@ -182,8 +184,9 @@ static Status write_member(Error *e, const char *path, zip_t *zip, const Member 
     zip_source_free(source);
     return fail(e, ERR_VALUE, "%s: cannot add '%s': %s", path, m->name, zip_strerror(zip));
   }
-  zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0);
-  zip_file_set_dostime(zip, (zip_uint64_t)index, 0, 1 << 5 | 1, 0); /* 1 January 1980 */
+  if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) != 0 ||
+      zip_file_set_dostime(zip, (zip_uint64_t)index, 0, 1 << 5 | 1, 0) != 0) /* 1 January 1980 */
+    return fail(e, ERR_RUNTIME, "%s: cannot add '%s': %s", path, m->name, zip_strerror(zip));
   return OK;
 }
 
@@ -195,8 +198,8 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
   if (s == OK && zip_source_open(archive) != 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
   else if (s == OK) {
     zip_int64_t got;
-    while (s == OK && (got = zip_source_read(archive, chunk, CHUNK)) > 0)
-      s = file_append(e, w, chunk, (size_t)got);
+    while ((got = zip_source_read(archive, chunk, CHUNK)) > 0 && s == OK) s = file_append(e, w, chunk, (size_t)got);
+    if (got < 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
     zip_source_close(archive);
   }
   if (s == OK) s = file_commit(e, w);
@@ -205,7 +208,7 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
   return s;
 }
 
-static Status write_archive(Error *e, const char *path, const Member *members, int count) {
+static Status write_archive(Error *e, const char *path, Member *members, int count) {
   zip_error_t reason;
   zip_error_init(&reason);
   zip_source_t *archive = zip_source_buffer_create(NULL, 0, 0, &reason);
@@ -233,9 +236,13 @@ static Status write_empty(Error *e, const char *path) {
   return file_write(e, path, end, sizeof end);
 }
 
-/* Each name once; sorts the members. */
+/* Each name once, of a length that a zip can hold, which has 16 bits for it; sorts the members. */
 static Status check_names(Error *e, const char *path, Member *members, int count) {
   qsort(members, (size_t)count, sizeof *members, by_name);
+  for (int i = 0; i < count; i++)
+    if (strlen(members[i].name) > NAME_LIMIT)
+      return fail(e, ERR_VALUE, "%s: a tensor's name of %zu bytes is too long for an npz file: '%.60s…'", path,
+                  strlen(members[i].name), members[i].name);
   for (int i = 1; i < count; i++)
     if (strcmp(members[i - 1].name, members[i].name) == 0)
       return fail(e, ERR_VALUE, "%s: two tensors are called '%s'", path, members[i].name);
@@ -247,10 +254,11 @@ Status npz_write(Error *e, const char *path, const NamedTensors *n) {
   if (n->count == 0) return write_empty(e, path);
   Member *members = calloc((size_t)n->count, sizeof *members);
   if (!members) return out_of_memory(e);
-  for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i]};
+  for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i], NULL};
   Status s = check_names(e, path, members, n->count);
-  for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i]};
+  for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i], NULL};
   if (s == OK) s = write_archive(e, path, members, n->count);
+  for (int i = 0; i < n->count; i++) free(members[i].data);
   free(members);
   return s;
 }

@@ -287,25 +287,9 @@ static int by_size_and_name(const void *a, const void *b) {
   return m != n ? (m > n ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* The bytes of one UTF-8 character, 0 when it is none (RFC 3629: no surrogates, no overlong forms). */
-static int utf8_length(const unsigned char *s) {
-  if (s[0] < 0x80) return 1;
-  int n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-  if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
-  for (int i = 1; i < n; i++)
-    if ((s[i] & 0xc0) != 0x80) return 0;
-  if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)) return 0;
-  if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
-  return n;
-}
-
 static bool is_utf8(const char *text) {
-  const unsigned char *s = (const unsigned char *)text;
-  while (*s) {
-    int n = utf8_length(s);
-    if (n == 0) return false;
-    s += n;
-  }
+  for (int n; *text; text += n)
+    if (!(n = text_utf8_length(text))) return false;
   return true;
 }
 

@@ -53,9 +53,11 @@ local others <const> = {
   row = function(x, i) return x[i] end,
 }
 
+-- A model's file may name any op: those that only gradients and programs call are none of the interface.
 function OpLambda:setup()
+  local described = core.describe_op(self.op)
   rawset(self, "_shapeless", true)
-  rawset(self, "f", others[self.op] or core.ops[self.op])
+  rawset(self, "f", others[self.op] or described and not described.internal and core.ops[self.op])
   if not self.f then blame.error("there is no op '" .. self.op .. "'", "value") end
 end
 

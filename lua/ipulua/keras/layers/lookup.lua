@@ -45,6 +45,15 @@ function IntegerLookup:get_config()
   return config
 end
 
+-- A configuration holds the values themselves: a file's name in it would have a model's file open any other.
+function IntegerLookup.from_config(c, config)
+  if type(config) == "table" and type(config.vocabulary) == "string" then
+    blame.error(string.format("IntegerLookup:from_config: a configuration has a list of integers as its 'vocabulary', got %s",
+      args.describe(config.vocabulary)), "type")
+  end
+  return Layer.from_config(c, config)
+end
+
 -- How many numbers come before those of values that aren't known.
 local function oov_start(self) return self.mask_token and self.output_mode == "int" and 1 or 0 end
 
