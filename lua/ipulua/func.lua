@@ -8,7 +8,6 @@ local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local jobs = require "ipulua.jobs"
-local placement = require "ipulua.placement"
 local offloading = require "ipulua.offloading"
 local replication = require "ipulua.replication"
 local structure = require "ipulua.structure"
@@ -31,7 +30,7 @@ function Function:init(f, name)
 end
 
 local function signature(leaves, template)
-  local parts = {structure.key(template)}
+  local parts = {core.placement_key(), structure.key(template)}
   for _, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
       parts[#parts + 1] = "v" .. tostring(core.variable_identity(leaf))
@@ -225,7 +224,8 @@ function Function:outline(...)
   local leaves, template, count = taken_apart(...)
   local _ <close> = restore_estimating(core.set_estimating(true))
   local traced = trace(self, leaves, template, count)
-  traced.name, traced.device, traced.leaves = self.name, placement.ordinal(), leaves
+  traced.name, traced.leaves = self.name, leaves
+  traced.device = replication.device_of(traced, traced.program:describe()) or 0
   return traced
 end
 

@@ -43,6 +43,11 @@ local function parse(name)
   return ordinal and ordinal < most_devices and ordinal or nil
 end
 
+local function device_entered() end
+
+---f(ordinal) is called when a scope of that IPU device is entered.
+function placement.on_device(f) device_entered = f end
+
 local function set(field, value)
   local former = core.set_placement(field, value)
   return function() core.set_placement(field, former) end
@@ -69,6 +74,7 @@ function placement.enter_device(who, name)
   local ordinal = ordinal_of(who, name)
   local former, undo = state.device, set("device", ordinal)
   state.device = ordinal
+  if ordinal ~= host then device_entered(ordinal) end
   return function()
     state.device = former
     undo()

@@ -57,9 +57,10 @@ end}
 function replication.begin(former)
   local state = {root = tracing.root(), ipus = 1, shards = 1}
   if not placement.on_host() then
-    state.ipus, state.shards = config.device(placement.ordinal()).ipus, devices.shard_count(placement.shard())
+    state.ordinal = placement.ordinal()
+    state.ipus, state.shards = config.device(state.ordinal).ipus, devices.shard_count(placement.shard())
   end
-  if former then state.shards = former.shards end
+  if former then state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus end
   open[#open + 1] = state
   core.replicas_asked() -- forget what other programs asked
   tell()
@@ -82,6 +83,14 @@ function replication.alone()
   state.alone = true
   tell()
 end
+
+-- A scope inside the traced function says where the program runs.
+placement.on_device(function(ordinal)
+  local state = innermost()
+  if not state then return end
+  state.ordinal, state.ipus = ordinal, config.device(ordinal).ipus
+  tell()
+end)
 
 placement.on_shard(function(index) replication.need_ipus(index + 1) end)
 tracing.on_change(tell)
@@ -112,11 +121,22 @@ end)
 
 -- ------------------------------------------------ programs
 
----The device that a program runs on, given where it was asked for.
-local function device_of(described)
-  if described.device < 0 or placement.on_host() then return nil end
-  if placement.device() then return placement.ordinal() end
-  return described.device
+local function at(line) return line and " (" .. line .. ")" or "" end
+
+---The device that a program runs on: the one that its ops were made for, in whatever scope it is compiled or called; nil where all
+---of it is the host's. Without such ops it is the one of the scope that it was traced in.
+---@param entry table {name, program, replication}
+---@param described table what the program says of itself
+---@return integer?
+function replication.device_of(entry, described)
+  local device, other = described.device, described.other_device
+  if device == nil then return entry.replication and entry.replication.ordinal or 0 end
+  if device < 0 then return nil end
+  if other then
+    blame.error(string.format("'%s' has ops for /device:IPU:%d%s and for /device:IPU:%d%s; a program runs on one device: compute them "
+      .. "in runs of their own", entry.name, device, at(described.device_line), other, at(described.other_line)), "value")
+  end
+  return device
 end
 
 ---Gives a registered program its device and replicas, and tells its queues. A program that a configured device can't hold
@@ -125,7 +145,7 @@ end
 function replication.settle(entry)
   local program, traced = entry.program, entry.replication
   local described = program:describe()
-  local ordinal = device_of(described)
+  local ordinal = replication.device_of(entry, described)
   local shards = math.max(described.shards, traced and traced.shards or 1)
   entry.device, entry.shards, entry.replicas = ordinal or 0, shards, 1
   if ordinal and not (traced and traced.alone) then

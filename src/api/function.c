@@ -130,7 +130,7 @@ int ipu_builder_new(ipu_context *c, ipu_builder **out) {
     free(b);
     return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   }
-  b->trace->graph->scope.place = (Placement){.shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1};
+  b->trace->graph->scope.place = PLACEMENT_NONE;
   b->context = context_retain(c);
   *out = b;
   return IPU_OK;

@@ -19,7 +19,7 @@ Graph *graph_new(void) {
     free(g);
     return NULL;
   }
-  g->scope.place = (Placement){.shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1};
+  g->scope.place = PLACEMENT_NONE;
   return g;
 }
 

@@ -13,14 +13,18 @@ struct Value {
 
 /* Where a node lives; a gradient node inherits that of the node it differentiates. */
 typedef struct Placement {
-  int device;  /* IPU device ordinal; DEVICE_HOST: the CPU */
+  int device;  /* IPU device ordinal; DEVICE_HOST: the CPU; DEVICE_ANY: wherever the rest of its program is */
   int shard;   /* -1: none */
   int stage;   /* pipeline stage; -1: none */
   bool backward;
   int8_t stochastic_rounding; /* -1: as configured */
   int8_t half_partials;       /* -1: as configured */
 } Placement;
-enum { DEVICE_HOST = -1 };
+enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
+
+/* Outside of all scopes. */
+#define PLACEMENT_NONE \
+  ((Placement){.device = DEVICE_ANY, .shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1})
 
 struct Node {
   const OpDef *op;

@@ -47,7 +47,7 @@ State *bind_state(lua_State *L) {
   if (s) return s;
   s = lua_newuserdatauv(L, sizeof *s, 0);
   memset(s, 0, sizeof *s);
-  s->scope.place = (Placement){.shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1};
+  s->scope.place = PLACEMENT_NONE;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, free_state);
   lua_setfield(L, -2, "__gc");

@@ -20,7 +20,7 @@ static void set_number(lua_State *L, const char *key, int64_t value) {
 
 static void set_place(lua_State *L, const Placement *p) {
   if (p->device == DEVICE_HOST) lua_pushliteral(L, "/device:CPU:0");
-  else lua_pushfstring(L, "/device:IPU:%d", p->device);
+  else lua_pushfstring(L, "/device:IPU:%d", p->device == DEVICE_ANY ? 0 : p->device);
   lua_setfield(L, -2, "device");
   if (p->shard >= 0) set_number(L, "shard", p->shard);
   if (p->stage >= 0) set_number(L, "stage", p->stage);

@@ -158,11 +158,23 @@ static int queues(lua_State *L) {
   return 1;
 }
 
+/* Into the table on top: device (-1: all is the host's; nil: no op names one); other_device, of ops that name another. */
+static void push_devices(lua_State *L, const Program *p) {
+  ProgramDevices d = program_devices(p);
+  if (d.is_placed && !d.on_ipu) d.device = DEVICE_HOST;
+  if (d.device == DEVICE_ANY) return;
+  lua_pushinteger(L, d.device), lua_setfield(L, -2, "device");
+  lua_pushstring(L, d.source), lua_setfield(L, -2, "device_line");
+  if (d.other == DEVICE_ANY) return;
+  lua_pushinteger(L, d.other), lua_setfield(L, -2, "other_device");
+  lua_pushstring(L, d.other_source), lua_setfield(L, -2, "other_line");
+}
+
 static int describe(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
   lua_pushinteger(L, p->replicas), lua_setfield(L, -2, "replicas");
-  lua_pushinteger(L, program_device(p)), lua_setfield(L, -2, "device");
+  push_devices(L, p);
   lua_pushinteger(L, program_shards(p)), lua_setfield(L, -2, "shards");
   lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
   lua_pushinteger(L, p->step_count), lua_setfield(L, -2, "steps");

@@ -81,6 +81,15 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
+/* A text of all that new nodes inherit from scopes but names: what is traced depends on it. */
+static int placement_key(lua_State *L) {
+  const State *s = bind_state(L);
+  const Placement *p = &s->scope.place;
+  lua_pushfstring(L, "%d %d %d %d %d %d %s", p->device == DEVICE_ANY ? 0 : p->device, p->shard, p->stage, p->backward,
+                  p->stochastic_rounding, p->half_partials, s->attributes ? s->attributes : "");
+  return 1;
+}
+
 static int set_text(lua_State *L, char **slot) {
   char *text = strdup(luaL_checkstring(L, 1));
   if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
@@ -123,7 +132,7 @@ static int where(lua_State *L) {
 void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
-      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
+      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"placement_key", placement_key}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
       {"interrupt_count", interrupt_times}, {"where", where},
       {NULL, NULL}};

@@ -33,20 +33,23 @@ int program_shards(const Program *p) {
 
 static bool is_placed(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
 
-static bool find_device(const Graph *g, int *device) {
-  bool found = false;
+static void find_devices(const Graph *g, ProgramDevices *d) {
   for (int i = 0; i < g->node_count; i++) {
-    if (!is_placed(g->node[i])) continue;
-    if (!found || g->node[i]->place.device > *device) *device = g->node[i]->place.device;
-    found = true;
+    const Node *n = g->node[i];
+    if (!is_placed(n)) continue;
+    d->is_placed = true;
+    d->on_ipu |= n->place.device != DEVICE_HOST;
+    if (n->place.device < 0 || n->place.device == d->device) continue;
+    if (d->device < 0) d->device = n->place.device, d->source = n->source;
+    else if (d->other < 0) d->other = n->place.device, d->other_source = n->source;
   }
-  return found;
+  for (int i = 0; i < g->region_count; i++) find_devices(g->region[i], d);
 }
 
-int program_device(const Program *p) {
-  int device = 0;
-  find_device(p->graph, &device);
-  return device;
+ProgramDevices program_devices(const Program *p) {
+  ProgramDevices d = {.device = DEVICE_ANY, .other = DEVICE_ANY};
+  find_devices(p->graph, &d);
+  return d;
 }
 
 /* ---- whether replicas can differ ---- */

@@ -40,8 +40,13 @@ Status program_replicate(Error *e, Program *p, int replicas, int threads);
 bool program_diverges(const Program *p);
 Status program_make_instances(Error *e, Program *p, int threads);
 void replication_free(Replication *r); /* NULL is fine */
-/* The device that p's ops were placed on; DEVICE_HOST: all are the host's. */
-int program_device(const Program *p);
+/* The IPU devices that p's ops name, in all its regions. */
+typedef struct ProgramDevices {
+  int device, other; /* the first one and the first other one; DEVICE_ANY: none */
+  const char *source, *other_source; /* lines that name them */
+  bool is_placed, on_ipu; /* there are ops; not all of them are the host's */
+} ProgramDevices;
+ProgramDevices program_devices(const Program *p);
 /* IPUs that one replica takes: its largest shard and one, rounded up to a power of two. */
 int program_shards(const Program *p);
 #endif
