@@ -39,7 +39,7 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
   Arena *scratch = arena_new();
   const Graph *outer = w->region;
   in->homes = place_find(&w->placer, g);
-  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, w->program->kernels, false, scratch) ||
+  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, false, scratch) ||
       !region_order(&in->region, inputs, targets, true)) {
     w->failed = true;
     arena_free(scratch);

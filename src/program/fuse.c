@@ -17,7 +17,18 @@ Value *value_root(Value *v) {
 
 bool node_is_broadcast(const Node *n) { return !strcmp(n->op->name, "broadcast_to"); }
 
-bool node_is_fusible(const Node *n) { return (n->op->traits & ELEMENTWISE) && n->op->strip && !is_view(n) && n->out_count == 1; }
+/* Whether chains have a kernel for what the node reads: the same on every instruction set. */
+static bool has_kernel(const Node *n) {
+  Elementwise kernel;
+  double p[4] = {0};
+  n->op->strip(n, &kernel, p);
+  return chain_can(kernels_find("base"), kernel, n->in[n->in_count == 3 ? 1 : 0]->type.dtype);
+}
+
+bool node_is_fusible(const Node *n) {
+  return (n->op->traits & ELEMENTWISE) && n->op->strip && !is_view(n) && n->out_count == 1 &&
+         type_count(&n->out[0].type) > 0 && has_kernel(n);
+}
 
 Value *value_operand(const Node *reader, int k) {
   Value *v = reader->in[k];
@@ -65,6 +76,11 @@ bool region_read_outside(const Region *r, int node) {
 
 /* ---- liveness and readers ---- */
 
+/* What runs in a chain looks through broadcasts; what runs alone reads what they made. */
+static Value *operand_read(const Region *r, const Node *reader, int k) {
+  return r->fuse ? value_operand(reader, k) : reader->in[k];
+}
+
 static void mark_live(Region *r) {
   const Graph *g = r->graph;
   for (int i = 0; i < g->output_count; i++) r->live[value_root(g->output[i])->node->id] = true;
@@ -72,8 +88,7 @@ static void mark_live(Region *r) {
     const Node *n = g->node[i];
     if (n->op->traits & STATEFUL) r->live[i] = true;
     if (!r->live[i]) continue;
-    bool alone = !r->fuse || type_count(&n->out[0].type) == 0; /* reads what a chain would look through */
-    for (int k = 0; k < n->in_count; k++) r->live[value_root(alone ? n->in[k] : value_operand(n, k))->node->id] = true;
+    for (int k = 0; k < n->in_count; k++) r->live[value_root(operand_read(r, n, k))->node->id] = true;
   }
 }
 
@@ -84,7 +99,7 @@ static void count_readers(Region *r, bool fill, int *cursor) {
     if (n && (!r->live[i] || is_view(n))) continue;
     int count = n ? n->in_count : g->output_count;
     for (int k = 0; k < count; k++) {
-      int from = value_root(n ? value_operand(n, k) : g->output[k])->node->id;
+      int from = value_root(n ? operand_read(r, n, k) : g->output[k])->node->id;
       if (fill) r->reader[cursor[from]++] = i;
       else r->reader_begin[from + 1]++;
     }
@@ -221,9 +236,9 @@ static void group_node(Region *r, const Node *n) {
   if (g.gemm >= 0) r->group_of[g.gemm] = index;
 }
 
-bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch) {
+bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch) {
   size_t n = (size_t)g->node_count;
-  *r = (Region){.graph = g, .pass = pass, .kernels = k, .fuse = fuse, .arena = scratch};
+  *r = (Region){.graph = g, .pass = pass, .fuse = fuse, .arena = scratch};
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);
@@ -241,12 +256,7 @@ bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k
   if (!r->buffer) return false;
   for (int i = 0; i < values; i++) r->buffer[i] = -1;
   for (size_t i = 0; fuse && i < n; i++) {
-    const Node *node = g->node[i];
-    Elementwise kernel;
-    double p[4] = {0};
-    if (!r->live[i] || !node_is_fusible(node) || type_count(&node->out[0].type) == 0) continue;
-    node->op->strip(node, &kernel, p);
-    if (chain_can(k, kernel, node->in[node->in_count == 3 ? 1 : 0]->type.dtype)) group_node(r, node);
+    if (r->live[i] && node_is_fusible(g->node[i])) group_node(r, g->node[i]);
   }
   return true;
 }

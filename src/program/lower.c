@@ -213,7 +213,7 @@ Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targ
   Arena *scratch = arena_new();
   Region r;
   bool *direct = scratch ? arena_alloc(scratch, (size_t)g->output_count + 1) : NULL;
-  if (!direct || !region_analyse(&r, g, NULL, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
+  if (!direct || !region_analyse(&r, g, NULL, !l->p->numerics.check_finite, scratch)) {
     arena_free(scratch);
     return lower_no_memory(l);
   }

@@ -215,7 +215,7 @@ PipelineStep *lower_pipeline(Lower *l, const Node *n, const PipelinePlan *plan, 
   Arena *scratch = arena_new();
   Pipeline p = {.l = l, .plan = plan, .g = control_body(n), .inputs = inputs, .targets = targets, .begin = begin};
   int *pass = scratch ? find_passes(&p, scratch) : NULL;
-  if (pass && prepare(&p, scratch) && region_analyse(&p.r, p.g, pass, l->p->kernels, !l->p->numerics.check_finite, scratch)) {
+  if (pass && prepare(&p, scratch) && region_analyse(&p.r, p.g, pass, !l->p->numerics.check_finite, scratch)) {
     lower_passes(&p, scratch);
     if (l->error->status == OK) l->p->pipeline[l->p->pipeline_count++] = p.step;
   } else {

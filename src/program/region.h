@@ -18,7 +18,6 @@ typedef struct Group {
 typedef struct Region {
   const Graph *graph;
   Arena *arena; /* scratch of this region */
-  const Kernels *kernels;
   bool fuse;
   bool *live;
   const int *pass; /* of each node of a pipeline's body; NULL: all are in one */
@@ -32,7 +31,7 @@ typedef struct Region {
 } Region;
 
 /* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out of memory. */
-bool region_analyse(Region *r, const Graph *g, const int *pass, const Kernels *k, bool fuse, Arena *scratch);
+bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch);
 /* order.c: the sequence in which the region's nodes run; output i replaces each input j with inputs[j] = targets[i] (NULL: none does).
  * With singles nothing is grouped, and elementwise nodes may move one by one. False: out of memory. */
 bool region_order(Region *r, const int *inputs, const int *targets, bool singles);
