@@ -1,6 +1,8 @@
 # ipulua: make help lists the targets.
 .DEFAULT_GOAL := all
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 BUILD ?= build
 PREFIX ?= /usr/local
 # Optional parts: auto (if the library is there), yes or no.
@@ -97,6 +99,15 @@ $(BUILD)/libipulua.a: $(OBJECTS)
 
 $(BUILD)/ipulua: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(EDIT_LIBS) $(LIBS)
+
+# The command with the archives of what it is made of, where there are some; of the system it wants libzip, libc and libm. C modules that
+# scripts load find Lua in it, so all of Lua is linked.
+as_archive = $(if $(filter -lm -ldl -pthread -lzip,$(1)),$(1),$(or $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a)),$(1)))
+.PHONY: static
+static: $(BUILD)/ipulua-static ## build/ipulua-static: the command, with all libraries that Debian has as archives in it
+$(BUILD)/ipulua-static: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ -Wl,--whole-archive $(foreach word,$(LUA_LIBS),$(call as_archive,$(word))) -Wl,--no-whole-archive \
+	  $(foreach word,$(if $(LIBEDIT),$(shell $(PKG_CONFIG) --static --libs libedit)) $(LIBS),$(call as_archive,$(word)))
 
 # One archive, three artefacts; what the two libraries export is in a map each.
 $(LIBRARY): $(API_OBJECTS) $(BUILD)/libipulua.a src/export.map

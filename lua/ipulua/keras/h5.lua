@@ -15,16 +15,16 @@ local h5 = {}
 local function reader()
   local ok, plugin = pcall(require, "ipulua.hdf5")
   if ok then return plugin end
-  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$") or "."
+  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$")
   for _, place in ipairs{"/../../../lib/lua/5.4", "/../build/modules"} do
-    local open = package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
+    local open = home and package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
     if open then
       package.loaded["ipulua.hdf5"] = open()
       return package.loaded["ipulua.hdf5"]
     end
   end
-  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which make builds where libhdf5 is there (Debian's libhdf5-dev)",
-    "not_implemented")
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make builds it where libhdf5 is (Debian's"
+    .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
 end
 
 local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
