@@ -198,7 +198,7 @@ describe("load_op_library", function()
         return h ? &l : 0;
       }]]))
     fails("refuses this version", ipu.load_op_library, build_text(
-      "const IpuOpLibrary *ipulua_op_library(const IpuHost *h) { return h ? 0 : 0; }"))
+      "const IpuOpLibrary *ipulua_op_library(const IpuHost *h) { (void)h; return 0; }"))
     fails("op 'half' needs infer, eval", ipu.load_op_library, build_text([[
       static const IpuOp ops[] = {{.name = "half"}, {.name = 0}};
       const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {
