@@ -16,6 +16,7 @@ typedef struct TraceRef {
   struct TraceRef *parent; /* the enclosing one on the stack; NULL for a root */
   struct TraceRef *below;  /* the one that was current before */
   bool is_region;          /* of a loop or branch */
+  bool is_gradient;        /* that region is the gradient of the one around it */
   bool taped;              /* the graph of eager tapes: values have tensors too */
 } TraceRef;
 

@@ -270,7 +270,27 @@ static int add_method(lua_State *L) {
   return 0;
 }
 
+/* (name) → whether tensors or variables have such a method or field, of their own or of the library's. */
+static int has_member(lua_State *L) {
+  static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
+  static const char *const fields[] = {"shape", "dtype", "rank", "size", "name", "nbytes", "trainable", "remote", "of_optimizer",
+                                       "initialized", "deferred", "version", "constraint", "regularizer", "weight_name"};
+  const char *name = luaL_checkstring(L, 1);
+  bool has = false;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) has = has || !strcmp(fields[i], name);
+  for (int i = 0; i < 2 && !has; i++) {
+    luaL_getmetatable(L, metatables[i]);
+    lua_getfield(L, -1, "methods");
+    has = lua_getfield(L, -1, name) != LUA_TNIL;
+    lua_pop(L, 3);
+  }
+  lua_pushboolean(L, has);
+  return 1;
+}
+
 void bind_open_ops(lua_State *L) {
+  lua_pushcfunction(L, has_member);
+  lua_setfield(L, -2, "has_member");
   lua_pushcfunction(L, add_method);
   lua_setfield(L, -2, "add_method");
   lua_pushcfunction(L, open_library);

@@ -91,7 +91,8 @@ Trace *bind_pop_trace(State *s) {
   return t;
 }
 
-/* (region, follows) A root trace, or a region of the current one; one that follows is put behind it (inline_region). */
+/* (region, follows, gradient) A root trace, or a region of the current one; one that follows is put behind it (inline_region); one
+ * that is a gradient's runs apart from it, and what it assigns is lost. */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
   bool region = lua_toboolean(L, 1), follows = region && lua_toboolean(L, 2);
@@ -100,10 +101,20 @@ static int begin(lua_State *L) {
   r->trace->follows = follows;
   r->parent = parent;
   r->is_region = region;
+  r->is_gradient = region && lua_toboolean(L, 3);
   r->below = s->trace;
   s->trace = r;
   bind_mark_line(L, r->trace->graph);
   return 0;
+}
+
+/* Whether the current trace assigns to variables. */
+static int assigns(lua_State *L) {
+  const Trace *t = bind_current_trace(L)->trace;
+  bool found = false;
+  for (int i = 0; i < t->extra_count; i++) found = found || (t->extra[i].variable && t->extra[i].current != t->extra[i].inner);
+  lua_pushboolean(L, found);
+  return 1;
 }
 
 static int depth(lua_State *L) {
@@ -274,7 +285,7 @@ static int read_variables(lua_State *L) {
 
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
+      {"trace_begin", begin}, {"trace_assigns", assigns}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
       {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"gradients", gradients}, {"offload", offload},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
       {NULL, NULL}};

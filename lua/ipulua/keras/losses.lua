@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local log = require "ipulua.log"
 local names = require "ipulua.keras.names"
 local operands = require "ipulua.keras.operands"
@@ -105,8 +106,7 @@ local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"intege
 
 -- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
 function losses._unit(x, axis)
-  local squares = ipu.reduce_sum(ipu.square(x), {axis = axis, keepdims = true})
-  return x * ipu.rsqrt(ipu.maximum(squares, 1e-12))
+  return lengths.scale(x, ipu.rsqrt(ipu.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
 end
 
 ---Minus the cosine of the angle between the two.

@@ -1,6 +1,7 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local parts = require "ipulua.keras.parts"
 
 local regularizers = {}
@@ -24,12 +25,12 @@ regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)
   local sum
-  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(x)) * self.l1 end
+  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(lengths.wide(x))) * self.l1 end
   if self.l2 and self.l2 ~= 0 then
-    local squares = ipu.reduce_sum(ipu.square(x)) * self.l2
+    local squares = lengths.sum_of_squares(x) * self.l2
     sum = sum and sum + squares or squares
   end
-  return sum or ipu.zeros({}, {dtype = x.dtype})
+  return sum and ipu.cast(sum, x.dtype) or ipu.zeros({}, {dtype = x.dtype})
 end
 
 ---@class L1: L1L2

@@ -30,7 +30,12 @@ function Wrapper.__index(self, key)
   if opt == nil then return own end
   local value = opt[key]
   if type(value) ~= "function" then return value end
-  return c[key] or value
+  if c[key] then return c[key] end
+  -- a method that the wrapper hasn't is called for the optimizer in it
+  return function(first, ...)
+    if rawequal(first, self) then first = opt end
+    return value(first, ...)
+  end
 end
 
 function Wrapper:__newindex(key, value)
