@@ -374,7 +374,7 @@ static void add_counter(lua_State *L, Arguments *a) {
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
   luaL_checkstack(L, 8, NULL);
   bool fixed = a->attr[seed].kind != ATTR_NONE;
-  bool traced = s->trace && !s->trace->taped, deferred = !s->trace && has_deferred(L, a);
+  bool traced = s->trace, deferred = !s->trace && has_deferred(L, a);
   if (!traced && (fixed || !deferred)) {
     if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
     push_run_number(L, fixed);
@@ -391,7 +391,7 @@ static void add_counter(lua_State *L, Arguments *a) {
 /* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
 static void add_factor(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
-  if (!s->trace || s->trace->taped) return;
+  if (!s->trace) return;
   int replicas = s->replicas > 1 ? s->replicas : 1;
   for (int i = 0; i < op_attr_count(a->op); i++) {
     if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;

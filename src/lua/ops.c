@@ -5,6 +5,7 @@
 
 #include "lua/arguments.h"
 #include "lua/bind.h"
+#include "lua/known.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
 #include "ops/library.h"
@@ -16,7 +17,7 @@ static bool is_symbolic(lua_State *L, int index, const State *s) {
   LuaTensor *t = bind_test_tensor(L, index);
   if (t) return t->tensor == NULL;
   Variable *v = bind_test_variable(L, index);
-  return v && (s->trace ? !s->trace->taped : v->deferred);
+  return v && (s->trace || v->deferred);
 }
 
 static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace) {
@@ -67,14 +68,15 @@ static int apply_eager(lua_State *L, const OpDef *op, const int *index, int coun
   }
   for (int i = 0; i < out_count; i++) bind_push_tensor(L, out[i]);
   free(out);
-  if (s->tape) tape_record(L, op, index, count, attrs, first, out_count);
+  if (s->trace) known_record(L, op, in, count, attrs, first, out_count);
+  else if (s->tapes) tape_record(L, op, index, in, count, attrs, first, out_count);
   lua_settop(L, first + visible - 1);
   return visible;
 }
 
 int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace && !s->trace->taped;
+  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
   return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
 }

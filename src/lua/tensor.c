@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "lua/bind.h"
 #include "lua/plain.h"
+#include "lua/tape.h"
 #include "transform/clone.h"
 #include "tensor/print.h"
 
@@ -122,6 +123,17 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   return bind_test_tensor(L, -1)->tensor;
 }
 
+void bind_push_reading(lua_State *L, int index, const char *what) {
+  Variable *v = bind_test_variable(L, index);
+  Tensor *value = bind_concrete(L, index, what);
+  Error e = {0};
+  Tensor *own = tensor_view(&e, value, &value->type, value->stride, 0);
+  bind_check(L, &e);
+  bind_push_tensor(L, own);
+  lua_remove(L, -2);
+  if (bind_state(L)->tapes && !bind_state(L)->trace) tape_record_reading(L, v);
+}
+
 /* ---- methods ---- */
 
 static int free_tensor(lua_State *L) {
@@ -228,7 +240,9 @@ static int row(lua_State *L, lua_Integer i) {
     return 1;
   }
   LuaTensor *u = bind_test_tensor(L, 1);
-  if (u && u->tensor && !u->value) {
+  const State *s = bind_state(L);
+  bool differentiable = dtype_is_float(type.dtype) && (s->tapes || s->trace);
+  if (u && u->tensor && !differentiable) { /* else it is an op like others, which gradients go through */
     Error e = {0};
     Tensor *t = tensor_row(&e, u->tensor, i - 1);
     bind_check(L, &e);
