@@ -98,6 +98,7 @@ void bind_initialise(lua_State *L, int index);
 void bind_initialise_all(lua_State *L, const Program *p);
 /* The type of a tensor or variable at index; false for anything else. */
 bool bind_type_at(lua_State *L, int index, Type *out);
+int bind_check_int(lua_State *L, int index, const char *what); /* raises where an int doesn't hold it */
 Dtype bind_check_dtype(lua_State *L, int index);
 Dtype bind_check_dtype_of(lua_State *L, int index, const char *who); /* who: what a message begins with */
 Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback);
