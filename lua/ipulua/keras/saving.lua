@@ -10,11 +10,14 @@ local own_names = require "ipulua.keras.custom_objects"
 local input = require "ipulua.keras.input"
 local json = require "ipulua.json"
 local KerasTensor = require "ipulua.keras.tensor"
+local layer_fields = require "ipulua.keras.layer_fields"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local plain = require "ipulua.plain"
 local untrained = require "ipulua.untrained"
+
+local kept <const> = layer_fields.get
 
 local saving = {}
 
@@ -37,7 +40,7 @@ local function walk_weights(layer, prefix, seen, visit)
       visit(prefix .. name .. (count and "_" .. count or ""), v)
     end
   end
-  local is_graph = rawget(layer, "_graph") or rawget(layer, "_stack")
+  local is_graph = layer._graph or layer._stack
   for i, inner in ipairs(layer:sublayers()) do
     local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
     walk_weights(inner, prefix .. name .. "/", seen, visit)
@@ -240,12 +243,6 @@ end
 local function encode(value, position)
   return nest.map(function(leaf)
     if KerasTensor.is(leaf) then return {tensor = json.array{position[leaf.node], leaf.tensor_index}} end
-    if type(leaf) == "userdata" then
-      return {constant = leaf:totable(), dtype = leaf.dtype}
-    end
-    if type(leaf) == "function" then
-      blame.error("a function among the arguments of a layer's call can't be saved", "not_implemented")
-    end
     return leaf
   end, value)
 end
@@ -253,7 +250,6 @@ end
 local function decode(value, nodes)
   if not args.is_plain(value) then return value end
   if value.tensor and #value.tensor == 2 then return nodes[value.tensor[1]].results[value.tensor[2]] end
-  if value.constant ~= nil and value.dtype then return core.tensor(value.constant, value.dtype) end
   local out = {}
   for key, each in pairs(value) do out[key] = decode(each, nodes) end
   return out
@@ -283,13 +279,14 @@ function saving.graph_config(model)
     local given = {}
     for k = 1, node.given.n do given[k] = encode(node.given[k], position) end
     local options = encode(node.options, position)
-    options.training = nil
-    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil,
+    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil, stage = node.stage,
       is_input = i <= #inputs_first or nil}
   end
   for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
-  return core.plain{name = model.name, layers = layers, nodes = nodes, inputs = encode(g.input_structure, position),
-    outputs = encode(g.output_structure, position)}
+  local watched = {}
+  for i, each in ipairs(model._watched or {}) do watched[i] = {value = encode(each.tensor, position), metric = each.metric} end
+  return core.plain{name = model.name, trainable = model._trainable, layers = layers, nodes = nodes,
+    inputs = encode(g.input_structure, position), outputs = encode(g.output_structure, position), watched = watched[1] and watched}
 end
 
 ---@param c table class of the model
@@ -322,17 +319,25 @@ function saving.graph_from_config(c, config, custom_objects)
         given[count] = {}
       end
       layer(table.unpack(given, 1, count))
-      nodes[i] = layer.nodes[#layer.nodes]
+      local calls = kept(layer, "nodes")
+      nodes[i] = calls[#calls]
+      nodes[i].stage = node.stage
     end
   end
-  return c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+  local model = c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+  layer_fields.keep(model, "_trainable", config.trainable ~= false)
+  for _, each in ipairs(config.watched or {}) do
+    model:watch(each.metric and "add_metric" or "add_loss", decode(each.value, nodes), each.metric)
+  end
+  return model
 end
 
 ---The architecture as JSON.
 ---@param model Model
 ---@return string
 function saving.to_json(model)
-  local spec = parts.serialize("layer", model)
+  local spec, problem = parts.written(parts.serialize("layer", model))
+  if not spec then blame.error(string.format("model '%s': %s", model.name, problem), "not_implemented") end
   spec.keras_version, spec.backend = "2.6.0", "ipulua"
   return json.encode(spec)
 end
@@ -345,7 +350,7 @@ end
 function saving.model_from_json(text, options)
   local spec, problem = json.parse(text)
   if problem then blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type") end
-  return saving.model_from_config(spec, own_names.given(options))
+  return saving.model_from_config(parts.unwritten(spec), own_names.given(options))
 end
 
 ---@param spec table {class_name =, config =}
@@ -365,30 +370,23 @@ local function serialize_compiled(kind, value)
   if value == nil or type(value) == "number" or type(value) == "string" or type(value) == "boolean" then return value end
   if args.is_plain(value) then
     local out = {}
-    for key, each in pairs(value) do out[key] = serialize_compiled(kind, each) end
+    for _, key in ipairs(nest.keys(value)) do -- a list stays one where an entry is left out
+      local each = serialize_compiled(kind, value[key])
+      if math.type(key) == "integer" then out[#out + 1] = each else out[key] = each end
+    end
     return out
   end
-  local saved = parts.serialize(kind, value)
-  if saved == nil then log.warn("save: a %s of compile can't be saved; compile the model again after loading it", kind) end
-  return saved
-end
-
--- A wrapper with a function of the script's own can't be written down.
-local function holds_function(optimizer)
-  while optimizer do
-    if rawget(optimizer, "map") then return true end
-    optimizer = rawget(optimizer, "opt")
+  local saved, problem = parts.written(parts.serialize(kind, value))
+  if problem then
+    log.warn("save: %s %s of compile can't be saved; compile the model again after loading it (%s)", kind == "optimizer" and "an" or "a",
+      kind, problem)
   end
-  return false
+  return saved
 end
 
 local function training_config(model)
   local a = model.compile_arguments
   if not a then return nil end
-  if holds_function(model.optimizer) then
-    log.warn("save: the optimizer's function can't be saved; compile the model again after loading it")
-    return nil
-  end
   local optimizer = serialize_compiled("optimizer", model.optimizer)
   if not optimizer then return nil end
   return {
@@ -447,7 +445,7 @@ function saving.save(model, ...)
     blame.error(string.format("save: '%s' exists already", a.path), "value")
   end
   local base = require "ipulua.keras.model".Model
-  if not model._graph and rawget(model, "_stack") == nil and model.get_config == base.get_config then
+  if not model._graph and model._stack == nil and model.get_config == base.get_config then
     blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
       "not_implemented")
   end
@@ -455,7 +453,7 @@ function saving.save(model, ...)
   if a.include_optimizer then
     for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
   end
-  local training, inputs = training_config(model), rawget(model, "_input_specs")
+  local training, inputs = training_config(model), model._input_specs
   if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
@@ -502,7 +500,7 @@ function saving.load_model(...)
   if not metadata or not metadata.model then
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
   end
-  local model = saving.model_from_config(json.decode(metadata.model), a.custom_objects)
+  local model = saving.model_from_config(parts.unwritten(json.decode(metadata.model)), a.custom_objects)
   build_again(model, metadata.inputs, a.path)
   local entries = saving.paths(model)
   if #entries > 0 or next(tensors) ~= nil then
@@ -512,7 +510,7 @@ function saving.load_model(...)
     for key, value in pairs(json.decode(metadata.options)) do model._options[key] = value end
   end
   if a.compile and metadata.training then
-    saving.compile(model, json.decode(metadata.training), a.custom_objects)
+    saving.compile(model, parts.unwritten(json.decode(metadata.training)), a.custom_objects)
     saving.restore_optimizer("load_model", model.optimizer, entries, tensors)
   end
   return model

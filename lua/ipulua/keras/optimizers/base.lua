@@ -378,11 +378,11 @@ local function sum_over_replicas(list)
   for i, g in ipairs(list) do list[i] = ipu.cross_replica_sum(g) end
 end
 
-local summing_again = {__close = function() summing = true end}
+local former_summing <const> = {__close = function(self) summing = self.former end}
 
 ---f(), for gradients that were reduced over the replicas before.
 function base.without_sum(f)
-  local _ <close> = setmetatable({}, summing_again)
+  local _ <close> = setmetatable({former = summing}, former_summing)
   summing = false
   f()
 end

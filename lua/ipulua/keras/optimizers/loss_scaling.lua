@@ -125,11 +125,7 @@ function ALSOptimizer:own_entries()
   }
 end
 
-function ALSOptimizer:get_config()
-  local config = Wrapper.get_config(self)
-  for key, value in pairs(self.hyper) do config[key] = value end
-  return config
-end
+function ALSOptimizer:own_settings() return self.hyper end
 
 ---The factor goes back to its first value, statistics to none.
 function ALSOptimizer:reset()

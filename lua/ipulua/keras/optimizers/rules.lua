@@ -120,6 +120,7 @@ end
 local Nadam = declare("Nadam", 0.001, with_betas({"schedule_decay", "number", 0.004}))
 
 function Nadam:make_slots(v)
+  self:state("momentum_cache", 1)
   self:slot(v, "m")
   self:slot(v, "v")
 end
