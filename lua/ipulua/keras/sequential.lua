@@ -147,6 +147,7 @@ end
 
 function Sequential:get_config()
   local parts = require "ipulua.keras.parts"
+  local _ <close> = parts.describing(self)
   local config = core.plain{name = self.name, layers = {}}
   for i, layer in ipairs(self._stack) do config.layers[i] = parts.serialize("layer", layer) end
   if self._graph then
@@ -159,6 +160,7 @@ end
 function Sequential.from_config(c, config, custom_objects)
   local parts = require "ipulua.keras.parts"
   parts.want_config(c, config)
+  local _ <close> = parts.making()
   local layers = {}
   for i, each in ipairs(config.layers or {}) do layers[i] = parts.get("layer", each, {custom_objects = custom_objects}) end
   local model = c{layers = layers, name = config.name}
