@@ -104,6 +104,45 @@ function parts.find(kind, name, options)
   blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end
 
+-- ------------------------------------------------ layers that several models hold
+
+-- While a model is described: layer → its number; while one is made of a description: number → layer.
+local numbered, made
+
+local scopes <const> = {}
+
+local function leave(scope) if scope.writes then numbered = nil else made = nil end end
+
+local function scope(writes) return setmetatable({writes = writes}, {__close = leave}) end
+
+scopes.inside = setmetatable({}, {__close = function() end}) -- of another one, which goes on
+
+local function count_layers(layer, count, list)
+  for _, inner in ipairs(layer.sublayers and layer:sublayers() or {}) do
+    count[inner] = (count[inner] or 0) + 1
+    if count[inner] == 2 then list[#list + 1] = inner end
+    if count[inner] == 1 then count_layers(inner, count, list) end
+  end
+end
+
+---A scope to describe a layer and all that it holds in: what two of its models share is described under one number.
+---@param root Layer
+function parts.describing(root)
+  if numbered then return scopes.inside end
+  local list = {}
+  count_layers(root, {}, list)
+  numbered = {}
+  for i, layer in ipairs(list) do numbered[layer] = i end
+  return scope(true)
+end
+
+---A scope to make a layer of its description in: what has one number is made once.
+function parts.making()
+  if made then return scopes.inside end
+  made = {}
+  return scope(false)
+end
+
 ---An object from a name, a config {class_name =, config =} or the object itself; nil stays nil.
 ---@param kind string
 ---@param given any
@@ -123,7 +162,12 @@ function parts.get(kind, given, options)
     if not class.is_class(c) then return c end
     local own = options and options.custom_objects
     local _ <close> = custom_objects.enter(own) -- for parts of the part
-    return c:from_config(given.config or {}, own)
+    if kind ~= "layer" then return c:from_config(given.config or {}, own) end
+    local _ <close> = parts.making()
+    local number = given.shared_object_id
+    local layer = number and made[number] or c:from_config(given.config or {}, own)
+    if number then made[number] = layer end
+    return layer
   end
   if class.is_class(given) then return given() end
   return given
@@ -149,7 +193,9 @@ function parts.serialize(kind, part)
   if type(part) == "function" then return function_name(kind, part) or part end
   local c = class.of(part)
   if not c or not part.get_config then return part end
+  local _ <close> = kind == "layer" and parts.describing(part) or nil
   local description = core.plain{class_name = custom_objects.name_of(c), config = part:get_config()}
+  if kind == "layer" then description.shared_object_id = numbered[part] end
   described[description] = c
   return description
 end

@@ -220,6 +220,7 @@ end
 
 function Sequential:get_config()
   local parts = require "ipulua.keras.parts"
+  local _ <close> = parts.describing(self)
   local config = core.plain{name = self.name, trainable = self._trainable, layers = {}}
   if self._watched then
     blame.error(string.format("model '%s': a Sequential with a tensor in add_loss or add_metric can't be described; make it with keras.Model",
@@ -239,6 +240,7 @@ end
 function Sequential.from_config(c, config, custom_objects)
   local parts = require "ipulua.keras.parts"
   parts.want_config(c, config)
+  local _ <close> = parts.making()
   local layers = {}
   for i, each in ipairs(config.layers or {}) do
     layers[i] = parts.get("layer", each, {custom_objects = custom_objects})
