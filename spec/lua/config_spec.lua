@@ -524,7 +524,8 @@ describe("settings", function()
       {"availableMemoryPropotion", "0.1"}} do
       cfg.convolutions.poplar_options = {[wrong[1]] = wrong[2]}
       refuses("value", "IPUConfig: 'convolutions.poplar_options'", cfg.configure_ipu_system, cfg)
-      refuses("value", "PipelineStageOptions: 'matmul_options'", require("ipulua").PipelineStageOptions, {matmul_options = {[wrong[1]] = wrong[2]}})
+      refuses("value", "PipelineStageOptions: 'matmul_options'", require("ipulua").PipelineStageOptions,
+        {matmul_options = {[wrong[1]] = wrong[2]}})
     end
     cfg.convolutions.poplar_options = {enableFastReduce = "true"} -- one of Poplar's many others
     cfg:configure_ipu_system()
