@@ -165,6 +165,7 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
+  call_open_coroutines(L);
   if (!paths_add(L)) bundle_add(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_ipulua_core);
