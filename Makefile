@@ -1,6 +1,8 @@
 # ipulua: make help lists the targets.
 .DEFAULT_GOAL := all
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 BUILD ?= build
 PREFIX ?= /usr/local
 # Optional parts: auto (if the library is there), yes or no.
@@ -97,6 +99,15 @@ $(BUILD)/libipulua.a: $(OBJECTS)
 
 $(BUILD)/ipulua: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(EDIT_LIBS) $(LIBS)
+
+# The command with the archives of what it is made of, where there are some; of the system it wants libzip, libc and libm. C modules that
+# scripts load find Lua in it, so all of Lua is linked.
+as_archive = $(if $(filter -lm -ldl -pthread -lzip,$(1)),$(1),$(or $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a)),$(1)))
+.PHONY: static
+static: $(BUILD)/ipulua-static ## build/ipulua-static: the command, with all libraries that Debian has as archives in it
+$(BUILD)/ipulua-static: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ -Wl,--whole-archive $(foreach word,$(LUA_LIBS),$(call as_archive,$(word))) -Wl,--no-whole-archive \
+	  $(foreach word,$(if $(LIBEDIT),$(shell $(PKG_CONFIG) --static --libs libedit)) $(LIBS),$(call as_archive,$(word)))
 
 # One archive, three artefacts; what the two libraries export is in a map each.
 $(LIBRARY): $(API_OBJECTS) $(BUILD)/libipulua.a src/export.map
@@ -236,8 +247,8 @@ checks: $(CHECKS) $(BUILD)/validate ## build the C check programs
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
   $(foreach part,$(filter-out HDF5,$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter HDF5,$(INSISTED)),$(DEB_$(part)))
-PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx g++ binutils luarocks lua-cjson lua-socket \
-                 lua-filesystem debhelper dpkg-dev man-db
+PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson \
+                 lua-socket lua-filesystem debhelper man-db
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \
 	test -z "$$missing" && exit 0; \

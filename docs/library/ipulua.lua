@@ -1743,7 +1743,7 @@ function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 ---the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
 ---Shapes: those of call; each gradient has its argument's shape
----Errors: a name that is taken or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
+---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of the original
 ---@param name string
 ---@param call function

@@ -141,12 +141,12 @@ layers.SpatialDropout1D = {}
 
 ---Dropout of whole channels of a picture.
 ---@class keras.layers.SpatialDropout2D: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout2D
+---@overload fun(rate: number, options?: {seed?: integer, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout2D
 layers.SpatialDropout2D = {}
 
 ---Dropout of whole channels of a volume.
 ---@class keras.layers.SpatialDropout3D: keras.layers.Layer
----@overload fun(rate: number, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout3D
+---@overload fun(rate: number, options?: {seed?: integer, data_format?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.SpatialDropout3D
 layers.SpatialDropout3D = {}
 
 ---In training, adds normally distributed noise.
@@ -189,7 +189,7 @@ layers.ELU = {}
 ---@overload fun(options?: {theta?: number, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.ThresholdedReLU
 layers.ThresholdedReLU = {}
 
----e^x divided by its sum along an axis (or several); a mask leaves elements out.
+---e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape, or of steps.
 ---@class keras.layers.Softmax: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Softmax
 layers.Softmax = {}
@@ -700,7 +700,7 @@ losses.CTCLoss = {}
 
 ---What a plain function becomes as the loss of compile.
 ---@class keras.losses.FunctionLoss: keras.losses.Loss
----@overload fun(options?: {reduction?: string, name?: string}): keras.losses.FunctionLoss
+---@overload fun(fn: function, options?: {reduction?: string, name?: string}): keras.losses.FunctionLoss
 losses.FunctionLoss = {}
 
 ---What every metric is: own ones extend it with `update_state(y_true, y_pred, {sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, `reset_state()` clears it.
@@ -795,22 +795,22 @@ metrics.Recall = {}
 
 ---The best precision where recall is at least a value.
 ---@class keras.metrics.PrecisionAtRecall: keras.metrics.Metric
----@overload fun(recall: number, options?: {num_thresholds?: integer, name?: string, dtype?: string}): keras.metrics.PrecisionAtRecall
+---@overload fun(recall: number, options?: {num_thresholds?: integer, class_id?: integer, name?: string, dtype?: string}): keras.metrics.PrecisionAtRecall
 metrics.PrecisionAtRecall = {}
 
 ---The best recall where precision is at least a value.
 ---@class keras.metrics.RecallAtPrecision: keras.metrics.Metric
----@overload fun(precision: number, options?: {num_thresholds?: integer, name?: string, dtype?: string}): keras.metrics.RecallAtPrecision
+---@overload fun(precision: number, options?: {num_thresholds?: integer, class_id?: integer, name?: string, dtype?: string}): keras.metrics.RecallAtPrecision
 metrics.RecallAtPrecision = {}
 
 ---The best sensitivity at a specificity.
 ---@class keras.metrics.SensitivityAtSpecificity: keras.metrics.Metric
----@overload fun(specificity: number, options?: {num_thresholds?: integer, name?: string, dtype?: string}): keras.metrics.SensitivityAtSpecificity
+---@overload fun(specificity: number, options?: {num_thresholds?: integer, class_id?: integer, name?: string, dtype?: string}): keras.metrics.SensitivityAtSpecificity
 metrics.SensitivityAtSpecificity = {}
 
 ---The best specificity at a sensitivity.
 ---@class keras.metrics.SpecificityAtSensitivity: keras.metrics.Metric
----@overload fun(sensitivity: number, options?: {num_thresholds?: integer, name?: string, dtype?: string}): keras.metrics.SpecificityAtSensitivity
+---@overload fun(sensitivity: number, options?: {num_thresholds?: integer, class_id?: integer, name?: string, dtype?: string}): keras.metrics.SpecificityAtSensitivity
 metrics.SpecificityAtSensitivity = {}
 
 ---The area under the ROC (or PR) curve, from num_thresholds thresholds.
@@ -1244,6 +1244,9 @@ function Model:compile(...) end
 
 ---compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
 function Model:compute_loss(...) end
+
+---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
+function Model:compute_mask(...) end
 
 ---Loss and metrics of data: a number, a list, or with return_dict a table by name.
 function Model:evaluate(...) end

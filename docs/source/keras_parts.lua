@@ -106,7 +106,7 @@ return {
     is_keras_tensor = {"x", "`x` any value"},
   },
   -- What is for the library itself.
-  internal = {declare = true, build_once = true, build_with = true, discard_programs = true,
+  internal = {declare = true, build_once = true, build_with = true, discard_programs = true, watch = true,
     ensure_built = true, prepare = true, reduce = true, get = true,
     serialize = true, deserialize = true},
 }

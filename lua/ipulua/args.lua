@@ -14,7 +14,8 @@
 -- row of type any must have), and `says`, what the argument means, with its unit; `by_name = true` that neither it nor what stands behind it
 -- has a position. On the first row only: `list = true` where the list part
 -- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is always the argument itself, `list_of =
--- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value), `one = true` on a row of type any
+-- "number"` where the list part is the argument if it holds several numbers or lists (a variable's value), `nested = true` where a single list
+-- of numbers or of lists is always the argument itself (positions), `one = true` on a row of type any
 -- that is never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an object.
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any; an enumeration
@@ -180,7 +181,7 @@ local function compile_row(row)
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local compiled = {
     name = row[1], default = row[3], check = row.check, range = row.range,
-    list = row.list, whole = row.whole, list_of = row.list_of, one = row.one,
+    list = row.list, whole = row.whole, nested = row.nested, list_of = row.list_of, one = row.one,
     required = row[3] == nil and not row.optional, copies = args.is_plain(row[3]),
   }
   local tests, words = {}, {}
@@ -424,7 +425,7 @@ end
 local function is_constructor(compiled, t)
   local first = compiled.rows[1]
   if not first or first.list or is_whole_list(first, t) or (first.list_of and type(t[2]) == "string") then return true end
-  if first.whole then return false end
+  if first.whole or first.nested and args.is_list(t) and (type(t[1]) == "number" or args.is_plain(t[1])) then return false end
   if not first.takes_tables then return true end
   if next(t) == nil then return not first.required end
   if t[first.name] ~= nil then return true end -- it names the first argument

@@ -42,6 +42,9 @@ local function check_sizes(who, a)
   end
 end
 
+-- What no logit is below, so that a class gets no share.
+local function lowest(dtype) return dtype == "float16" and -65504 or -3.3e38 end
+
 -- Logits and labels [batch, num_true + num_sampled], corrected by how often each class is drawn.
 local function sampled_logits(who, remove_hits, a)
   check_sizes(who, a)
@@ -60,13 +63,14 @@ local function sampled_logits(who, remove_hits, a)
   local true_weights = ops.gather(a.weights, labels) -- [batch, num_true, dim]
   local hits = ops.reduce_sum(true_weights * ops.reshape(a.inputs, {batch, 1, dim}), {axis = 2}) + ops.gather(a.biases, labels)
   local others = ops.matmul(a.inputs, ops.gather(a.weights, sampled), {transpose_b = true}) + ops.gather(a.biases, sampled)
+  local dtype = core.type_of(hits)
+  local function log(expected) return ops.stop_gradient(ops.cast(ops.log(expected), dtype)) end
   if remove_hits then
     local same = ops.equal(ops.expand_dims(labels, 2), ops.reshape(sampled, {1, 1, -1}))
-    others = ops.where(ops.reduce_any(same, {axis = 1}), core.full({}, -3.4e38, (core.type_of(others))), others)
+    others = ops.where(ops.reduce_any(same, {axis = 1}), core.full({}, lowest(dtype), dtype), others)
   end
-  hits = hits - ops.stop_gradient(ops.log(true_expected))
-  others = others - ops.stop_gradient(ops.log(sampled_expected))
-  local dtype = core.type_of(hits)
+  hits = hits - log(true_expected)
+  others = others - log(sampled_expected)
   local right = core.full({batch, a.num_true}, 1 / a.num_true, dtype)
   local wrong = core.full({batch, (select(2, core.type_of(others)))[2]}, 0, dtype)
   return ops.concat({hits, others}, 1), ops.concat({right, wrong}, 1)

@@ -46,11 +46,17 @@ local function check_io_tiles(values, flags)
   end
 end
 
----An error when options exclude each other.
+local function check_library(values)
+  for _, name in ipairs {"matmuls.poplar_options", "convolutions.poplar_options"} do
+    if next(values[name]) ~= nil then require "ipulua.library_options".check(values[name], "IPUConfig: '" .. name .. "'") end
+  end
+end
+
+---An error when options exclude each other, or have no such value.
 ---@param values table<string, any> of a configuration, by full name
 ---@param flags table<string, any> run flags
 function rules.check(values, flags)
-  for _, check in ipairs {selection.check, check_distribution, check_chip, check_io_tiles} do check(values, flags) end
+  for _, check in ipairs {selection.check, check_distribution, check_chip, check_io_tiles, check_library} do check(values, flags) end
 end
 
 ---What the engine works with: options that speak for others are resolved, flags win.

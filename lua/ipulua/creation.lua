@@ -122,6 +122,38 @@ local function range(who, start, step, divisor, n, dtype)
   return core.range(start, step, divisor, n, dtype)
 end
 
+-- The same where step · i may be more than a double holds, of a step that is given scaled: both by a power of two.
+local function wide_scale(n) return 2.0 ^ (math.ceil(math.log(n, 2)) + 1) end
+local function wide_range(who, start, scaled_step, divisor, n, dtype)
+  local scale = wide_scale(n)
+  return core.ops.mul(range(who, start / scale, scaled_step, divisor, n, dtype), scale)
+end
+
+-- (stop - start) / step, where the difference may be more than a double holds.
+local function steps_between(start, stop, step)
+  local n = (stop * 1.0 - start) / step
+  if n - n == 0 or stop - stop ~= 0 or start - start ~= 0 then return n end
+  return stop / step - start / step
+end
+
+-- a // b and a % b of integers without a sign.
+local function divide_unsigned(a, b)
+  if b < 0 then return math.ult(a, b) and 0 or 1, math.ult(a, b) and a or a - b end
+  local quotient = a >= 0 and a // b or ((a >> 1) // b) << 1
+  local rest = a - quotient * b
+  if math.ult(rest, b) then return quotient, rest end
+  return quotient + 1, rest - b
+end
+
+-- How many of start, start + step … lie before stop, of integers. Below 0: more than an integer holds.
+local function count_steps(start, stop, step)
+  if step < 0 then start, stop = stop, start end
+  if start >= stop then return 0 end
+  local quotient, rest = divide_unsigned(stop - start, step < 0 and -step or step)
+  quotient = rest ~= 0 and quotient + 1 or quotient
+  return quotient < 0 and math.huge or quotient
+end
+
 ---start, start + step … below stop; int32 for integers.
 ---Shapes: [ceil((stop - start) / step)], never below 0. `ipu.arange(1, 6, 2)` → [3]
 ---Errors: a step of 0: `ipu.arange(0, 5, 0)`
@@ -132,10 +164,11 @@ function creation.arange(...)
   if stop == nil then start, stop = 0, start end
   if step == 0 then blame.error("arange: 'step' must not be 0", "value") end
   local integers = math.type(start) == "integer" and math.type(stop) == "integer" and math.type(step) == "integer"
-  local n = math.ceil((stop - start) / step)
+  local n = integers and count_steps(start, stop, step) or math.ceil(steps_between(start, stop, step))
   local dtype = a.dtype or (integers and "int32" or "float32")
   if n ~= n then blame.error("arange: 'start', 'stop' and 'step' must be numbers, not NaN", "value") end
   if n <= 0 then return core.full({0}, 0, dtype) end
+  if not integers and step * (n - 1) - step * (n - 1) ~= 0 then return wide_range("arange", start, step / wide_scale(n), 1, n, dtype) end
   return range("arange", start, step, 1, n, dtype)
 end
 
@@ -151,7 +184,13 @@ function creation.linspace(...)
   local a = args.check("linspace", linspace_spec, ...)
   if a.num < 0 then blame.error("linspace: 'num' must not be negative, got " .. a.num, "value") end
   if a.num < 2 then return core.full({a.num}, a.start, a.dtype) end
-  return range("linspace", a.start, a.stop - a.start, a.num - 1, a.num, a.dtype)
+  local start, stop = a.start * 1.0, a.stop * 1.0
+  local difference = stop - start
+  if difference - difference ~= 0 and start - start == 0 and stop - stop == 0 then
+    local scale = wide_scale(a.num)
+    return wide_range("linspace", start, stop / scale - start / scale, a.num - 1, a.num, a.dtype)
+  end
+  return range("linspace", a.start, difference, a.num - 1, a.num, a.dtype)
 end
 
 ---Whether x is a tensor, of values or symbolic.

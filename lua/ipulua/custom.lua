@@ -46,7 +46,7 @@ local function is_float(value) return (core.type_of(value)):find("float", 1, tru
 
 -- The region that computes input gradients, and which results it wants upstream gradients of.
 local function trace_gradient(who, gradient, inputs, outputs)
-  core.trace_begin(true)
+  core.trace_begin(true, false, true)
   local dys, upstream = {}, {}
   for i, y in ipairs(outputs) do
     if is_float(y) then
@@ -193,6 +193,10 @@ local function publish(name, f)
   if not leaf then blame.error("register_op: 'name' must be a name such as swish or nn.swish, got '" .. name .. "'", "value") end
   local place = place_of(ipu, module)
   if core.ops[name] or ipu.__has(module, leaf) then blame.error("register_op: there is an op '" .. name .. "' already", "value") end
+  if core.has_member(leaf) then
+    blame.error(string.format("register_op: every tensor has a member '%s' already, which '%s' would replace; choose another name", leaf,
+      name), "value")
+  end
   place[leaf] = f
   core.add_method(leaf, f)
 end
@@ -208,7 +212,7 @@ function custom.of(op) return registered[op] end
 ---the tensors among its arguments.
 ---Without gradient that of the ops in call is taken.
 ---Shapes: those of call; each gradient has its argument's shape
----Errors: a name that is taken or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
+---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of the original
 ---@return fun(...): ...
 function custom.register_op(...)

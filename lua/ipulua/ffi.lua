@@ -181,8 +181,56 @@ end
 
 local function ints(list)
   local array = ffi.new("int64_t[?]", #list + 1)
-  for i = 1, #list do array[i - 1] = list[i] end
+  for i = 1, #list do
+    if type(list[i]) ~= "number" or list[i] % 1 ~= 0 then
+      raise("a list of integers is wanted, its element " .. i .. " is " .. tostring(list[i]))
+    end
+    array[i - 1] = list[i]
+  end
   return array
+end
+
+local function count_of(shape)
+  local count = 1
+  for i = 1, #shape do count = count * shape[i] end
+  return count
+end
+
+local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+local function check_count(what, count, shape)
+  if count == count_of(shape) then return end
+  raise(string.format("%s: %d element%s can't fill the shape %s", what, count, count == 1 and "" or "s", shape_text(shape)))
+end
+
+-- Of "ctype<const float [3]>" or "ctype<float *>": the elements' type, and whether it is an array, whose size is known.
+local function element_of(ctype)
+  local name, mark = tostring(ctype):match("^ctype<(.-)%s*([%[*&(])")
+  return name and name:gsub("^const ", ""):gsub(" const$", ""), mark == "["
+end
+
+-- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where the elements are of another type their
+-- values are taken, which a pointer, whose length nobody knows, doesn't allow. What stands behind void * is taken on trust.
+local function array_from(what, data, dtype)
+  local ctype = ffi.typeof(data)
+  local name, is_array = element_of(ctype)
+  local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *")) or "unsigned short"
+  if not name or name:find("struct", 1, true) then raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype)) end
+  if not is_array then
+    if name ~= wanted and name ~= "void" then
+      raise(string.format("%s: %s is read from '%s *', got a %s", what, dtype, wanted, tostring(ctype)))
+    end
+    return data
+  end
+  local count = ffi.sizeof(data) / ffi.sizeof(name)
+  if name == wanted then return data, count end
+  local flat, numbers = ffi.cast(name .. " *", data), {}
+  for i = 1, count do
+    local value = flat[i - 1]
+    numbers[i] = type(value) == "boolean" and (value and 1 or 0) or tonumber(value)
+    if numbers[i] == nil then raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype)) end
+  end
+  return numbers, count
 end
 
 local function raw_tensor(dtype, shape, data)
@@ -191,17 +239,32 @@ local function raw_tensor(dtype, shape, data)
   return new_tensor(out[0])
 end
 
----A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape (for an array); or the dtype alone.
+local function from_numbers(dtype, shape, numbers)
+  if element[dtype] then return raw_tensor(dtype, shape, array_of("tensor", numbers, dtype)) end
+  return (apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))}, {dtype = dtype}))
+end
+
+-- Without a shape an array is a vector.
+local function from_array(dtype, shape, data)
+  local array, count = array_from("tensor", data, dtype)
+  if not shape and not count then raise("tensor: the shape of what a pointer leads to must be given, as in {shape = {2, 3}}") end
+  shape = shape or {count}
+  if count then check_count("tensor", count, shape) end
+  if type(array) == "table" then return from_numbers(dtype, shape, array) end
+  return raw_tensor(dtype, shape, array)
+end
+
+---A tensor of numbers in nested lists, or of an array of C's. Options: dtype (float32), shape, which the numbers fill; or the dtype alone.
 function ipu.tensor(data, options)
   if type(options) == "string" then options = {dtype = options} end
   options = options or {}
   if is_tensor(data) then return data end
   local dtype = options.dtype or "float32"
-  if type(data) == "cdata" then return raw_tensor(dtype, options.shape or {}, data) end
+  if type(data) == "cdata" then return from_array(dtype, options.shape, data) end
   local shape, numbers = {}, {}
   flatten(data, shape, 1, numbers)
-  if not element[dtype] then return apply("cast", {raw_tensor("float32", shape, array_of("tensor", numbers, "float32"))}, {dtype = dtype}) end
-  return raw_tensor(dtype, options.shape or shape, array_of("tensor", numbers, dtype))
+  if options.shape then check_count("tensor", #numbers, options.shape) end
+  return from_numbers(dtype, options.shape or shape, numbers)
 end
 
 function ipu.zeros(shape, options)
@@ -223,12 +286,18 @@ function Tensor:count() return tonumber(C.ipu_tensor_count(self.p)) end
 
 ---Replaces all elements, from nested lists or an array of C's.
 function Tensor:write(data)
-  if type(data) ~= "cdata" then
+  local count
+  if type(data) == "cdata" then
+    data, count = array_from("write", data, self.dtype)
+  else
     local numbers = {}
     flatten(data, {}, 1, numbers)
-    if #numbers ~= self:count() then raise("write: the tensor has " .. self:count() .. " elements, got " .. #numbers) end
+    data, count = numbers, #numbers
+  end
+  if count and count ~= self:count() then raise("write: the tensor has " .. self:count() .. " elements, got " .. count) end
+  if type(data) == "table" then
     c_type(self)
-    data = array_of("write", numbers, self.dtype)
+    data = array_of("write", data, self.dtype)
   end
   check(C.ipu_tensor_write(context, self.p, data, C.ipu_tensor_bytes(self.p)))
   return self

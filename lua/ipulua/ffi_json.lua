@@ -2,6 +2,9 @@
 
 local json = {}
 
+-- What stands for null in lists, where a nil would move what follows.
+json.null = setmetatable({}, {__tostring = function() return "null" end})
+
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 local unescapes = {b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 
@@ -29,6 +32,7 @@ end
 local writers = {string = write_string, number = write_number, boolean = tostring, table = write_table}
 
 function write(value)
+  if value == json.null then return "null" end
   local writer = writers[type(value)]
   if not writer then error("JSON has no " .. type(value), 0) end
   return writer(value)
@@ -60,6 +64,7 @@ end
 local words = {["true"] = true, ["false"] = false}
 
 local read
+local null -- what the present text's nulls become; nil: nothing in objects, json.null in lists
 local function fail(text, at) error("JSON: trouble at byte " .. at .. " of " .. text:sub(1, 60), 0) end
 
 local function read_string(text, at)
@@ -91,8 +96,9 @@ function read(text, at)
   if first == '"' then return read_string(text, at) end
   if first == "[" then
     return read_members(text, at, "]", function(out, from)
-      local after
-      out[#out + 1], after = read(text, from)
+      local value, after = read(text, from)
+      if value == nil then value = json.null end
+      out[#out + 1] = value
       return after
     end)
   end
@@ -107,13 +113,14 @@ function read(text, at)
   end
   local word, after = text:match("^([%w%.%+%-]+)()", at)
   if not word then fail(text, at) end
-  if word == "null" then return nil, after end
+  if word == "null" then return null, after end
   if words[word] ~= nil then return words[word], after end
   return tonumber(word) or fail(text, at), after
 end
 
----null becomes nil.
-function json.decode(text)
+---null becomes nil in objects, json.null in lists; or `instead`, where that is given.
+function json.decode(text, instead)
+  null = instead
   local value, after = read(text, 1)
   if text:find("%S", after) then fail(text, after) end
   return value

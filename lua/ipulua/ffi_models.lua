@@ -81,10 +81,10 @@ return function(C, base)
     else check(f(self.p, xs, x_count, ys, y_count, as_json(options), out)) end
     hold(keep_x)
     hold(keep_y)
-    return json.decode(ffi.string(out[0]))
+    return json.decode(ffi.string(out[0]), 0 / 0) -- JSON has no NaN
   end
 
-  ---Returns the history: a list of numbers, one an epoch, for each name.
+  ---Returns the history: a list of numbers, one an epoch, for each name; NaN for what is no number.
   function Model:fit(x, y, options) return (logs(C.ipu_model_fit, self, x, y, options)) end
   function Model:evaluate(x, y, options) return (logs(C.ipu_model_evaluate, self, x, y, options)) end
   function Model:train_on_batch(x, y) return (logs(C.ipu_model_train_on_batch, self, x, y, false)) end

@@ -9,6 +9,7 @@ local enum = require "ipulua.enum"
 local interval = require "ipulua.interval"
 local ipu = require "ipulua"
 local modules = require "ipulua.modules"
+local own_files = require "ipulua.own_files"
 local values = require "ipulua.values"
 
 local help = {}
@@ -228,15 +229,14 @@ local function add_notes(lines, notes)
   end
 end
 
-local files = {} -- lines of the library's files, by path
+local files = {} -- their lines, by source
 
-local function lines_of(path)
-  if files[path] then return files[path] end
-  local list = {}
-  local file <close> = io.open(path)
-  if not file then return nil end
-  for line in file:lines() do list[#list + 1] = line end
-  files[path] = list
+local function lines_of(source)
+  if files[source] then return files[source] end
+  local list, text = {}, own_files.read_source(source)
+  if not text then return nil end
+  for line in text:gmatch("([^\n]*)\n?") do list[#list + 1] = line end
+  files[source] = list
   return list
 end
 
@@ -247,7 +247,7 @@ end
 function help.about(f)
   f = written(f)
   local info = debug.getinfo(f, "Su")
-  local lines = info.what == "Lua" and info.source:sub(1, 1) == "@" and lines_of(info.source:sub(2))
+  local lines = info.what == "Lua" and lines_of(info.source)
   if not lines or not lines[info.linedefined] then return nil end
   local found = comment_above(lines, info.linedefined)
   found.rows, found.parameters = help.rows(f), {}
@@ -277,17 +277,16 @@ end
 
 -- What stands above "---@class Name": in the file of the class's own functions, else in any of the library's.
 local function class_comment(c)
-  local paths = {}
+  local sources = {}
   for _, f in next, c do
-    local info = type(f) == "function" and debug.getinfo(written(f), "S")
-    if info and info.source:sub(1, 1) == "@" then paths[#paths + 1] = info.source:sub(2) end
+    sources[#sources + 1] = type(f) == "function" and debug.getinfo(written(f), "S").source or nil
   end
   for module in pairs(package.loaded) do
-    paths[#paths + 1] = type(module) == "string" and module:find("^ipulua") and package.searchpath(module, package.path) or nil
+    sources[#sources + 1] = type(module) == "string" and own_files.source(module) or nil
   end
-  for _, path in ipairs(paths) do
-    for i, line in ipairs(lines_of(path) or {}) do
-      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(path), i) end
+  for _, source in ipairs(sources) do
+    for i, line in ipairs(lines_of(source) or {}) do
+      if line:match("^%-%-%-@class (%w+)") == c.__name then return comment_above(lines_of(source), i) end
     end
   end
   return help.parts{}

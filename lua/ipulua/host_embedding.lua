@@ -102,7 +102,7 @@ local function rate_of(self)
 end
 
 local lookup_rows <const> = {
-  {"indices", "any", of = "tensor or nested lists of integers"},
+  {"indices", "any", nested = true, of = "tensor or nested lists of integers"},
   {"clip_indices", "boolean", true, says = "to 0 … rows - 1, instead of an error"},
 }
 
@@ -125,6 +125,10 @@ function HostEmbedding:lookup(...)
   shape[#shape + 1] = self.shape[2]
   if tracing.is_active() and config.use_synthetic_data_for("hostembedding") then -- nothing crosses
     return core.full(shape, tonumber(config.flag("synthetic_data_initializer")) or 0, self.dtype)
+  end
+  if self.spec and not tracing.is_active() and core.is_deferred(ids) then
+    blame.error(string.format("lookup: '%s' is trained, and its rows follow only where a whole function is compiled: look them up inside "
+      .. "ipu_compiler.compile or ipu.func, or make the table without an optimizer_spec", self.name), "value")
   end
   local look_up = effects.host_callback(rows, {outputs = {{shape, self.dtype}}})
   local found = look_up(ids)

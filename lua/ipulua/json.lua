@@ -40,6 +40,18 @@ local function refuse(message)
   error({json = message}, 0)
 end
 
+-- Where in the value that is being written: names and numbers from the outside in.
+local trail <const> = {}
+
+local function trail_text(depth)
+  local text = ""
+  for i = 1, depth do
+    local step = trail[i]
+    text = text .. (type(step) == "number" and "[" .. step .. "]" or (i > 1 and "." or "") .. step)
+  end
+  return utf8.len(text) and text or text:gsub("[\128-\255]", "?")
+end
+
 local function write_string(s)
   if not utf8.len(s) then refuse("a string is not valid UTF-8") end
   return '"' .. s:gsub('[%c"\\]', function(c)
@@ -89,15 +101,18 @@ local function write_table(t, out, indent, depth)
     out[#out + 1] = "["
     for i = 1, n do
       out[#out + 1] = (i > 1 and "," or "") .. inner
+      trail[depth], trail.depth = i, depth
       write(t[i], out, indent, depth)
     end
     out[#out + 1] = (n > 0 and outer or "") .. "]"
     return
   end
+  trail.depth = depth - 1
   local names = sorted_names(t)
   local colon = indent and ": " or ":"
   out[#out + 1] = "{"
   for i, name in ipairs(names) do
+    trail[depth], trail.depth = name, depth
     out[#out + 1] = (i > 1 and "," or "") .. inner .. write_string(name) .. colon
     write(t[name], out, indent, depth)
   end
@@ -121,6 +136,71 @@ function write(value, out, indent, depth)
   end
 end
 
+---The JSON text of a value, or nil and what of it has none, and where.
+---@param value any
+---@param indent string?
+---@return string? text
+---@return string? problem
+---@package
+function json.text(value, indent)
+  local out = {}
+  trail.depth = 0
+  local ok, problem = pcall(write, value, out, indent, 0)
+  if ok then return table.concat(out) end
+  if type(problem) ~= "table" then return nil, tostring(problem) end
+  local depth = trail.depth < 20 and trail.depth or 0
+  return nil, (depth > 0 and trail_text(depth) .. ": " or "") .. problem.json
+end
+
+-- ---------------------------------------------------------------- numbers that JSON has not
+
+local odd_numbers <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
+
+---A number as JSON can hold it: those that aren't finite become {"$number": "inf"}.
+---@param x any
+---@return any
+---@package
+function json.pack_number(x)
+  if type(x) ~= "number" or x - x == 0 then return x end
+  return {["$number"] = x ~= x and "nan" or x > 0 and "inf" or "-inf"}
+end
+
+---The number that pack_number took apart; nil for any other table.
+---@param t table
+---@return number?
+---@package
+function json.packed_number(t) return odd_numbers[t["$number"]] end
+
+---A value whose numbers JSON can all hold.
+---@param value any
+---@param depth integer?
+---@return any
+---@package
+function json.pack(value, depth)
+  depth = depth or 1
+  if type(value) ~= "table" then return json.pack_number(value) end
+  if value == json.null or depth > depth_limit then return value end -- what is nested deeper, writing refuses
+  local out, changed = setmetatable({}, getmetatable(value)), false
+  for key, each in next, value do
+    out[key] = json.pack(each, depth + 1)
+    changed = changed or not rawequal(out[key], each)
+  end
+  return changed and out or value
+end
+
+---What json.pack was given.
+---@param value any
+---@return any
+---@package
+function json.unpack(value)
+  if type(value) ~= "table" or value == json.null then return value end
+  if value["$number"] ~= nil then return json.packed_number(value) or value end
+  for key, each in next, value do
+    if type(each) == "table" then value[key] = json.unpack(each) end
+  end
+  return value
+end
+
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
 ---Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
 ---@param value any
@@ -135,10 +215,9 @@ function json.encode(value, options)
     blame.error("json.encode: 'indent' must be an integer from 0 to 80, got " .. args.describe(options.indent), "type")
   end
   local indent = options and options.indent and (" "):rep(options.indent) or nil
-  local out = {}
-  local ok, problem = pcall(write, value, out, indent, 0)
-  if ok then return table.concat(out) end
-  blame.error("json.encode: " .. (type(problem) == "table" and problem.json or tostring(problem)), "value")
+  local text, problem = json.text(value, indent)
+  if text then return text end
+  blame.error("json.encode: " .. problem, "value")
 end
 
 -- ---------------------------------------------------------------- reading

@@ -225,7 +225,30 @@ local function while_recorded(a)
   return carried
 end
 
-local function trace_while(a)
+local trace_while
+
+-- A condition that draws random numbers or assigns: a loop's condition only gives its test, so it runs before the loop and behind
+-- each turn of the body, which carries what it gave.
+local function trace_test_behind(a, carried)
+  local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop")
+  local function test(i, values)
+    if not limit then return check_test(a.condition(table.unpack(values))) end
+    return loops.cond(core.ops.less(i, limit), function() return check_test(a.condition(table.unpack(values))) end,
+      function() return core.tensor(false) end)
+  end
+  local function body(_, i, ...)
+    loops.check_parameters(a.body, select("#", ...), "while_loop body")
+    local results = check_results("while_loop", carried, table.pack(a.body(...)))
+    local following = core.ops.add(i, 1)
+    return test(following, results), following, table.unpack(results)
+  end
+  local first = core.tensor(0, "int32")
+  local values = trace_while{condition = function(...) return (...) end, body = body, infeed_queue = a.infeed_queue,
+    inputs = {test(first, carried), first, table.unpack(carried)}}
+  return {table.unpack(values, 3)}
+end
+
+function trace_while(a)
   local carried = carried_list(a.inputs, "while_loop")
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop") or core.tensor(-1, "int32")
   local _ <close> = tracing.guard()
@@ -234,6 +257,10 @@ local function trace_while(a)
   local given = symbolic_like(carried)
   loops.check_parameters(a.condition, #given, "while_loop condition")
   local test = check_test(a.condition(table.unpack(given)))
+  if core.trace_assigns() then
+    core.trace_give_up(core.trace_depth() - 1)
+    return trace_test_behind(a, carried)
+  end
   local condition = core.suspend{test}
   core.trace_begin(true)
   local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)

@@ -6,7 +6,7 @@ local blame = require "ipulua.blame"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local json = require "ipulua.json"
-local placement = require "ipulua.placement"
+local library_options = require "ipulua.library_options"
 local start = require "ipulua.start"
 
 local machine = {}
@@ -50,11 +50,8 @@ local function default_target()
   return machine.target(start.options.target)
 end
 
-local function proportion(option)
-  return tonumber(config.get(option)["availableMemoryProportion"]) or 0
-end
-
-local function halves(option) return placement.is_half(config.get(option)["partialsType"]) end
+local function proportion(option) return library_options.proportion(config.get(option)) end
+local function halves(option) return library_options.half_partials(config.get(option)) or false end
 
 local function default_ipus(ordinal)
   if start.options.ipus and not config.is_configured() then return start.options.ipus end

@@ -5,7 +5,7 @@ local blame = require "ipulua.blame"
 local capture = require "ipulua.capture"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
-local placement = require "ipulua.placement"
+local library_options = require "ipulua.library_options"
 local nearest = require "ipulua.nearest"
 local structure = require "ipulua.structure"
 local tape = require "ipulua.tape"
@@ -30,6 +30,7 @@ local function all_strings(t)
 end
 
 local option_names <const> = {"convolution_options", "matmul_options", "slice_options"}
+local checked_names <const> = {convolution_options = true, matmul_options = true}
 
 local stage_spec = {}
 for i, name in ipairs(option_names) do stage_spec[i] = {name, "any", optional = true, of = "table<string, string>"} end
@@ -54,6 +55,7 @@ function PipelineStageOptions:init(...)
         described_member(t)), "type")
     end
     self[name] = t or {}
+    if checked_names[name] then library_options.check(self[name], "PipelineStageOptions: '" .. name .. "'") end
   end
 end
 
@@ -69,8 +71,10 @@ end
 ---The dtype that these options sum products in: "float16", "float32", or nil.
 ---@return string?
 function PipelineStageOptions:partials_type()
-  local word = self.matmul_options.partialsType or self.convolution_options.partialsType
-  return word and (placement.is_half(word) and "float16" or "float32") or nil
+  local half = library_options.half_partials(self.matmul_options)
+  if half == nil then half = library_options.half_partials(self.convolution_options) end
+  if half == nil then return nil end
+  return half and "float16" or "float32"
 end
 
 -- ------------------------------------------------ what an optimizer function returns

@@ -200,10 +200,6 @@ function placement.stochastic_rounding(...)
   return scope.new("stochastic_rounding(" .. tostring(a.override) .. ")", set("stochastic_rounding", a.override and 1 or 0))
 end
 
----Whether the value of an option partialsType is float16.
----@param word string?
-function placement.is_half(word) return word == "half" or word == "float16" end
-
 local partials_spec <const> = {{"override_type", "dtype"}}
 
 ---What matrix products and convolutions inside add up in.

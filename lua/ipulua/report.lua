@@ -10,6 +10,7 @@ local func = require "ipulua.func"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local machine = require "ipulua.machine"
+local own_files = require "ipulua.own_files"
 local start = require "ipulua.start"
 
 local report = {}
@@ -49,13 +50,8 @@ end
 local page -- the template, once read
 
 local function template()
-  if page then return page end
-  local path = package.searchpath("ipulua.report", package.path)
-  local file = path and io.open((path:gsub("report%.lua$", "report.html")), "rb")
-  if not file then blame.error("the page of profiles, report.html, is missing beside ipulua's Lua files", "not_found") end
-  page = file:read("a")
-  file:close()
-  return page
+  page = page or own_files.read("report.html")
+  return page or blame.error("the page of profiles, report.html, is missing beside ipulua's Lua files", "not_found")
 end
 
 ---The page for a profile: one file that needs nothing else.

@@ -8,7 +8,6 @@ local devices = require "ipulua.devices"
 local engine_options = require "ipulua.engine_options"
 local func = require "ipulua.func"
 local json = require "ipulua.json"
-local placement = require "ipulua.placement"
 local plain = require "ipulua.plain"
 local plans = require "ipulua.pipeline_plan"
 
@@ -33,7 +32,9 @@ core.set_numerics{check_finite = checks_numerics(config.environment_options())}
 local function synthetic_values(text) return tonumber(text) or text ~= "" and text or 0 end
 
 config.on_apply(function(settings)
-  local function halves(option) return placement.is_half(settings[option].partialsType) end
+  local function halves(option)
+    return next(settings[option]) ~= nil and require "ipulua.library_options".half_partials(settings[option]) or false
+  end
   core.set_numerics{
     inv = settings[floating_point .. "inv"], div0 = settings[floating_point .. "div0"],
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],

@@ -14,18 +14,34 @@ local tape = {}
 
 local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 
-local function as_list(x)
-  if is_value(x) then return {x} end
-  return x
+-- What is given for each leaf of a template, in the order of leaves: false where there is none.
+local function beside(template, given, list)
+  if template.leaf then
+    if given ~= nil and not is_value(given) then return false end
+    list[template.leaf] = given or false
+    return true
+  end
+  if given == nil then given = {} end
+  if not structure.is_plain(given) then return false end
+  local named = {}
+  for _, item in ipairs(template.items or {}) do
+    named[item[1]] = true
+    if not beside(item[2], given[item[1]], list) then return false end
+  end
+  for key in next, given do
+    if not named[key] then return false end
+  end
+  return true
 end
 
--- grad_ys as the binding wants them: false where none is given.
-local function seeds(dys, count)
-  if dys == nil then return nil end
-  dys = as_list(dys)
+-- Gradients of the leaves of ys as the binding wants them. One tensor may stand in a list, and a list of one for a tensor.
+local function seeds(who, what, dys, template)
+  if dys == nil or (structure.is_plain(dys) and next(dys) == nil) then return nil end
   local list = {}
-  for i = 1, count do list[i] = dys[i] or false end
-  return list
+  if template.leaf and structure.is_plain(dys) and #dys == 1 then dys = dys[1] end
+  if template.items and is_value(dys) then dys = {dys} end
+  if beside(template, dys, list) then return list end
+  blame.error(string.format("%s: '%s' must have a gradient for each of the outputs, or nil, and nothing else", who, what), "type")
 end
 
 -- ------------------------------------------------ who wants to know of gradients
@@ -66,6 +82,17 @@ local function differentiate(ys, xs, dys)
   return core.plain(table.move(found, 1, #xs, 1, {}))
 end
 
+-- A tensor, a variable, or a table of them, taken apart.
+local function leaves_of(who, what, value, words)
+  local leaves, template = structure.flatten(value, function(v) return not structure.is_plain(v) end)
+  for _, leaf in ipairs(leaves) do
+    if not is_value(leaf) then
+      blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what, words, args.describe(leaf)), "type")
+    end
+  end
+  return leaves, template
+end
+
 local gradients_spec <const> = {
   {"ys", "any", of = "tensor or list of tensors"}, {"xs", "any", of = "tensor, variable or list of them"},
   {"grad_ys", "any", optional = true, of = "tensor or list of tensors", says = "upstream gradients, as ys; ones by default"},
@@ -77,20 +104,14 @@ local gradients_spec <const> = {
 ---@return userdata[]
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
-  for _, name in ipairs{"ys", "xs"} do
-    for _, value in ipairs(type(a[name]) == "table" and as_list(a[name]) or {a[name]}) do
-      if not is_value(value) then
-        blame.error(string.format("gradients: '%s' must be a tensor, a variable or a list of them, got %s", name, args.describe(value)), "type")
-      end
-    end
-  end
-  local ys, xs = as_list(a.ys), as_list(a.xs)
+  local ys, ys_template = leaves_of("gradients", "ys", a.ys, "a list of them")
+  local xs, xs_template = leaves_of("gradients", "xs", a.xs, "a list of them")
   if not tracing.is_active() and not graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
   end
-  local found = differentiate(ys, xs, seeds(a.grad_ys, #ys))
+  local found = differentiate(ys, xs, seeds("gradients", "grad_ys", a.grad_ys, ys_template))
   for i = 1, #xs do found[i] = found[i] or nil end
-  return found
+  return xs_template.leaf and found or structure.rebuild(xs_template, found)
 end
 
 ---Records what is computed while it is open; then gradient() differentiates it for any variable or tensor of it, once unless
@@ -100,9 +121,6 @@ end
 ---Source: tf.GradientTape of the original
 ---@class GradientTape: Scope
 local GradientTape = scope.Scope:extend("GradientTape")
-
-local open = {} -- eager tapes that still hold notes, weakly
-setmetatable(open, {__mode = "k"})
 
 local tape_spec <const> = {
   {"persistent", "boolean", false, says = "gradient() may be called several times"},
@@ -117,17 +135,14 @@ function GradientTape:init(...)
   self.recording = true
   self.used = false
   self.pretended = tracing.pretended()
-  if self.eager then
-    core.tape_open()
-    open[self] = true
-  end
+  if self.eager then self.record = core.tape_new() end
   scope.Scope.init(self, "GradientTape()", function(s) s:stop() end)
 end
 
 function GradientTape:stop()
   if not self.recording then return end
   self.recording = false
-  if self.eager then core.tape_pause() end
+  if self.eager then core.tape_pause(self.record) end
 end
 
 local function check_values(who, what, value)
@@ -183,13 +198,15 @@ function GradientTape:gradient(...)
   check_values("GradientTape.gradient", "sources", a.sources)
   check_names(a)
   if a.output_gradients ~= nil then check_values("GradientTape.gradient", "output_gradients", a.output_gradients) end
-  self.used = true
-  local ys = as_list(a.target)
+  local ys, ys_template = structure.flatten(a.target)
   local leaves, template = structure.flatten(a.sources)
-  local dys = seeds(a.output_gradients, #ys)
+  local dys = seeds("GradientTape.gradient", "output_gradients", a.output_gradients, ys_template)
+  self.used = true
+  if not self.persistent then self:stop() end
   local found
-  if self.eager and not tracing.is_active() then found = core.tape_gradients(ys, leaves, dys)
+  if self.eager and not tracing.is_active() then found = core.tape_gradients(self.record, ys, leaves, dys)
   else found = differentiate(ys, leaves, dys) end
+  if self.eager and not self.persistent then core.tape_release(self.record) end
   for i, leaf in ipairs(leaves) do
     local g = self:is_watched(leaf) and found[i] or nil
     if g == nil and (a.unconnected_gradients == "zero" or self.pretended < tracing.pretended()) then
@@ -200,12 +217,6 @@ function GradientTape:gradient(...)
   end
   if template.leaf then return found[1] end
   return structure.rebuild(template, found)
-end
-
-function GradientTape:__gc()
-  if self.recording and self.eager then core.tape_pause() end
-  open[self] = nil
-  if self.eager and next(open) == nil then core.tape_drop() end
 end
 
 tape.GradientTape = class.guard(GradientTape)

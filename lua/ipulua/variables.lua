@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local graph = require "ipulua.graph"
+local names = require "ipulua.name_scopes"
 local operation = require "ipulua.operation"
 local placement = require "ipulua.placement"
 local scope = require "ipulua.scope"
@@ -24,9 +25,13 @@ local function remember(v)
 end
 
 local function unique(name)
-  local n = used_names[name]
-  used_names[name] = (n or 0) + 1
-  return n and name .. "_" .. n or name
+  local found = name
+  while used_names[found] do
+    found = name .. "_" .. used_names[name]
+    used_names[name] = used_names[name] + 1
+  end
+  used_names[found] = used_names[found] or 1
+  return found
 end
 variables.unique_name = unique
 
@@ -66,7 +71,7 @@ function variables.Variable(...)
     blame.error(string.format("Variable: the initial value has the shape [%s], not 'shape', [%s]", table.concat(value.shape, ", "),
       table.concat(a.shape, ", ")), "value")
   end
-  local v = core.new_variable(unique(a.name), value.dtype, value.shape, a.trainable)
+  local v = core.new_variable(unique(names.qualified(a.name)), value.dtype, value.shape, a.trainable)
   core.set_variable(v, value)
   return remember(v)
 end

@@ -13,7 +13,7 @@ local function session(section, env)
 end
 
 describe("ipulua.ffi under LuaJIT #ffi", function()
-  for _, section in ipairs{"tensors", "functions", "models", "leaks", "ending", "loading"} do
+  for _, section in ipairs{"tensors", "arrays", "json", "functions", "models", "leaks", "ending", "loading"} do
     run_if(section, function()
       local r = session(section)
       assert.equal("", r.err)

@@ -202,6 +202,24 @@ describe("the prompt", function()
       lines {{"#'aé\127b'", "2\r\n"}}
     end)
 
+    it("drops bytes that are no characters, and only those", function()
+      lines {{"'caf\xe9' .. 'es'", "cafes\r\n"}, {"'\xff\xfea' .. 'b'", "ab\r\n"}, {"'\xe2\x82' .. 'é'", "é\r\n"}}
+    end)
+
+    it("takes any text for a prompt", function()
+      for _, prompt in ipairs {"'\\xff> '", "('é'):rep(200)", "('x'):rep(5000)", "'\\1\\1\\1a\\1> '", "'\\xc3'"} do
+        local shown, status = terminal {{expect = "> "}, {send = "_PROMPT = " .. prompt .. "\n"}, {wait = 0.3},
+          {send = "6 * 7, os.exit(7)\n"}, {send = "os.exit(7)\n"}}
+        assert.equal(7, status, shown)
+      end
+    end)
+
+    it("leaves alone what is no file in its history's place", function()
+      command.run{"mkdir", "-p", folder .. "/pipe/ipulua"}
+      command.run{"mkfifo", folder .. "/pipe/ipulua/history"}
+      lines({{"6 * 7", "42\r\n"}, {"7 * 7", "49\r\n"}}, {env = {XDG_STATE_HOME = folder .. "/pipe"}})
+    end)
+
     it("keeps its history in a file for the next time", function()
       local state = folder .. "/state"
       local env = {XDG_STATE_HOME = state}
@@ -288,6 +306,20 @@ describe("the prompt", function()
             {send = CTRL_C}, {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
         end
         for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
+        local shown, status = terminal(steps)
+        assert.equal(0, status, shown)
+      end)
+
+      it("stops coroutines, however deep, and what resumes them goes on", function()
+        local starts = {"coroutine.wrap(body)()", "coroutine.wrap(function() coroutine.wrap(body)() end)()",
+          "print(coroutine.resume(coroutine.create(body)))",
+          "for _ in coroutine.wrap(function() while true do coroutine.yield(1) end end) do if not go then go = 1 print('go') end end"}
+        local steps = {{expect = "> "}, {send = "body = function() print('go') " .. command.endless .. " end\n"}}
+        for _, start in ipairs(starts) do
+          for _, step in ipairs {{expect = "> "}, {send = start .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1}, {send = CTRL_C},
+            {expect = "interrupted!"}} do steps[#steps + 1] = step end
+        end
+        for _, step in ipairs {{expect = "> "}, {send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
         local shown, status = terminal(steps)
         assert.equal(0, status, shown)
       end)

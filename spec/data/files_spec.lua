@@ -56,6 +56,9 @@ describe("datasets from files", function()
     assert.equal("Dataset(from_csv: float32[3])", tostring(data.from_csv(path)))
     assert.equal("Dataset(from_csv: float32[2], int32[])", tostring(data.from_csv(path, {label = "y"})))
     raises(function() data.from_csv(path, {label = "z"}) end, "no column is called 'z'")
+    for _, number in ipairs{3, -1, 1 << 31, 1 << 32, (1 << 32) + 1, math.mininteger} do
+      raises(function() data.from_csv(path, {columns = {number}}) end, "no column " .. tostring(number):gsub("-", "%%-"))
+    end
     raises(function() data.from_csv(path, {header = false}) end, "line 1, column 1: 'a' is no number; .*header = true")
     raises(function() data.from_csv(path, {sep = ";"}) end, "from_csv has no argument 'sep'; did you mean 'separator'%?")
   end)

@@ -174,4 +174,15 @@ describe("small parts of Keras", function()
     assert.same(numbers(model(x)), numbers(keras.models.load_model(path)(x)))
     os.remove(path)
   end)
+
+  it("mean, var and std of bool are those of zeros and ones", function()
+    local hits = ipu.equal(ipu.tensor{1, 0, 1, 1}, ipu.tensor{1, 1, 1, 1})
+    assert.equal(0.75, K.mean(hits):item())
+    assert.equal(0.1875, K.var(hits):item())
+    assert.is_near(0.4330127, K.std(hits):item(), 1e-6)
+    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2}, kernel_initializer = "ones"}}
+    model:compile{optimizer = "sgd", loss = "mse", metrics = {function(t, p) return K.mean(K.equal(t, K.round(p))) end}}
+    local x = ipu.tensor{{1, 0}, {0, 1}, {1, 1}, {0, 0}}
+    assert.equal(0.5, model:evaluate(x, ipu.ones{4, 1}, {verbose = 0})[2])
+  end)
 end)

@@ -44,6 +44,20 @@ describe("callbacks", function()
     assert.is_near(0.025, history.lr[3], 1e-7)
   end)
 
+  it("ReduceLROnPlateau leaves a rate alone that float32 rounds up to min_lr", function()
+    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2}}}
+    model:compile{optimizer = keras.optimizers.SGD{0.1}, loss = "mse"}
+    local plateau = callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_lr = 0.001, min_delta = 1e9}
+    local cooldown = 0
+    model:fit(ipu.ones{8, 2}, ipu.ones{8, 1}, {epochs = 8, verbose = 0, callbacks = {plateau, callbacks.LambdaCallback{
+      on_epoch_end = function(epoch)
+        if epoch == 4 then plateau.cooldown = 7 end -- at min_lr by now
+        cooldown = plateau.cooldown_counter
+      end}}})
+    assert.equal(0, cooldown)
+    assert.is_near(0.001, model.optimizer.learning_rate:item(), 1e-9)
+  end)
+
   it("ReduceLROnPlateau lowers the rate", function()
     local model = line()
     fit(model, {callbacks.ReduceLROnPlateau{monitor = "loss", patience = 1, min_delta = 1000, factor = 0.5, min_lr = 0.03}}, 5)

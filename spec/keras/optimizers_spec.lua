@@ -205,6 +205,26 @@ describe("MapGradientOptimizer", function()
 end)
 
 describe("ALSOptimizer", function()
+  it("works inside of other wrappers, and is not wrapped twice", function()
+    local function als(opt) return optimizers.ALSOptimizer(opt or optimizers.SGD(0.1), {initial_loss_scaling_factor = 64}) end
+    local function trained(opt)
+      local model = keras.Sequential{keras.layers.Dense{1, input_shape = {4}, kernel_initializer = "zeros"}}
+      model:compile{optimizer = opt, loss = "mse"}
+      model:fit(ipu.ones{16, 4}, ipu.ones{16, 1}, {batch_size = 4, verbose = 0, shuffle = false})
+      return model:get_weights()[1]:totable()[1][1]
+    end
+    local function accumulated(o) return optimizers.GradientAccumulationOptimizer(o, 2) end
+    local plain, by_two = trained(optimizers.SGD(0.1)), trained(accumulated(optimizers.SGD(0.1)))
+    assert.is_near(plain, trained(optimizers.CrossReplicaOptimizer(als())), 1e-6)
+    assert.is_near(plain, trained(optimizers.MapGradientOptimizer(als(), function(g) return g end)), 1e-6)
+    assert.is_near(by_two, trained(accumulated(als())), 1e-6)
+    local mapped = optimizers.MapGradientOptimizer(als(), function(g) return g end)
+    mapped:reset()
+    assert.equal(64, mapped:scale_loss(ipu.tensor(1.0)):item())
+    assert.matches("scales the loss already", message_of(optimizers.ALSOptimizer, als()))
+    assert.matches("scales the loss already", message_of(als, accumulated(als())))
+  end)
+
   local function half(x) return ipu.tensor(x, {dtype = "float16"}) end
 
   -- Applications until the factor changes.

@@ -519,6 +519,17 @@ describe("settings", function()
     cfg:configure_ipu_system()
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
     assert.same({availableMemoryProportion = "0.2"}, config.get("convolutions.poplar_options"))
+    for _, wrong in ipairs {{"partialsType", "Half"}, {"partialsType", "bogus"}, {"partialType", "half"}, {"availableMemoryProportion", "x"},
+      {"availableMemoryProportion", "nan"}, {"availableMemoryProportion", "-1"}, {"availableMemoryProportion", "1.5"},
+      {"availableMemoryPropotion", "0.1"}} do
+      cfg.convolutions.poplar_options = {[wrong[1]] = wrong[2]}
+      refuses("value", "IPUConfig: 'convolutions.poplar_options'", cfg.configure_ipu_system, cfg)
+      refuses("value", "PipelineStageOptions: 'matmul_options'", require("ipulua").PipelineStageOptions,
+        {matmul_options = {[wrong[1]] = wrong[2]}})
+    end
+    cfg.convolutions.poplar_options = {enableFastReduce = "true"} -- one of Poplar's many others
+    cfg:configure_ipu_system()
+    assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
     cfg.matmuls.poplar_options.partialsType = 5
     refuses("type", "'matmuls.poplar_options'", cfg.configure_ipu_system, cfg)
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))

@@ -198,12 +198,52 @@ describe("load_op_library", function()
         return h ? &l : 0;
       }]]))
     fails("refuses this version", ipu.load_op_library, build_text(
-      "const IpuOpLibrary *ipulua_op_library(const IpuHost *h) { return h ? 0 : 0; }"))
+      "const IpuOpLibrary *ipulua_op_library(const IpuHost *h) { (void)h; return 0; }"))
     fails("op 'half' needs infer, eval", ipu.load_op_library, build_text([[
       static const IpuOp ops[] = {{.name = "half"}, {.name = 0}};
       const IpuOpLibrary *ipulua_op_library(const IpuHost *h) {
         static const IpuOpLibrary l = {IPU_OP_ABI, sizeof(IpuOp), ops};
         return h ? &l : 0;
       }]]))
+  end)
+end)
+
+describe("random numbers in a gradient function", function()
+  it("are other ones in each execution, in loops of it too", function()
+    local noisy = ipu.custom_gradient(function(t)
+      return t * 1, function(dy)
+        return dy + ipu.random.normal{3} + ipu.loops.repeat_n(4, function(s) return s + ipu.random.uniform{3} end, {ipu.zeros{3}})
+      end
+    end)
+    local v = ipu.Variable{ipu.zeros{3}}
+    local f = ipu.func(function() return ipu.gradients(noisy(v * 1), {v})[1] end)
+    local tape = function()
+      local t = ipu.GradientTape()
+      local y = t(function() return noisy(v) end)
+      return t:gradient(y, v)
+    end
+    for _, make in ipairs{f, tape} do
+      ipu.random.set_seed(8)
+      local first, second = make():totable(), make():totable()
+      for i = 1, 3 do assert.are_not.equal(first[i], second[i]) end
+      ipu.random.set_seed(8)
+      if make == f then assert.same(first, make():totable()) end
+    end
+  end)
+end)
+
+describe("register_op", function()
+  it("leaves the members of tensors and variables alone", function()
+    local ones = ipu.ones{2, 3}
+    for _, name in ipairs{"nn.square", "mine_square.sqrt", "size", "shape", "dtype", "rank", "item", "totable", "assign", "trainable", "name"} do
+      local module = name:match("^(mine_%w+)%.")
+      if module then rawset(ipu, module, {}) end
+      local ok, message = pcall(ipu.register_op, name, function(t) return t end)
+      assert.is_false(ok, name)
+      assert.matches("register_op", message)
+      if module then rawset(ipu, module, nil) end
+    end
+    assert.equal(6, ones.size)
+    assert.equal(4, ipu.tensor(2.0):square():item())
   end)
 end)

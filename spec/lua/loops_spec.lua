@@ -164,4 +164,37 @@ describe("a function", function()
     t[1] = t
     raises("value", "holds itself", ipu.func(function() end), t)
   end)
+
+  -- random.uniform gives the same numbers in a loop of its own; a geometric distribution of mean 10
+  it("draw and assign in the condition of a while_loop each time that it runs", function()
+    ipu.random.set_seed(3)
+    local rounds = ipu.func(function()
+      return ipu.while_loop(function(_) return ipu.less(ipu.random.uniform{}, 0.9) end, function(i) return i + 1 end, {ipu.tensor(0)},
+        {maximum_iterations = 1000})
+    end)
+    local sum, seen = 0, {}
+    for _ = 1, 100 do
+      local n = rounds():item()
+      sum, seen[n] = sum + n, true
+    end
+    assert.is_true(sum > 500 and sum < 1500, sum)
+    assert.is_false(seen[1000] == true)
+    local calls = ipu.Variable(0, {dtype = "int32"})
+    for _, case in ipairs{{false, 10, 11}, {0, 0, 0}, {1, 1, 1}, {5, 5, 5}, {20, 10, 11}} do
+      calls:assign(0)
+      local counted = ipu.func(function(x)
+        return ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 10) end, function(s) return s + 1 end, {x},
+          case[1] and {maximum_iterations = case[1]} or {use_while_v1 = true})
+      end)
+      assert.equal(case[2], counted(ipu.tensor(0.0)):item())
+      assert.equal(case[3], calls:item())
+    end
+    local v = ipu.Variable(2.0)
+    local slope = ipu.func(function()
+      local y = ipu.while_loop(function(s) calls:assign_add(1) return ipu.less(s, 100) end, function(s) return s * v end, {ipu.tensor(1.0)},
+        {maximum_iterations = 50})
+      return ipu.gradients(y, {v})[1]
+    end)
+    assert.equal(7 * 64, slope():item()) -- y = v ^ 7
+  end)
 end)

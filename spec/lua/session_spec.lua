@@ -71,6 +71,37 @@ describe("a session", function()
     end
   end)
 
+  it("gives no number for what is not known before it is fed", function()
+    local x, y = ipu.placeholder("float32", {-1, 3}), ipu.placeholder("float32", {2, -1})
+    local sums = ipu.placeholder("float32", {4, 3})
+    for _, f in ipairs {function() return x.size end, function() return #x end, function() return x[1] end, function() return y.size end,
+      function() for _ in ipairs(x * 2) do error("a row") end end, function() return (x + 1).size end} do
+      fails(f, "is not known until a session feeds it", "session_spec.lua")
+    end
+    assert.same({2, 12, 4}, {#y, sums.size, #sums})
+    local sess <close> = ipu.Session()
+    assert.same({4, 5, 6}, sess:run(y[2], {feed_dict = {[y] = {{1, 2, 3}, {4, 5, 6}}}}):totable())
+    assert.equal(1, sess:run(x:reduce_mean(), {feed_dict = {[x] = ipu.ones{7, 3}}}):item())
+  end)
+
+  it("refuses to look up trained rows where they would not be trained", function()
+    local ids = ipu.placeholder("int32", {2})
+    local spec = ipu.HostEmbeddingOptimizerSpec(0.5)
+    local trained = ipu.create_host_embedding("e", {10, 1}, "float32", {optimizer_spec = spec, initializer = "ones"})
+    local fixed = ipu.create_host_embedding("f", {10, 1}, "float32", {initializer = "ones"})
+    fails(function() trained:lookup(ids) end, "'e' is trained", "ipu_compiler.compile")
+    local sess <close> = ipu.Session()
+    local fed = {feed_dict = {[ids] = {1, 2}}}
+    assert.same({{1}, {1}}, sess:run(fixed:lookup(ids), fed):totable())
+    local w = ipu.get_variable("w", {shape = {1}, initializer = "ones"})
+    local op = ipu.ipu_compiler.compile(function(i)
+      return ipu.train.GradientDescentOptimizer(0.1):minimize(ipu.reduce_sum(trained:lookup(i) * w))
+    end, {ids})
+    sess:run(ipu.global_variables_initializer())
+    sess:run(op, fed)
+    assert.same({{1}, {0.5}, {0.5}}, trained:lookup{0, 1, 2}:totable()) -- 1 - 0.5 * 1
+  end)
+
   it("runs updates only when they are fetched", function()
     local v = ipu.get_variable("v", {shape = {}, initializer = 1})
     local plus, double = v:assign_add(1), v:assign(v * 2)

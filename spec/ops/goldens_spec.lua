@@ -129,3 +129,18 @@ describe("normalisation", function()
     end, "int32")
   end)
 end)
+
+describe("random.uniform", function()
+  it("draws between any two numbers that the dtype has, and no others", function()
+    for _, case in ipairs{{"float32", -3e38, 3e38}, {"float64", -1.5e308, 1.5e308}, {"bfloat16", -3e38, 3e38}, {"float16", -65504, 65504}} do
+      local dtype, low, high = table.unpack(case)
+      local x = ipu.cast(ipu.random.uniform({1000}, {minval = low, maxval = high, dtype = dtype, seed = 1}), "float64")
+      local least, most = ipu.reduce_min(x):item(), ipu.reduce_max(x):item()
+      assert.is_true(least < 0.98 * low and least >= low * 1.005 and most > 0.98 * high and most <= high * 1.005, dtype)
+      assert.is_near(0, ipu.reduce_mean(x / high):item(), 0.1)
+    end
+    for _, case in ipairs{{"float32", 0, math.huge}, {"float32", -1e300, 0}, {"float16", 0, 1e5}, {"float64", -math.huge, 0}} do
+      fails("value", function() ipu.random.uniform({4}, {minval = case[2], maxval = case[3], dtype = case[1]}) end)
+    end
+  end)
+end)

@@ -407,6 +407,64 @@ static void check_null(void) {
         "status", "names");
 }
 
+/* What is written to one handle is seen by no other. */
+static void check_writing(ipu_context *c) {
+  const float ones[] = {1, 1, 1}, nines[] = {9, 9, 9};
+  const char *name = "x", *path = "build/api_check_writing.npz";
+  const int64_t three = 3;
+  ipu_tensor *x, *first, *second, *y, *same;
+  ipu_archive *a;
+  ipu_variable *w;
+  ipu_builder *b;
+  ipu_value *v;
+  ipu_function *f;
+  x = vector(c, 3, ones);
+  OK_(c, ipu_save(c, path, &name, &x, 1));
+  OK_(c, ipu_archive_open(c, path, &a));
+  OK_(c, ipu_archive_tensor(c, a, "x", &first));
+  OK_(c, ipu_tensor_write(c, first, nines, sizeof nines));
+  OK_(c, ipu_archive_tensor(c, a, "x", &second));
+  EXPECT(c, at(second, 0) == 1);
+  remove(path);
+  static const char *const views[][2] = {{"reshape", "{\"shape\": [3, 1]}"}, {"identity", NULL}, {"expand_dims", "{\"axis\": 0}"},
+                                         {"slice", "{\"begin\": [0], \"size\": [3]}"}, {"transpose", NULL}};
+  for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+    OK_(c, ipu_apply(c, views[i][0], &x, 1, views[i][1], &y, 1, NULL));
+    OK_(c, ipu_tensor_write(c, y, nines, sizeof nines));
+    count(at(x, 0) == 1 && at(x, 2) == 1, views[i][0], "writing to its result changes its operand");
+    ipu_tensor_free(y);
+  }
+  OK_(c, ipu_variable_new(c, "w", x, &w));
+  OK_(c, ipu_variable_read(c, w, &y));
+  OK_(c, ipu_tensor_write(c, y, nines, sizeof nines));
+  OK_(c, ipu_variable_read(c, w, &second));
+  EXPECT(c, at(second, 0) == 1);
+  OK_(c, ipu_builder_new(c, &b));
+  OK_(c, ipu_builder_argument(b, "float32", 1, &three, &v));
+  OK_(c, ipu_builder_finish(b, &v, 1, &f)); /* gives its argument back */
+  OK_(c, ipu_function_call(f, &x, 1, &y, 1, NULL));
+  OK_(c, ipu_tensor_write(c, y, nines, sizeof nines));
+  EXPECT(c, at(x, 0) == 1);
+  same = ipu_tensor_retain(x);
+  OK_(c, ipu_tensor_write(c, same, nines, sizeof nines));
+  EXPECT(c, at(x, 0) == 9);
+  ipu_archive_free(a);
+  ipu_variable_free(w);
+  ipu_builder_free(b);
+  ipu_function_free(f);
+  for (ipu_tensor **t = (ipu_tensor *[]){x, first, second, y, same, NULL}; *t; t++) ipu_tensor_free(*t);
+}
+
+static void check_attribute_words(ipu_context *c) {
+  const float ones[] = {1, 1, 1};
+  ipu_tensor *x = vector(c, 3, ones), *y;
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0], \"axis\": [0]}", &y, 1, NULL), IPU_E_VALUE, "duplicate object key");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": 99999999999999999999}", &y, 1, NULL), IPU_E_VALUE, "too big integer");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0],}", &y, 1, NULL), IPU_E_VALUE, "line 1, column 14: ");
+  REFUSED(c, ipu_apply(c, "reduce_sum", &x, 1, "[1]", &y, 1, NULL), IPU_E_VALUE, "must be a JSON object, got [1]");
+  ipu_tensor_free(x);
+}
+
 int main(void) {
   ipu_context *c;
   check_null();
@@ -416,6 +474,8 @@ int main(void) {
   check_ops(c);
   check_functions(c);
   check_files(c);
+  check_writing(c);
+  check_attribute_words(c);
   check_model(c);
   check_threads(c);
   ipu_context_free(c);

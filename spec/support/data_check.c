@@ -804,7 +804,9 @@ static void check_failures(const Setup *s) {
   check_message(mapped(&e, numbers(&e, 4), 0, 0, 2), s, bad, "spec.lua:3", "0;2;!6;.");
   check_message(mapped(&e, numbers(&e, 4), 4, 0, 2), s, bad, "spec.lua:3", "0;2;!6;.");
   check_message(batched(&e, mapped(&e, numbers(&e, 6), 0, 0, 2), 2, false), s, bad, "spec.lua:3",
-                "[0 2];![6 8];[10];.");
+                "[0 2];![8 10];.");
+  check_message(batched(&e, mapped(&e, numbers(&e, 7), 0, 0, 4), 3, false), s,
+                "dataset stage 'map' (spec.lua:3): 4 is not liked", "spec.lua:3", "[0 2 4];![12];.");
   check_message(prefetched(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), 2), s, bad, "spec.lua:3", "0;2;!6;.");
   check_message(cached(&e, mapped(&e, numbers(&e, 4), 0, 0, 2), ""), s, bad, "spec.lua:3", "0;2;!6;.");
   const char *raised = "dataset stage 'from_generator' (spec.lua:6): the script raised";
@@ -815,7 +817,7 @@ static void check_failures(const Setup *s) {
       "element 1 has shape [2], that of the first has [1]",
       "spec.lua:8", "!.");
   check_message(buffered(&e, mapped(&e, numbers(&e, 3), 0, 0, 1), 5), s,
-                "dataset stage 'map' (spec.lua:3): 1 is not liked", "spec.lua:3", "!!");
+                "dataset stage 'map' (spec.lua:3): 1 is not liked", "spec.lua:3", "!0;4;.");
 }
 
 static void refused_with(Dataset *made, Error *e, const char *want) {

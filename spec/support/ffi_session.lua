@@ -11,6 +11,46 @@ local function refused(words, f, ...)
   assert(message:find("ffi_session.lua:%d+: "), "no line in: " .. message)
 end
 
+function sections.arrays()
+  local ffi = require "ffi"
+  local function shown(data, options) return tostring(ipu.tensor(data, options)) end
+  local three = ffi.new("float[3]", {1, 2, 3})
+  assert(shown(three) == "[1. 2. 3.]" and shown(three, {shape = {3, 1}}) == "[[1.]\n [2.]\n [3.]]")
+  assert(shown(ffi.new("double[3]", {1, 2, 3})) == "[1. 2. 3.]" and shown(ffi.new("double[3]", {1, 2, 3}), "float64") == "[1. 2. 3.]")
+  assert(shown(ffi.new("int64_t[2]", {5, -6}), "int32") == "[ 5 -6]")
+  assert(shown(ffi.new("int[2][2]", {{1, 2}, {3, 4}}), {shape = {2, 2}}) == "[[1. 2.]\n [3. 4.]]")
+  assert(shown(ffi.new("float[?]", 2, {7, 8}), {dtype = "float16"}) == "[7. 8.]")
+  assert(shown(ffi.new("bool[2]", {true, false}), "bool") == "[ True False]")
+  assert(shown(ffi.new("uint16_t[1]", {0x3c00}), "float16") == "[1.]") -- its own bits
+  assert(shown(ffi.cast("float *", three), {shape = {2}}) == "[1. 2.]") -- of a pointer the shape is all that is known
+  assert(shown({1, 2, 3, 4}, {dtype = "float16", shape = {2, 2}}) == "[[1. 2.]\n [3. 4.]]")
+  refused("4 elements can't fill the shape {200, 200}", ipu.tensor, {1, 2, 3, 4}, {shape = {200, 200}})
+  refused("4 elements can't fill the shape {2}", ipu.tensor, {1, 2, 3, 4}, {shape = {2}})
+  refused("3 elements can't fill the shape {3000}", ipu.tensor, three, {shape = {3000}})
+  refused("must be given", ipu.tensor, ffi.cast("float *", three))
+  refused("read from 'double *', got a ctype<float *>", ipu.tensor, ffi.cast("float *", three), {dtype = "float64", shape = {3}})
+  refused("300 does not fit uint8", ipu.tensor, ffi.new("int[1]", {300}), "uint8")
+  refused("an array of numbers is wanted", ipu.tensor, ffi.new("struct { int a; }"), {shape = {1}})
+  refused("its element 1 is 2.5", ipu.zeros, {2.5})
+  refused("has 5000 elements, got 3", function() ipu.zeros{5000}:write(three) end)
+  assert(tostring(ipu.zeros{3}:write(ffi.new("double[3]", {1, 2, 3}))) == "[1. 2. 3.]")
+  assert(tostring(ipu.zeros{3}:write(ipu.tensor{4, 5, 6}:data())) == "[4. 5. 6.]")
+end
+
+function sections.json()
+  local json = ipu.json
+  local list = json.decode '[1, null, {"a": null, "b": [null]}, null]'
+  assert(#list == 4 and list[1] == 1 and list[2] == json.null and list[3].a == nil and list[3].b[1] == json.null)
+  assert(json.encode(list) == '[1,null,{"b":[null]},null]')
+  local x, y = ipu.tensor{{1, 1, 1}, {1, 1, 1}}, ipu.tensor{{0}, {0}}
+  local m = ipu.model_from_lua "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{1, kernel_initializer = 'ones'}}"
+  m:compile{optimizer = {class_name = "SGD", config = {learning_rate = 1e30}}, loss = "mse"}
+  local loss = m:fit(x, y, {epochs = 4, batch_size = 2}).loss
+  assert(#loss == 4 and loss[1] == 9 and loss[4] ~= loss[4]) -- (3 - 0)^2, then NaN
+  local now = m:evaluate(x, y).loss
+  assert(now ~= now)
+end
+
 function sections.tensors()
   local t = ipu.tensor{{1, 2, 3}, {4, 5, 6}}
   assert(t.dtype == "float32" and #t.shape == 2 and t.shape[2] == 3 and tostring(t.shape) == "{2, 3}")

@@ -996,7 +996,7 @@ static void check_csv(void) {
   accept_csv("true,0\nFALSE,1", b, "bool[2, 2]", 1);
   accept_csv("1;2", (CsvOptions){.dtype = U8, .separator = ';'}, "uint8[1, 2]", 2);
   static const char *const names[] = {"b", "a", "b"};
-  static const int positions[] = {2, 0, 2};
+  static const int64_t positions[] = {2, 0, 2};
   accept_csv("a,b,text\n1,2,hello\n3,4,\"x,y\"",
              (CsvOptions){.dtype = F32, .has_header = true, .column_count = 3, .names = names},
              "float32[2, 3]", 4);

@@ -46,4 +46,17 @@ describe("linspace", function()
     local t = ipu.linspace(0.1, 0.7, 50)
     assert.is_near(0.7, t[50]:item(), 1e-7)
   end)
+
+  it("and arange reach from end to end of what a dtype has", function()
+    local least, most = math.mininteger, math.maxinteger
+    assert.same({least, -(1 << 62), 0, 1 << 62}, ipu.arange(least, most, 1 << 62, {dtype = "int64"}):totable())
+    assert.same({most, (1 << 62) - 1, -1, -(1 << 62) - 1}, ipu.arange(most, least, -(1 << 62), {dtype = "int64"}):totable())
+    assert.same({most, -1}, ipu.arange(most, least, least, {dtype = "int64"}):totable())
+    raises("value", "too many", ipu.arange, least, most, 1, {dtype = "int64"})
+    raises("value", "too many", ipu.arange, 0, most, {dtype = "int64"})
+    assert.same({-1e308, -5e307, 0, 5e307}, ipu.arange(-1e308, 1e308, 5e307, {dtype = "float64"}):totable())
+    local line = ipu.linspace(-1.5e308, 1.5e308, 7, {dtype = "float64"}):totable()
+    for i = 1, 7 do assert.is_near((i - 4) * 0.5, line[i] / 1e308, 1e-14) end
+    assert.equal(1.5e308, line[7])
+  end)
 end)

@@ -153,6 +153,8 @@ Status attributes_read(Error *e, const OpDef *op, const char *text, Attributes *
   if (text && *text) {
     json_error_t problem;
     a->document = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!a->document)
+      return fail(e, ERR_VALUE, "%s: its attributes are no JSON: line %d, column %d: %s", op->name, problem.line, problem.column, problem.text);
     if (!json_is_object((json_t *)a->document))
       return fail(e, ERR_VALUE, "%s: its attributes must be a JSON object, got %.100s", op->name, text);
     a->lists = malloc(MAX_ATTRS * MAX_LIST * sizeof *a->lists);

@@ -60,7 +60,7 @@ static void give_out(ipu_context *c, const char *what, Tensor **list, int total,
                      int *count) {
   bool fits = check_capacity(&c->error, what, visible, capacity) == OK;
   for (int i = 0; i < total; i++) {
-    if (fits && i < visible) outputs[i] = handle_of(list[i]);
+    if (fits && i < visible) outputs[i] = handle_of(tensor_own(&c->error, list[i])); /* reshaping shares elements, a caller may write */
     else tensor_release(list[i]);
   }
   if (count) *count = fits ? visible : 0;

@@ -120,6 +120,6 @@ int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, i
   Tensor *t = named_find(&a->tensors, name);
   *out = NULL;
   if (!t) return context_fail(c, ERR_NOT_FOUND, "the file has no tensor '%.100s'", name);
-  *out = handle_of(tensor_dense(e, t));
+  *out = handle_of(tensor_own(e, tensor_retain(t)));
   return context_end(c);
 }

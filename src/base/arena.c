@@ -71,6 +71,19 @@ char *arena_print(Arena *a, const char *format, ...) {
   return s;
 }
 
+ArenaMark arena_mark(const Arena *a) { return (ArenaMark){a->blocks, a->blocks ? a->blocks->used : 0, a->bytes}; }
+
+void arena_rewind(Arena *a, const ArenaMark *m) {
+  while (a->blocks != m->block) {
+    Block *b = a->blocks;
+    a->blocks = b->next;
+    free(b);
+  }
+  Block *b = a->blocks;
+  if (b) memset((char *)b + header() + m->used, 0, b->used - m->used), b->used = m->used;
+  a->bytes = m->bytes;
+}
+
 size_t arena_bytes(const Arena *a) { return a->bytes; }
 
 static int grown(int capacity, int need) {

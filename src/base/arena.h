@@ -13,6 +13,13 @@ void *arena_alloc(Arena *a, size_t bytes);     /* zeroed, aligned to 16 bytes; N
 void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_string(Arena *a, const char *s);   /* NULL gives NULL */
 char *arena_print(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What was handed out since a mark is taken back; marks end in the opposite order of their making. */
+typedef struct ArenaMark {
+  void *block;
+  size_t used, bytes;
+} ArenaMark;
+ArenaMark arena_mark(const Arena *a);
+void arena_rewind(Arena *a, const ArenaMark *m);
 size_t arena_bytes(const Arena *a);            /* handed out so far */
 
 /* Grow a plain array that lives outside arenas: *data holds *capacity elements of element_bytes; after

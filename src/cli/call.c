@@ -9,7 +9,7 @@
 #include "base/interrupt.h"
 #include "lua/callback.h"
 
-/* The state that a signal handler has to reach, which gets no context. Only call_with sets it. */
+/* The state that a signal handler has to reach, which gets no context: of call_with, or of a coroutine that it resumed. */
 static _Atomic(lua_State *) running, running_callback;
 
 /* Pushes "script:12", the innermost line of Lua code that is not the library's own; the innermost of all while that is not loaded. */
@@ -42,15 +42,23 @@ static void stop(lua_State *L, lua_Debug *event) {
   lua_error(L);
 }
 
+enum { ALWAYS = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT };
+
+lua_State *call_enter_thread(lua_State *co) { return atomic_exchange(&running, co); }
+
+void call_leave_thread(lua_State *L, lua_State *outer) {
+  atomic_store(&running, outer);
+  if (outer && interrupt_pending() != INTERRUPT_NONE) lua_sethook(L, stop, ALWAYS, 1); /* it came too late for the coroutine */
+}
+
 /* lua_sethook is the one function of Lua that may be called here. */
 static void on_interrupt(int number) {
   if (interrupt_raise() > 1) signal(number, SIG_DFL); /* the next one ends the process */
-  static const int always = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
   lua_State *L = atomic_load(&running), *callback = callback_running();
-  if (L) lua_sethook(L, stop, always, 1);
+  if (L) lua_sethook(L, stop, ALWAYS, 1);
   if (L && callback) {
     atomic_store(&running_callback, callback);
-    lua_sethook(callback, stop, always, 1);
+    lua_sethook(callback, stop, ALWAYS, 1);
   }
 }
 

@@ -11,4 +11,10 @@ int message_alone(lua_State *L);
 
 /* lua_pcall with handler; meanwhile Ctrl-C raises "interrupted!" as base/interrupt.h says. */
 int call_with(lua_State *L, lua_CFunction handler, int arguments, int results);
+
+/* Ctrl-C reaches co from now on, until its caller L goes on: leave takes what enter gave. */
+lua_State *call_enter_thread(lua_State *co);
+void call_leave_thread(lua_State *L, lua_State *outer);
+/* coroutine.resume and .wrap that call them. */
+void call_open_coroutines(lua_State *L);
 #endif

@@ -103,7 +103,7 @@ static Reading read_plain(Editor *e, const char *prompt) {
 
 #ifdef HAVE_LIBEDIT
 
-enum { LISTED = 200 };
+enum { LISTED = 200, PROMPT_MARK = 1 };
 
 static Editor *editor_of(EditLine *el) {
   void *e = NULL;
@@ -141,7 +141,12 @@ static int read_character(EditLine *el, wchar_t *character) {
     ssize_t n = read(STDIN_FILENO, &byte, 1);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return (int)n;
+    bool begun = !mbsinit(&state);
     size_t used = mbrtowc(character, &byte, 1, &state);
+    if (used == (size_t)-1 && begun) { /* what came before is no character: drop that, this may begin one */
+      state = (mbstate_t){0};
+      used = mbrtowc(character, &byte, 1, &state);
+    }
     if (used == (size_t)-1) state = (mbstate_t){0}; /* not a character in this locale: drop it */
     else if (used != (size_t)-2) return 1;
   }
@@ -301,7 +306,7 @@ static void open_libedit(Editor *e) {
   e->el = e->entries ? el_init("ipulua", stdin, stdout, stderr) : NULL;
   if (e->el) {
     el_set(e->el, EL_CLIENTDATA, e);
-    el_set(e->el, EL_PROMPT_ESC, prompt_of, '\1');
+    el_set(e->el, EL_PROMPT_ESC, prompt_of, PROMPT_MARK);
     el_set(e->el, EL_GETCFN, read_character);
     /* The wide form, because the other copies the names and never frees them. */
     el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor", complete_word);
@@ -321,23 +326,42 @@ static void close_libedit(Editor *e) {
   if (e->locale) freelocale(e->locale);
 }
 
+/* Copies as many whole characters as fit; a byte that is none in this locale becomes "?", and so does the mark that stands around
+ * escape sequences in prompts: libedit takes nothing else. */
+static size_t copy_characters(char *to, size_t size, const char *from) {
+  mbstate_t state = {0};
+  size_t n = 0;
+  for (size_t used; *from; from += used) {
+    used = mbrlen(from, MB_LEN_MAX, &state);
+    bool valid = used > 0 && used <= MB_LEN_MAX && *from != PROMPT_MARK;
+    if (!valid) used = 1, state = (mbstate_t){0};
+    if (n + used >= size) break;
+    if (valid) memcpy(to + n, from, used);
+    else to[n] = '?';
+    n += used;
+  }
+  to[n] = '\0';
+  return n;
+}
+
 /* The prompt in colour, but for its last character: libedit loses an escape sequence at the very end. */
 static void set_prompt(Editor *e, const char *prompt) {
-  size_t n = strlen(prompt);
-  if (e->colours && n > 1 && n < sizeof e->prompt / 2 && prompt[n - 1] == ' ')
-    snprintf(e->prompt, sizeof e->prompt, "\1\033[1;32m\1%.*s\1\033[0m\1 ", (int)n - 1, prompt);
-  else snprintf(e->prompt, sizeof e->prompt, "%s", prompt);
+  char text[sizeof e->prompt];
+  size_t n = copy_characters(text, sizeof text, prompt);
+  if (e->colours && n > 1 && n < sizeof e->prompt / 2 && text[n - 1] == ' ')
+    snprintf(e->prompt, sizeof e->prompt, "\1\033[1;32m\1%.*s\1\033[0m\1 ", (int)n - 1, text);
+  else memcpy(e->prompt, text, n + 1);
 }
 
 static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   int n = 0;
   Signals before;
-  set_prompt(e, prompt);
   e->pending = pending;
   fflush(stdout);
   signals_enter(&before, true);
   e->waiting = before.mask;
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
+  set_prompt(e, prompt);
   el_set(e->el, EL_PREP_TERM, 1); /* before the prompt shows: what is typed on seeing it is echoed once */
   const char *line = el_gets(e->el, &n);
   if (e->locale) uselocale(locale);

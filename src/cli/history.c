@@ -112,8 +112,10 @@ void history_load(const char *path, void (*visit)(void *context, const char *ent
 }
 
 void history_append(const char *path, const char *entry) {
-  int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  FILE *f = descriptor < 0 ? NULL : fdopen(descriptor, "a");
+  int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600); /* a pipe would wait for a reader */
+  struct stat kind;
+  bool is_file = descriptor >= 0 && !fstat(descriptor, &kind) && S_ISREG(kind.st_mode);
+  FILE *f = is_file ? fdopen(descriptor, "a") : NULL;
   if (!f) {
     if (descriptor >= 0) close(descriptor);
     return;

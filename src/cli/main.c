@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "cli/bundle.h"
 #include "cli/call.h"
 #include "cli/info.h"
 #include "cli/options.h"
@@ -164,7 +165,8 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
   luaL_openlibs(L);
-  paths_add(L);
+  call_open_coroutines(L);
+  if (!paths_add(L)) bundle_add(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_ipulua_core);
   lua_setfield(L, -2, "ipulua.core");

@@ -36,11 +36,11 @@ static void find_folder(char *folder, size_t size) {
   }
 }
 
-void paths_add(lua_State *L) {
+bool paths_add(lua_State *L) {
   char folder[PATH_MAX + 16];
   find_folder(folder, sizeof folder);
   /* In a path template these two characters have a meaning of their own. */
-  if (!folder[0] || strpbrk(folder, ";?")) return;
+  if (!folder[0] || strpbrk(folder, ";?")) return false;
   int top = lua_gettop(L);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "path");
@@ -55,4 +55,5 @@ void paths_add(lua_State *L) {
   }
   lua_setfield(L, top + 1, "path");
   lua_settop(L, top);
+  return true;
 }

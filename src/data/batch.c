@@ -15,6 +15,7 @@ typedef struct BatchStage {
   int64_t *index; /* [size] over rows */
   void **row;     /* [components] where the next row goes */
   Elements list;  /* of components whose shapes may differ */
+  int64_t owed;   /* elements of a batch that failed */
 } BatchStage;
 
 /* Batches up to this size are written straight to their place; larger ones grow as elements come. */
@@ -55,6 +56,12 @@ static void gather_batch(const BatchStage *b, int64_t n, void *const *out) {
   for (int c = 0; c < rows->count; c++) rows_gather(rows, c, b->index, n, out[c], b->base.scope->tree->pool);
 }
 
+/* An element failed behind so many of its batch: the others of the batch are left out too. */
+static Status owe(BatchStage *b, int64_t got, Status status) {
+  if (status != ERR_CANCELLED) b->owed = batch_of(&b->base)->size - got - 1;
+  return status;
+}
+
 /* Elements one by one to their rows; *got < n at the end. */
 static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got, Error *e) {
   const Dataset *in = b->base.input->dataset;
@@ -62,7 +69,8 @@ static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got
     bool end;
     for (int c = 0; c < in->count; c++) b->row[c] = (char *)out[c] + (size_t)*got * type_bytes(&in->type[c]);
     Status status = stage_next_into(b->base.input, b->row, &end, e);
-    if (status != OK || end) return status;
+    if (status != OK) return owe(b, *got, status);
+    if (end) return OK;
   }
   return OK;
 }
@@ -70,8 +78,9 @@ static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got
 /* Only static batches come here: without drop_remainder the batch's extent is unknown. */
 static Status batch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   BatchStage *b = (BatchStage *)s;
-  int64_t size = batch_of(s)->size, got;
-  Status status = s->input->rows ? next_indices(b, &got, e) : fill_rows(b, size, out, &got, e);
+  int64_t size = batch_of(s)->size, got = 0;
+  Status status = stage_pass_owed(s->input, &b->owed, e);
+  if (status == OK) status = s->input->rows ? next_indices(b, &got, e) : fill_rows(b, size, out, &got, e);
   if (status != OK) return status;
   *end = got < size;
   if (!*end && s->input->rows) gather_batch(b, size, out);
@@ -133,7 +142,8 @@ static Status collect(Stage *s, Elements *l, int64_t size, Error *e) {
     Status status = elements_reserve(l, e);
     if (status == OK) status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s->input, elements_at(l, l->count), &end, e);
-    if (status != OK || end) return status;
+    if (status != OK) return owe((BatchStage *)s, l->count, status);
+    if (end) return OK;
     l->count++;
   }
   return OK;
@@ -166,6 +176,8 @@ static bool fits_at_once(const Stage *s) {
 
 static Status batch_next(Stage *s, Tensor **out, bool *end, Error *e) {
   void **data = NULL;
+  Status owed = stage_pass_owed(s->input, &((BatchStage *)s)->owed, e);
+  if (owed != OK) return owed;
   bool gathered = s->input->rows != NULL;
   if (!gathered && !(s->input->dataset->is_static && fits_at_once(s))) return next_collected(s, out, end, e);
   void *few[8];
@@ -177,9 +189,10 @@ static Status batch_next(Stage *s, Tensor **out, bool *end, Error *e) {
 }
 
 static Status batch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
-  int64_t size = batch_of(s)->size, rows, want;
+  int64_t size = batch_of(s)->size, rows = 0, want;
   if (__builtin_mul_overflow(n, size, &want)) want = INT64_MAX;
-  Status status = stage_skip(s->input, want, &rows, e);
+  Status status = stage_pass_owed(s->input, &((BatchStage *)s)->owed, e);
+  if (status == OK) status = stage_pass(s->input, want, &rows, e);
   *skipped = rows / size + (!batch_of(s)->drop_remainder && rows % size != 0);
   return status;
 }
@@ -311,7 +324,9 @@ typedef struct WindowDataset {
 
 typedef struct WindowStage {
   Stage base;
-  Elements list; /* from the next window's first element on */
+  Elements list; /* from the next window's first element on; without tensors where one failed */
+  int64_t owed;  /* elements between two windows */
+  Error failure; /* the latest one */
 } WindowStage;
 
 static Status window_open(Stage *s, Error *e) {
@@ -321,28 +336,48 @@ static Status window_open(Stage *s, Error *e) {
 
 static void window_close(Stage *s) { elements_clear(&((WindowStage *)s)->list); }
 
-static Status window_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  const WindowDataset *d = (const WindowDataset *)s->dataset;
-  Elements *l = &((WindowStage *)s)->list;
-  while (l->count < d->span) {
-    Status status = elements_reserve(l, e);
-    if (status == OK) status = stage_next(s->input, elements_at(l, l->count), end, e);
-    if (status != OK) return status;
-    if (*end) break;
-    l->count++;
+/* The window is behind. */
+static void window_shift(WindowStage *w) {
+  int64_t shift = ((const WindowDataset *)w->base.dataset)->shift;
+  w->owed = shift > w->list.count ? shift - w->list.count : 0;
+  elements_drop(&w->list, shift > w->list.count ? w->list.count : (int)shift);
+}
+
+/* Elements up to the window's end. One that failed keeps its place; it matters to windows that it belongs to. */
+static Status window_fill(WindowStage *w, bool *end, Error *e) {
+  const WindowDataset *d = (const WindowDataset *)w->base.dataset;
+  Elements *l = &w->list;
+  Status status = stage_pass_owed(w->base.input, &w->owed, e);
+  while (status == OK && l->count < d->span) {
+    Error failure = {.status = OK};
+    if ((status = elements_reserve(l, e)) != OK) break;
+    status = stage_next(w->base.input, elements_at(l, l->count), end, &failure);
+    if (status == OK && *end) break;
+    if (status == ERR_CANCELLED) return *e = failure, status;
+    if (status != OK) w->failure = failure;
+    bool belongs = l->count++ % d->stride == 0;
+    if (status != OK && belongs) return window_shift(w), *e = failure, status;
+    status = OK;
   }
+  return status;
+}
+
+static Status window_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  WindowStage *w = (WindowStage *)s;
+  const WindowDataset *d = (const WindowDataset *)s->dataset;
+  Elements *l = &w->list;
+  Status status = window_fill(w, end, e);
+  if (status != OK) return status;
+  for (int i = 0; i < l->count; i += d->stride)
+    if (!elements_at(l, i)[0]) return window_shift(w), *e = w->failure, e->status;
   *end = !l->count || (d->drop_remainder && l->count < d->span);
   if (*end) return OK;
-  for (int c = 0; c < l->width; c++)
+  for (int c = 0; c < l->width && status == OK; c++)
     if (!(out[c] = elements_stack(l, s->dataset, c, 1 + (l->count - 1) / d->stride, d->stride, e))) {
       tensors_release(out, c);
-      elements_drop(l, d->shift < l->count ? (int)d->shift : l->count);
-      return e->status;
+      status = e->status;
     }
-  int64_t skipped, beyond = d->shift - l->count;
-  elements_drop(l, beyond < 0 ? (int)d->shift : l->count);
-  Status status = beyond > 0 ? stage_skip(s->input, beyond, &skipped, e) : OK;
-  if (status != OK) tensors_release(out, l->width);
+  window_shift(w);
   return status;
 }
 

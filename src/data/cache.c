@@ -35,7 +35,9 @@ typedef struct Filling {
 
 typedef struct CacheStage {
   Stage base;
+  Scope scope;        /* of what is kept */
   const Store *store; /* NULL while filling */
+  Store *own;         /* of BufferDataset, when an element is missing: for this pass alone */
   int64_t position;
   Filling filling;
   bool broken; /* an element is missing: the pass will not count */
@@ -237,25 +239,36 @@ static Status read_store(const CacheDataset *d, Store **out, Error *e) {
   return s;
 }
 
-/* The input has ended: what was kept is complete. */
-static Status complete(CacheStage *k, Error *e) {
-  if (k->broken) return OK;
-  k->broken = true; /* until it has worked */
+/* What was kept, as a store. */
+static Store *finish(CacheStage *k, Error *e) {
   CacheDataset *d = cache_of(&k->base);
   Filling *f = &k->filling;
   Status s =
       d->base.is_static && !f->column ? grow(f, &d->base, e) : OK; /* without elements: empty columns */
   Store *store = s == OK ? calloc(1, sizeof *store) : NULL;
-  if (!store) return no_memory(&d->base, e, f->count);
+  if (!store) return no_memory(&d->base, e, f->count), NULL;
   store->count = f->count;
-  if (d->base.is_static && !(store->rows = columns_to_rows(f, &d->base, e))) s = e->status;
-  else if (!d->base.is_static) store->list = f->list, f->list = (Elements){.width = d->base.count};
+  if (!d->base.is_static) store->list = f->list, f->list = (Elements){.width = d->base.count};
+  else if (!(store->rows = columns_to_rows(f, &d->base, e))) store_free(store), store = NULL;
   filling_clear(f, d->base.count);
-  if (s == OK && d->path) s = dataset_blame(&d->base, e, write_store(d, store, e));
-  if (s == OK) publish(d, store);
-  else store_free(store);
-  k->broken = s != OK;
-  return s;
+  return store;
+}
+
+/* The input has ended. What was kept is published when nothing is missing. */
+static Status complete(CacheStage *k, Error *e) {
+  CacheDataset *d = cache_of(&k->base);
+  if (k->broken && !d->at_once) return OK;
+  bool whole = !k->broken;
+  k->broken = true; /* until it has worked */
+  Store *store = finish(k, e);
+  if (!store) return e->status;
+  if (!whole) return k->store = k->own = store, OK;
+  Status s = d->path ? dataset_blame(&d->base, e, write_store(d, store, e)) : OK;
+  if (s != OK) return store_free(store), s;
+  const Store *kept = publish(d, store);
+  if (d->at_once) k->store = kept;
+  k->broken = false;
+  return OK;
 }
 
 static Status cache_open(Stage *s, Error *e) {
@@ -268,12 +281,17 @@ static Status cache_open(Stage *s, Error *e) {
     if (status != OK) return status;
     k->store = publish(d, loaded);
   }
-  if (!k->store) return stage_open_input(s, e);
-  s->rows = k->store->rows;
-  return OK;
+  if (k->store) return s->rows = k->store->rows, OK;
+  k->scope = scope_within(s->scope);
+  k->scope.kept = s->scope->kept || !s->scope->made;
+  return stage_open(e, &k->scope, d->base.input[0], s->scope->birth, &s->input);
 }
 
-static void cache_close(Stage *s) { filling_clear(&((CacheStage *)s)->filling, s->dataset->count); }
+static void cache_close(Stage *s) {
+  CacheStage *k = (CacheStage *)s;
+  filling_clear(&k->filling, s->dataset->count);
+  store_free(k->own);
+}
 
 static Status cache_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
   (void)e;
@@ -298,14 +316,18 @@ static Status from_store(CacheStage *k, Tensor **out, bool *end, Error *e) {
 }
 
 static Status read_and_keep(CacheStage *k, Tensor **out, bool *end, Error *e) {
+  bool at_once = cache_of(&k->base)->at_once;
   Status status = stage_next(k->base.input, out, end, e);
   if (status == OK && *end) return complete(k, e);
-  if (status == OK && (status = k->broken ? OK : keep(k, out, e)) != OK)
+  if (status == OK && (status = k->broken && !at_once ? OK : keep(k, out, e)) != OK)
     tensors_release(out, k->base.dataset->count);
-  if (status != OK) k->broken = true, filling_clear(&k->filling, k->base.dataset->count);
+  if (status == OK) return OK;
+  k->broken = true;
+  if (!at_once) filling_clear(&k->filling, k->base.dataset->count);
   return status;
 }
 
+/* A failure is told at once; the next request goes on behind it, and what could be read comes when all has been. */
 static Status fill_at_once(CacheStage *k, Error *e) {
   int count = k->base.dataset->count;
   Tensor **t = calloc((size_t)count, sizeof *t);
@@ -317,8 +339,6 @@ static Status fill_at_once(CacheStage *k, Error *e) {
     if (status == OK && !end) tensors_release(t, count);
   }
   free(t);
-  if (status == OK && !(k->store = find_store(cache_of(&k->base))))
-    status = dataset_fail(k->base.dataset, e, ERR_FAILED_PRECONDITION, "an element could not be read before");
   return status;
 }
 

@@ -7,13 +7,16 @@
 /* zip */
 typedef struct ZipStage {
   Stage base;
-  Stage **part; /* [inputs] */
+  Stage **part;  /* [inputs] */
+  int64_t *owed; /* [inputs] elements beside one that failed */
 } ZipStage;
 
 static Status zip_open(Stage *s, Error *e) {
   ZipStage *z = (ZipStage *)s;
   int count = s->dataset->input_count;
-  if (!(z->part = calloc((size_t)count, sizeof *z->part))) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  z->part = calloc((size_t)count, sizeof *z->part);
+  z->owed = calloc((size_t)count, sizeof *z->owed);
+  if (!z->part || !z->owed) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status status = OK;
   for (int i = 0; i < count && status == OK; i++)
     status = stage_open(e, s->scope, s->dataset->input[i], s->epoch, &z->part[i]);
@@ -24,14 +27,23 @@ static void zip_close(Stage *s) {
   ZipStage *z = (ZipStage *)s;
   for (int i = 0; z->part && i < s->dataset->input_count; i++) stage_close(z->part[i]);
   free(z->part);
+  free(z->owed);
+}
+
+/* Part i failed or has ended: those behind it leave their element out. */
+static Status zip_stop(ZipStage *z, int i, Status status) {
+  if (status != OK && status != ERR_CANCELLED)
+    while (++i < z->base.dataset->input_count) z->owed[i]++;
+  return status;
 }
 
 static Status zip_next(Stage *s, Tensor **out, bool *end, Error *e) {
   ZipStage *z = (ZipStage *)s;
   int filled = 0;
   for (int i = 0; i < s->dataset->input_count; i++) {
-    Status status = stage_next(z->part[i], out + filled, end, e);
-    if (status != OK || *end) return tensors_release(out, filled), status;
+    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
+    if (status == OK) status = stage_next(z->part[i], out + filled, end, e);
+    if (status != OK || *end) return tensors_release(out, filled), zip_stop(z, i, status);
     filled += z->part[i]->dataset->count;
   }
   return OK;
@@ -40,8 +52,9 @@ static Status zip_next(Stage *s, Tensor **out, bool *end, Error *e) {
 static Status zip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   ZipStage *z = (ZipStage *)s;
   for (int i = 0; i < s->dataset->input_count; i++) {
-    Status status = stage_next_into(z->part[i], out, end, e);
-    if (status != OK || *end) return status;
+    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
+    if (status == OK) status = stage_next_into(z->part[i], out, end, e);
+    if (status != OK || *end) return zip_stop(z, i, status);
     out += z->part[i]->dataset->count;
   }
   return OK;
@@ -52,7 +65,8 @@ static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   *skipped = n;
   for (int i = 0; i < s->dataset->input_count; i++) {
     int64_t some;
-    Status status = stage_skip(z->part[i], *skipped, &some, e);
+    Status status = stage_pass_owed(z->part[i], &z->owed[i], e);
+    if (status == OK) status = stage_pass(z->part[i], *skipped, &some, e);
     if (status != OK) return *skipped = 0, status;
     *skipped = some;
   }
@@ -138,11 +152,11 @@ static Status concatenate_next_into(Stage *s, void *const *out, bool *end, Error
 static Status concatenate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   ConcatenateStage *c = (ConcatenateStage *)s;
   for (;;) {
-    int64_t some;
+    int64_t some = 0;
     Status status = current(s, e);
     if (status == OK) status = stage_skip(s->input, n - *skipped, &some, e);
-    if (status != OK) return status;
     *skipped += some;
+    if (status != OK) return status;
     if (*skipped == n || c->second) return OK;
     go_to_second(s);
   }
@@ -197,6 +211,7 @@ typedef struct InterleaveDataset {
 } InterleaveDataset;
 
 typedef struct Part {
+  Scope scope;
   Dataset *dataset;
   Stage *stage;
 } Part;
@@ -221,7 +236,7 @@ static Status interleave_open(Stage *s, Error *e) {
 static void close_part(const Stage *s, Part *p) {
   stage_close(p->stage);
   dataset_release_from(s->scope->tree->host, p->dataset);
-  *p = (Part){NULL, NULL};
+  *p = (Part){.stage = NULL};
 }
 
 static void interleave_close(Stage *s) {
@@ -253,12 +268,15 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Status status = stage_check_cancelled(s, e);
   if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
+  uint64_t epoch = epoch_within(s->epoch, ++i->made);
   status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in, in_count, NULL,
                                 0, &p->dataset, e);
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
-  if (status == OK)
-    status = stage_open(e, s->scope, p->dataset, epoch_within(s->epoch, ++i->made), &p->stage);
+  p->scope = scope_within(s->scope);
+  p->scope.birth = epoch;
+  p->scope.made = true;
+  if (status == OK) status = stage_open(e, &p->scope, p->dataset, epoch, &p->stage);
   if (status != OK) close_part(s, p);
   else i->open++;
   return status;
@@ -301,9 +319,9 @@ static Status interleave_next(Stage *s, Tensor **out, bool *end, Error *e) {
     Status status = find_part(i, &part, e);
     if (status != OK || (*end = !part)) return status;
     status = stage_next(part, out, end, e);
-    if (status != OK) return status;
-    part_read(i, *end);
-    if (!*end) return OK;
+    if (status == ERR_CANCELLED) return status;
+    part_read(i, status == OK && *end);
+    if (status != OK || !*end) return status;
   }
 }
 
@@ -314,9 +332,9 @@ static Status interleave_next_into(Stage *s, void *const *out, bool *end, Error 
     Status status = find_part(i, &part, e);
     if (status != OK || (*end = !part)) return status;
     status = stage_next_into(part, out, end, e);
-    if (status != OK) return status;
-    part_read(i, *end);
-    if (!*end) return OK;
+    if (status == ERR_CANCELLED) return status;
+    part_read(i, status == OK && *end);
+    if (status != OK || !*end) return status;
   }
 }
 

@@ -145,14 +145,15 @@ bool iterator_may_be_read_aside(const Iterator *it);
 bool iterator_is_busy(const Iterator *it); /* inside iterator_next: closing it now would be an error */
 const Dataset *iterator_dataset(const Iterator *it);
 /* The next element: a new reference for each component. After the end it stays at the end. After a failure
- * the next call goes on behind the element that failed. Tensors may share memory with the dataset: read only.
+ * the next call goes on behind the element that failed, which has had its place: a batch or a window that it belongs to is
+ * left out whole, its partners in a zip too. Tensors may share memory with the dataset: read only.
  */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
 /* The same into memory of type_bytes(component) each; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);
 /* The same while the thread that reads it otherwise works. */
 Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, Error *e);
-/* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. */
+/* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. After a failure it counts the element that failed. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 

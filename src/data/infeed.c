@@ -52,7 +52,8 @@ static void destroy(Object *o) {
 
 static Status take_returned(Infeed *q, void *const *into, Error *e) {
   Status s = q->status;
-  if (s == OK) copy_element(q, into, q->element, true), q->taken++;
+  q->taken++;
+  if (s == OK) copy_element(q, into, q->element, true);
   else if (e->status == OK) *e = q->failure;
   forget_returned(q);
   return s;
@@ -67,14 +68,13 @@ static Status next(Feed *f, bool aside, void *const *into, Error *e) {
   if (q->came_back) return take_returned(q, into, e);
   bool end = false;
   Status s = aside ? iterator_next_aside(q->iterator, into, &end, e) : iterator_next_into(q->iterator, into, &end, e);
-  if (s != OK) return s;
-  if (end)
+  if (s == OK && end)
     return fail(e, ERR_OUT_OF_RANGE,
                 "end of data: the dataset gave %lld element%s and the program asks for another; repeat_n() "
                 "it, or run fewer steps",
                 (long long)q->taken, plural(q->taken));
-  q->taken++;
-  return OK;
+  if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its place */
+  return s;
 }
 
 static bool may_read_aside(const Feed *f) {
@@ -88,10 +88,10 @@ static void put_back(Feed *f, Status s, const Error *failure, void *const *eleme
   if (s == ERR_OUT_OF_RANGE || s == ERR_CANCELLED) return;
   q->came_back = true;
   q->status = s;
+  q->taken--;
   if (s != OK) {
     q->failure = *failure;
   } else {
-    q->taken--;
     q->element = malloc(element_bytes(q) + 1);
     if (q->element) copy_element(q, element, q->element, false);
     else error_clear(&q->failure), q->status = fail(&q->failure, ERR_OUT_OF_MEMORY, "out of memory: an element that was read ahead is lost");

@@ -96,11 +96,16 @@ static Status begin(Iterator *it, Error *e) {
   return s;
 }
 
+/* An element that failed has had its place. */
+static void count(Iterator *it, Status s, bool end) {
+  if (s == OK ? !end : s != ERR_CANCELLED) it->position++;
+}
+
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e) {
   Status s = begin(it, e);
   if (s != OK) return s;
   s = stage_next(it->stage, components, end, e);
-  if (s != OK || !*end) it->position++;
+  count(it, s, *end);
   atomic_store(&it->busy, false);
   return s;
 }
@@ -111,7 +116,7 @@ Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Er
   Status s = begin(it, e);
   if (s != OK) return s;
   s = stage_next_into(it->stage, destinations, end, e);
-  if (s != OK || !*end) it->position++;
+  count(it, s, *end);
   atomic_store(&it->busy, false);
   return s;
 }
@@ -198,6 +203,13 @@ static Status count_shuffles(Error *e, const Dataset *d, int64_t *count) {
   return s;
 }
 
+/* To a place: what failed on the way was told when it was read first. */
+static Status pass(Iterator *it, int64_t count, int64_t *passed, Error *e) {
+  Status s = stage_pass(it->stage, count, passed, e);
+  it->position += *passed;
+  return s;
+}
+
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved) {
   const int64_t *word = (const int64_t *)(const void *)saved->data;
   int64_t shuffles, skipped;
@@ -207,7 +219,7 @@ Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, con
   int64_t position = word[SAVED_POSITION];
   Iterator *it = open_at(e, d, &c, word + SAVED_ITERATION);
   if (!it) return NULL;
-  Status s = iterator_skip(it, position, &skipped, e);
+  Status s = pass(it, position, &skipped, e);
   if (s == OK && skipped < position)
     s = dataset_fail(d, e, ERR_OUT_OF_RANGE, "the saved place is element %lld, the dataset ended after %lld",
                      (long long)position, (long long)skipped);

@@ -41,7 +41,7 @@ typedef struct MapStage {
 
 /* Of element k of this reading: k itself the first time, elsewhere in another epoch or iteration. */
 static uint64_t element_number(const Stage *s, uint64_t k) {
-  return epoch_within(s->epoch, s->scope->tree->iteration << 20) + k;
+  return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
 }
 
 static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset)->function; }
@@ -252,6 +252,7 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
     bool end;
     Status status;
     next_item(m, &end, &status, e);
+    *skipped += status != OK;
     return status;
   }
   int64_t more;

@@ -15,6 +15,7 @@ typedef struct PaddedDataset {
 typedef struct PaddedStage {
   Stage base;
   Elements list;
+  int64_t owed; /* elements of a batch that failed */
 } PaddedStage;
 
 static Status padded_open(Stage *s, Error *e) {
@@ -85,8 +86,10 @@ static Tensor *pad_component(const PaddedDataset *d, const Elements *l, int c, E
 static Status padded_next(Stage *s, Tensor **out, bool *end, Error *e) {
   const PaddedDataset *d = (const PaddedDataset *)s->dataset;
   Elements *l = &((PaddedStage *)s)->list;
-  Status status = OK;
+  int64_t *owed = &((PaddedStage *)s)->owed;
+  Status status = stage_pass_owed(s->input, owed, e);
   elements_drop(l, l->count);
+  if (status != OK) return status;
   while (l->count < d->size) {
     status = elements_reserve(l, e);
     if (status == OK) status = stage_check_cancelled(s, e);
@@ -94,6 +97,7 @@ static Status padded_next(Stage *s, Tensor **out, bool *end, Error *e) {
     if (status != OK || *end) break;
     l->count++;
   }
+  if (status != OK && status != ERR_CANCELLED) *owed = d->size - l->count - 1;
   if (status != OK) return status;
   *end = !l->count || (l->count < d->size && d->drop_remainder);
   for (int c = 0; c < l->width && !*end; c++)

@@ -41,8 +41,7 @@ typedef struct PrefetchStage {
 
 static Status prefetch_open(Stage *s, Error *e) {
   PrefetchStage *p = (PrefetchStage *)s;
-  p->scope.tree = s->scope->tree;
-  p->scope.parent = s->scope;
+  p->scope = scope_within(s->scope);
   Status status = stage_open(e, &p->scope, s->dataset->input[0], s->epoch, &s->input);
   if (status == OK) s->rows = s->input->rows;
   return status;
@@ -237,8 +236,10 @@ static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   PrefetchStage *p = (PrefetchStage *)s;
   if (!p->threaded) return stage_skip(s->input, n, skipped, e);
   Status status = OK;
-  for (bool end = false; *skipped < n; ++*skipped)
-    if ((status = skip_one(p, &end, e)) != OK || end) break;
+  for (bool end = false; status == OK && *skipped < n; ++*skipped) {
+    status = skip_one(p, &end, e);
+    if (status == ERR_CANCELLED || (status == OK && end)) break;
+  }
   return status;
 }
 

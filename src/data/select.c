@@ -10,7 +10,7 @@ typedef struct CountDataset {
 typedef struct CountStage {
   Stage base;
   int64_t position;
-  bool started, any; /* repeat: has this epoch had an element? */
+  bool any; /* repeat: has this epoch had an element? */
 } CountStage;
 
 static const CountDataset *counts(const Stage *s) { return (const CountDataset *)s->dataset; }
@@ -83,39 +83,38 @@ Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) 
   return dataset_finish(e, d);
 }
 
-/* skip */
-static Status skip_start(Stage *s, Error *e) {
-  CountStage *t = (CountStage *)s;
-  int64_t skipped;
-  if (t->started) return OK;
-  t->started = true;
-  return stage_skip(s->input, counts(s)->count, &skipped, e);
+/* skip and shard; position: elements to be left out before the next one. They aren't asked for, so nobody is told when one fails. */
+static Status leave_out(Stage *s, Error *e) { return stage_pass_owed(s->input, &((CountStage *)s)->position, e); }
+
+static Status skip_open(Stage *s, Error *e) {
+  ((CountStage *)s)->position = counts(s)->count;
+  return open_over_rows(s, e);
 }
 
 static Status skip_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
-  Status status = skip_start(s, e);
+  Status status = leave_out(s, e);
   return status == OK ? stage_indices(s->input, out, n, got, e) : status;
 }
 
 static Status skip_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Status status = skip_start(s, e);
+  Status status = leave_out(s, e);
   return status == OK ? stage_next(s->input, out, end, e) : status;
 }
 
 static Status skip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  Status status = skip_start(s, e);
+  Status status = leave_out(s, e);
   return status == OK ? stage_next_into(s->input, out, end, e) : status;
 }
 
 static Status skip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
-  Status status = skip_start(s, e);
+  Status status = leave_out(s, e);
   return status == OK ? stage_skip(s->input, n, skipped, e) : status;
 }
 
 static const StageClass skip_class = {.name = "skip",
                                       .dataset_bytes = sizeof(CountDataset),
                                       .stage_bytes = sizeof(CountStage),
-                                      .open = open_over_rows,
+                                      .open = skip_open,
                                       .indices = skip_indices,
                                       .next = skip_next,
                                       .next_into = skip_next_into,
@@ -130,11 +129,15 @@ Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count) 
 }
 
 /* shard: elements index, index + count, … */
+static Status shard_open(Stage *s, Error *e) {
+  ((CountStage *)s)->position = counts(s)->index;
+  return open_over_rows(s, e);
+}
+
 static Status shard_advance(Stage *s, Error *e) {
-  CountStage *t = (CountStage *)s;
-  int64_t ahead = t->started ? counts(s)->count - 1 : counts(s)->index, skipped;
-  t->started = true;
-  return stage_skip(s->input, ahead, &skipped, e);
+  Status status = leave_out(s, e);
+  if (status == OK) ((CountStage *)s)->position = counts(s)->count - 1;
+  return status;
 }
 
 static Status shard_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {
@@ -161,7 +164,7 @@ static Status shard_next_into(Stage *s, void *const *out, bool *end, Error *e) {
 static const StageClass shard_class = {.name = "shard",
                                        .dataset_bytes = sizeof(CountDataset),
                                        .stage_bytes = sizeof(CountStage),
-                                       .open = open_over_rows,
+                                       .open = shard_open,
                                        .indices = shard_indices,
                                        .next = shard_next,
                                        .next_into = shard_next_into};
@@ -228,8 +231,7 @@ static Status repeat_next(Stage *s, Tensor **out, bool *end, Error *e) {
   for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
     if ((*end = done)) return OK;
     status = stage_next(s->input, out, end, e);
-    if (status != OK) return status;
-    if (!*end) return ((CountStage *)s)->any = true, OK;
+    if (status != OK || !*end) return ((CountStage *)s)->any = true, status;
   }
   return status;
 }
@@ -239,8 +241,7 @@ static Status repeat_next_into(Stage *s, void *const *out, bool *end, Error *e) 
   for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
     if ((*end = done)) return OK;
     status = stage_next_into(s->input, out, end, e);
-    if (status != OK) return status;
-    if (!*end) return ((CountStage *)s)->any = true, OK;
+    if (status != OK || !*end) return ((CountStage *)s)->any = true, status;
   }
   return status;
 }

@@ -1,4 +1,5 @@
-/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element. Over rows the
+/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element, or by the last one when there are no more: the
+ * same order whatever the elements are kept as. Over rows the
  * buffer holds row numbers, and nothing is copied before somebody gathers; small elements of one shape lie in
  * it side by side, where tensors would take many times their bytes. The order is a function of the
  * seed, of which iterator of the dataset this is and of the epoch in it; draw number i uses number i of the
@@ -20,7 +21,8 @@ typedef struct ShuffleStage {
   RngKey key;
   uint64_t draws;
   bool drained; /* the input has ended */
-  int count, capacity;
+  bool has_gap; /* an element was drawn whose place is still to be taken */
+  int gap, count, capacity;
   int64_t *row;     /* [count] over rows */
   char *packed;     /* [count][slot_bytes] of small elements */
   size_t slot_bytes;
@@ -34,7 +36,7 @@ static void random_key(const Stage *s, RngKey *key) {
   const ShuffleOptions *o = &((const ShuffleDataset *)s->dataset)->options;
   const Tree *t = s->scope->tree;
   int known = tree_find_shuffle(t, s->dataset);
-  uint64_t iteration = known < 0 ? t->iteration : t->shuffle[known].iteration;
+  uint64_t iteration = s->scope->kept ? 0 : known < 0 ? t->iteration : t->shuffle[known].iteration;
   key->seed = o->has_seed ? o->seed : t->seed;
   key->stream = o->has_seed ? 0 : (uint32_t)known + 1;
   key->step = o->keep_order ? 0 : epoch_within(s->epoch, iteration << 20);
@@ -106,32 +108,61 @@ static Tensor **element(ShuffleStage *f, int k) {
   return f->element + (size_t)k * (size_t)f->base.dataset->count;
 }
 
-static Status fill_elements(ShuffleStage *f, Error *e) {
-  int most = limit(&f->base);
+/* Where the next element of the input goes; -1: the buffer is full. Elements are read before a draw, so that a failing input costs none. */
+static int vacant(const ShuffleStage *f) {
+  if (f->drained) return -1;
+  return f->has_gap ? f->gap : f->count < limit(&f->base) ? f->count : -1;
+}
+
+static void filled(ShuffleStage *f) {
+  if (f->has_gap) f->has_gap = false;
+  else f->count++;
+}
+
+static void move_element(ShuffleStage *f, int from, int to) {
   size_t bytes = (size_t)f->base.dataset->count * sizeof *f->element;
-  while (!f->drained && f->count < most) {
-    if (!array_reserve(&f->element, &f->capacity, f->count + 1, bytes))
-      return out_of_memory(&f->base, e, f->count);
+  memcpy(element(f, to), element(f, from), bytes);
+  memset(element(f, from), 0, bytes);
+}
+
+/* The input has ended: the last element takes the place of the one that was drawn. */
+static void input_ended(ShuffleStage *f, void (*move)(ShuffleStage *, int from, int to)) {
+  f->drained = true;
+  if (!f->has_gap) return;
+  f->has_gap = false;
+  if (f->gap != --f->count) move(f, f->count, f->gap);
+}
+
+static Status fill_elements(ShuffleStage *f, Error *e) {
+  size_t bytes = (size_t)f->base.dataset->count * sizeof *f->element;
+  for (int to; (to = vacant(f)) >= 0;) {
+    int before = f->capacity;
+    if (!array_reserve(&f->element, &f->capacity, to + 1, bytes)) return out_of_memory(&f->base, e, f->count);
+    if (f->capacity > before) memset(element(f, before), 0, (size_t)(f->capacity - before) * bytes);
     bool end;
     Status status = stage_check_cancelled(&f->base, e);
-    if (status == OK) status = stage_next(f->base.input, element(f, f->count), &end, e);
+    if (status == OK) status = stage_next(f->base.input, element(f, to), &end, e);
     if (status != OK) return status;
-    if (end) f->drained = true;
-    else f->count++;
+    if (end) input_ended(f, move_element);
+    else filled(f);
   }
   return OK;
 }
 
-/* The buffer is filled up again before a draw, so that a failing input costs no element. */
+/* Element k is handed out; its place is taken at the next request, or at once when there are no more. */
+static void leave(ShuffleStage *f, int k, void (*move)(ShuffleStage *, int from, int to)) {
+  f->has_gap = true;
+  f->gap = k;
+  if (f->drained) input_ended(f, move);
+}
+
 static Status shuffle_next(Stage *s, Tensor **out, bool *end, Error *e) {
   ShuffleStage *f = (ShuffleStage *)s;
   Status status = fill_elements(f, e);
   if (status != OK || (*end = !f->count)) return status;
-  int k = draw(f), last = --f->count;
-  for (int c = 0; c < s->dataset->count; c++) {
-    out[c] = element(f, k)[c];
-    element(f, k)[c] = element(f, last)[c];
-  }
+  int k = draw(f);
+  for (int c = 0; c < s->dataset->count; c++) out[c] = element(f, k)[c], element(f, k)[c] = NULL;
+  leave(f, k, move_element);
   return OK;
 }
 
@@ -162,23 +193,21 @@ static void *const *slot(ShuffleStage *f, int k) {
   return f->into;
 }
 
-static Status fill_packed(ShuffleStage *f, Error *e) {
-  int most = limit(&f->base);
-  while (!f->drained && f->count < most) {
-    if (!array_reserve(&f->packed, &f->capacity, f->count + 1, f->slot_bytes)) return out_of_memory(&f->base, e, f->count);
-    bool end;
-    Status status = stage_check_cancelled(&f->base, e);
-    if (status == OK) status = stage_next_into(f->base.input, slot(f, f->count), &end, e);
-    if (status != OK) return status;
-    if (end) f->drained = true;
-    else f->count++;
-  }
-  return OK;
+static void move_packed(ShuffleStage *f, int from, int to) {
+  memcpy(f->packed + (size_t)to * f->slot_bytes, f->packed + (size_t)from * f->slot_bytes, f->slot_bytes);
 }
 
-static void take_packed(ShuffleStage *f, int k) {
-  int last = --f->count;
-  if (k != last) memcpy(f->packed + (size_t)k * f->slot_bytes, f->packed + (size_t)last * f->slot_bytes, f->slot_bytes);
+static Status fill_packed(ShuffleStage *f, Error *e) {
+  for (int to; (to = vacant(f)) >= 0;) {
+    if (!array_reserve(&f->packed, &f->capacity, to + 1, f->slot_bytes)) return out_of_memory(&f->base, e, f->count);
+    bool end;
+    Status status = stage_check_cancelled(&f->base, e);
+    if (status == OK) status = stage_next_into(f->base.input, slot(f, to), &end, e);
+    if (status != OK) return status;
+    if (end) input_ended(f, move_packed);
+    else filled(f);
+  }
+  return OK;
 }
 
 static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) {
@@ -188,7 +217,7 @@ static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) 
   int k = draw(f);
   slot(f, k);
   for (int c = 0; c < s->dataset->count; c++) memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
-  take_packed(f, k);
+  leave(f, k, move_packed);
   return OK;
 }
 
@@ -200,7 +229,7 @@ static Status packed_next(Stage *s, Tensor **out, bool *end, Error *e) {
   slot(f, k);
   for (int c = 0; c < s->dataset->count; c++)
     if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c]))) return tensors_release(out, c), e->status;
-  take_packed(f, k);
+  leave(f, k, move_packed);
   return OK;
 }
 

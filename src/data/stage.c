@@ -31,6 +31,12 @@ Status stage_check_cancelled(const Stage *s, Error *e) {
   return scope_is_interrupted(s->scope) ? scope_interrupt(e) : OK;
 }
 
+Scope scope_within(const Scope *parent) {
+  return (Scope){.tree = parent->tree, .parent = parent, .birth = parent->birth, .made = parent->made, .kept = parent->kept};
+}
+
+uint64_t stage_iteration(const Stage *s) { return s->scope->kept ? 0 : s->scope->tree->iteration; }
+
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out) {
   *out = NULL;
   Stage *s = calloc(1, d->class->stage_bytes);
@@ -74,13 +80,18 @@ static Status next_row(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
+/* What failed isn't the end, whatever a part of the stage came to before. */
+static Status note_end(Stage *s, Status status, bool *end) {
+  if (status != OK) *end = false;
+  if (*end) s->ended = true;
+  return status;
+}
+
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e) {
   *end = s->ended;
   if (*end) return OK;
   if (s->rows) return next_row(s, out, end, e);
-  Status status = s->class->next(s, out, end, e);
-  if (status == OK && *end) s->ended = true;
-  return status;
+  return note_end(s, s->class->next(s, out, end, e), end);
 }
 
 /* The way of stages that know only whole tensors. */
@@ -108,9 +119,7 @@ Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e) {
     for (int c = 0; c < s->dataset->count; c++) rows_gather(s->rows, c, &index, 1, out[c], NULL);
     return OK;
   }
-  Status status = s->class->next_into ? s->class->next_into(s, out, end, e) : next_copied(s, out, end, e);
-  if (status == OK && *end) s->ended = true;
-  return status;
+  return note_end(s, s->class->next_into ? s->class->next_into(s, out, end, e) : next_copied(s, out, end, e), end);
 }
 
 static Status skip_rows(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -133,7 +142,7 @@ static Status skip_elements(Stage *s, int64_t n, int64_t *skipped, Error *e) {
     bool end;
     status = stage_check_cancelled(s, e);
     if (status == OK) status = stage_next(s, t, &end, e);
-    if (status != OK || end) break;
+    if (status == ERR_CANCELLED || (status == OK && end)) break;
     tensors_release(t, s->dataset->count);
     ++*skipped;
   }
@@ -150,6 +159,28 @@ Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
     return status;
   }
   return s->rows ? skip_rows(s, n, skipped, e) : skip_elements(s, n, skipped, e);
+}
+
+Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e) {
+  Status status = OK;
+  *passed = 0;
+  do {
+    int64_t some;
+    Error failure = {.status = OK};
+    status = stage_skip(s, n - *passed, &some, &failure);
+    *passed += some;
+    bool moved = some && status != ERR_CANCELLED;
+    if (status != OK && !moved) return e->status == OK ? (void)(*e = failure) : (void)0, status;
+  } while (status != OK && *passed < n);
+  return OK;
+}
+
+Status stage_pass_owed(Stage *s, int64_t *owed, Error *e) {
+  int64_t passed;
+  if (!*owed) return OK;
+  Status status = stage_pass(s, *owed, &passed, e);
+  *owed = status == OK ? 0 : *owed - passed;
+  return status;
 }
 
 Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d) {

@@ -69,10 +69,14 @@ typedef struct Tree {
   KnownShuffle *shuffle;
 } Tree;
 
-/* What can be given up as one: an iterator, or what a thread of it reads. */
+/* What can be given up as one (an iterator, or what a thread of it reads), and where a reading began. What a cache keeps is a function of
+ * the dataset, not of when it was first read: below one, random numbers and orders are those of the first reading. */
 typedef struct Scope {
   Tree *tree;
   const struct Scope *parent;
+  uint64_t birth; /* epoch in which the dataset, or the one that a function made and this reads, was opened */
+  bool made;      /* by a function: in this iteration */
+  bool kept;      /* below a cache: as in the first iteration */
   _Atomic bool cancelled;
   _Atomic bool threaded; /* read by a thread of its own, which Ctrl-C leaves alone */
 } Scope;
@@ -108,14 +112,21 @@ bool stage_calls_script(const Dataset *d);   /* a needs_caller: yes */
 void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
-/* Stages. */
+/* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements keep their places, whatever fails. A stage
+ * that makes one of several leaves the others behind too, but only when it is asked again, so that failures are told at once. */
+Scope scope_within(const Scope *parent);
+uint64_t stage_iteration(const Stage *s); /* what orders and random numbers of this reading depend on, beside its epoch */
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
 void stage_close(Stage *s);                  /* NULL is fine */
 Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
 Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
 Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
-Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
+Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e); /* *skipped counts an element that failed, too */
+/* The same, whatever fails on the way. */
+Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e);
+/* Elements that are still to be left behind. */
+Status stage_pass_owed(Stage *s, int64_t *owed, Error *e);
 Status stage_check_cancelled(const Stage *s, Error *e); /* ERR_CANCELLED in loops that may be endless */
 bool scope_is_cancelled(const Scope *scope);
 /* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by itself is let alone by the

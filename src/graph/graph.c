@@ -44,6 +44,20 @@ void graph_free(Graph *g) {
   free(g);
 }
 
+GraphMark graph_mark(const Graph *g) {
+  return (GraphMark){arena_mark(g->arena), g->scope, g->node_count, g->next_id, g->input_count, g->output_count, g->held_count,
+                     g->object_count, g->region_count};
+}
+
+void graph_rewind(Graph *g, const GraphMark *m) {
+  while (g->held_count > m->held) tensor_release(g->held[--g->held_count]);
+  while (g->object_count > m->objects) object_release(g->object[--g->object_count]);
+  while (g->region_count > m->regions) graph_free(g->region[--g->region_count]);
+  g->node_count = m->nodes, g->next_id = m->next_id, g->input_count = m->inputs, g->output_count = m->outputs;
+  g->scope = m->scope;
+  arena_rewind(g->arena, &m->arena);
+}
+
 Status graph_error(const Graph *g) { return g->error.status; }
 
 static void *out_of_memory(Graph *g) {

@@ -72,6 +72,15 @@ Graph *graph_new(void); /* NULL when memory is out */
 Graph *graph_beside(const Graph *other);
 void graph_free(Graph *g);
 
+/* Nodes, constants and regions that have come since a mark go again: nobody may hold any of them. */
+typedef struct GraphMark {
+  ArenaMark arena;
+  Scope scope;
+  int nodes, next_id, inputs, outputs, held, objects, regions;
+} GraphMark;
+GraphMark graph_mark(const Graph *g);
+void graph_rewind(Graph *g, const GraphMark *m);
+
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
 /* The constant node n becomes g's last input. */

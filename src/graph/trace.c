@@ -21,7 +21,9 @@ void trace_free(Trace *t) {
   for (int i = 0; i < t->extra_count; i++) variable_release(t->extra[i].variable);
   for (int i = 0; i < t->effect_count; i++) variable_release(t->effect[i].variable);
   graph_free(t->graph);
+  tensor_map_clear(&t->constant);
   free(t->extra);
+  free(t->reading);
   free(t->effect);
   free(t->derivation);
   free(t->placeholder);
@@ -46,12 +48,18 @@ Value *trace_argument(Trace *t, const Type *type, const char *name) {
 
 bool trace_owns(const Trace *t, const Value *v) { return v->node->arena == t->graph->arena; }
 
+static bool note_reading(Trace *t, const Variable *v, Value *value) {
+  if (!array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
+  t->reading[t->reading_count++] = (Reading){v, value};
+  return true;
+}
+
 static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *type) {
   if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra)) return NULL;
   Scope scope = t->graph->scope;
   Value *inner = graph_input(t->graph, type, variable ? variable->name : NULL);
   t->graph->scope = scope;
-  if (!inner) return NULL;
+  if (!inner || (variable && !note_reading(t, variable, inner))) return NULL;
   Extra *x = &t->extra[t->extra_count++];
   *x = (Extra){outer, variable_retain(variable), inner, inner, 0};
   return x;
@@ -114,7 +122,15 @@ void trace_assign(Trace *t, Variable *v, Value *value) {
     return;
   }
   Extra *x = find_variable(t, v);
-  if (x && value) x->current = value;
+  if (x && value && note_reading(t, v, value)) x->current = value;
+}
+
+Value *trace_constant(Trace *t, Tensor *tensor) {
+  const TensorSlot *s = tensor_map_find(&t->constant, tensor);
+  if (s) return s->value;
+  Value *v = graph_constant(t->graph, tensor);
+  if (v && !tensor_map_put(&t->constant, tensor, v, NULL)) fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+  return v;
 }
 
 /* ---- deferred traces ---- */

@@ -9,6 +9,7 @@
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"
 #include "graph/offload.h"
+#include "graph/tensor_map.h"
 #include "graph/variable.h"
 
 typedef struct Extra {
@@ -18,6 +19,12 @@ typedef struct Extra {
   Value *current;     /* the variable's value now */
   int effects;        /* deferred: how many effects there were when this was read */
 } Extra;
+
+/* What was read of a variable: its input, and behind an assignment what it has become. */
+typedef struct Reading {
+  const Variable *variable;
+  Value *value;
+} Reading;
 
 /* A variable changes when trigger is computed; stands before the node at position. */
 typedef struct Effect {
@@ -46,6 +53,9 @@ struct Trace {
   int argument_count;
   Extra *extra;
   int extra_count, extra_capacity;
+  Reading *reading; /* of all that the trace knows of variables, in order */
+  int reading_count, reading_capacity;
+  TensorMap constant; /* tensors that are known while tracing: each is one value */
   bool deferred, has_unknown;
   Offload offload; /* of a root trace's program */
   int replicas;    /* of it, as far as is known */
@@ -67,6 +77,8 @@ Value *trace_argument(Trace *t, const Type *type, const char *name);
 Value *trace_import(Trace *t, Value *v);
 bool trace_owns(const Trace *t, const Value *v);
 Value *trace_read(Trace *t, Variable *v);
+Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
+/* From now on reading v gives value, which is no other tensor of the script's: gradients by v end there. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
 /* ---- deferred traces ---- */

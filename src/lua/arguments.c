@@ -337,6 +337,18 @@ static void push_run_number(lua_State *L, bool fixed) {
   if (!fixed) dtype_set_integer(I64, u->tensor->data, 0, bind_state(L)->engine->random_count++);
 }
 
+/* What a gradient's region assigns is lost: the region that it is the gradient of counts for it, in steps that leave room for the
+ * loops inside of the gradient. */
+static void count_outside_gradients(State *s, Variable *v) {
+  enum { STEP_AROUND_LOOPS = 1 << 16 };
+  for (const TraceRef *r = s->trace; r; r = r->parent) {
+    if (!r->is_gradient || !r->parent) continue;
+    Trace *around = r->parent->trace;
+    Value *now = trace_read(around, v), *step = graph_number(around->graph, I64, r == s->trace ? 1 : STEP_AROUND_LOOPS);
+    if (now && step) trace_assign(around, v, ops_add(around->graph, now, step));
+  }
+}
+
 /* The same in a traced function: a variable's value, which each run raises. */
 static void push_counter(lua_State *L, bool fixed, bool deferred) {
   Variable *v = bind_push_counter(L, fixed);
@@ -352,6 +364,7 @@ static void push_counter(lua_State *L, bool fixed, bool deferred) {
   lua_pushvalue(L, variable);
   lua_pushinteger(L, 1);
   lua_call(L, 2, 0);
+  count_outside_gradients(bind_state(L), v);
 }
 
 /* Random ops count how often they have run: eagerly in the engine, in a traced function in a variable made for the purpose. A
@@ -361,7 +374,7 @@ static void add_counter(lua_State *L, Arguments *a) {
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
   luaL_checkstack(L, 8, NULL);
   bool fixed = a->attr[seed].kind != ATTR_NONE;
-  bool traced = s->trace && !s->trace->taped, deferred = !s->trace && has_deferred(L, a);
+  bool traced = s->trace, deferred = !s->trace && has_deferred(L, a);
   if (!traced && (fixed || !deferred)) {
     if (!fixed) a->attr[seed] = attr_int((int64_t)s->engine->seed);
     push_run_number(L, fixed);
@@ -378,7 +391,7 @@ static void add_counter(lua_State *L, Arguments *a) {
 /* Rows whose shapes depend on the number of replicas get the one that the program being traced will have. */
 static void add_factor(lua_State *L, Arguments *a) {
   State *s = bind_state(L);
-  if (!s->trace || s->trace->taped) return;
+  if (!s->trace) return;
   int replicas = s->replicas > 1 ? s->replicas : 1;
   for (int i = 0; i < op_attr_count(a->op); i++) {
     if (strcmp(a->op->attrs[i].name, "replication_factor") || a->attr[i].kind != ATTR_NONE) continue;

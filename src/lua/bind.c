@@ -1,5 +1,6 @@
 #include "lua/bind.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,3 +130,9 @@ void bind_new_metatable(lua_State *L, const char *name, const char *word) {
 }
 
 void bind_set_functions(lua_State *L, const luaL_Reg *functions) { luaL_setfuncs(L, functions, 0); }
+
+int bind_check_int(lua_State *L, int index, const char *what) {
+  lua_Integer n = luaL_checkinteger(L, index);
+  if (n < INT_MIN || n > INT_MAX) bind_fail(L, ERR_VALUE, "'%s' is out of range: %lld", what, (long long)n);
+  return (int)n;
+}

@@ -16,7 +16,8 @@ typedef struct TraceRef {
   struct TraceRef *parent; /* the enclosing one on the stack; NULL for a root */
   struct TraceRef *below;  /* the one that was current before */
   bool is_region;          /* of a loop or branch */
-  bool taped;              /* the graph of eager tapes: values have tensors too */
+  bool is_gradient;        /* that region is the gradient of the one around it */
+  struct Tape *known;      /* of a root: what was computed at once while it was traced (known.h); NULL: nothing yet */
 } TraceRef;
 
 /* What a random op in programs counts its executions with. */
@@ -30,8 +31,9 @@ typedef struct Counter {
 typedef struct State {
   Engine *engine;
   TraceRef *trace; /* the current one; NULL: eager */
-  TraceRef *tape;  /* the graph that eager tapes record into; NULL: no tape is open */
-  int open_tapes;
+  struct Tape *tapes; /* that record what runs, the newest first */
+  int many_tapes;     /* before so many record the collector is called */
+  int unrecorded;     /* callbacks that the script is inside of: tapes from outside don't see what they compute */
   TraceRef *graph; /* what sessions run: placeholders and what is computed from them; NULL: nothing yet */
   char *library;   /* source prefix of the library's own Lua files: "@…/ipulua/" */
   char where[300]; /* the script's line, of the last call to bind_where */
@@ -96,6 +98,7 @@ void bind_initialise(lua_State *L, int index);
 void bind_initialise_all(lua_State *L, const Program *p);
 /* The type of a tensor or variable at index; false for anything else. */
 bool bind_type_at(lua_State *L, int index, Type *out);
+int bind_check_int(lua_State *L, int index, const char *what); /* raises where an int doesn't hold it */
 Dtype bind_check_dtype(lua_State *L, int index);
 Dtype bind_check_dtype_of(lua_State *L, int index, const char *who); /* who: what a message begins with */
 Dtype bind_opt_dtype(lua_State *L, int index, Dtype fallback);
@@ -107,6 +110,8 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what);
 /* A concrete tensor at index (reads variables); raises for symbolic ones, saying what to do instead. Borrowed: kept alive by
  * the value at index, or by one that is pushed. Pushes exactly one value. */
 Tensor *bind_concrete(lua_State *L, int index, const char *what);
+/* Pushes what the variable at index holds as a tensor of the script's, which tapes know for a reading. */
+void bind_push_reading(lua_State *L, int index, const char *what);
 void bind_push_shape(lua_State *L, const Type *t);
 
 /* ---- traces (trace.c) ---- */

@@ -127,7 +127,7 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
   if (bind_type_at(L, index, &type) && (!l.has_dtype || type.dtype == dtype)) {
     LuaTensor *t = bind_test_tensor(L, index);
     if (t) lua_pushvalue(L, index);
-    else bind_concrete(L, index, what);
+    else bind_push_reading(L, index, what);
     return;
   }
   luaL_checkstack(L, 2 * MAX_RANK + 8, NULL);

@@ -141,7 +141,7 @@ static MapFunction read_map(lua_State *L, int index, const char *who) {
 
 static int map(lua_State *L) { /* (dataset, parallel, program, retrace, output types) */
   Dataset *in = bind_check_dataset(L, 1);
-  int parallel = (int)luaL_checkinteger(L, 2);
+  int parallel = bind_check_int(L, 2, "num_parallel_calls");
   lua_settop(L, 5);
   Dataset **u = bind_new_dataset(L);
   Error e = {0};

@@ -5,6 +5,7 @@
 
 #include "lua/arguments.h"
 #include "lua/bind.h"
+#include "lua/known.h"
 #include "lua/plain.h"
 #include "lua/tape.h"
 #include "ops/library.h"
@@ -16,7 +17,7 @@ static bool is_symbolic(lua_State *L, int index, const State *s) {
   LuaTensor *t = bind_test_tensor(L, index);
   if (t) return t->tensor == NULL;
   Variable *v = bind_test_variable(L, index);
-  return v && (s->trace ? !s->trace->taped : v->deferred);
+  return v && (s->trace || v->deferred);
 }
 
 static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace) {
@@ -67,14 +68,15 @@ static int apply_eager(lua_State *L, const OpDef *op, const int *index, int coun
   }
   for (int i = 0; i < out_count; i++) bind_push_tensor(L, out[i]);
   free(out);
-  if (s->tape) tape_record(L, op, index, count, attrs, first, out_count);
+  if (s->trace) known_record(L, op, in, count, attrs, first, out_count);
+  else if (s->tapes) tape_record(L, op, index, in, count, attrs, first, out_count);
   lua_settop(L, first + visible - 1);
   return visible;
 }
 
 int bind_apply(lua_State *L, const OpDef *op, const int *index, int count, const Attr *attrs) {
   State *s = bind_state(L);
-  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace && !s->trace->taped;
+  bool symbolic = (op->traits & (RANDOM | PER_REPLICA)) && s->trace;
   for (int i = 0; i < count && !symbolic; i++) symbolic = is_symbolic(L, index[i], s);
   return symbolic ? apply_symbolic(L, op, index, count, attrs) : apply_eager(L, op, index, count, attrs);
 }
@@ -270,7 +272,27 @@ static int add_method(lua_State *L) {
   return 0;
 }
 
+/* (name) → whether tensors or variables have such a method or field, of their own or of the library's. */
+static int has_member(lua_State *L) {
+  static const char *const metatables[] = {TENSOR_NAME, VARIABLE_NAME};
+  static const char *const fields[] = {"shape", "dtype", "rank", "size", "name", "nbytes", "trainable", "remote", "of_optimizer",
+                                       "initialized", "deferred", "version", "constraint", "regularizer", "weight_name"};
+  const char *name = luaL_checkstring(L, 1);
+  bool has = false;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) has = has || !strcmp(fields[i], name);
+  for (int i = 0; i < 2 && !has; i++) {
+    luaL_getmetatable(L, metatables[i]);
+    lua_getfield(L, -1, "methods");
+    has = lua_getfield(L, -1, name) != LUA_TNIL;
+    lua_pop(L, 3);
+  }
+  lua_pushboolean(L, has);
+  return 1;
+}
+
 void bind_open_ops(lua_State *L) {
+  lua_pushcfunction(L, has_member);
+  lua_setfield(L, -2, "has_member");
   lua_pushcfunction(L, add_method);
   lua_setfield(L, -2, "add_method");
   lua_pushcfunction(L, open_library);

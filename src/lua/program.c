@@ -92,7 +92,7 @@ static int run(lua_State *L) {
   bind_initialise_all(L, p);
   atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
-  Value **taped = s->tape ? tape_begin_call(L, p, 2) : NULL;
+  TapeCall *taped = s->tapes ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
   bind_check(L, &e);

@@ -56,7 +56,7 @@ static int read_csv(lua_State *L) {
   enum { MOST_COLUMNS = 1024 };
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
   const char *name[MOST_COLUMNS];
-  int position[MOST_COLUMNS];
+  int64_t position[MOST_COLUMNS];
   CsvOptions o = {.dtype = bind_check_dtype(L, 2), .separator = separator[0], .has_header = lua_toboolean(L, 4)};
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);
@@ -66,7 +66,7 @@ static int read_csv(lua_State *L) {
       lua_rawgeti(L, 5, i + 1);
       bool named = lua_type(L, -1) == LUA_TSTRING;
       if (named) name[i] = lua_tostring(L, -1);
-      else position[i] = (int)luaL_checkinteger(L, -1);
+      else position[i] = luaL_checkinteger(L, -1);
       if (i && named != (o.names != NULL)) return bind_fail(L, ERR_TYPE, "from_csv: columns are named either by name or by position");
       if (named) o.names = name;
       else o.positions = position;
@@ -102,7 +102,7 @@ static int from_lines(lua_State *L) { /* (path) */
 static int from_images(lua_State *L) { /* (path, height, width, channels) → dataset, class names */
   const char *path = luaL_checkstring(L, 1);
   int64_t height = luaL_checkinteger(L, 2), width = luaL_checkinteger(L, 3);
-  int channels = (int)luaL_checkinteger(L, 4);
+  int channels = bind_check_int(L, 4, "channels");
   ImageFolder *f = lua_newuserdatauv(L, sizeof *f, 0);
   *f = (ImageFolder){0};
   luaL_setmetatable(L, FOLDER_NAME);
@@ -123,7 +123,7 @@ static int free_folder(lua_State *L) {
 
 static int read_image(lua_State *L) { /* (path, channels) */
   const char *path = luaL_checkstring(L, 1);
-  int channels = (int)luaL_optinteger(L, 2, 0);
+  int channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2, "channels");
   LuaTensor *u = bind_new_tensor(L);
   Error e = {0};
   image_read(&e, path, channels, &u->tensor);

@@ -8,7 +8,7 @@
 static int set_threads(lua_State *L) {
   bind_settle(L, NULL);
   Error e = {0};
-  engine_set_threads(&e, bind_state(L)->engine, (int)luaL_checkinteger(L, 1));
+  engine_set_threads(&e, bind_state(L)->engine, bind_check_int(L, 1, "threads"));
   bind_check(L, &e);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "lua/bind.h"
 #include "lua/plain.h"
+#include "lua/tape.h"
 #include "transform/clone.h"
 #include "tensor/print.h"
 
@@ -122,6 +123,17 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   return bind_test_tensor(L, -1)->tensor;
 }
 
+void bind_push_reading(lua_State *L, int index, const char *what) {
+  Variable *v = bind_test_variable(L, index);
+  Tensor *value = bind_concrete(L, index, what);
+  Error e = {0};
+  Tensor *own = tensor_view(&e, value, &value->type, value->stride, 0);
+  bind_check(L, &e);
+  bind_push_tensor(L, own);
+  lua_remove(L, -2);
+  if (bind_state(L)->tapes && !bind_state(L)->trace) tape_record_reading(L, v);
+}
+
 /* ---- methods ---- */
 
 static int free_tensor(lua_State *L) {
@@ -218,9 +230,13 @@ static int repr(lua_State *L) {
   return 1;
 }
 
+static const char unknown_extent[] = "is not known until a session feeds it: ";
+
 static int row(lua_State *L, lua_Integer i) {
   Type type;
-  bind_type_at(L, 1, &type);
+  shown_type(L, 1, &type);
+  if (type.rank > 0 && type.shape[0] < 0)
+    bind_fail(L, ERR_VALUE, "the number of rows %sa row is t:slice(begin, size)", unknown_extent);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no rows");
   if (i < 1) bind_fail(L, ERR_VALUE, "there is no row %lld: a tensor's rows count from 1", (long long)i);
   if (i > type.shape[0]) {
@@ -228,7 +244,9 @@ static int row(lua_State *L, lua_Integer i) {
     return 1;
   }
   LuaTensor *u = bind_test_tensor(L, 1);
-  if (u && u->tensor && !u->value) {
+  const State *s = bind_state(L);
+  bool differentiable = dtype_is_float(type.dtype) && (s->tapes || s->trace);
+  if (u && u->tensor && !differentiable) { /* else it is an op like others, which gradients go through */
     Error e = {0};
     Tensor *t = tensor_row(&e, u->tensor, i - 1);
     bind_check(L, &e);
@@ -241,8 +259,9 @@ static int row(lua_State *L, lua_Integer i) {
   int self = 1;
   bind_apply(L, bind_op(L, "slice"), &self, 1, slice);
   int sliced = lua_gettop(L);
-  Attr shape[MAX_ATTRS] = {attr_ints(type.shape + 1, type.rank - 1)};
-  return bind_apply(L, bind_op(L, "reshape"), &sliced, 1, shape);
+  int64_t first = 0;
+  Attr axis[MAX_ATTRS] = {attr_ints(&first, 1)};
+  return bind_apply(L, bind_op(L, "squeeze"), &sliced, 1, axis);
 }
 
 int bind_refuse_field(lua_State *L, const char *kind) {
@@ -258,6 +277,13 @@ int bind_refuse_field(lua_State *L, const char *kind) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_call(L, 3, 1);
   return bind_fail(L, ERR_VALUE, "a %s has no '%s'%s", kind, lua_tostring(L, 2), lua_tostring(L, -1));
+}
+
+static void push_count(lua_State *L, const Type *type) {
+  for (int i = 0; i < type->rank; i++)
+    if (type->shape[i] < 0)
+      bind_fail(L, ERR_VALUE, "the size %st:reduce_mean() and the like know it when they run", unknown_extent);
+  lua_pushinteger(L, type_count(type));
 }
 
 /* t[i], t.shape and methods; upvalue 1 is the table of methods. Names of metamethods are no slips: Lua code may ask for them. */
@@ -276,15 +302,16 @@ static int get_field(lua_State *L) {
   if (!strcmp(name, "shape") && shown_type(L, 1, &type)) bind_push_shape(L, &type);
   else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
-  else if (!strcmp(name, "size") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type_count(&type));
+  else if (!strcmp(name, "size") && shown_type(L, 1, &type)) push_count(L, &type);
   else if (strncmp(name, "__", 2)) return bind_refuse_field(L, "tensor");
   return 1;
 }
 
 static int length(lua_State *L) {
   Type type = {0};
-  bind_type_at(L, 1, &type);
+  shown_type(L, 1, &type);
   if (type.rank == 0) bind_fail(L, ERR_VALUE, "a tensor of rank 0 has no length");
+  if (type.shape[0] < 0) bind_fail(L, ERR_VALUE, "the length %st:reduce_mean() and the like know it when they run", unknown_extent);
   lua_pushinteger(L, type.shape[0]);
   return 1;
 }

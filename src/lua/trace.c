@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lua/known.h"
 #include "lua/trace.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
+#include "transform/trace_gradient.h"
 
 enum { MOST_LISTED = 4096 };
 
@@ -25,7 +27,9 @@ TraceRef *trace_ref_retain(TraceRef *r) {
 }
 
 void trace_ref_release(TraceRef *r) {
-  if (r && --r->references == 0) free(r);
+  if (!r || --r->references) return;
+  known_clear(r);
+  free(r);
 }
 
 /* A text in the graph's memory; the same one again shares it. */
@@ -69,7 +73,7 @@ Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
     value = trace_import(t, u->value);
   } else {
     if (u && !u->tensor) bind_fail(L, ERR_VALUE, "%s: %s", what, bind_stale_words(u));
-    value = graph_constant(t->graph, bind_concrete(L, index, what));
+    value = known_value(ref, bind_concrete(L, index, what));
     lua_pop(L, 1);
   }
   bind_check_graph(L, t->graph);
@@ -86,12 +90,14 @@ Trace *bind_pop_trace(State *s) {
   TraceRef *r = s->trace;
   Trace *t = r->trace;
   s->trace = r->below;
+  known_clear(r);
   r->trace = NULL;
   trace_ref_release(r);
   return t;
 }
 
-/* (region, follows) A root trace, or a region of the current one; one that follows is put behind it (inline_region). */
+/* (region, follows, gradient) A root trace, or a region of the current one; one that follows is put behind it (inline_region); one
+ * that is a gradient's runs apart from it, and what it assigns is lost. */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
   bool region = lua_toboolean(L, 1), follows = region && lua_toboolean(L, 2);
@@ -100,10 +106,20 @@ static int begin(lua_State *L) {
   r->trace->follows = follows;
   r->parent = parent;
   r->is_region = region;
+  r->is_gradient = region && lua_toboolean(L, 3);
   r->below = s->trace;
   s->trace = r;
   bind_mark_line(L, r->trace->graph);
   return 0;
+}
+
+/* Whether the current trace assigns to variables. */
+static int assigns(lua_State *L) {
+  const Trace *t = bind_current_trace(L)->trace;
+  bool found = false;
+  for (int i = 0; i < t->extra_count; i++) found = found || (t->extra[i].variable && t->extra[i].current != t->extra[i].inner);
+  lua_pushboolean(L, found);
+  return 1;
 }
 
 static int depth(lua_State *L) {
@@ -202,13 +218,56 @@ static void sum_readings(lua_State *L, Trace *t, Value **ys, Value **dys, int y_
   }
 }
 
+/* Copies of the sessions' graph differentiate again. */
+static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dys, int y_count, Value **dx) {
+  int x_count;
+  Value **xs = bind_values_in(L, r, 2, &x_count, "gradients");
+  Trace *t = r->trace;
+  Derivation d = {ys, dys, xs, dx, y_count, x_count, t->graph->node_count, 0};
+  autodiff(t->graph, ys, dys, y_count, xs, x_count, dx);
+  d.end = t->graph->node_count;
+  trace_note_derivation(t, &d);
+  sum_readings(L, t, ys, dys, y_count, x_count, dx);
+}
+
+/* The trace of r or around it that a value of the list at index was made in, the innermost such one; `found` where there is none. */
+static TraceRef *maker_in(lua_State *L, TraceRef *r, TraceRef *found, int index) {
+  lua_Integer n = lua_istable(L, index) ? luaL_len(L, index) : 0;
+  for (lua_Integer i = 1; i <= n; i++) {
+    lua_rawgeti(L, index, i);
+    const LuaTensor *u = bind_test_tensor(L, -1);
+    TraceRef *maker = u ? u->trace : bind_test_variable(L, -1) ? r : NULL; /* NULL: known, or nothing is there */
+    lua_pop(L, 1);
+    for (TraceRef *at = r; at && at != found; at = at->parent)
+      if (at == maker) found = at;
+  }
+  return found;
+}
+
+/* What was computed before a loop or branch is differentiated before it. */
+static TraceRef *differentiated_in(lua_State *L, TraceRef *r) {
+  for (TraceRef *at = r; at; at = at->parent)
+    if (at->trace->follows || at->trace->deferred) return r;
+  TraceRef *found = maker_in(L, r, maker_in(L, r, NULL, 1), 3);
+  return found ? found : r;
+}
+
+static Source read_source(lua_State *L, int index) {
+  Type type; /* raises for a stale symbolic tensor */
+  bind_type_at(L, index, &type);
+  LuaTensor *u = bind_test_tensor(L, index);
+  if (!u) return (Source){.variable = bind_test_variable(L, index)};
+  return u->tensor ? (Source){.tensor = u->tensor} : (Source){.value = u->value};
+}
+
 /* (ys, xs, dys | nil) in the current trace → list; false where there is no path. dys may hold false. */
 static int gradients(lua_State *L) {
   State *s = bind_state(L);
-  TraceRef *r = s->trace ? s->trace : bind_graph(L);
+  TraceRef *r = s->trace ? differentiated_in(L, s->trace) : bind_graph(L);
   Graph *g = r->trace->graph;
-  int y_count, x_count;
-  Value **ys = bind_values_in(L, r, 1, &y_count, "gradients"), **xs = bind_values_in(L, r, 2, &x_count, "gradients");
+  int y_count, x_count = (int)luaL_len(L, 2);
+  bind_mark_line(L, g);
+  Value **ys = bind_values_in(L, r, 1, &y_count, "gradients");
   Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
   for (int i = 0; i < y_count; i++) {
     dys[i] = NULL;
@@ -222,12 +281,16 @@ static int gradients(lua_State *L) {
                        type_text(&dys[i]->type, got), type_text(&ys[i]->type, want));
   }
   Value **dx = lua_newuserdatauv(L, (size_t)(x_count + 1) * sizeof *dx, 0);
-  Derivation d = {ys, dys, xs, dx, y_count, x_count, g->node_count, 0};
-  autodiff(g, ys, dys, y_count, xs, x_count, dx);
-  d.end = g->node_count;
   if (r->trace->deferred) {
-    trace_note_derivation(r->trace, &d);
-    sum_readings(L, r->trace, ys, dys, y_count, x_count, dx);
+    deferred_gradients(L, r, ys, dys, y_count, dx);
+  } else {
+    Source *source = lua_newuserdatauv(L, (size_t)(x_count + 1) * sizeof *source, 0);
+    for (int i = 0; i < x_count; i++) {
+      lua_rawgeti(L, 2, i + 1);
+      source[i] = read_source(L, lua_gettop(L));
+      lua_pop(L, 1);
+    }
+    trace_gradients(r->trace, ys, dys, y_count, source, x_count, dx);
   }
   bind_check_graph(L, g);
   lua_createtable(L, x_count, 0);
@@ -274,7 +337,7 @@ static int read_variables(lua_State *L) {
 
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
+      {"trace_begin", begin}, {"trace_assigns", assigns}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
       {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"gradients", gradients}, {"offload", offload},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
       {NULL, NULL}};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lua/bind.h"
+#include "ops/ops.h"
 
 typedef struct LuaVariable {
   Variable *variable;
@@ -80,7 +81,7 @@ static int new_variable(lua_State *L) {
 
 /* The value at once, whatever is traced. */
 static int value_of(lua_State *L) {
-  bind_concrete(L, 1, check(L)->name);
+  bind_push_reading(L, 1, check(L)->name);
   return 1;
 }
 
@@ -200,8 +201,8 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   bool deferred = s->trace ? s->trace->trace->deferred : v->deferred || bind_is_deferred(L, 2);
   if (deferred) {
     assign_later(L, v);
-  } else if (s->trace && !s->trace->taped) {
-    Value *value = bind_value(L, 2, v->name);
+  } else if (s->trace) {
+    Value *value = op1(s->trace->trace->graph, "reading", bind_value(L, 2, v->name));
     trace_assign(s->trace->trace, v, value);
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);
@@ -230,7 +231,7 @@ static int read_value(lua_State *L) {
     Value *value = bind_value_in(L, ref, 1, v->name);
     bind_push_value(L, value, ref);
   } else {
-    bind_concrete(L, 1, v->name);
+    bind_push_reading(L, 1, v->name);
   }
   return 1;
 }

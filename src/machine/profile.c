@@ -7,16 +7,21 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/text.h"
 #include "machine/timeline.h"
 
 enum { MOST_EVENTS = 150000, MOST_TRACE_EVENTS = 400000 };
 
+/* What is no UTF-8 becomes U+FFFD: JSON has no other text. */
 static void put_string(FILE *f, const char *s) {
   fputc('"', f);
-  for (const unsigned char *c = (const unsigned char *)(s ? s : ""); *c; c++) {
-    if (*c == '"' || *c == '\\') fprintf(f, "\\%c", *c);
-    else if (*c < 0x20 || *c == '<' || *c == '>' || *c == '&' || *c == 0x7f) fprintf(f, "\\u%04x", *c); /* safe inside HTML too */
-    else fputc(*c, f);
+  for (int length; s && *s; s += length ? length : 1) {
+    unsigned char c = (unsigned char)*s;
+    length = text_utf8_length(s);
+    if (c == '"' || c == '\\') fprintf(f, "\\%c", c);
+    else if (c < 0x20 || c == '<' || c == '>' || c == '&' || c == 0x7f) fprintf(f, "\\u%04x", c); /* safe inside HTML too */
+    else if (!length) fputs("\\ufffd", f);
+    else fwrite(s, 1, (size_t)length, f);
   }
   fputc('"', f);
 }

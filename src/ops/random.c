@@ -45,6 +45,18 @@ static Status infer_normal(Error *e, Node *n) {
   return infer_float_shape(e, n);
 }
 
+/* Bounds are numbers that the dtype has. */
+static Status check_floats(Error *e, const Node *n) {
+  Dtype d = n->out[0].type.dtype;
+  for (int k = FIRST; k <= SECOND; k++) {
+    double held, x = n->attr[k].f;
+    dtype_set(d, &held, 0, x);
+    bool fits = isfinite(dtype_get(d, &held, 0)) && !(d == F16 && fabs(x) > 65504);
+    if (!fits) return fail(e, ERR_VALUE, "%s %g is no finite %s", k == FIRST ? "minval" : "maxval", x, dtype_name(d));
+  }
+  return OK;
+}
+
 static Status infer_uniform(Error *e, Node *n) {
   Status s = infer_shape(e, n, (Dtype)n->attr[DTYPE].i);
   if (s == OK && n->out[0].type.dtype == BOOL)
@@ -55,6 +67,7 @@ static Status infer_uniform(Error *e, Node *n) {
                 n->attr[FIRST].f, n->attr[SECOND].f);
   if (s == OK && !(n->attr[FIRST].f <= n->attr[SECOND].f))
     return fail(e, ERR_VALUE, "minval %g is above maxval %g", n->attr[FIRST].f, n->attr[SECOND].f);
+  if (s == OK && dtype_is_float(n->out[0].type.dtype)) s = check_floats(e, n);
   Dtype d = n->out[0].type.dtype;
   if (s == OK && dtype_is_integer(d) && d != I64) {
     double bits = 8.0 * (double)dtype_size(d), least = d == U8 ? 0 : -exp2(bits - 1), bound = least + exp2(bits);
@@ -100,8 +113,11 @@ static void uniform_integers(const Draw *d, int64_t begin, int64_t end) {
 static void uniform_f64(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
   double low = a[FIRST].f, high = a[SECOND].f, last = nextafter(high, low);
-  double *y = (double *)d->call->out[0] + first;
-  for (int64_t i = 0; i < n; i++) y[i] = fmin(low + random_uniform_53(w, i) * (high - low), last);
+  double *y = (double *)d->call->out[0] + first, span = high - low;
+  for (int64_t i = 0; i < n; i++) {
+    double u = random_uniform_53(w, i);
+    y[i] = fmin(isfinite(span) ? low + u * span : low * (1 - u) + high * u, last);
+  }
 }
 
 static float from_16_bits(Dtype d, uint16_t bits) { return d == F16 ? f16_to_f32(bits) : bf16_to_f32(bits); }
@@ -123,7 +139,8 @@ static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t
   float unit = ldexpf(1, -d->bits), last = wanted == F32 ? nextafterf(high, low) : last_of_16_bits(wanted, low, high);
   float *y = (float *)d->call->out[0] + first;
   for (int64_t i = 0; i < n; i++) {
-    float v = low + (float)(int32_t)(w[i] >> (32 - d->bits)) * unit * span;
+    float u = (float)(int32_t)(w[i] >> (32 - d->bits)) * unit;
+    float v = isfinite(span) ? low + u * span : low * (1 - u) + high * u;
     y[i] = v > last ? last : v;
   }
 }

@@ -134,6 +134,13 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
   dx[0] = dy[0];
 }
 
+static Status eval_known(const Call *c) {
+  copy_bytes(c, c->out[0], c->in[1], type_bytes(c->out_type[0]));
+  return OK;
+}
+
+static Value *simplify_known(Node *n) { return n->in[1]; }
+
 static Status eval_zeros(const Call *c) {
   fill_zero(c, c->out[0], type_bytes(c->out_type[0]));
   return OK;
@@ -186,6 +193,27 @@ const OpDef ops_unary[] = {
              .eval = eval_copy,
              .grad = grad_identity,
              .sample = "F[2,3] | I5[4] | B[2]"},
+    {.name = "reading",
+     .summary = "x itself: what a variable holds behind an assignment of x.",
+     .shapes = "any",
+     .inputs = {"x"},
+     .traits = VIEW | INTERNAL,
+     .infer = infer_same,
+     .simplify = simplify_view,
+     .cost = cost_of_view,
+     .eval = eval_copy,
+     .grad = grad_identity,
+     .sample = "F[2,3] | I5[4] | B[2]"},
+    {.name = "known",
+     .summary = "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
+     .shapes = "any",
+     .inputs = {"x", "value"},
+     .traits = INTERNAL,
+     .infer = infer_same,
+     .simplify = simplify_known,
+     .cost = cost_of_view,
+     .eval = eval_known,
+     .grad = grad_identity},
     {.name = "recomputation_checkpoint",
      .summary = "x itself; kept where a pipeline stage is computed again.",
      .shapes = "any",

@@ -11,6 +11,7 @@
 #include "program/offload.h"
 #include "program/read_ahead.h"
 #include "program/replicas.h"
+#include "transform/clone.h"
 #include "transform/fast_math.h"
 #include "transform/simplify.h"
 #include "transform/verify.h"
@@ -338,6 +339,7 @@ static Program *compile(Error *e, Trace *root, int result_count, const int *writ
   p->outline = threads < 1;
   Lower l = {.error = e, .p = p, .threads = threads};
   Status s = describe(&l, root->argument_count, root->extra_count, result_count);
+  if (s == OK && !p->outline && !(p->traced = graph_copy(p->graph))) s = lower_no_memory(&l);
   for (int i = 0; i < p->variable_count; i++) p->variable[i] = variable_retain(root->extra[i].variable);
   for (int i = 0; i < written_count && s == OK; i++) p->writes[written[i]] = true;
   if (s == OK) s = simplify(e, p);
@@ -377,8 +379,24 @@ Program *program_instance(Error *e, const Program *from, int threads, int replic
   return NULL;
 }
 
+Status program_lift(Error *e, Program *p) {
+  if (p->is_lifted) return OK;
+  Graph *g = p->traced;
+  if (!g) return fail(e, ERR_FAILED_PRECONDITION, "'%s' was compiled to be priced: it has no gradient", p->name);
+  if (lift_find(e, g, &p->lifted) != OK) return e->status;
+  Value **value = calloc((size_t)p->lifted.count + 1, sizeof *value);
+  Status s = value ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  for (int i = 0; i < p->lifted.count && s == OK; i++) value[i] = graph_input(g, &p->lifted.tensor[i]->type, NULL);
+  if (s == OK && lift_constants(g, &p->lifted, value) != OK) s = fail(e, g->error.status, "%s", g->error.message);
+  free(value);
+  p->is_lifted = s == OK;
+  return s;
+}
+
 void program_free(Program *p) {
   if (!p) return;
+  graph_free(p->traced);
+  free(p->lifted.tensor);
   replication_free(p->replication);
   for (int i = 0; i < p->variable_count; i++) variable_release(p->variable[i]);
   for (int i = 0; i < p->pipeline_count; i++) timetable_free(p->pipeline[i]->timetable);

@@ -6,6 +6,7 @@
 #include "graph/trace.h"
 #include "ops/feed.h"
 #include "program/timetable.h"
+#include "transform/lift.h"
 
 typedef struct Step Step;
 typedef struct Block {
@@ -141,6 +142,10 @@ typedef struct Program {
   Arena *arena; /* of steps, chains, links */
   Graph *graph; /* what it was lowered from; its nodes are named by steps */
   bool borrows_graph; /* a copy's: not freed with it */
+  /* As it was traced, for tapes: what is simplified bit for bit has another derivative. NULL: of a copy, or of an outline. */
+  Graph *traced;
+  bool is_lifted;    /* traced takes the tensors that it held as inputs, behind the others (program_lift) */
+  TensorList lifted; /* those, held by the graph */
   bool outline;       /* without steps: it can't run */
   Block main;
   Buffer *buffer;
@@ -194,6 +199,8 @@ Program *program_outline(Error *e, Trace *root, int result_count, const int *wri
 /* For a team that has grown since p was compiled: scratch, and second places for elements that are read ahead. */
 Status program_fit_team(Error *e, Program *p, int threads);
 void program_free(Program *p);
+/* What tapes differentiate: p->traced with its floating-point constants as inputs, those of p->lifted. */
+Status program_lift(Error *e, Program *p);
 /* Text of the steps, one a line; for Graphviz. free() it. */
 char *program_text(const Program *p);
 char *program_dot(const Program *p);

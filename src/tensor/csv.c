@@ -198,9 +198,9 @@ static Status convert_records(Csv *c, const Selection *selection, Tensor *t) {
   return s;
 }
 
-static Status select_position(Csv *c, Selection *s, int output, int position) {
+static Status select_position(Csv *c, Selection *s, int output, int64_t position) {
   if (position < 0 || position >= s->fields)
-    return fail(c->error, ERR_VALUE, "%s: no column %d; there are %d", c->path, position, s->fields);
+    return fail(c->error, ERR_VALUE, "%s: no column %lld; there are %d", c->path, (long long)position, s->fields);
   s->next[output] = s->first[position];
   s->first[position] = output;
   return OK;

@@ -11,7 +11,7 @@ typedef struct CsvOptions {
    * NULL. */
   int column_count;
   const char *const *names;
-  const int *positions;
+  const int64_t *positions;
 } CsvOptions;
 
 /* [records, columns]. Records end with LF or CRLF and have equally many fields; empty lines don't count.

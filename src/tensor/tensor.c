@@ -211,6 +211,14 @@ bool tensor_is_shared(const Tensor *t) {
   return atomic_load(&t->references) > 1 || atomic_load(&t->storage->references) > 1;
 }
 
+Tensor *tensor_own(Error *e, Tensor *t) {
+  if (!t || (!tensor_is_shared(t) && tensor_is_dense(t))) return t;
+  Tensor *copy = tensor_new_uninitialised(e, &t->type);
+  if (copy) tensor_copy_out(t, copy->data);
+  tensor_release(t);
+  return copy;
+}
+
 /* Runs of elements: n of them, source_step elements apart, packed into dst. */
 static void gather_run(char *dst, const char *src, int64_t n, int64_t source_step, size_t size) {
   if (source_step == 1) memcpy(dst, src, (size_t)n * size);

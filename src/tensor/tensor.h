@@ -32,6 +32,7 @@ Tensor *tensor_reshaped(Error *e, Tensor *t, const Type *type);
 bool tensor_is_dense(const Tensor *t); /* row-major without gaps */
 Tensor *tensor_dense(Error *e, Tensor *t); /* t itself (retained) or a packed copy */
 bool tensor_is_shared(const Tensor *t);    /* somebody else holds t or its storage */
+Tensor *tensor_own(Error *e, Tensor *t);   /* takes t over: t itself where nobody else holds it, else a copy */
 /* Copy src's elements into dst, row-major and dense; bytes = type_bytes(&src->type). */
 void tensor_copy_out(const Tensor *src, void *dst);
 double tensor_get(const Tensor *t, int64_t index); /* element number index in row-major order */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/control.h"
+#include "ops/feed.h"
 #include "transform/autodiff.h"
 #include "transform/verify.h"
 
@@ -58,6 +59,8 @@ static Node *copy_node(Graph *to, const Node *n, Value *const *in, bool pure) {
 
 Node *clone_node(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, false); }
 
+Node *clone_pure(Graph *to, const Node *n, Value *const *in) { return copy_node(to, n, in, true); }
+
 Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const region[2]) {
   Attr attr[MAX_ATTRS];
   Node shell = *n;
@@ -84,6 +87,18 @@ static bool keep_outputs(Arena *a, Value ***slot, int count, Value *first) {
   return *slot != NULL;
 }
 
+static bool copy_leaf(Graph *to, const Node *n, Arena *scratch, Value ***map) {
+  Value *out = node_is_input(n) ? graph_input(to, &n->out[0].type, n->name) : graph_constant(to, n->attr[0].tensor);
+  return out && keep_outputs(scratch, &map[n->id], 1, out);
+}
+
+/* Leaves may stand behind their readers. */
+static Value *copied_operand(Graph *to, const Value *v, Arena *scratch, Value ***map) {
+  const Node *n = v->node;
+  if (!map[n->id] && (node_is_input(n) || node_is_constant(n)) && !copy_leaf(to, n, scratch, map)) return NULL;
+  return copied(map, v);
+}
+
 /* live (NULL: all) says which nodes; map may hold inputs already. */
 static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, const bool *live) {
   for (int i = 0; i < g->node_count; i++) {
@@ -91,15 +106,13 @@ static bool copy_nodes(Graph *to, const Graph *g, Arena *scratch, Value ***map, 
     if ((live && !live[i]) || map[n->id]) continue;
     Value **in = arena_alloc(scratch, (size_t)(n->in_count + 1) * sizeof *in), *out;
     if (!in) return false;
-    for (int k = 0; k < n->in_count; k++) in[k] = copied(map, n->in[k]);
-    if (node_is_input(n)) {
-      out = graph_input(to, &n->out[0].type, n->name);
-    } else if (node_is_constant(n)) {
-      out = graph_constant(to, n->attr[0].tensor);
-    } else {
-      Node *made = copy_node(to, n, in, live != NULL);
-      out = made ? made->out : NULL;
+    for (int k = 0; k < n->in_count; k++) in[k] = copied_operand(to, n->in[k], scratch, map);
+    if (node_is_input(n) || node_is_constant(n)) {
+      if (!copy_leaf(to, n, scratch, map)) return false;
+      continue;
     }
+    Node *made = copy_node(to, n, in, live != NULL);
+    out = made ? made->out : NULL;
     if (to->error.status != OK || !keep_outputs(scratch, &map[n->id], n->out_count, out)) return false;
   }
   return true;
@@ -135,9 +148,11 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
     const Node *n = g->node[i];
     if (!live[i]) continue;
     if ((n->op->traits & STATEFUL) && !(n->op->traits & CONTROL)) {
-      fail_at(e, n->source, ERR_INVALID_ARGUMENT,
-              "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
-              "inside of it, or take the value before it and hand it over", n->op->name);
+      fail_at(e, n->source, ERR_INVALID_ARGUMENT, node_is_dequeue(n)
+                  ? "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
+                    "inside of it, or take the value before it and hand it over"
+                  : "gradients: what a callback gave (%s) isn't had a second time, but the gradient of what it was called in computes "
+                    "again; differentiate inside of that, or call back before it and hand the value over", n->op->name);
       return false;
     }
     for (int k = 0; k < n->in_count; k++) live[n->in[k]->node->id] = true;

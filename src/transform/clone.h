@@ -17,6 +17,8 @@ Status clone_fetched(const Trace *from, const Fed *fed, int fed_count, Value *co
                      Value **result);
 /* The same op, place, name and line on other operands, of the same types. NULL with to's error set. */
 Node *clone_node(Graph *to, const Node *n, Value *const *in);
+/* The same without the effects of its regions, as for a gradient: refused where a value comes of one. */
+Node *clone_pure(Graph *to, const Node *n, Value *const *in);
 /* The same of a control node, over regions of `to` where those are given. */
 Node *clone_control(Graph *to, const Node *n, Value *const *in, Graph *const region[2]);
 /* A region, or any other graph, node by node. NULL when memory is out. */

@@ -60,12 +60,15 @@ define("transpose", {x_row}, function(x) return ipu.transpose(x) end)
 
 local axis_row <const> = optional_row("axis", {"integer", "integers"})
 
+local averages <const> = {mean = true, std = true, var = true} -- of a bool tensor: of zeros and ones
+
 for name, op in pairs {
   sum = "reduce_sum", mean = "reduce_mean", max = "reduce_max", min = "reduce_min", prod = "reduce_prod", std = "reduce_std",
   var = "reduce_variance", logsumexp = "reduce_logsumexp", any = "reduce_any", all = "reduce_all",
 } do
   define(name, {x_row, axis_row, {"keepdims", "boolean", false}}, function(x, axis, keepdims)
     if (name == "any" or name == "all") and x.dtype ~= "bool" then x = ipu.cast(x, "bool") end
+    if averages[name] and x.dtype == "bool" then x = ipu.cast(x, backend.floatx()) end
     return ipu[op](x, {axis = axis, keepdims = keepdims})
   end)
 end

@@ -124,10 +124,15 @@ function checkpoint.objects_of(self)
   return list
 end
 
--- The model's own names for what is called model, and the optimizer's for what is called optimizer.
-local function prefix_of(object)
+-- The model's own names for what is called model, and the optimizer's for what is called optimizer: another one, or else the model's.
+local function prefix_of(object, list)
   local key = object.key
-  return (key == "model" or key == "optimizer" or key == "model.optimizer") and "" or key .. "/"
+  if key == "model" or key == "optimizer" then return "" end
+  if key ~= "model.optimizer" then return key .. "/" end
+  for _, other in ipairs(list) do
+    if other.key == "optimizer" then return key .. "/" end
+  end
+  return ""
 end
 
 -- Weights of layers, and variables that are saved by themselves.
@@ -136,7 +141,7 @@ local function entries_of(list)
   for _, object in ipairs(list) do
     if object.kind == "layer" then
       for _, entry in ipairs(saving.paths(object.value)) do
-        weights[#weights + 1] = {path = prefix_of(object) .. entry.path, variable = entry.variable}
+        weights[#weights + 1] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable}
       end
     elseif object.kind == "variable" then
       alone[#alone + 1] = {path = object.key, variable = object.value}
@@ -153,9 +158,8 @@ local function with_alone(weights, alone)
 end
 
 local function values_of(entries)
-  local tensors, order = {}, {}
-  for i, entry in ipairs(entries) do tensors[entry.path], order[i] = entry.variable:read_value(), entry.path end
-  return tensors, json.encode(json.array(order))
+  local tensors = {}
+  return tensors, json.encode(json.array(saving.collect("Checkpoint.save", tensors, entries)))
 end
 
 -- ------------------------------------------------ saving
@@ -170,7 +174,9 @@ function checkpoint.members(list)
     local found = {}
     if object.kind == "optimizer" then found = saving.optimizer_paths(object.value, with_alone(weights, alone))
     elseif object.kind == "graph_optimizer" then found = object.value:entries() end
-    for _, entry in ipairs(found) do slots[prefix_of(object) .. entry.path] = entry.variable:read_value() end
+    local named = {}
+    for i, entry in ipairs(found) do named[i] = {path = prefix_of(object, list) .. entry.path, variable = entry.variable} end
+    saving.collect("Checkpoint.save", slots, named)
   end
   local tensors, order = values_of(weights)
   return {
@@ -192,25 +198,43 @@ local function check_built(who, list, entries, weights)
   end
 end
 
----Assigns what checkpoint.members saved.
-function checkpoint.assign(who, list, saved)
+-- What an object finds in a file that several share.
+local function under(prefix, tensors)
+  local mine = {}
+  for name, t in pairs(tensors) do
+    if name:sub(1, #prefix) == prefix then mine[name:sub(#prefix + 1)] = t end
+  end
+  return mine
+end
+
+---Reads what checkpoint.members saved, and checks that all of it fits: nothing is changed before the function that it gives is called.
+---@param who string
+---@param list table[] {key =, value =, kind =}
+---@param saved table of checkpoint_folder.read
+---@return fun() commit
+function checkpoint.plan(who, list, saved)
   local weights, metadata = saved.member("weights.safetensors")
   local slots = saved.member("optim.safetensors") or {}
   local entries, alone = entries_of(list)
   check_built(who, list, entries, weights or {})
   entries = saving.as_in_file(entries, weights or {}, metadata)
-  saving.assign(who, entries, weights or {}, "")
-  saving.assign(who, alone, saved.member("variables.safetensors") or {}, "")
+  local plans = {(saving.plan(who, entries, weights or {})), (saving.plan(who, alone, saved.member("variables.safetensors") or {}))}
+  local graph_optimizers = {}
   for _, object in ipairs(list) do
-    local prefix, mine = prefix_of(object), {}
-    for name, t in pairs(slots) do
-      if name:sub(1, #prefix) == prefix then mine[name:sub(#prefix + 1)] = t end
-    end
+    local mine = under(prefix_of(object, list), slots)
     if object.kind == "optimizer" then
-      saving.restore_optimizer(who, object.value, with_alone(entries, alone), mine)
+      plans[#plans + 1] = saving.plan_optimizer(who, object.value, with_alone(entries, alone), mine)
     elseif object.kind == "graph_optimizer" then
-      object.value:restore(mine)
+      for _, entry in ipairs(object.value:entries()) do
+        local t = mine[entry.path]
+        if t then mine[entry.path] = saving.fitted(who, entry.path, entry.variable, t) end
+      end
+      graph_optimizers[object.value] = mine
     end
+  end
+  return function()
+    for _, plan in ipairs(plans) do saving.commit(plan) end
+    for optimizer, mine in pairs(graph_optimizers) do optimizer:restore(mine) end
   end
 end
 
@@ -236,6 +260,8 @@ local function pack(object)
     blame.error(string.format("Checkpoint.save: '%s' is a table with a tensor in it; what is no plain value is saved under a name of its "
       .. "own, a tensor in a variable", object.key), "type")
   end
+  local _, problem = json.text(packed)
+  if problem then blame.error(string.format("Checkpoint.save: '%s' can't be written as JSON: %s", object.key, problem), "value") end
   return packed
 end
 
@@ -269,7 +295,29 @@ end
 
 local restore_rows <const> = {{"dir", "string"}}
 
----Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+-- Places in data and random numbers, as they were saved; as they were before, where one of them can't be set.
+local function restore_places(list, saved)
+  local places, former = saved.member("places.safetensors") or {}, {}
+  local random <const> = core.save_random()
+  local ok, problem = pcall(function()
+    core.restore_random(saved.state.random)
+    for _, object in ipairs(list) do
+      if object.kind == "queue" and places[object.key] then
+        local queue <const> = queue_of(object.value)
+        local place <const> = queue:save()
+        queue:restore(places[object.key])
+        former[queue] = place
+      end
+    end
+  end)
+  if ok then return end
+  for queue, place in pairs(former) do queue:restore(place) end
+  core.restore_random(random)
+  error(problem, 0)
+end
+
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says; nothing is changed where one thing
+---doesn't fit.
 ---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names:
 ---`ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param ... any dir
@@ -279,14 +327,12 @@ function Checkpoint:restore(...)
   local saved = folder.read(a.dir)
   if not saved then blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir), "not_found") end
   local list = checkpoint.objects_of(self)
-  checkpoint.assign("Checkpoint.restore", list, saved)
-  core.restore_random(saved.state.random)
-  local places = saved.member("places.safetensors") or {}
+  local commit <const> = checkpoint.plan("Checkpoint.restore", list, saved)
+  restore_places(list, saved)
+  commit()
   for _, object in ipairs(list) do
-    if object.kind == "queue" and places[object.key] then queue_of(object.value):restore(places[object.key])
-    elseif object.kind == "value" and saved.state.values[object.key] ~= nil then
-      self[object.key] = state.unpack(saved.state.values[object.key], {})
-    end
+    local value = object.kind == "value" and saved.state.values[object.key]
+    if value ~= nil and object.kind == "value" then self[object.key] = state.unpack(value, {}) end
   end
   self.save_counter = saved.state.save_counter or 0
   return saved.path

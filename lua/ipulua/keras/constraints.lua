@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local parts = require "ipulua.keras.parts"
 
 local constraints = {}
@@ -28,15 +29,13 @@ end
 
 local axis_row <const> = {"axis", {"integer", "integers"}, 0}
 
-local function norms(w, axis)
-  return ipu.sqrt(ipu.reduce_sum(ipu.square(w), {axis = axis, keepdims = true}))
-end
+local function norms(w, axis) return lengths.of(w, {axis = axis, keepdims = true}) end
 
 ---Norms along an axis are at most max_value.
 local MaxNorm = declare("MaxNorm", {{"max_value", "number", 2, range = "[0, inf)"}, axis_row})
 function MaxNorm:project(w)
   local n = norms(w, self.axis)
-  return w * (ipu.clip_by_value(n, 0, self.max_value) / (n + epsilon))
+  return lengths.scale(w, ipu.clip_by_value(n, 0, self.max_value) / (n + epsilon))
 end
 
 ---No element is negative.
@@ -48,7 +47,7 @@ end
 ---Norms along an axis are 1.
 local UnitNorm = declare("UnitNorm", {axis_row})
 function UnitNorm:project(w)
-  return w / (norms(w, self.axis) + epsilon)
+  return ipu.cast(lengths.wide(w) / (norms(w, self.axis) + epsilon), w.dtype)
 end
 
 ---Norms along an axis come nearer to the range, by `rate`.
@@ -59,7 +58,7 @@ local MinMaxNorm = declare("MinMaxNorm", {
 function MinMaxNorm:project(w)
   local n = norms(w, self.axis)
   local wanted = ipu.clip_by_value(n, self.min_value, self.max_value) * self.rate + n * (1 - self.rate)
-  return w * (wanted / (n + epsilon))
+  return lengths.scale(w, wanted / (n + epsilon))
 end
 
 ---The square kernels of a convolution become the same in all directions from their middle: a value for each distance.

@@ -7,6 +7,8 @@ local graph = require "ipulua.keras.graph"
 local pipelining = require "ipulua.keras.pipelining"
 local summary = require "ipulua.keras.summary"
 
+local kept <const> = require "ipulua.keras.layer_fields".get
+
 local describe = {}
 
 local function sizes(list)
@@ -34,12 +36,12 @@ end
 
 -- The shapes of a layer's results in this model, nil when they are unknown.
 local function output_shape(model, layer)
-  if layer.__name == "InputLayer" then return layer.batch_input_shape end
+  if layer.__name == "InputLayer" then return kept(layer, "batch_input_shape") end
   local node
   for _, each in ipairs(model._graph and model._graph.nodes or {}) do
     if each.layer == layer then node = node or each end
   end
-  node = node or layer.nodes and layer.nodes[1]
+  node = node or kept(layer, "nodes") and kept(layer, "nodes")[1]
   if not node then return nil end
   local shapes = {}
   for i, t in ipairs(node.results) do shapes[i] = t.shape end
@@ -52,7 +54,7 @@ describe.output_shape = output_shape
 ---@return table as summary.lines takes it
 function describe.model(model)
   local rows = {}
-  local is_sequential = rawget(model, "_stack") ~= nil
+  local is_sequential = model._stack ~= nil
   local functional = model._graph ~= nil and not is_sequential
   local ok, stages = pcall(pipelining.stages, model)
   local stage_of = {}
@@ -83,13 +85,13 @@ local function add_prices(model, description)
   local cycles, bytes = price:names()
   local stages = price:summary().stages
   for _, row in ipairs(description.rows) do
-    local made, kept = model.name .. "/" .. row.name .. "/", row.name .. "/"
+    local made, built = model.name .. "/" .. row.name .. "/", row.name .. "/"
     row.cycles, row.bytes = 0, 0
     for name, value in pairs(cycles) do
       if name:sub(1, #made) == made then row.cycles = row.cycles + value end
     end
     for name, value in pairs(bytes) do
-      if name:sub(1, #made) == made or name:sub(1, #kept) == kept then row.bytes = row.bytes + value end
+      if name:sub(1, #made) == made or name:sub(1, #built) == built then row.bytes = row.bytes + value end
     end
     row.cycles, row.bytes = math.floor(row.cycles + 0.5), math.floor(row.bytes + 0.5)
     row.stash = row.stage and stages[row.stage + 1] and stages[row.stage + 1].stash_depth or nil

@@ -8,6 +8,8 @@ local KerasTensor = require "ipulua.keras.tensor"
 local nest = require "ipulua.keras.nest"
 local stages = require "ipulua.keras.stages"
 
+local kept <const> = require "ipulua.keras.layer_fields".get
+
 local graph = {}
 
 ---@class LayerCall
@@ -59,11 +61,11 @@ function graph.apply(layer, given, options)
   arguments[given.n + 1] = options
   local types = infer.results(function(...) return layer(...) end, arguments, KerasTensor.is)
   local node = setmetatable({
-    layer = layer, index = #layer.nodes, given = given, options = options, inputs = given[1],
-    stage = stages.current() or rawget(layer, "stage"),
+    layer = layer, index = #kept(layer, "nodes"), given = given, options = options, inputs = given[1],
+    stage = stages.current() or kept(layer, "stage"),
   }, Node)
   make_results(node, types)
-  layer.nodes[#layer.nodes + 1] = node
+  table.insert(kept(layer, "nodes"), node)
   return table.unpack(node.packed, 1, node.packed.n)
 end
 
@@ -73,10 +75,10 @@ end
 ---@param dtype string
 ---@return KerasTensor
 function graph.input(layer, shape, dtype)
-  local node = setmetatable({layer = layer, index = #layer.nodes, given = {n = 0}, options = {}, inputs = {}}, Node)
+  local node = setmetatable({layer = layer, index = #kept(layer, "nodes"), given = {n = 0}, options = {}, inputs = {}}, Node)
   local type = setmetatable({shape = shape, dtype = dtype}, infer.Type)
   make_results(node, {n = 1, type})
-  layer.nodes[#layer.nodes + 1] = node
+  table.insert(kept(layer, "nodes"), node)
   node.inputs = node.outputs
   return node.outputs
 end
@@ -172,8 +174,9 @@ end
 ---The graph between inputs and outputs: {nodes =, layers =, inputs =, outputs =}.
 ---@param inputs any structure of KerasTensors
 ---@param outputs any
+---@param more KerasTensor[]? that are computed beside the outputs
 ---@return table
-function graph.between(inputs, outputs)
+function graph.between(inputs, outputs, more)
   local flat_inputs, flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
   for _, t in ipairs(flat_inputs) do
     if not KerasTensor.is(t) then blame.error("Model: its inputs must come from keras.Input", "type") end
@@ -184,7 +187,8 @@ function graph.between(inputs, outputs)
     end
   end
   if #flat_outputs == 0 then blame.error("Model: there are no outputs", "value") end
-  local nodes, rank = order_nodes(flat_inputs, flat_outputs)
+  local wanted = table.move(flat_outputs, 1, #flat_outputs, 1, {})
+  local nodes, rank = order_nodes(flat_inputs, table.move(more or {}, 1, #(more or {}), #wanted + 1, wanted))
   local layers = order_layers(flat_inputs, nodes, rank)
   check_names(layers)
   return {nodes = nodes, layers = layers, inputs = flat_inputs, outputs = flat_outputs, input_structure = inputs,
@@ -195,7 +199,7 @@ end
 ---@param g table
 ---@param values any structure like the graph's inputs
 ---@param options {training: boolean?, mask: any}
----@return any
+---@return any outputs, table<KerasTensor, any> values of all tensors
 function graph.run(g, values, options)
   local known = {}
   local flat = nest.flatten(values)
@@ -218,7 +222,7 @@ function graph.run(g, values, options)
       for i, t in ipairs(node.results) do known[t] = leaves[i] end
     end
   end
-  return nest.map(value_of, g.output_structure)
+  return nest.map(value_of, g.output_structure), known
 end
 
 return graph

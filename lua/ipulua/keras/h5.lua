@@ -15,16 +15,16 @@ local h5 = {}
 local function reader()
   local ok, plugin = pcall(require, "ipulua.hdf5")
   if ok then return plugin end
-  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$") or "."
+  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$")
   for _, place in ipairs{"/../../../lib/lua/5.4", "/../build/modules"} do
-    local open = package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
+    local open = home and package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
     if open then
       package.loaded["ipulua.hdf5"] = open()
       return package.loaded["ipulua.hdf5"]
     end
   end
-  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which make builds where libhdf5 is there (Debian's libhdf5-dev)",
-    "not_implemented")
+  blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make builds it where libhdf5 is (Debian's"
+    .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
 end
 
 local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
@@ -183,7 +183,7 @@ end
 
 -- ------------------------------------------------ both
 
-local function check(each, path_of)
+local function add_to_plan(each, path_of, plan)
   local variables, tensors = each.variables, each.tensors
   if #variables ~= #tensors then
     blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name, counted(#variables, "weight"), #tensors),
@@ -191,7 +191,8 @@ local function check(each, path_of)
   end
   local saving = require "ipulua.keras.saving"
   for i, t in ipairs(tensors) do
-    saving.check_shape("load_weights", path_of[core.variable_identity(variables[i])], variables[i], t)
+    local v = variables[i]
+    plan[#plan + 1] = {variable = v, value = saving.fitted("load_weights", path_of[core.variable_identity(v)], v, t)}
   end
 end
 
@@ -220,10 +221,9 @@ function h5.load_weights(model, path, entries, o)
   local found = find_pairs(model, datasets, groups, o)
   local path_of = {}
   for _, entry in ipairs(entries) do path_of[core.variable_identity(entry.variable)] = entry.path end
-  for _, each in ipairs(found) do check(each, path_of) end
-  for _, each in ipairs(found) do
-    for i, v in ipairs(each.variables) do v:assign(each.tensors[i]:cast(v.dtype)) end
-  end
+  local plan = {}
+  for _, each in ipairs(found) do add_to_plan(each, path_of, plan) end
+  require "ipulua.keras.saving".commit(plan)
 end
 
 return h5

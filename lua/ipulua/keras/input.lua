@@ -6,6 +6,8 @@ local core_layers = require "ipulua.keras.layers.core"
 local graph = require "ipulua.keras.graph"
 local names = require "ipulua.keras.names"
 
+local keep <const> = require "ipulua.keras.layer_fields".keep
+
 local input = {}
 
 local rows <const> = {
@@ -35,7 +37,7 @@ function input.Input(...)
     end
   end
   local layer = core_layers.InputLayer{name = a.name or names.numbered("input"), dtype = a.dtype}
-  rawset(layer, "batch_input_shape", shape)
+  keep(layer, "batch_input_shape", shape)
   return graph.input(layer, shape, a.dtype)
 end
 

@@ -1,22 +1,19 @@
 -- Layer: what holds weights and maps tensors to tensors. Own layers: Layer:extend("MyLayer") with
 -- `build(input_shape)`, which makes weights, and `call(x, {training =, mask =})`.
---
--- Sublayers and variables are found in the fields of a layer, in the order in which the fields were first
--- assigned; lists and tables of them count too.
 
-local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
-local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local layer_calls = require "ipulua.keras.layer_calls"
+local layer_fields = require "ipulua.keras.layer_fields"
 local layer_losses = require "ipulua.keras.layer_losses"
 local layer_weights = require "ipulua.keras.layer_weights"
 local log = require "ipulua.log"
 local names = require "ipulua.keras.names"
-local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local stages = require "ipulua.keras.stages"
+
+local kept <const> = layer_fields.get
 
 ---@class Layer: Class
 ---@field name string
@@ -65,70 +62,26 @@ end
 
 -- ------------------------------------------------ fields
 
-local state_key <const> = "_keys" -- names of the fields that may hold layers or variables, in order
-
-local function holds_state(value)
-  local t = type(value)
-  return t == "table" or t == "userdata"
-end
-
-function Layer:__newindex(key, value)
-  if key == "trainable" then
-    rawset(self, "_trainable", value)
-    for _, layer in ipairs(self:sublayers()) do layer.trainable = value end
-    return
-  end
-  local setter = getmetatable(self).setters[key]
-  if setter then return setter(self, value) end
-  if holds_state(value) and type(key) == "string" and key:sub(1, 1) ~= "_" then
-    local keys = rawget(self, state_key)
-    if not keys then
-      keys = {}
-      rawset(self, state_key, keys)
-    end
-    keys[#keys + 1] = key
-    if core.is_variable(value) and self.compute_dtype ~= value.dtype and self.policy and self.policy.is_mixed then
-      local automatic = rawget(self, "_automatic")
-      if not automatic then
-        automatic = {}
-        rawset(self, "_automatic", automatic)
-      end
-      automatic[key] = value
-      return
-    end
-  end
-  rawset(self, key, value)
-end
-
--- Fields that are computed: name → function of the layer.
+-- Fields that are computed: name → function of the layer; and what sets those that a script may set.
 local properties = {}
 Layer.properties = properties
 Layer.setters = {}
 
-function properties.trainable(self) return rawget(self, "_trainable") ~= false end
-function properties.dtype(self) return rawget(self, "policy") and self.policy.variable_dtype or "float32" end
-function properties.compute_dtype(self) return rawget(self, "policy") and self.policy.compute_dtype or "float32" end
-
-function Layer.__index(self, key)
-  local c = getmetatable(self)
-  local value = c[key]
-  if value ~= nil then return value end
-  local property = c.properties[key]
-  if property then return core.plain(property(self)) end
-  local automatic = rawget(self, "_automatic")
-  local variable = automatic and automatic[key]
-  if variable == nil or context.depth == 0 then return variable end
-  return self:in_compute_dtype(variable)
+function properties.trainable(self) return self._trainable ~= false end
+local function of_policy(self, name)
+  local policy = kept(self, "policy")
+  return policy and policy[name]
 end
 
----A field's variable itself, where mixed precision would give its value in the compute dtype.
----@param key string
----@return userdata?
----@package
-function Layer:variable(key)
-  local automatic = rawget(self, "_automatic")
-  return automatic and automatic[key] or rawget(self, key)
+function properties.dtype(self) return of_policy(self, "variable_dtype") or "float32" end
+function properties.compute_dtype(self) return of_policy(self, "compute_dtype") or "float32" end
+
+function Layer.setters.trainable(self, value)
+  layer_fields.keep(self, "_trainable", value)
+  for _, layer in ipairs(self:sublayers()) do layer.trainable = value end
 end
+
+Layer.__newindex, Layer.__index = layer_fields.assign, layer_fields.read
 
 function Layer:__tostring()
   return "<" .. getmetatable(self).__name .. " " .. tostring(rawget(self, "name")) .. ">"
@@ -168,87 +121,24 @@ function Layer:init_base(given)
   local c = class.of(self)
   rawset(self, "name", given.name or names.unique(names.snake(c.__name)))
   rawset(self, "built", false)
-  rawset(self, "_trainable", given.trainable ~= false)
   rawset(self, "activity_regularizer", given.activity_regularizer)
-  rawset(self, "batch_input_shape", shape_of_first(given))
-  rawset(self, "initial_weights", given.weights)
   local policy = require "ipulua.keras.mixed_precision"
-  rawset(self, "policy", policy.resolve(given.dtype))
-  rawset(self, "stage", stages.current())
-  rawset(self, "nodes", core.plain{})
-  rawset(self, "_own", {})
-  rawset(self, "_losses", {})
-  rawset(self, "_metrics", {})
+  layer_fields.begin(self, {
+    _trainable = given.trainable ~= false, batch_input_shape = shape_of_first(given), initial_weights = given.weights,
+    policy = policy.resolve(given.dtype), stage = stages.current(), nodes = core.plain{}, _own = {}, _losses = {}, _lasting_losses = {},
+    _metrics = {},
+  })
 end
 
 ---init_base, for a layer whose own `init` never called the base's.
 ---@package
 function Layer:ensure_initialised()
-  if rawget(self, "_own") == nil then
-    self:init_base({name = rawget(self, "name"), trainable = rawget(self, "_trainable")})
+  if not layer_fields.has_begun(self) then
+    self:init_base({name = rawget(self, "name"), trainable = self._trainable})
   end
 end
 
 Layer.after_init = Layer.ensure_initialised
-
--- ------------------------------------------------ what the fields hold
-
-local function in_fields(self, visit)
-  local seen = {}
-  local function walk(value)
-    if class.is_a(value, Layer) or core.is_variable(value) then
-      visit(value)
-    elseif args.is_plain(value) and not seen[value] then
-      seen[value] = true
-      for _, key in ipairs(nest.keys(value)) do walk(value[key]) end
-    end
-  end
-  for _, key in ipairs(rawget(self, state_key) or {}) do walk(self:variable(key)) end
-end
-
----Where in the fields a sublayer is: "field" or "field.2".
----@param layer Layer
----@return string?
----@package
-function Layer:place_of(layer)
-  local seen, found = {}, nil
-  local function walk(value, path)
-    if rawequal(value, layer) then
-      found = found or path
-    elseif args.is_plain(value) and not seen[value] then
-      seen[value] = true
-      for _, key in ipairs(nest.keys(value)) do walk(value[key], path .. "." .. tostring(key)) end
-    end
-  end
-  for _, key in ipairs(rawget(self, state_key) or {}) do walk(self:variable(key), key) end
-  return found
-end
-
----Layers that this one holds, in the order of its fields.
----@return Layer[]
----@package
-function Layer:sublayers()
-  local list, seen = {}, {}
-  in_fields(self, function(value)
-    if class.is_a(value, Layer) and not seen[value] and value ~= self then
-      seen[value] = true
-      list[#list + 1] = value
-    end
-  end)
-  return list
-end
-
----Own variables, not those of sublayers.
----@return userdata[]
----@package
-function Layer:own_variables()
-  local list = {}
-  for i, v in ipairs(rawget(self, "_own") or {}) do list[i] = v end
-  in_fields(self, function(value)
-    if core.is_variable(value) then list[#list + 1] = value end
-  end)
-  return layer_weights.distinct(list)
-end
 
 ---Variables that are no weights but last from batch to batch: what a resumed training wants back.
 ---@return userdata[]
@@ -282,8 +172,8 @@ function Layer:get_config()
   tell_lost_arguments(class.of(self))
   local config = parts.config(self)
   config.name, config.trainable = self.name, self.trainable
-  config.dtype = self.policy and self.policy.name or nil
-  config.weights = nil
+  config.dtype = of_policy(self, "name")
+  config.weights, config.batch_input_shape = nil, kept(self, "batch_input_shape")
   config.input_shape, config.batch_size, config.input_dim = nil, nil, nil
   return config
 end
@@ -295,11 +185,13 @@ function Layer.from_config(c, config)
   return c(config)
 end
 
--- ------------------------------------------------ weights, losses and metrics, calls: files of their own
+-- ------------------------------------------------ fields, weights, losses and metrics, calls: files of their own
 
-for _, part in ipairs{layer_weights, layer_losses, layer_calls} do
+for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls} do
   for name, f in pairs(part.methods) do Layer[name] = f end
   for name, f in pairs(part.properties) do properties[name] = f end
 end
+layer_fields.Layer = Layer
+layer_fields.reserve(Layer)
 
 return Layer

@@ -12,6 +12,9 @@ local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
 local tracing = require "ipulua.tracing"
 
+local keep <const> = require "ipulua.keras.layer_fields".keep
+local kept <const> = require "ipulua.keras.layer_fields".get
+
 ---@class Layer
 local Layer = {} -- what the class gets of this file
 local properties = {}
@@ -39,9 +42,7 @@ end
 ---@param inputs any tensor or table of tensors
 ---@param mask any tensor, or nil
 function Layer:compute_mask(inputs, mask) -- luacheck: ignore 212
-  if not self.supports_masking then return nil end
-  if args.is_plain(mask) then return mask[1] end
-  return mask
+  return self.supports_masking and mask or nil
 end
 
 -- ------------------------------------------------ inputs
@@ -102,13 +103,14 @@ local function check_one(self, inputs)
 end
 
 -- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a list of such; takes_one = true: any
--- tensor, but one.
+-- tensor, but one; takes_states = true: the spec is that of the first of a list.
 local function check_spec(self, inputs)
   local c = class.of(self)
   local spec = rawget(self, "input_spec") or c.input_spec
-  if c.takes_one or spec and spec[1] == nil and (spec.ndim or spec.min_ndim) then check_one(self, inputs) end
+  local is_list = c.takes_states and args.is_list(inputs) and #inputs > 0
+  if not is_list and (c.takes_one or spec and spec[1] == nil and (spec.ndim or spec.min_ndim)) then check_one(self, inputs) end
   if not spec then return end
-  local leaves = nest.flatten(inputs)
+  local leaves = is_list and {inputs[1]} or nest.flatten(inputs)
   for i, leaf in ipairs(leaves) do
     local each = spec[i] or (spec[1] == nil and spec) or nil
     if each and (is_value(leaf) or KerasTensor.is(leaf)) then check_spec_leaf(self, each, leaf, i) end
@@ -150,15 +152,16 @@ function Layer:build_once(input_shape)
     local path = context.path
     local inside = path[#path] == self.name
     if not inside then path[#path + 1] = self.name end
-    rawset(self, "_building", true)
+    keep(self, "_building", true)
     local ok, problem = pcall(self.build, self, input_shape)
-    rawset(self, "_building", nil)
+    keep(self, "_building", nil)
     if not inside then path[#path] = nil end
     if not ok then error(problem, 0) end
   end)
   rawset(self, "built", true)
-  rawset(self, "build_shape", input_shape)
-  if self.initial_weights then self:set_weights(self.initial_weights) end
+  keep(self, "build_shape", input_shape)
+  local values = kept(self, "initial_weights")
+  if values then self:set_weights(values) end
 end
 
 -- ------------------------------------------------ dtypes and masks
@@ -194,13 +197,24 @@ local function masks_of(inputs)
   return found and masks or nil
 end
 
+-- A class whose call gives its results their masks says masks_by_call beside its compute_mask.
+local function masks_by_call(self)
+  local c = class.of(self)
+  while c and rawget(c, "compute_mask") == nil do c = rawget(c, "super") end
+  return c and rawget(c, "masks_by_call")
+end
+
+-- Results that have masks, of layers called inside, keep them.
 local function record_masks(self, inputs, mask, results)
+  local leaves = {}
+  for i = 1, results.n do nest.flatten(results[i], leaves) end
+  local known = #leaves > 0
+  for _, leaf in ipairs(leaves) do known = known and context.mask(leaf) ~= nil end
+  if known or masks_by_call(self) then return end
   local mine = self:compute_mask(inputs, mask)
   if mine == nil then return end
-  if core.is_tensor(results[1]) and not args.is_plain(mine) then return context.set_mask(results[1], mine) end
-  if args.is_plain(mine) then
-    for i = 1, results.n do context.set_mask(results[i], mine[i]) end
-  end
+  if not args.is_plain(mine) then return context.set_mask(leaves[1], mine) end
+  for i, leaf in ipairs(leaves) do context.set_mask(leaf, mine[i]) end
 end
 
 -- ------------------------------------------------ calling
@@ -224,9 +238,10 @@ local function refuse_self(self, result)
 end
 
 local function run(self, given, options)
-  if context.depth == 0 and not context.inferring then self:walk(function(layer) layer._losses = {} end) end
+  if context.depth == 0 and not context.inferring then self:walk(function(layer) keep(layer, "_losses", {}) end) end
   check_inputs(self, given[1])
   self:ensure_built(given[1])
+  self:settle_fields()
   stages.enter_layer(self, context.depth)
   if self.autocast ~= false then
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
@@ -258,7 +273,7 @@ end
 local function build_by_hand(f)
   local build
   build = core.entry(function(self, ...)
-    if rawget(self, "_building") or not rawequal(self.build, build) then return f(self, ...) end
+    if self._building or not rawequal(self.build, build) then return f(self, ...) end
     shapes.check_given(string.format("layer '%s': build", self.name), (...))
     check_spec(self, tensors_of(self, (...)))
     return self:build_once(...)
@@ -338,11 +353,11 @@ end
 -- ------------------------------------------------ in functional models
 
 local function of_only_node(self, what)
-  if #self.nodes == 0 then
+  if #kept(self, "nodes") == 0 then
     blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a functional model", self.name, what),
       "value")
   end
-  return self.nodes[1]
+  return kept(self, "nodes")[1]
 end
 
 function properties.input(self) return of_only_node(self, "input").inputs end

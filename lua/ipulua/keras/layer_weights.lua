@@ -162,7 +162,7 @@ end
 ---Errors: weights that are not made yet: `keras.layers.Dense(3):count_params()`
 ---@return integer
 function Layer:count_params()
-  if not self.built and #self.weights == 0 and not rawget(self, "_shapeless") then
+  if not self.built and #self.weights == 0 and not self._shapeless then
     blame.error(string.format("count_params: layer '%s' has no weights yet; build it or call it first", self.name), "value")
   end
   local count = 0

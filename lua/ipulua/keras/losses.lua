@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local log = require "ipulua.log"
 local names = require "ipulua.keras.names"
 local operands = require "ipulua.keras.operands"
@@ -105,8 +106,7 @@ local axis_rows <const> = {operands.rows[1], operands.rows[2], {"axis", {"intege
 
 -- x of length 1 along an axis; the root's argument is at least 1e-12, as in l2_normalize.
 function losses._unit(x, axis)
-  local squares = ipu.reduce_sum(ipu.square(x), {axis = axis, keepdims = true})
-  return x * ipu.rsqrt(ipu.maximum(squares, 1e-12))
+  return lengths.scale(x, ipu.rsqrt(ipu.maximum(lengths.sum_of_squares(x, {axis = axis, keepdims = true}), 1e-12)))
 end
 
 ---Minus the cosine of the angle between the two.
@@ -263,10 +263,8 @@ function losses.reduce(per_sample, sample_weight, reduction)
     per_sample = per_sample * w
   end
   if reduction == "none" then return per_sample end
-  local sum = ipu.reduce_sum(per_sample)
-  if reduction == "sum" then return sum end
-  local count = per_sample.size
-  return sum / math.max(count, 1)
+  if reduction == "sum" or per_sample.size == 0 then return ipu.reduce_sum(per_sample) end
+  return ipu.reduce_mean(per_sample) -- whose sum may be greater than what half precision holds
 end
 
 function Loss:__call(y_true, y_pred, sample_weight)
@@ -341,16 +339,9 @@ function CTCLoss:call(y_true, y_pred)
 end
 
 -- A function as a loss, as compile takes one.
-local FunctionLoss = Loss:extend("FunctionLoss")
+local FunctionLoss = parts.declare("FunctionLoss", Loss, {{"fn", "callable"}}, {reduction_row, {"name", "string", "loss"}})
 losses.FunctionLoss = FunctionLoss
-function FunctionLoss:init(f, reduction)
-  local meta = getmetatable(f)
-  if type(f) ~= "function" and not (type(meta) == "table" and meta.__call) then
-    blame.error("FunctionLoss: a function of labels and predictions is wanted, got " .. args.describe(f), "type")
-  end
-  self.f, self.reduction, self.name = f, reduction or "auto", "loss"
-end
-function FunctionLoss:call(y_true, y_pred) return self.f(y_true, y_pred) end
+function FunctionLoss:call(y_true, y_pred) return self.fn(y_true, y_pred) end
 
 -- Short names that Keras knows.
 losses._aliases = {

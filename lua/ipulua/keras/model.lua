@@ -12,11 +12,14 @@ local infer = require "ipulua.keras.infer"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
+local layer_fields = require "ipulua.keras.layer_fields"
 local layer_weights = require "ipulua.keras.layer_weights"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
+
+local keep <const> = layer_fields.keep
 
 local model = {}
 
@@ -61,25 +64,24 @@ end
 function Model:init_base(given)
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
-  rawset(self, "_programs", {})
-  rawset(self, "_options", require "ipulua.keras.pipelining".defaults())
+  keep(self, "_programs", {})
+  keep(self, "_options", require "ipulua.keras.pipelining".defaults())
 end
 
 function Model:init_graph(g)
-  rawset(self, "_graph", g)
+  keep(self, "_graph", g)
   rawset(self, "built", true)
-  rawset(self, "_keys", nil)
-  if not rawget(self, "_stack") then require "ipulua.keras.pipelining".stages(self) end -- some layers in a stage, some in none?
+  if not self._stack then require "ipulua.keras.pipelining".stages(self) end -- some layers in a stage, some in none?
 end
 
 -- ------------------------------------------------ structure
 
+-- Those of the graph, then those in the fields.
 function Model:sublayers()
-  if self._graph then return self._graph.layers end
-  return Layer.sublayers(self)
+  return layer_fields.join(self._graph and self._graph.layers or {}, Layer.sublayers(self))
 end
 
-function properties.layers(self) return table.move(self:sublayers(), 1, #self:sublayers(), 1, {}) end
+function properties.layers(self) return self:sublayers() end
 function properties.inputs(self) return self._graph and self._graph.inputs or nil end
 function properties.outputs(self) return self._graph and self._graph.outputs or nil end
 function properties.input(self)
@@ -149,6 +151,7 @@ end
 -- A tensor for an input of a functional model: a missing or superfluous last axis of 1 is mended, the dtype cast.
 local function fit_input(self, x, wanted)
   if not core.is_tensor(x) and not core.is_variable(x) then return x end
+  local mask = context.mask(x)
   local given = x.shape
   local rank, wanted_rank = #given, #wanted.shape
   if rank == wanted_rank + 1 and x.shape[rank] == 1 then
@@ -167,7 +170,16 @@ local function fit_input(self, x, wanted)
       "value")
   end
   if x.dtype ~= wanted.dtype then x = ipu.cast(x, wanted.dtype) end
+  if context.mask(x) ~= mask then context.set_mask(x, mask) end
   return x
+end
+
+-- x with the mask that a call gave beside it, which is not that of the caller's tensor.
+local function masked(x, mask)
+  if mask == nil or not args.is_tensor(x) or context.mask(x) == mask then return x end
+  local copy = ipu.identity(x)
+  context.set_mask(copy, mask)
+  return copy
 end
 
 -- Inputs by name, where a table with names is given for the inputs of a list.
@@ -183,9 +195,19 @@ local function by_name(self, values)
   return list
 end
 
-local function graph_inputs(self, inputs)
+local function graph_inputs(self, inputs, options)
   local g = self._graph
   local values
+  if options and options.mask ~= nil then
+    local masks = options.mask
+    if args.is_plain(inputs) then
+      local copy = {}
+      for key, x in next, inputs do copy[key] = masked(x, args.is_plain(masks) and masks[key] or nil) end
+      inputs = copy
+    else
+      inputs = masked(inputs, args.is_plain(masks) and masks[1] or masks)
+    end
+  end
   if args.is_plain(inputs) and #inputs == 0 and next(inputs) ~= nil then
     if args.is_plain(g.input_structure) and #g.input_structure == 0 then
       values = {}
@@ -214,16 +236,43 @@ function Model:call(inputs, options)
     blame.error(string.format("model '%s' is called with a tensor or a table of tensors, then options, as in model(x, {training = true}); got "
       .. "%s behind them", self.name, args.describe(options)), "type")
   end
-  return graph.run(self._graph, graph_inputs(self, inputs), options or {})
+  local outputs, values = graph.run(self._graph, graph_inputs(self, inputs, options), options or {})
+  for _, each in ipairs(self._watched or {}) do
+    local value = values[each.tensor]
+    if each.metric then self:add_metric(value, {name = each.metric}) else self:add_loss(value) end
+  end
+  return outputs
+end
+
+---A tensor that is computed beside the outputs; its value is a loss, or a metric of a name, in each call.
+---@package
+function Model:watch(who, tensor, metric)
+  if not self._graph then return Layer.watch(self, who, tensor, metric) end
+  local list, tensors = table.move(self._watched or {}, 1, #(self._watched or {}), 1, {}), {}
+  list[#list + 1] = {tensor = tensor, metric = metric}
+  for i, each in ipairs(list) do tensors[i] = each.tensor end
+  keep(self, "_graph", graph.between(self._graph.input_structure, self._graph.output_structure, tensors))
+  keep(self, "_watched", list)
+  self:discard_programs()
 end
 
 Model.autocast = false
 
-function Model:compute_mask(_, _)
-  return nil
+-- The mask of a model's result is that of the layer that made it; a call has recorded it.
+
+---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
+---Shapes: inputs [batch, ...], mask [batch, steps]
+---Errors: what a call says: `keras.Sequential{keras.layers.Dense(1, {input_shape = {3}})}:compute_mask(1)`
+---@param inputs any tensor or table of tensors
+---@param mask any tensor, or nil
+function Model:compute_mask(inputs, mask)
+  if not self._graph or context.depth > 0 then return nil end
+  local outputs = self(inputs, {mask = mask})
+  if not args.is_plain(outputs) then return context.mask(outputs) end
+  return nest.map(context.mask, outputs)
 end
 
--- The mask of a functional model's result is that of the layer that made it: nothing is recorded anew.
+Model.masks_by_call = true
 
 ---Makes the weights of a model, given the shape of its input with the batch (-1: unknown).
 ---Shapes: input_shape with the batch, [batch, ...]; of several inputs a list of those
@@ -243,7 +292,7 @@ end
 
 -- What a subclass was built with is kept, as its config does not tell it: saved and loaded it is built with that again.
 local function keep_input_specs(self, inputs)
-  rawset(self, "_input_specs", nest.map(function(leaf)
+  keep(self, "_input_specs", nest.map(function(leaf)
     local is_known = core.is_tensor(leaf) or core.is_variable(leaf) or KerasTensor.is(leaf)
     return is_known and {shape = table.move(leaf.shape, 1, #leaf.shape, 1, {}), dtype = leaf.dtype} or nil
   end, inputs))
@@ -262,14 +311,14 @@ end
 function Model:build_with(inputs)
   if self._graph then return end
   keep_input_specs(self, inputs)
-  if self.build ~= Model.build and not rawget(self, "_building") then Layer.ensure_built(self, inputs) end
+  if self.build ~= Model.build and not self._building then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
   local types
   local calls = stages.record(function()
     types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)
   end)
   rawset(self, "output_types", types[1])
-  rawset(self, "_calls", calls)
+  keep(self, "_calls", calls)
 end
 
 -- ------------------------------------------------ weights in files

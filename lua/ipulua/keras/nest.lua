@@ -1,11 +1,19 @@
 -- Structures of tensors: a tensor, a list or a table with names, nested. Whatever is not a plain table is a
--- leaf. Names are walked in sorted order, lists in theirs.
+-- leaf. Lists are walked in their order, with holes, too, then names in sorted order.
 
 local args = require "ipulua.args"
 
 local nest = {}
 
 local is_plain <const> = args.is_plain
+
+-- Numbers by their size, before everything else by its text.
+local function comes_before(a, b)
+  local a_is_number, b_is_number = type(a) == "number", type(b) == "number"
+  if a_is_number and b_is_number then return a < b end
+  if a_is_number ~= b_is_number then return a_is_number end
+  return tostring(a) < tostring(b)
+end
 
 -- The keys of a plain table in the order in which it is walked.
 local function keys_of(t)
@@ -15,7 +23,7 @@ local function keys_of(t)
   for key in next, t do
     if not (math.type(key) == "integer" and key >= 1 and key <= count) then names[#names + 1] = key end
   end
-  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  table.sort(names, comes_before)
   return table.move(names, 1, #names, count + 1, keys)
 end
 nest.keys = keys_of

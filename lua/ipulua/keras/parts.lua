@@ -6,8 +6,10 @@ local blame = require "ipulua.blame"
 local class = require "ipulua.class"
 local core = require "ipulua.core"
 local custom_objects = require "ipulua.keras.custom_objects"
+local json = require "ipulua.json"
 local names = require "ipulua.keras.names"
 local nearest = require "ipulua.nearest"
+local nest = require "ipulua.keras.nest"
 local other_names = require "ipulua.keras.other_names"
 local plain = require "ipulua.plain"
 
@@ -26,10 +28,12 @@ local plural <const> = {
   initializer = "initializers", constraint = "constraints", loss = "losses", metric = "metrics", layer = "layers",
 }
 
+local described = setmetatable({}, {__mode = "k"}) -- description → the class that it is of, which need not be known by a name
+
 ---@param kind string
 ---@return table
 function parts.module(kind)
-  return require(modules[kind])
+  return (require(modules[kind])) -- without the file's name, which the first require gives beside it
 end
 
 -- Public entries of a module by plain name; classes win over functions of the same plain name when
@@ -100,6 +104,45 @@ function parts.find(kind, name, options)
   blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end
 
+-- ------------------------------------------------ layers that several models hold
+
+-- While a model is described: layer → its number; while one is made of a description: number → layer.
+local numbered, made
+
+local scopes <const> = {}
+
+local function leave(scope) if scope.writes then numbered = nil else made = nil end end
+
+local function scope(writes) return setmetatable({writes = writes}, {__close = leave}) end
+
+scopes.inside = setmetatable({}, {__close = function() end}) -- of another one, which goes on
+
+local function count_layers(layer, count, list)
+  for _, inner in ipairs(layer.sublayers and layer:sublayers() or {}) do
+    count[inner] = (count[inner] or 0) + 1
+    if count[inner] == 2 then list[#list + 1] = inner end
+    if count[inner] == 1 then count_layers(inner, count, list) end
+  end
+end
+
+---A scope to describe a layer and all that it holds in: what two of its models share is described under one number.
+---@param root Layer
+function parts.describing(root)
+  if numbered then return scopes.inside end
+  local list = {}
+  count_layers(root, {}, list)
+  numbered = {}
+  for i, layer in ipairs(list) do numbered[layer] = i end
+  return scope(true)
+end
+
+---A scope to make a layer of its description in: what has one number is made once.
+function parts.making()
+  if made then return scopes.inside end
+  made = {}
+  return scope(false)
+end
+
 ---An object from a name, a config {class_name =, config =} or the object itself; nil stays nil.
 ---@param kind string
 ---@param given any
@@ -108,22 +151,29 @@ end
 function parts.get(kind, given, options)
   if given == nil then return nil end
   if type(given) == "string" then
+    local named = rawget(parts.module(kind), "_named")
+    if named and named[given] then return named[given]() end
     local entry = parts.find(kind, given, options)
     if class.is_class(entry) then return entry() end
     return entry
   end
   if plain.is(given) and given.class_name then
-    local c = parts.find(kind, given.class_name, options)
+    local c = described[given] or parts.find(kind, given.class_name, options)
     if not class.is_class(c) then return c end
     local own = options and options.custom_objects
     local _ <close> = custom_objects.enter(own) -- for parts of the part
-    return c:from_config(given.config or {}, own)
+    if kind ~= "layer" then return c:from_config(given.config or {}, own) end
+    local _ <close> = parts.making()
+    local number = given.shared_object_id
+    local layer = number and made[number] or c:from_config(given.config or {}, own)
+    if number then made[number] = layer end
+    return layer
   end
   if class.is_class(given) then return given() end
   return given
 end
 
--- Functions are saved by the name under which they were registered, or a module offers them.
+-- The name of a function: that under which it was registered, or which a module offers.
 local function function_name(kind, f)
   local found = custom_objects.name_of(f)
   if found then return found end
@@ -133,16 +183,72 @@ local function function_name(kind, f)
   return found
 end
 
----What a config holds for a part: a name, or {class_name =, config =}; nil for what has none.
+---What a config holds for a part: a name, {class_name =, config =}, or what has neither, a function of the script's own, say, itself.
+---Such a config makes the same again in this process; parts.written tells what a file can't hold.
 ---@param kind string
 ---@param part any
 ---@return any
 function parts.serialize(kind, part)
   if part == nil or type(part) == "string" then return part end
-  if type(part) == "function" then return function_name(kind, part) end
+  if type(part) == "function" then return function_name(kind, part) or part end
   local c = class.of(part)
-  if not c or not part.get_config then return nil end
-  return {class_name = custom_objects.name_of(c), config = part:get_config()}
+  if not c or not part.get_config then return part end
+  local _ <close> = kind == "layer" and parts.describing(part) or nil
+  local description = core.plain{class_name = custom_objects.name_of(c), config = part:get_config()}
+  if kind == "layer" then description.shared_object_id = numbered[part] end
+  described[description] = c
+  return description
+end
+
+-- The words for what stands at a place in a config.
+local function why_unwritable(owner, path, value)
+  local what = type(value) == "function" and "a function" or args.describe(value)
+  local f = type(value) == "function" and debug.getinfo(value, "S")
+  if f and f.what ~= "C" then what = string.format("%s of the script's own (%s:%d)", what, f.short_src, f.linedefined) end
+  return string.format("%s: its '%s' is %s, which can't be saved; a function is saved by its name when it is registered, "
+    .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with get_config", owner, path, what)
+end
+
+local function owner_of(description, outer)
+  if not description.class_name then return outer end
+  local name = plain.is(description.config) and description.config.name
+  return name and string.format("%s '%s'", description.class_name, tostring(name)) or description.class_name
+end
+
+---A description as a file holds it, tensors as lists; nil and the words for the part that a file can't hold where there is one.
+---@param description any
+---@return any, string?
+function parts.written(description)
+  local problem
+  local function write(each, owner, path)
+    if core.is_tensor(each) or core.is_variable(each) then return {constant = each:totable(), dtype = each.dtype} end
+    local is_simple = type(each) ~= "table" and type(each) ~= "function" and type(each) ~= "userdata"
+    if is_simple or rawequal(each, json.null) then return each end
+    if not plain.is(each) then
+      problem = problem or why_unwritable(owner, path, each)
+      return nil
+    end
+    owner = owner_of(each, owner)
+    local copy = {}
+    for _, key in ipairs(nest.keys(each)) do
+      local named = key ~= "config" and key ~= "class_name" and type(key) == "string"
+      copy[key] = write(each[key], owner, named and (path == "" and key or path .. "." .. key) or path)
+    end
+    return setmetatable(copy, getmetatable(each))
+  end
+  local copy = write(description, "it", "")
+  if problem then return nil, problem end
+  return copy
+end
+
+---What parts.written made, read from a file: its lists are tensors again.
+---@param written any
+---@return any
+function parts.unwritten(written)
+  if not plain.is(written) then return written end
+  if written.constant ~= nil and args.is_dtype(written.dtype) then return core.tensor(written.constant, written.dtype) end
+  for key, each in next, written do written[key] = parts.unwritten(each) end
+  return written
 end
 
 -- Rows may have a kind of part as their type.

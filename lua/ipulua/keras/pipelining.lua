@@ -12,6 +12,8 @@ local plain = require "ipulua.plain"
 local summary = require "ipulua.keras.summary"
 local training_options = require "ipulua.keras.training_options"
 
+local kept <const> = require "ipulua.keras.layer_fields".get
+
 local pipelining = {methods = {}, properties = {}, defaults = training_options.defaults}
 local methods <const> = pipelining.methods
 for name, f in pairs(training_options.methods) do methods[name] = f end
@@ -50,7 +52,7 @@ function FunctionalAssignment:init(...)
   local a = args.check(self.__name, functional_rows, ...)
   self.layer, self.node_index, self.pipeline_stage = a.layer, a.node_index, a.pipeline_stage
   self.inbound_layers = {}
-  local node = a.layer.nodes[a.node_index + 1]
+  local node = kept(a.layer, "nodes")[a.node_index + 1]
   if not node then
     if class.of(self) == pipelining.ModelLayerPipelineStageAssignment then return end
     blame.error(string.format("%s: layer '%s' has no call %d", self.__name, a.layer.name, a.node_index), "value")
@@ -64,13 +66,13 @@ end
 ---@class ModelLayerPipelineStageAssignment: FunctionalLayerPipelineStageAssignment
 pipelining.ModelLayerPipelineStageAssignment = FunctionalAssignment:extend("ModelLayerPipelineStageAssignment")
 
-local function is_sequential(self) return rawget(self, "_stack") ~= nil end
+local function is_sequential(self) return self._stack ~= nil end
 
 local function is_input(layer) return layer.__name == "InputLayer" end
 
 -- Does a nested model say itself which of its layers are in which stage?
 local function has_own_stages(layer)
-  if not rawget(layer, "_graph") then return false end
+  if not layer._graph then return false end
   for _, node in ipairs(layer._graph.nodes) do
     if node.stage or has_own_stages(node.layer) then return true end
   end
@@ -104,7 +106,7 @@ end
 -- The calls that have a stage, in the order in which they run.
 local function stage_nodes(self)
   if self._graph then return collect_nodes(self, {}, {}) end
-  if rawget(self, "_calls") then return called_nodes(self), {} end
+  if self._calls then return called_nodes(self), {} end
   blame.error(string.format("model '%s': pipeline stages can be assigned once its layers are connected; build it first", self.name),
     "runtime")
 end
@@ -113,8 +115,8 @@ end
 local function scoped_stages(self)
   local entries = {}
   if is_sequential(self) then
-    for i, layer in ipairs(self._stack) do entries[i] = {layer = layer, stage = rawget(layer, "stage")} end
-  elseif self._graph or rawget(self, "_calls") then
+    for i, layer in ipairs(self._stack) do entries[i] = {layer = layer, stage = kept(layer, "stage")} end
+  elseif self._graph or self._calls then
     for i, node in ipairs(stage_nodes(self)) do entries[i] = {layer = node.layer, stage = node.stage} end
   end
   local with, without

@@ -1,6 +1,7 @@
 -- Regularizers: objects called with a weight that give a scalar loss.
 
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local parts = require "ipulua.keras.parts"
 
 local regularizers = {}
@@ -23,13 +24,14 @@ local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0.0}, {"l2", "
 regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)
+  if x.dtype == "float16" then x = ipu.cast(x, "float32") end -- where sums of squares soon are greater than it holds
   local sum
-  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(x)) * self.l1 end
+  if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(lengths.wide(x))) * self.l1 end
   if self.l2 and self.l2 ~= 0 then
-    local squares = ipu.reduce_sum(ipu.square(x)) * self.l2
+    local squares = lengths.sum_of_squares(x) * self.l2
     sum = sum and sum + squares or squares
   end
-  return sum or ipu.zeros({}, {dtype = x.dtype})
+  return sum and ipu.cast(sum, x.dtype) or ipu.zeros({}, {dtype = x.dtype})
 end
 
 ---@class L1: L1L2
@@ -50,6 +52,9 @@ function regularizers.l1_l2(...)
   local a = require "ipulua.args".check("l1_l2", both_rows, ...)
   return L1L2{l1 = a.l1, l2 = a.l2}
 end
+
+-- Under this name it has its own defaults, not those of the class, which are 0.
+regularizers._named = {l1_l2 = regularizers.l1_l2}
 
 ---A regularizer from its name, its description {class_name =, config =}, or itself.
 ---@param value any

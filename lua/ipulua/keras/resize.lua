@@ -1,55 +1,57 @@
--- Images in another size: every output row (and column) is a weighted mean of input rows, so that resizing is a
--- product with a small matrix on each side. Pixel centres lie at halves, as in TensorFlow 2.
+-- Images in another size: an output row (and column) is an input row, or a mean of two that lie side by side. Pixel centres lie at
+-- halves, as in TensorFlow 2.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
 local resize = {}
 
-local function empty(rows, columns)
-  local m = {}
-  for i = 1, rows do
-    m[i] = {}
-    for j = 1, columns do m[i][j] = 0 end
-  end
-  return m
-end
-
--- [to, from]: linear interpolation between the two nearest centres.
+-- For each of `to` places the two nearest centres (from 0), and the second one's share.
 local function linear(from, to)
-  local m, scale = empty(to, from), from / to
-  for i = 0, to - 1 do
-    local at = (i + 0.5) * scale - 0.5
-    local low = math.floor(at)
-    local share = at - low
-    local a, b = math.max(low, 0), math.min(low + 1, from - 1)
-    a, b = math.min(a, from - 1), math.max(b, 0)
-    m[i + 1][a + 1] = m[i + 1][a + 1] + 1 - share
-    m[i + 1][b + 1] = m[i + 1][b + 1] + share
+  local low, high, share = {}, {}, {}
+  for i = 1, to do
+    local at = math.min(math.max((i - 0.5) * from / to - 0.5, 0), from - 1)
+    low[i] = math.floor(at)
+    high[i], share[i] = math.min(low[i] + 1, from - 1), at - low[i]
   end
-  return m
+  return low, high, share
 end
 
--- [to, from]: the nearest centre.
+-- For each of `to` places the nearest centre.
 local function nearest(from, to)
-  local m = empty(to, from)
-  for i = 0, to - 1 do m[i + 1][math.min(math.floor((i + 0.5) * from / to), from - 1) + 1] = 1 end
-  return m
+  local at = {}
+  for i = 1, to do at[i] = math.min((2 * i - 1) * from // (2 * to), from - 1) end
+  return at
 end
 
-local function apply(x, height, width, weights)
+local function along(x, axis, places) return ipu.gather(x, core.tensor(places, "int32"), {axis = axis}) end
+
+-- What has no share is not read: it may be no number.
+local function mix(x, axis, low, high, share)
+  local first, any = along(x, axis, low), false
+  for i, s in ipairs(share) do
+    any = any or s > 0
+    if s == 0 then high[i] = low[i] end
+  end
+  if not any then return first end
+  local shape = {1, 1, 1, 1}
+  shape[axis + 1] = #share
+  local second, weight = along(x, axis, high), ipu.reshape(core.tensor(share, x.dtype), shape)
+  return first * (1 - weight) + second * weight
+end
+
+local function apply(x, height, width, change)
   local shape = x.shape
-  if shape[2] ~= height then
-    x = ipu.einsum({core.tensor(weights(shape[2], height), x.dtype), x}, {equation = "oh,nhwc->nowc"})
-  end
-  if shape[3] ~= width then
-    x = ipu.einsum({core.tensor(weights(shape[3], width), x.dtype), x}, {equation = "ow,nhwc->nhoc"})
-  end
+  if shape[2] ~= height then x = change(x, 1, shape[2], height) end
+  if shape[3] ~= width then x = change(x, 2, shape[3], width) end
   return x
 end
 
+local function change_linear(x, axis, from, to) return mix(x, axis, linear(from, to)) end
+local function change_nearest(x, axis, from, to) return along(x, axis, nearest(from, to)) end
+
 ---[batch, height, width, channels] → the same with another height and width.
-function resize.bilinear(x, height, width) return apply(x, height, width, linear) end
-function resize.nearest(x, height, width) return apply(x, height, width, nearest) end
+function resize.bilinear(x, height, width) return apply(x, height, width, change_linear) end
+function resize.nearest(x, height, width) return apply(x, height, width, change_nearest) end
 
 return resize

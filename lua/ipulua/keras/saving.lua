@@ -10,11 +10,14 @@ local own_names = require "ipulua.keras.custom_objects"
 local input = require "ipulua.keras.input"
 local json = require "ipulua.json"
 local KerasTensor = require "ipulua.keras.tensor"
+local layer_fields = require "ipulua.keras.layer_fields"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local plain = require "ipulua.plain"
 local untrained = require "ipulua.untrained"
+
+local kept <const> = layer_fields.get
 
 local saving = {}
 
@@ -24,32 +27,40 @@ local function leaf_name(v)
   return v.weight_name or v.name:match("[^/]+$") or v.name
 end
 
--- Visits each variable once, with its path: layers of a model by their names, others by the field that holds them.
-local function walk_weights(layer, prefix, seen, visit)
-  local used = {}
+-- A path that no weight before had: with the least number behind it where one had.
+local function free_path(taken, path)
+  local free, count = path, 0
+  while taken[free] do
+    count = count + 1
+    free = path .. "_" .. count
+  end
+  taken[free] = true
+  return free
+end
+
+-- Visits each variable once, with its path: layers of a model by their names, others by the field that holds them. seen: variables;
+-- taken: paths.
+local function walk_weights(layer, prefix, seen, taken, visit)
   for _, v in ipairs(layer:own_variables()) do
     local id = core.variable_identity(v)
     if not seen[id] then
       seen[id] = true
-      local name = leaf_name(v)
-      local count = used[name]
-      used[name] = (count or 0) + 1
-      visit(prefix .. name .. (count and "_" .. count or ""), v)
+      visit(free_path(taken, prefix .. leaf_name(v)), v)
     end
   end
-  local is_graph = rawget(layer, "_graph") or rawget(layer, "_stack")
+  local is_graph = layer._graph or layer._stack
   for i, inner in ipairs(layer:sublayers()) do
     local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
-    walk_weights(inner, prefix .. name .. "/", seen, visit)
+    walk_weights(inner, prefix .. name .. "/", seen, taken, visit)
   end
 end
 
----The weights of a layer or model: a list of {path =, variable =}.
+---The weights of a layer or model: a list of {path =, variable =}. No two have one path.
 ---@param layer Layer
 ---@return table[]
 function saving.paths(layer)
   local list = {}
-  walk_weights(layer, "", {}, function(path, v) list[#list + 1] = {path = path, variable = v} end)
+  walk_weights(layer, "", {}, {}, function(path, v) list[#list + 1] = {path = path, variable = v} end)
   return list
 end
 
@@ -66,14 +77,27 @@ local function check_path(who, path, endings)
   end
 end
 
--- Tensors by path, and the paths in the order of the weights.
-local function tensors_of(model)
-  local list, order = {}, {}
-  for i, entry in ipairs(saving.paths(model)) do
-    list[entry.path] = entry.variable:read_value()
+---Adds the values of entries to tensors by path; what another has the path of is refused.
+---@param who string
+---@param tensors table<string, userdata>
+---@param entries table[] {path =, variable =}
+---@return string[] paths in the order of the entries
+function saving.collect(who, tensors, entries)
+  local order = {}
+  for i, entry in ipairs(entries) do
+    if tensors[entry.path] then
+      blame.error(string.format("%s: two of what is saved would be called '%s' in the file; give one another name", who, entry.path), "value")
+    end
+    tensors[entry.path] = entry.variable:read_value()
     order[i] = entry.path
   end
-  return list, order
+  return order
+end
+
+-- Tensors by path, and the paths in the order of the weights.
+local function tensors_of(who, model)
+  local list = {}
+  return list, saving.collect(who, list, saving.paths(model))
 end
 
 ---@param model Model
@@ -83,7 +107,7 @@ function saving.save_weights(model, ...)
   local path = a.path
   check_path("save_weights", path)
   if not a.overwrite and core.file_exists(path) then blame.error(string.format("save_weights: '%s' exists already", path), "value") end
-  local tensors, order = tensors_of(model)
+  local tensors, order = tensors_of("save_weights", model)
   if #order == 0 and not model.built then
     blame.error(string.format("save_weights: model '%s' has no weights yet; build it first", model.name), "value")
   end
@@ -104,22 +128,59 @@ function saving.check_shape(who, name, v, t)
   blame.error(string.format("%s: weight '%s' has the shape [%s] in the file, [%s] in the model", who, name, got, want), "value")
 end
 
----Assigns tensors by path; all must be there, of the right shapes. Nothing is changed when one is not.
-local function assign(who, entries, tensors, prefix)
-  local ready = {}
-  local expected = {}
-  for i, entry in ipairs(entries) do
-    local name = prefix .. entry.path
-    local t, v = tensors[name], entry.variable
-    expected[name] = true
-    if not t then blame.error(string.format("%s: the file has no weight '%s'", who, name), "value") end
-    saving.check_shape(who, name, v, t)
-    ready[i] = t.dtype == v.dtype and t or t:cast(v.dtype)
-  end
-  for i, entry in ipairs(entries) do entry.variable:assign(ready[i]) end
-  return expected
+-- Whether two tensors of one dtype and shape are equal, element by element; NaN equals itself.
+local function same_values(a, b)
+  local equal = core.ops.equal(a, b)
+  if a.dtype:find("float") then equal = core.ops.logical_or(equal, core.ops.logical_and(core.ops.is_nan(a), core.ops.is_nan(b))) end
+  return core.ops.reduce_all(equal):item()
 end
-saving.assign = assign
+
+-- Between floats rounding is wanted, as that of a float32 model loaded into a float16 one; but nothing may become infinite or be cut to
+-- the greatest number there is.
+local function is_held(t, cast)
+  local back <const>, ops <const> = cast:cast(t.dtype), core.ops
+  if not (t.dtype:find("float") and cast.dtype:find("float")) then return same_values(t, back) end
+  local lost = ops.less(ops.abs(back), ops.mul(ops.abs(t), 0.99))
+  return same_values(ops.is_finite(t), ops.is_finite(cast)) and not ops.reduce_any(ops.logical_and(lost, ops.greater(ops.abs(t), 1))):item()
+end
+
+---A file's tensor in the dtype of the weight; refused where the shapes differ, or the weight's dtype can't hold its values.
+---@param who string
+---@param name string of the weight
+---@param v userdata
+---@param t userdata
+---@return userdata
+---@package
+function saving.fitted(who, name, v, t)
+  saving.check_shape(who, name, v, t)
+  if t.dtype == v.dtype then return t end
+  local cast = t:cast(v.dtype)
+  if is_held(t, cast) then return cast end
+  blame.error(string.format("%s: weight '%s' is %s in the file, with values that the model's %s can't hold", who, name, t.dtype, v.dtype),
+    "value")
+end
+
+---What saving.commit will assign: the tensors by path, all of which must be there and fit. Nothing is changed.
+---@param who string
+---@param entries table[] {path =, variable =}
+---@param tensors table<string, userdata>
+---@return table[] plan {variable =, value =}
+---@return table<string, true> expected
+function saving.plan(who, entries, tensors)
+  local plan, expected = {}, {}
+  for i, entry in ipairs(entries) do
+    local t = tensors[entry.path]
+    expected[entry.path] = true
+    if not t then blame.error(string.format("%s: the file has no weight '%s'", who, entry.path), "value") end
+    plan[i] = {variable = entry.variable, value = saving.fitted(who, entry.path, entry.variable, t)}
+  end
+  return plan, expected
+end
+
+---@param plan table[] of saving.plan
+function saving.commit(plan)
+  for _, each in ipairs(plan) do each.variable:assign(each.value) end
+end
 
 ---The entries under the names that a file gives them. Names that were given automatically differ when a model is made twice:
 ---where the file knows the order of its weights and has as many as the model, they are taken in that order.
@@ -160,7 +221,7 @@ local function check_left(who, tensors, expected)
 end
 
 local function check_built(model, entries)
-  if #entries > 0 then return end
+  if #entries > 0 or model.built then return end
   blame.error(string.format("load_weights: model '%s' has no weights yet; build it first", model.name), "value")
 end
 
@@ -189,12 +250,13 @@ function saving.load_weights(model, ...)
       local fits = t and (not a.skip_mismatch or table.concat(t.shape, ",") == table.concat(entry.variable.shape, ","))
       if fits then known[#known + 1] = entry end
     end
-    assign("load_weights", known, tensors, "")
+    saving.commit((saving.plan("load_weights", known, tensors)))
     return
   end
   check_count(entries, tensors, metadata)
-  local expected = assign("load_weights", saving.as_in_file(entries, tensors, metadata), tensors, "")
+  local plan, expected = saving.plan("load_weights", saving.as_in_file(entries, tensors, metadata), tensors)
   check_left("load_weights", tensors, expected)
+  saving.commit(plan)
 end
 
 -- ------------------------------------------------ optimizer state
@@ -211,13 +273,14 @@ function saving.optimizer_paths(optimizer, weights)
   return list
 end
 
----Gives an optimizer back what was saved; slots that the file has are made.
+---What saving.commit will assign to an optimizer of what was saved; slots that the file has are made.
 ---@param who string
 ---@param optimizer Optimizer?
 ---@param weights table[] {path =, variable =}
 ---@param tensors table<string, userdata>
-function saving.restore_optimizer(who, optimizer, weights, tensors)
-  if not optimizer or not tensors["optimizer/iterations"] then return end
+---@return table[] plan
+function saving.plan_optimizer(who, optimizer, weights, tensors)
+  if not optimizer or not tensors["optimizer/iterations"] then return {} end
   local trained = {}
   for _, entry in ipairs(weights) do
     if entry.variable.trainable then trained[#trained + 1] = entry.variable end
@@ -225,13 +288,17 @@ function saving.restore_optimizer(who, optimizer, weights, tensors)
   optimizer:build(trained)
   for name, t in pairs(tensors) do
     local state = name:match("^optimizer/state/([^/]+)$")
-    if state then optimizer:state(state, t:item()) end
+    if state then
+      if t.size ~= 1 then blame.error(string.format("%s: '%s' is a number, in the file it has the shape [%s]", who, name,
+        table.concat(t.shape, ", ")), "value") end
+      optimizer:state(state, t:reshape{}:item())
+    end
   end
   local known = {}
   for _, entry in ipairs(saving.optimizer_paths(optimizer, weights)) do
     if tensors[entry.path] then known[#known + 1] = entry end
   end
-  assign(who, known, tensors, "")
+  return (saving.plan(who, known, tensors))
 end
 
 -- ------------------------------------------------ architecture
@@ -240,12 +307,6 @@ end
 local function encode(value, position)
   return nest.map(function(leaf)
     if KerasTensor.is(leaf) then return {tensor = json.array{position[leaf.node], leaf.tensor_index}} end
-    if type(leaf) == "userdata" then
-      return {constant = leaf:totable(), dtype = leaf.dtype}
-    end
-    if type(leaf) == "function" then
-      blame.error("a function among the arguments of a layer's call can't be saved", "not_implemented")
-    end
     return leaf
   end, value)
 end
@@ -253,7 +314,6 @@ end
 local function decode(value, nodes)
   if not args.is_plain(value) then return value end
   if value.tensor and #value.tensor == 2 then return nodes[value.tensor[1]].results[value.tensor[2]] end
-  if value.constant ~= nil and value.dtype then return core.tensor(value.constant, value.dtype) end
   local out = {}
   for key, each in pairs(value) do out[key] = decode(each, nodes) end
   return out
@@ -262,6 +322,7 @@ end
 ---@param model Model a functional one
 ---@return table
 function saving.graph_config(model)
+  local _ <close> = parts.describing(model)
   local g = model._graph
   local position, nodes, layers = {}, {}, {}
   local inputs_first = {}
@@ -283,13 +344,14 @@ function saving.graph_config(model)
     local given = {}
     for k = 1, node.given.n do given[k] = encode(node.given[k], position) end
     local options = encode(node.options, position)
-    options.training = nil
-    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil,
+    nodes[i] = {layer = node.layer.name, args = json.array(given), options = next(options) and options or nil, stage = node.stage,
       is_input = i <= #inputs_first or nil}
   end
   for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
-  return core.plain{name = model.name, layers = layers, nodes = nodes, inputs = encode(g.input_structure, position),
-    outputs = encode(g.output_structure, position)}
+  local watched = {}
+  for i, each in ipairs(model._watched or {}) do watched[i] = {value = encode(each.tensor, position), metric = each.metric} end
+  return core.plain{name = model.name, trainable = model._trainable, layers = layers, nodes = nodes,
+    inputs = encode(g.input_structure, position), outputs = encode(g.output_structure, position), watched = watched[1] and watched}
 end
 
 ---@param c table class of the model
@@ -297,6 +359,7 @@ end
 ---@param custom_objects table?
 ---@return Model
 function saving.graph_from_config(c, config, custom_objects)
+  local _ <close> = parts.making()
   local by_name, nodes = {}, {}
   for _, each in ipairs(config.layers) do
     if each.class_name == "InputLayer" then
@@ -322,19 +385,35 @@ function saving.graph_from_config(c, config, custom_objects)
         given[count] = {}
       end
       layer(table.unpack(given, 1, count))
-      nodes[i] = layer.nodes[#layer.nodes]
+      local calls = kept(layer, "nodes")
+      nodes[i] = calls[#calls]
+      nodes[i].stage = node.stage
     end
   end
-  return c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+  local model = c{inputs = decode(config.inputs, nodes), outputs = decode(config.outputs, nodes), name = config.name}
+  layer_fields.keep(model, "_trainable", config.trainable ~= false)
+  for _, each in ipairs(config.watched or {}) do
+    model:watch(each.metric and "add_metric" or "add_loss", decode(each.value, nodes), each.metric)
+  end
+  return model
+end
+
+-- A description as JSON; infinities in it are written, too.
+local function as_text(who, value)
+  local text, problem = json.text(json.pack(value))
+  if not text then blame.error(string.format("%s: the model can't be written as JSON: %s", who, problem), "value") end
+  return text
 end
 
 ---The architecture as JSON.
 ---@param model Model
 ---@return string
 function saving.to_json(model)
-  local spec = parts.serialize("layer", model)
+  local spec, problem = parts.written(parts.serialize("layer", model))
+  if not spec then blame.error(string.format("model '%s': %s", model.name, problem), "not_implemented") end
   spec.keras_version, spec.backend = "2.6.0", "ipulua"
-  return json.encode(spec)
+  local text <const> = as_text("to_json", spec)
+  return text
 end
 
 ---The model that to_json described, with new weights.
@@ -345,7 +424,7 @@ end
 function saving.model_from_json(text, options)
   local spec, problem = json.parse(text)
   if problem then blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type") end
-  return saving.model_from_config(spec, own_names.given(options))
+  return saving.model_from_config(parts.unwritten(json.unpack(spec)), own_names.given(options))
 end
 
 ---@param spec table {class_name =, config =}
@@ -365,30 +444,23 @@ local function serialize_compiled(kind, value)
   if value == nil or type(value) == "number" or type(value) == "string" or type(value) == "boolean" then return value end
   if args.is_plain(value) then
     local out = {}
-    for key, each in pairs(value) do out[key] = serialize_compiled(kind, each) end
+    for _, key in ipairs(nest.keys(value)) do -- a list stays one where an entry is left out
+      local each = serialize_compiled(kind, value[key])
+      if math.type(key) == "integer" then out[#out + 1] = each else out[key] = each end
+    end
     return out
   end
-  local saved = parts.serialize(kind, value)
-  if saved == nil then log.warn("save: a %s of compile can't be saved; compile the model again after loading it", kind) end
-  return saved
-end
-
--- A wrapper with a function of the script's own can't be written down.
-local function holds_function(optimizer)
-  while optimizer do
-    if rawget(optimizer, "map") then return true end
-    optimizer = rawget(optimizer, "opt")
+  local saved, problem = parts.written(parts.serialize(kind, value))
+  if problem then
+    log.warn("save: %s %s of compile can't be saved; compile the model again after loading it (%s)", kind == "optimizer" and "an" or "a",
+      kind, problem)
   end
-  return false
+  return saved
 end
 
 local function training_config(model)
   local a = model.compile_arguments
   if not a then return nil end
-  if holds_function(model.optimizer) then
-    log.warn("save: the optimizer's function can't be saved; compile the model again after loading it")
-    return nil
-  end
   local optimizer = serialize_compiled("optimizer", model.optimizer)
   if not optimizer then return nil end
   return {
@@ -447,20 +519,18 @@ function saving.save(model, ...)
     blame.error(string.format("save: '%s' exists already", a.path), "value")
   end
   local base = require "ipulua.keras.model".Model
-  if not model._graph and rawget(model, "_stack") == nil and model.get_config == base.get_config then
+  if not model._graph and model._stack == nil and model.get_config == base.get_config then
     blame.error(string.format("save: model '%s' is a subclass without get_config(); save_weights saves its weights", model.name),
       "not_implemented")
   end
-  local tensors, order = tensors_of(model)
-  if a.include_optimizer then
-    for _, entry in ipairs(saving.optimizer_paths(model.optimizer, saving.paths(model))) do tensors[entry.path] = entry.variable:read_value() end
-  end
-  local training, inputs = training_config(model), rawget(model, "_input_specs")
+  local tensors, order = tensors_of("save", model)
+  if a.include_optimizer then saving.collect("save", tensors, saving.optimizer_paths(model.optimizer, saving.paths(model))) end
+  local training, inputs = training_config(model), model._input_specs
   if untrained.keeps(a.path) then return end
   core.save(a.path, tensors, {
     format = "ipulua.model/1", order = json.encode(json.array(order)), model = saving.to_json(model),
-    options = json.encode(plain_options(model._options)), inputs = inputs and json.encode(inputs) or nil,
-    training = training and json.encode(training) or nil,
+    options = as_text("save", plain_options(model._options)), inputs = inputs and as_text("save", inputs) or nil,
+    training = training and as_text("save", training) or nil,
   })
 end
 
@@ -479,7 +549,7 @@ local function build_again(model, inputs, path)
     for key, each in pairs(spec) do out[key] = symbols(each) end
     return out
   end
-  if inputs and not model.built then model:build_with(symbols(json.decode(inputs))) end
+  if not model.built then model:build_with(symbols(inputs)) end
 end
 
 local load_model_rows <const> = {
@@ -502,18 +572,23 @@ function saving.load_model(...)
   if not metadata or not metadata.model then
     blame.error(string.format("load_model: '%s' holds no model, only tensors; load_weights reads those", a.path), "value")
   end
-  local model = saving.model_from_config(json.decode(metadata.model), a.custom_objects)
-  build_again(model, metadata.inputs, a.path)
-  local entries = saving.paths(model)
-  if #entries > 0 or next(tensors) ~= nil then
-    check_left("load_model", tensors, assign("load_model", entries, tensors, ""))
+  local function described(name)
+    local value, problem = json.parse(metadata[name])
+    if problem then blame.error(string.format("load_model: '%s' is damaged: '%s' is not JSON: %s", a.path, name, problem), "value") end
+    return parts.unwritten(json.unpack(value))
   end
+  local model = saving.model_from_config(described "model", a.custom_objects)
+  if metadata.inputs then build_again(model, described "inputs", a.path) end
+  local entries = saving.as_in_file(saving.paths(model), tensors, metadata)
+  local plan, expected = saving.plan("load_model", entries, tensors)
+  check_left("load_model", tensors, expected)
+  saving.commit(plan)
   if metadata.options then
-    for key, value in pairs(json.decode(metadata.options)) do model._options[key] = value end
+    for key, value in pairs(described "options") do model._options[key] = value end
   end
   if a.compile and metadata.training then
-    saving.compile(model, json.decode(metadata.training), a.custom_objects)
-    saving.restore_optimizer("load_model", model.optimizer, entries, tensors)
+    saving.compile(model, described "training", a.custom_objects)
+    saving.commit(saving.plan_optimizer("load_model", model.optimizer, entries, tensors))
   end
   return model
 end

@@ -10,9 +10,13 @@ local graph = require "ipulua.keras.graph"
 local input = require "ipulua.keras.input"
 local KerasTensor = require "ipulua.keras.tensor"
 local Layer = require "ipulua.keras.layer"
+local layer_fields = require "ipulua.keras.layer_fields"
 local Model = require "ipulua.keras.model".Model
 local nest = require "ipulua.keras.nest"
 local shapes = require "ipulua.keras.shapes"
+
+local keep <const> = layer_fields.keep
+local kept <const> = layer_fields.get
 
 local sequential = {}
 
@@ -30,17 +34,15 @@ local rows <const> = {
 function Sequential:init(...)
   local given = args.check(class.of(self).__name, rows, ...)
   self:init_base(given)
-  rawset(self, "_stack", {})
+  keep(self, "_stack", {})
   for _, layer in ipairs(given.layers) do self:add(layer) end
   if given.trainable == false then self.trainable = false end
 end
 
-function Sequential:sublayers() return self._stack end
+function Sequential:sublayers() return layer_fields.join(self._stack, Layer.sublayers(self)) end
 
--- Forgets the graph; the layers keep their weights.
-local function reset(self)
-  rawset(self, "_graph", nil)
-  rawset(self, "built", false)
+-- What was made for another list of layers.
+local function discard(self)
   self:discard_programs()
   self._options.assignment = nil
 end
@@ -49,7 +51,7 @@ end
 local function first_input(self)
   if self._input_tensor then return self._input_tensor end
   local first = self._stack[1]
-  local shape = first and rawget(first, "batch_input_shape")
+  local shape = first and kept(first, "batch_input_shape")
   if class.is_a(first, Model) and first._graph and #first._graph.inputs == 1 then
     local t = first._graph.inputs[1]
     return KerasTensor(t.shape, t.dtype)
@@ -57,17 +59,45 @@ local function first_input(self)
   return shape and KerasTensor(shape, rawget(first, "input_dtype") or first.input_dtype or first.dtype)
 end
 
+-- A layer called with what the one before it gives.
+local function connect(layer, x)
+  local y = layer(x)
+  if not KerasTensor.is(y) then blame.error(string.format("Sequential: layer '%s' must give one tensor", layer.name), "value") end
+  return y
+end
+
+-- The graph between a first and a last tensor, and what add_loss and add_metric were given of it.
+local function between(self, from, to)
+  local more = {}
+  for i, each in ipairs(self._watched or {}) do more[i] = each.tensor end
+  self:init_graph(graph.between(from, to, more))
+end
+
 local function build_graph(self, spec)
   local from = spec.layer and spec
     or input.Input{batch_shape = spec.shape, dtype = spec.dtype, name = self._stack[1] and self._stack[1].name .. "_input" or nil}
   local x = from
-  for _, layer in ipairs(self._stack) do
-    x = layer(x)
-    if not KerasTensor.is(x) then
-      blame.error(string.format("Sequential: layer '%s' must give one tensor", layer.name), "value")
+  for _, layer in ipairs(self._stack) do x = connect(layer, x) end
+  between(self, from, x)
+end
+
+-- The graph with one more layer.
+local function extend_graph(self, layer)
+  local g = self._graph
+  local y = connect(layer, g.outputs[1])
+  table.insert(g.nodes, y.node)
+  table.insert(g.layers, layer)
+  g.outputs, g.output_structure = {y}, y
+end
+
+-- Calls of the layers that a graph is made of are forgotten, so that a layer's output is that of the next graph.
+local function forget_calls(g)
+  for _, node in ipairs(g.nodes) do
+    local calls = kept(node.layer, "nodes")
+    for i = #calls, 1, -1 do
+      if calls[i] == node then table.remove(calls, i) end
     end
   end
-  self:init_graph(graph.between(from, x))
 end
 
 ---Appends a layer.
@@ -76,7 +106,7 @@ end
 function Sequential:add(layer)
   if KerasTensor.is(layer) then
     if #self._stack > 0 then blame.error("Sequential.add: an Input stands first", "value") end
-    rawset(self, "_input_tensor", layer)
+    keep(self, "_input_tensor", layer)
     return
   end
   if class.is_class(layer) then layer = layer() end
@@ -84,8 +114,8 @@ function Sequential:add(layer)
     blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer), "type")
   end
   if layer.__name == "InputLayer" then
-    rawset(self, "_input_tensor", layer.nodes[1] and layer.nodes[1].outputs
-      or input.Input{batch_shape = layer.batch_input_shape, dtype = layer.dtype, name = layer.name})
+    keep(self, "_input_tensor", kept(layer, "nodes")[1] and kept(layer, "nodes")[1].outputs
+      or input.Input{batch_shape = kept(layer, "batch_input_shape"), dtype = layer.dtype, name = layer.name})
     return
   end
   for _, other in ipairs(self._stack) do
@@ -93,20 +123,33 @@ function Sequential:add(layer)
       blame.error(string.format("Sequential: the names of layers must differ; there is a '%s' already", layer.name), "value")
     end
   end
-  reset(self)
-  self._stack[#self._stack + 1] = layer
-  local spec = first_input(self)
-  if spec then build_graph(self, spec) end
+  discard(self)
+  local stack = self._stack
+  stack[#stack + 1] = layer
+  local spec = not self._graph and first_input(self)
+  local ok, problem = true, nil
+  if self._graph then ok, problem = pcall(extend_graph, self, layer)
+  elseif spec then ok, problem = pcall(build_graph, self, spec) end
+  if ok then return end
+  stack[#stack] = nil
+  error(problem, 0)
 end
 
 ---Takes the last layer away.
 ---Errors: a model without layers
 function Sequential:pop()
   if #self._stack == 0 then blame.error("Sequential.pop: there are no layers in the model", "type") end
+  discard(self)
   self._stack[#self._stack] = nil
-  reset(self)
-  local spec = first_input(self)
-  if spec and #self._stack > 0 then build_graph(self, spec) end
+  local g = self._graph
+  if not g then return end
+  if #self._stack > 0 then
+    local calls = kept(self._stack[#self._stack], "nodes")
+    between(self, g.input_structure, calls[#calls].outputs)
+  else
+    keep(self, "_graph", nil)
+    rawset(self, "built", false)
+  end
 end
 
 ---@param input_shape integer[]
@@ -126,19 +169,49 @@ function Sequential:build_with(spec)
   local shape = table.move(spec.shape, 1, #spec.shape, 1, {})
   if #shape > 0 and not spec.layer then shape[1] = -1 end
   build_graph(self, KerasTensor(shape, spec.dtype))
+  keep(self, "_is_inferred", true)
+end
+
+-- The extents that two shapes have in common, -1 elsewhere; nil where nothing is to be changed, or the ranks differ.
+local function relaxed(known, given)
+  if #known ~= #given then return nil end
+  local shape, differs = {}, false
+  for i, extent in ipairs(known) do
+    local fits = extent < 0 or extent == given[i]
+    shape[i] = fits and extent or -1
+    differs = differs or not fits
+  end
+  return differs and shape or nil
+end
+
+-- A shape that was taken from data is no more than an example: it gives way to another one, if the layers take that.
+local function relax(self, leaf)
+  local former = self._graph
+  local shape = self._is_inferred and relaxed(former.inputs[1].shape, leaf.shape)
+  if not shape then return end
+  local from = input.Input{batch_shape = shape, dtype = former.inputs[1].dtype, name = former.inputs[1].layer.name}
+  local ok = pcall(function()
+    local x = from
+    for _, layer in ipairs(self._stack) do x = connect(layer, x) end
+    forget_calls(former)
+    between(self, from, x)
+  end)
+  if not ok then keep(self, "_graph", former) end -- a call will say what doesn't fit
 end
 
 function Sequential:ensure_built(inputs)
-  if self._graph then return end
   local leaf = nest.first(inputs)
   if not args.is_tensor(leaf) then
+    if self._graph then return end
     blame.error(string.format("model '%s' is called with a tensor, got %s", self.name, args.describe(leaf)), "type")
   end
+  if self._graph and not (self._is_inferred and relaxed(self._graph.inputs[1].shape, leaf.shape)) then return end
   local path = context.path
   context.path = {}
   local ok, problem = pcall(function()
     require "ipulua.tracing".outside(function()
-      self:build_with(KerasTensor(table.move(leaf.shape, 1, #leaf.shape, 1, {}), leaf.dtype))
+      if self._graph then relax(self, leaf)
+      else self:build_with(KerasTensor(table.move(leaf.shape, 1, #leaf.shape, 1, {}), leaf.dtype)) end
     end)
   end)
   context.path = path
@@ -147,11 +220,19 @@ end
 
 function Sequential:get_config()
   local parts = require "ipulua.keras.parts"
-  local config = core.plain{name = self.name, layers = {}}
-  for i, layer in ipairs(self._stack) do config.layers[i] = parts.serialize("layer", layer) end
+  local _ <close> = parts.describing(self)
+  local config = core.plain{name = self.name, trainable = self._trainable, layers = {}}
+  if self._watched then
+    blame.error(string.format("model '%s': a Sequential with a tensor in add_loss or add_metric can't be described; make it with keras.Model",
+      self.name), "not_implemented")
+  end
+  for i, layer in ipairs(self._stack) do
+    config.layers[i] = parts.serialize("layer", layer)
+    config.layers[i].stage = kept(layer, "stage")
+  end
   if self._graph then
     local t = self._graph.inputs[1]
-    config.build_input_shape, config.build_input_dtype = t.shape, t.dtype
+    config.build_input_shape, config.build_input_dtype, config.is_inferred = t.shape, t.dtype, self._is_inferred
   end
   return config
 end
@@ -159,12 +240,18 @@ end
 function Sequential.from_config(c, config, custom_objects)
   local parts = require "ipulua.keras.parts"
   parts.want_config(c, config)
+  local _ <close> = parts.making()
   local layers = {}
-  for i, each in ipairs(config.layers or {}) do layers[i] = parts.get("layer", each, {custom_objects = custom_objects}) end
+  for i, each in ipairs(config.layers or {}) do
+    layers[i] = parts.get("layer", each, {custom_objects = custom_objects})
+    if each.stage then keep(layers[i], "stage", each.stage) end
+  end
   local model = c{layers = layers, name = config.name}
   if config.build_input_shape and not model._graph then
     model:build_with(KerasTensor(config.build_input_shape, config.build_input_dtype or "float32"))
+    keep(model, "_is_inferred", config.is_inferred)
   end
+  keep(model, "_trainable", config.trainable ~= false)
   return model
 end
 

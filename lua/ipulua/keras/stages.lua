@@ -5,6 +5,8 @@ local blame = require "ipulua.blame"
 local scope = require "ipulua.scope"
 local strategy = require "ipulua.strategy"
 
+local kept <const> = require "ipulua.keras.layer_fields".get
+
 local stages = {}
 
 local current -- the open scope's stage
@@ -78,7 +80,7 @@ end
 function stages.enter_layer(layer, depth)
   if recorded then
     if depth == 0 then recorded = {} -- once more from the beginning
-    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = current or rawget(layer, "stage")} end
+    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = current or kept(layer, "stage")} end
   end
   if not route or not route.calls or depth ~= 1 then return end
   route.at = route.at + 1

@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local custom_objects = require "ipulua.keras.custom_objects"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local names = require "ipulua.keras.names"
 
 local Model <const> = require "ipulua.keras.model".Model
@@ -64,8 +65,9 @@ function utils.normalize(...)
   local a = args.check("normalize", normalize_rows, ...)
   local x = a.x
   if not x.dtype:find("float", 1, true) then x = ipu.cast(x, "float32") end
-  local norms = norm_of(x, a.axis, a.order)
-  return x / ipu.where(ipu.equal(norms, 0), ipu.ones_like(norms), norms)
+  local wide = lengths.wide(x)
+  local norms = norm_of(wide, a.axis, a.order)
+  return ipu.cast(wide / ipu.where(ipu.equal(norms, 0), ipu.ones_like(norms), norms), x.dtype)
 end
 
 local seed_rows <const> = {{"seed", "integer"}}

@@ -44,8 +44,8 @@ function BackupAndRestore:on_train_begin()
   local model, data = self.model, saved.state.training
   if not data then blame.error(string.format("BackupAndRestore: '%s' holds no backup of a training", saved.path), "value") end
   local function apply()
-    checkpoint.assign("BackupAndRestore", objects_of(model), saved)
-    state.restore(model, model._run, data, (saved.member("training.safetensors")))
+    local commit <const> = checkpoint.plan("BackupAndRestore", objects_of(model), saved)
+    state.restore(model, model._run, data, (saved.member("training.safetensors")), commit)
     log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
   end
   local latest = state.unpack(data.latest, (saved.member("training.safetensors")))

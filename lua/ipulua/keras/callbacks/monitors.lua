@@ -145,7 +145,8 @@ function ReduceLROnPlateau:on_epoch_end(epoch, logs)
   elseif self.cooldown_counter == 0 then
     self.wait = self.wait + 1
     local former = logs.lr
-    if self.wait >= self.patience and former > self.min_lr then
+    -- the rate is read back as float32
+    if self.wait >= self.patience and former > string.unpack("f", string.pack("f", self.min_lr)) then
       local rate = math.max(former * self.factor, self.min_lr)
       self.model.optimizer.learning_rate = rate
       say(self, "Epoch %d: ReduceLROnPlateau reducing learning rate to %s.", epoch + 1, print_rate(rate))

@@ -66,11 +66,12 @@ end
 -- What masked elements are lowered by before the softmax.
 local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float64 = -1e9}
 
----e^x divided by its sum along an axis (or several); a mask leaves elements out.
+---e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape, or of steps.
 ---@class Softmax: Layer
 local Softmax = declare("Softmax", {{"axis", {"integer", "integers"}, -1}})
 function Softmax:call(x, options)
   local mask = options.mask
+  while mask and #mask.shape < #x.shape do mask = ipu.expand_dims(mask, -1) end -- one of steps leaves out all that is in them
   if mask then x = x + (1 - ipu.cast(mask, x.dtype)) * masked[x.dtype] end
   if type(self.axis) == "number" then return activations.softmax(x, {axis = self.axis}) end
   if #self.axis == 1 then return activations.softmax(x, {axis = self.axis[1]}) end

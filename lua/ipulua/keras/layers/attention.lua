@@ -125,6 +125,10 @@ function MultiHeadAttention:init(...)
     if not Layer.base_names[name] then self[name] = value end
   end
   self.value_dim = self.value_dim or self.key_dim
+  local axes = type(self.attention_axes) == "table" and self.attention_axes or {self.attention_axes}
+  if #axes > 1 or axes[1] ~= nil and axes[1] ~= 1 then
+    blame.error("MultiHeadAttention: 'attention_axes' can only be 1, the axis of time", "not_implemented")
+  end
   self:init_base(given)
 end
 

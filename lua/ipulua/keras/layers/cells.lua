@@ -37,6 +37,11 @@ cells.rows = {
   GRU = rows_of({units_row, activation_row, gate_row}, {{"reset_after", "boolean", true}}),
 }
 
+---The seed of a layer's second draw, which is another than the first's.
+---@param seed integer?
+---@return integer?
+function cells.second_seed(seed) return seed and seed + 1 end
+
 local Cell = Layer.declare("Cell", {})
 
 function Cell:setup()
@@ -75,11 +80,11 @@ end
 
 ---Masks of dropout on inputs and states, the same for all steps of a sequence; nil without dropout.
 function Cell:dropout_masks(batch_size, features, dtype, training)
-  local function mask(rate, width)
+  local function mask(rate, width, seed)
     if not training or rate == 0 then return nil end
-    return ipu.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = self.seed})
+    return ipu.nn.dropout(core.full({batch_size, width}, 1, dtype), {rate = rate, seed = seed})
   end
-  return mask(self.dropout, features), mask(self.recurrent_dropout, self.units)
+  return mask(self.dropout, features, self.seed), mask(self.recurrent_dropout, self.units, cells.second_seed(self.seed))
 end
 
 function Cell:call(x, states, options)

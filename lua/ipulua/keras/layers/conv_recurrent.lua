@@ -62,11 +62,11 @@ end
 ConvLSTM.get_config = Layer.get_config
 
 -- [batch, …] without what dropout takes; the same of it for all steps of a sequence, `axis` being that of time.
-local function dropped(self, x, rate, training, axis)
+local function dropped(x, rate, training, seed, axis)
   if not training or rate == 0 then return x end
   local shape = x.shape
   if axis then shape[axis] = 1 end
-  return x * ipu.nn.dropout(core.full(shape, 1, x.dtype), {rate = rate, seed = self.seed})
+  return x * ipu.nn.dropout(core.full(shape, 1, x.dtype), {rate = rate, seed = seed})
 end
 
 -- The input's share of the gates of all steps at once: [batch, time, space…, 4 filters].
@@ -80,7 +80,7 @@ end
 
 function ConvLSTM:call(inputs, options)
   local x = type(inputs) == "table" and inputs[1] or inputs
-  rawset(self, "projected", project(self, dropped(self, x, self.dropout, options.training, 2)))
+  rawset(self, "projected", project(self, dropped(x, self.dropout, options.training, self.seed, 2)))
   -- What states look like depends on the projected images.
   local shape = self.projected.shape
   local state = {shape[1], table.unpack(shape, 3)}
@@ -112,7 +112,8 @@ end
 function ConvLSTM:run(_, mask, states, options)
   local projected = self.go_backwards and ipu.reverse(self.projected, 1) or self.projected
   local training = options.training and self.recurrent_dropout > 0
-  local kept = training and dropped(self, core.full(states[1].shape, 1, states[1].dtype), self.recurrent_dropout, true) or nil
+  local ones = core.full(states[1].shape, 1, states[1].dtype)
+  local kept = training and dropped(ones, self.recurrent_dropout, true, cells.second_seed(self.seed)) or nil
   local outputs, last = {}, nil
   for t = 0, projected.shape[2] - 1 do
     local y, new = step(self, recurrent.step_of(projected, t), states, kept)

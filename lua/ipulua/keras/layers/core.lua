@@ -8,6 +8,9 @@ local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
 local shapes = require "ipulua.keras.shapes"
+local spatial = require "ipulua.keras.layers.spatial"
+
+local keep <const> = require "ipulua.keras.layer_fields".keep
 
 local layers = {}
 
@@ -34,6 +37,8 @@ end
 ---activation(x · kernel + bias) along the last axis.
 ---@class Dense: Layer
 local Dense = declare("Dense", with_weights({"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
+
+Dense.supports_masking = true
 
 function Dense:setup()
   self.activation = self.activation or activations.linear
@@ -123,7 +128,7 @@ local InputLayer = declare("InputLayer", {})
 
 function InputLayer:setup()
   rawset(self, "built", true)
-  rawset(self, "_shapeless", true)
+  keep(self, "_shapeless", true)
 end
 
 function InputLayer:call(x) return x end -- luacheck: ignore 212
@@ -210,11 +215,14 @@ end
 
 -- Whole feature maps are dropped.
 for name, rank in pairs{SpatialDropout1D = 3, SpatialDropout2D = 4, SpatialDropout3D = 5} do
-  local c = declare(name, {{"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true}}, Dropout)
+  local c = declare(name, {
+    {"rate", "number", range = "[0, 1)"}, {"seed", "integer", optional = true}, rank > 3 and spatial.format_row or nil,
+  }, Dropout)
   c.input_spec = InputSpec{ndim = rank}
-  function c:mask_shape(x) -- luacheck: ignore 212
+  function c:mask_shape(x)
     local shape = x.shape
-    for i = 2, #shape - 1 do shape[i] = 1 end
+    local first = self.data_format == "channels_first" and 3 or 2
+    for i = first, first + rank - 3 do shape[i] = 1 end
     return shape
   end
 end
@@ -286,6 +294,7 @@ end
 ---Marks a place where recomputation may begin; the value itself.
 ---@class RecomputationCheckpoint: Layer
 local RecomputationCheckpoint = declare("RecomputationCheckpoint", {})
+RecomputationCheckpoint.supports_masking = true
 function RecomputationCheckpoint:call(x) -- luacheck: ignore 212
   local checkpoint = core.ops.recomputation_checkpoint
   return checkpoint and checkpoint(x) or ipu.identity(x)
@@ -294,6 +303,7 @@ end
 ---Promises that a value is equal on all replicas; the value itself.
 ---@class AssumeEqualAcrossReplicas: Layer
 local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean", false}})
+AssumeEqualAcrossReplicas.supports_masking = true
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
   return ipu.assume_equal_across_replicas(x)
 end

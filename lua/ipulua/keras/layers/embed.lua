@@ -69,9 +69,26 @@ function Discretization:setup()
     end
   end
 end
+
+local bounds <const> = { -- of the dtypes of whole numbers
+  int8 = {-128, 127}, uint8 = {0, 255}, int32 = {-2 ^ 31 | 0, 2 ^ 31 - 1 | 0}, int64 = {math.mininteger, math.maxinteger},
+}
+
+-- Boundaries for whole numbers, which reach b when they reach the next whole number. None reaches what lies above them all.
+local function whole_boundaries(list, dtype)
+  local least, greatest = table.unpack(bounds[dtype])
+  local whole = {}
+  for _, b in ipairs(list) do
+    if b <= greatest then whole[#whole + 1] = math.max(math.tointeger(math.ceil(b)) or least, least) end
+  end
+  return whole
+end
+
 function Discretization:call(x)
-  if #self.bin_boundaries == 0 then return ipu.cast(ipu.zeros_like(x), "int32") end
-  local reached = ipu.greater_equal(ipu.expand_dims(x, -1), ipu.constant(self.bin_boundaries, {dtype = x.dtype}))
+  local boundaries = self.bin_boundaries
+  if bounds[x.dtype] then boundaries = whole_boundaries(boundaries, x.dtype) end
+  if #boundaries == 0 then return ipu.cast(ipu.zeros_like(x), "int32") end
+  local reached = ipu.greater_equal(ipu.expand_dims(x, -1), ipu.constant(boundaries, {dtype = x.dtype}))
   return ipu.reduce_sum(ipu.cast(reached, "int32"), {axis = -1})
 end
 

@@ -6,6 +6,8 @@ local Layer = require "ipulua.keras.layer"
 local names = require "ipulua.keras.names"
 local plain = require "ipulua.plain"
 
+local keep <const> = require "ipulua.keras.layer_fields".keep
+
 local lambda = {}
 
 ---@class Lambda: Layer
@@ -22,14 +24,24 @@ function Lambda:init(...)
   local given = require "ipulua.keras.parts".read(self, require "ipulua.class".of(self), ...)
   rawset(self, "func", given.func)
   rawset(self, "arguments", given.arguments)
+  rawset(self, "given_output_shape", given.output_shape)
   rawset(self, "given_mask", given.mask)
   self:init_base(given)
-  rawset(self, "_shapeless", true)
+  keep(self, "_shapeless", true)
 end
 
 function Lambda:call(inputs)
   if self.arguments then return self.func(inputs, self.arguments) end
   return self.func(inputs)
+end
+
+function Lambda:compute_output_shape(input_shape)
+  local given = self.given_output_shape
+  if given == nil then return Layer.compute_output_shape(self, input_shape) end
+  if type(given) == "function" then return given(input_shape) end
+  local rest = type(given) == "number" and {given} or given
+  local first = type(input_shape[1]) == "table" and input_shape[1] or input_shape
+  return table.move(rest, 1, #rest, 2, {first[1]})
 end
 
 function Lambda:compute_mask(inputs, mask)
@@ -38,8 +50,9 @@ function Lambda:compute_mask(inputs, mask)
 end
 
 function Lambda:get_config()
-  blame.error(string.format("layer '%s': a Lambda's function can't be saved; write a class with Layer:extend", self.name),
-    "not_implemented")
+  local config = Layer.get_config(self)
+  config.mask, config.output_shape = self.given_mask, self.given_output_shape
+  return config
 end
 
 ---@class OpLambda: Layer
@@ -56,7 +69,7 @@ local others <const> = {
 -- A model's file may name any op: those that only gradients and programs call are none of the interface.
 function OpLambda:setup()
   local described = core.describe_op(self.op)
-  rawset(self, "_shapeless", true)
+  keep(self, "_shapeless", true)
   rawset(self, "f", others[self.op] or described and not described.internal and core.ops[self.op])
   if not self.f then blame.error("there is no op '" .. self.op .. "'", "value") end
 end

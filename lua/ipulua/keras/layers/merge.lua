@@ -2,8 +2,10 @@
 
 local blame = require "ipulua.blame"
 local args = require "ipulua.args"
+local core = require "ipulua.core"
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
+local nest = require "ipulua.keras.nest"
 local shapes = require "ipulua.keras.shapes"
 
 local layers = {}
@@ -89,6 +91,19 @@ layers.Concatenate = Concatenate
 Concatenate.fewest = 1
 function Concatenate:call(inputs)
   return ipu.concat(inputs, {axis = self.axis})
+end
+-- Along time the masks are joined, an input without one counting as kept; along an axis behind it a step must be kept in all.
+function Concatenate:compute_mask(inputs, mask)
+  local first = args.is_plain(mask) and nest.first(mask)
+  if not first then return nil end
+  local axis = self.axis < 0 and #inputs[1].shape + self.axis or self.axis
+  local rank = #first.shape
+  if axis >= rank then return Merge.compute_mask(self, inputs, mask) end
+  local list = {}
+  for i, x in ipairs(inputs) do
+    list[i] = mask[i] or core.full(table.move(x.shape, 1, rank, 1, {}), true, "bool")
+  end
+  return ipu.concat(list, {axis = axis})
 end
 function Concatenate:build(input_shape)
   Merge.build(self, input_shape)

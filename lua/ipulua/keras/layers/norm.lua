@@ -225,6 +225,8 @@ local Normalization = declare("Normalization", {
   {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
 })
 
+Normalization.supports_masking = false -- as those that make features ready
+
 local function as_values(value)
   if value == nil then return nil end
   return args.is_tensor(value) and value or core.tensor(value)

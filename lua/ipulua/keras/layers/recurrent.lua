@@ -9,14 +9,19 @@ local class = require "ipulua.class"
 local concat = require "ipulua.keras.concat"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
+local counted = require "ipulua.counted"
 local InputSpec = require "ipulua.keras.layers.spec".InputSpec
 local ipu = require "ipulua"
 local Layer = require "ipulua.keras.layer"
+local layer_fields = require "ipulua.keras.layer_fields"
+local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 local tracing = require "ipulua.tracing"
 local variables = require "ipulua.variables"
 local Wrapper = require "ipulua.keras.layers.wrapper"
+
+local kept <const> = layer_fields.get
 
 local layers = {}
 for _, name in ipairs{"AbstractRNNCell", "SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"} do layers[name] = cells[name] end
@@ -27,12 +32,15 @@ local sequence_rows <const> = {
   {"zero_output_for_mask", "boolean", false},
 }
 
+local sequence_spec <const> = InputSpec{ndim = 3}
+
 -- ------------------------------------------------ any cell
 
 ---A layer that applies a cell (a layer called with x and a list of states) to each step of a sequence.
 ---@class RNN: Layer
 local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "list", "callable"}}}))
 layers.RNN = RNN
+RNN.takes_states = true -- behind the sequence
 
 function RNN:setup()
   local cell = self.cell
@@ -40,7 +48,7 @@ function RNN:setup()
     if cell.class_name then cell = parts.get("layer", cell) else cell = cells.StackedRNNCells{cells = cell} end
   end
   self.cell = cells.check(self.__name, cell)
-  self.input_spec = InputSpec{ndim = 3}
+  self.input_spec = sequence_spec
 end
 
 function RNN:build(input_shape)
@@ -62,11 +70,13 @@ local function split_inputs(inputs, options)
     if #rest > 0 then given = rest end
     inputs = inputs[1]
   end
-  if given ~= nil and not args.is_plain(given) then given = {given} end
-  return inputs, given
+  return inputs, given ~= nil and nest.flatten(given) or nil
 end
 
-local function reversed(x) return ipu.reverse(x, 1) end
+local function reversed(x, axis) return ipu.reverse(x, axis or 1) end
+
+-- The axis of time of a layer's input and of its sequence of outputs.
+local function time_axis(layer) return layer.time_major and 0 or 1 end
 
 local function swap(x)
   local perm = {1, 0}
@@ -94,10 +104,13 @@ end
 
 -- The states of a batch: given, kept from the batch before (stateful), or zeros.
 function RNN:first_states(x, given)
-  local batch = x.shape[1]
-  if given then return given end
-  local cell = self.cell
+  local batch, cell = x.shape[1], self.cell
   local zeros = cell.get_initial_state and cell:get_initial_state(batch, x.dtype) or cells.zeros(cell.state_size, batch, x.dtype)
+  if core.is_tensor(zeros) then zeros = {zeros} end
+  if given then
+    if #given == #zeros then return given end
+    blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"), counted(#given, "first state")), "value")
+  end
   if not self.stateful then return zeros end
   if context.inferring then return zeros end
   if not rawget(self, "states") then
@@ -128,6 +141,13 @@ function RNN:reset_states(values)
   end
 end
 
+-- Where a step is kept, its new value, else the former one: [batch] beside values of any rank.
+local function choose(keep, value, former)
+  local shape = {keep.shape[1]}
+  for axis = 2, #value.shape do shape[axis] = 1 end
+  return ipu.where(ipu.reshape(keep, shape), value, former)
+end
+
 -- One step after another: outputs of all steps, last output, last states.
 local function walk(self, x, mask, states, options)
   local cell, count = self.cell, x.shape[2]
@@ -146,11 +166,10 @@ local function walk(self, x, mask, states, options)
     else y, new = cell(step_of(x, t), states, {training = options.training}) end
     if core.is_tensor(new) then new = {new} end
     if mask then
-      local keep = ipu.expand_dims(step_of(mask, t), -1)
-      local former = last or ipu.zeros_like(y)
-      for i, state in ipairs(new) do new[i] = ipu.where(keep, state, states[i]) end
-      last = ipu.where(keep, y, former)
-      outputs[t + 1] = self.zero_output_for_mask and ipu.where(keep, y, ipu.zeros_like(y)) or last
+      local keep, kept_states = step_of(mask, t), {}
+      for i, state in ipairs(new) do kept_states[i] = choose(keep, state, states[i]) end
+      new, last = kept_states, choose(keep, y, last or ipu.zeros_like(y))
+      outputs[t + 1] = self.zero_output_for_mask and choose(keep, y, ipu.zeros_like(y)) or last
     else
       outputs[t + 1], last = y, y
     end
@@ -170,17 +189,23 @@ function RNN:results(sequence, last, states)
   return y, table.unpack(states)
 end
 
+-- A mask of a sequence, in the order of its axes; nil for none.
+local function mask_of(self, mask)
+  if args.is_plain(mask) then mask = mask[1] end
+  if mask == nil then return nil end
+  if #mask.shape == 3 and mask.shape[3] == 1 then mask = ipu.squeeze(mask, {axis = -1}) end
+  if #mask.shape ~= 2 then
+    blame.error(string.format("layer '%s': its mask must be %s, got the shape %s", self.name,
+      self.time_major and "[time, batch]" or "[batch, time]", shapes.text(mask.shape)), "value")
+  end
+  return mask.dtype == "bool" and mask or ipu.cast(mask, "bool")
+end
+
 function RNN:call(inputs, options)
   local x, given = split_inputs(inputs, options)
-  if self.time_major then x = swap(x) end
-  local mask = options.mask
-  if args.is_plain(mask) then mask = mask[1] end
-  if mask and #mask.shape == 3 then mask = ipu.squeeze(mask, {axis = -1}) end
-  if mask and mask.dtype ~= "bool" then mask = ipu.cast(mask, "bool") end
-  if self.go_backwards then
-    x = reversed(x)
-    mask = mask and reversed(mask)
-  end
+  local mask = mask_of(self, options.mask)
+  if self.time_major then x, mask = swap(x), mask and swap(mask) end
+  if self.go_backwards then x, mask = reversed(x), mask and reversed(mask) end
   local states = self:first_states(x, given)
   return self:run(x, mask, states, options)
 end
@@ -191,9 +216,7 @@ function RNN:run(x, mask, states, options)
 end
 
 function RNN:compute_mask(_, mask)
-  if args.is_plain(mask) then mask = mask[1] end
-  if not self.return_sequences then return nil end
-  return mask
+  return self.return_sequences and mask_of(self, mask) or nil
 end
 
 -- ------------------------------------------------ LSTM, GRU, SimpleRNN
@@ -205,10 +228,10 @@ local function declare(name, own_rows)
   layers[name] = c
   local Cell = cells[name .. "Cell"]
   function c:setup()
-    local given = {name = self.name .. "_cell", dtype = self.policy.name}
+    local given = {name = self.name .. "_cell", dtype = kept(self, "policy").name}
     for _, row in ipairs(cells.rows[name]) do given[row[1]] = rawget(self, row[1]) end
     self.cell = Cell(given)
-    self.input_spec = InputSpec{ndim = 3}
+    self.input_spec = sequence_spec
   end
   c.get_config = Layer.get_config
   return c
@@ -283,6 +306,7 @@ local Bidirectional = Layer.declare("Bidirectional", {
   {"backward_layer", "table", optional = true},
 })
 layers.Bidirectional = Bidirectional
+Bidirectional.takes_states = true
 
 local function as_layer(given)
   local layer = parts.get("layer", given)
@@ -294,6 +318,7 @@ local function copy_of(layer, name, flip)
   local config = layer:get_config()
   config.name = name
   if flip then config.go_backwards = not config.go_backwards end
+  if flip and config.seed then config.seed = config.seed + 2 end -- each direction takes two
   return class.of(layer):from_config(config)
 end
 
@@ -304,13 +329,16 @@ function Bidirectional:setup()
   self.forward_layer = copy_of(layer, "forward_" .. layer.name)
   local backward = self.backward_layer and as_layer(self.backward_layer)
   self.backward = backward or copy_of(layer, "backward_" .. layer.name, true)
+  if self.backward.time_major ~= self.forward_layer.time_major then
+    blame.error("Bidirectional: 'layer' and 'backward_layer' must agree in time_major", "value")
+  end
   if self.backward.go_backwards == self.forward_layer.go_backwards then
     blame.error("Bidirectional: 'backward_layer' must go the other way: set its go_backwards", "value")
   end
   rawset(self, "wrapped", layer)
   self.input_spec = layer.input_spec
-  rawset(self, "layer", nil)
-  rawset(self, "_keys", {"forward_layer", "backward"})
+  rawset(self, "has_own_backward", backward ~= nil)
+  for _, name in ipairs{"layer", "backward_layer"} do layer_fields.forget(self, name) end
 end
 
 function Bidirectional:build(input_shape)
@@ -321,7 +349,7 @@ end
 function Bidirectional:get_config()
   local config = Layer.get_config(self)
   config.layer = parts.serialize("layer", self.wrapped)
-  config.backward_layer = rawget(self, "backward_layer") and parts.serialize("layer", self.backward) or nil
+  config.backward_layer = self.has_own_backward and parts.serialize("layer", self.backward) or nil
   return config
 end
 
@@ -330,19 +358,17 @@ local merges <const> = {
   mul = function(a, b) return a * b end, ave = function(a, b) return (a + b) / 2 end,
 }
 
-function Bidirectional:call(x, options)
-  local given = options.initial_state
-  local first, second = {}, {}
-  if given then
-    local half = #given // 2
-    first, second = table.move(given, 1, half, 1, {}), table.move(given, half + 1, #given, 1, {})
+function Bidirectional:call(inputs, options)
+  local x, given = split_inputs(inputs, options)
+  local half = given and #given // 2
+  local function call(layer, from, to)
+    local mask = options.mask
+    if args.is_plain(mask) then mask = mask[1] end
+    return table.pack(layer(x, {training = options.training, mask = mask, initial_state = given and table.move(given, from, to, 1, {})}))
   end
-  local function call(layer, states)
-    return table.pack(layer(x, {training = options.training, mask = options.mask, initial_state = given and states or nil}))
-  end
-  local a, b = call(self.forward_layer, first), call(self.backward, second)
+  local a, b = call(self.forward_layer, 1, half), call(self.backward, given and half + 1, given and #given)
   local y, z = a[1], b[1]
-  if self.return_sequences then z = reversed(z) end
+  if self.return_sequences then z = reversed(z, time_axis(self.backward)) end
   local merge = merges[self.merge_mode]
   local results = merge and {merge(y, z)} or {y, z}
   if self.return_state then
@@ -353,7 +379,9 @@ function Bidirectional:call(x, options)
 end
 
 function Bidirectional:compute_mask(_, mask)
-  return self.return_sequences and mask or nil
+  if args.is_plain(mask) then mask = mask[1] end
+  if not self.return_sequences then return nil end
+  return merges[self.merge_mode] and mask or {mask, mask}
 end
 
 -- ------------------------------------------------ every step
@@ -377,18 +405,43 @@ function TimeDistributed:build(input_shape)
   self.layer:build_once(shape)
 end
 
+-- [batch, time, …] → [batch · time, …]
+local function flattened(x)
+  local shape = x.shape
+  return ipu.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
+end
+
+-- The mask of the results: the inner layer's, else the steps that hold something.
+local function mask_of_steps(inner, mask, shape)
+  if inner ~= nil then
+    return ipu.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))
+  end
+  while mask and #mask.shape > 2 do mask = ipu.reduce_any(mask, {axis = -1}) end
+  return mask
+end
+
 function TimeDistributed:call(x, options)
   local shape = x.shape
   check_steps(self, shape)
-  local steps = shape[1] * shape[2]
-  local inner = ipu.reshape(x, table.move(shape, 3, #shape, 2, {steps}))
-  local passed = {training = options.training}
-  if options.mask then passed.mask = ipu.reshape(options.mask, {steps}) end
-  local y = self.layer(inner, passed)
-  return ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
+  local results = table.pack(self.layer(flattened(x), {training = options.training, mask = options.mask and flattened(options.mask)}))
+  for i = 1, results.n do
+    results[i] = nest.map(function(y)
+      local whole = ipu.reshape(y, table.move(y.shape, 2, #y.shape, 3, {shape[1], shape[2]}))
+      context.set_mask(whole, mask_of_steps(context.mask(y), options.mask, shape))
+      return whole
+    end, results[i])
+  end
+  return table.unpack(results, 1, results.n)
 end
 
-TimeDistributed.supports_masking = true
+---The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps that hold something.
+---Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
+function TimeDistributed:compute_mask(inputs, mask)
+  local inner = self.layer:compute_mask(flattened(inputs), mask and flattened(mask))
+  return mask_of_steps(inner, mask, inputs.shape)
+end
+
+TimeDistributed.masks_by_call = true
 
 layers.step_of, layers.stack_steps = step_of, stack_steps
 return layers

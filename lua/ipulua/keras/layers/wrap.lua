@@ -3,6 +3,7 @@
 local ipu = require "ipulua"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local Layer = require "ipulua.keras.layer"
 local Wrapper = require "ipulua.keras.layers.wrapper"
@@ -69,7 +70,9 @@ layers.CaptureUpstreamGradients = CaptureUpstreamGradients
 
 function CaptureUpstreamGradients:call(x, options)
   local y = self.layer(x, {training = options.training, mask = options.mask})
-  return ipu.capture_upstream_gradients(y, {tag = self.tag or self.name})
+  local captured = ipu.capture_upstream_gradients(y, {tag = self.tag or self.name})
+  context.set_mask(captured, context.mask(y))
+  return captured
 end
 
 ---A layer the gradient of whose activation's input is recorded under a tag.

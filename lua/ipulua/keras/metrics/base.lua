@@ -20,6 +20,7 @@ local base = {}
 ---@overload fun(...: any): userdata
 local Metric = parts.declare("Metric", parts.Part, {}, {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}})
 base.Metric = Metric
+require "ipulua.keras.layer_fields".Metric = Metric -- fields are looked through for metrics as well
 
 base.common_rows = {{"name", "string", optional = true}, {"dtype", "dtype", "float32"}}
 

@@ -116,9 +116,8 @@ end
 
 -- ------------------------------------------------ precision and recall
 
-local decision_rows <const> = {
-  thresholds_row, {"top_k", "integer", optional = true, range = "[1, inf)"}, {"class_id", "integer", optional = true, range = "[0, inf)"},
-}
+local class_row <const> = {"class_id", "integer", optional = true, range = "[0, inf)"}
+local decision_rows <const> = {thresholds_row, {"top_k", "integer", optional = true, range = "[1, inf)"}, class_row}
 
 -- name → the count beside the true positives
 for name, other in pairs{Precision = "fp", Recall = "fn"} do
@@ -170,7 +169,7 @@ local constrained <const> = {
 for name, row in pairs(constrained) do
   local argument, limited, reported = table.unpack(row)
   local c = base.declare(name, {
-    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, 1000000]"},
+    {argument, "number", range = "[0, 1]"}, {"num_thresholds", "integer", 200, range = "[1, 1000000]"}, class_row,
   })
   confusion.classes[name] = c
   function c:setup()
@@ -180,7 +179,7 @@ for name, row in pairs(constrained) do
   ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
   function c:update_state(y_true, y_pred, sample_weight)
     add_counts(self, all_states, confusion.count(y_true, y_pred,
-      {thresholds = self.list, sample_weight = base.weight_of(sample_weight), who = self.name}))
+      {thresholds = self.list, class_id = self.class_id, sample_weight = base.weight_of(sample_weight), who = self.name}))
   end
   ---The value so far.
   function c:result()

@@ -10,6 +10,8 @@ local interpret = require "ipulua.keras.onnx.interpret"
 local Layer = require "ipulua.keras.layer"
 local shapes = require "ipulua.keras.shapes"
 
+local keep <const> = require "ipulua.keras.layer_fields".keep
+
 local OLDEST <const>, NEWEST <const> = 1, 17
 
 -- ------------------------------------------------ the layer
@@ -19,7 +21,7 @@ local OLDEST <const>, NEWEST <const> = 1, 17
 local OnnxGraph = Layer.declare("OnnxGraph", {{"graph", "any"}})
 OnnxGraph.autocast = false
 
-function OnnxGraph:setup() rawset(self, "_shapeless", true) end
+function OnnxGraph:setup() keep(self, "_shapeless", true) end
 
 -- Operands that are no weights, since they must be known; and weights that are not trained.
 local known_operands <const> = {OneHot = {2, 3}, Clip = {2, 3}, Pad = {2, 3}, Range = {1, 2, 3}}

@@ -8,6 +8,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
@@ -278,19 +279,19 @@ end
 
 -- ------------------------------------------------ applying
 
-local function clip_to_norm(g, norm)
-  local length = ipu.sqrt(ipu.reduce_sum(ipu.square(g)))
-  return g * (norm / ipu.maximum(length, norm))
-end
+local function clip_to_norm(g, norm) return lengths.scale(g, norm / ipu.maximum(lengths.of(g), norm)) end
 
 local function clip_global(grads, norm)
   local sum
   for _, g in ipairs(grads) do
-    local s = ipu.reduce_sum(ipu.square(ipu.cast(g, "float32")))
+    local s = lengths.sum_of_squares(ipu.cast(g, "float32"))
     sum = sum and sum + s or s
   end
   local scale = norm / ipu.maximum(ipu.sqrt(sum), norm)
-  for i, g in ipairs(grads) do grads[i] = g * ipu.cast(scale, g.dtype) end
+  for i, g in ipairs(grads) do
+    local wide = lengths.wide(g)
+    grads[i] = ipu.cast(wide * ipu.cast(scale, wide.dtype), g.dtype)
+  end
 end
 
 -- By value, then each gradient by its norm, then all by their common norm.
@@ -377,11 +378,11 @@ local function sum_over_replicas(list)
   for i, g in ipairs(list) do list[i] = ipu.cross_replica_sum(g) end
 end
 
-local summing_again = {__close = function() summing = true end}
+local former_summing <const> = {__close = function(self) summing = self.former end}
 
 ---f(), for gradients that were reduced over the replicas before.
 function base.without_sum(f)
-  local _ <close> = setmetatable({}, summing_again)
+  local _ <close> = setmetatable({former = summing}, former_summing)
   summing = false
   f()
 end

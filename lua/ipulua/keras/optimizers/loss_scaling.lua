@@ -51,7 +51,19 @@ local function scalar_state(self, name, value, shape)
     trainable = false})
 end
 
+-- Two factors would both divide gradients, but only one scale the loss.
+local function refuse_scaled(name, opt)
+  local inner = opt
+  while class.is_a(inner, Wrapper) do
+    if class.is_a(inner, ALSOptimizer) then
+      blame.error(string.format("%s: 'opt' scales the loss already, by its %s", name, inner.__name), "value")
+    end
+    inner = rawget(inner, "opt")
+  end
+end
+
 function ALSOptimizer:init_als(opt, a)
+  refuse_scaled(self.__name, opt)
   self:init_wrapper(opt, a.name)
   a.name = nil
   rawset(self, "hyper", a)
@@ -113,11 +125,7 @@ function ALSOptimizer:own_entries()
   }
 end
 
-function ALSOptimizer:get_config()
-  local config = Wrapper.get_config(self)
-  for key, value in pairs(self.hyper) do config[key] = value end
-  return config
-end
+function ALSOptimizer:own_settings() return self.hyper end
 
 ---The factor goes back to its first value, statistics to none.
 function ALSOptimizer:reset()

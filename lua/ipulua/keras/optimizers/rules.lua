@@ -4,6 +4,7 @@
 local base = require "ipulua.keras.optimizers.base"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
+local lengths = require "ipulua.keras.lengths"
 
 local rules = {}
 
@@ -119,6 +120,7 @@ end
 local Nadam = declare("Nadam", 0.001, with_betas({"schedule_decay", "number", 0.004}))
 
 function Nadam:make_slots(v)
+  self:state("momentum_cache", 1)
   self:slot(v, "m")
   self:slot(v, "v")
 end
@@ -163,16 +165,14 @@ function LAMB:prepare()
   return {first = one_minus_power(self.beta_1, t), second = one_minus_power(self.beta_2, t)}
 end
 
-local function length(x) return ipu.sqrt(ipu.reduce_sum(ipu.square(x))) end
-
 function LAMB:update(v, g, s)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, v)
   local second = move(self:slot(v, "v"), ipu.square(g), 1 - self.beta_2) / scalar(s.second, v)
   local direction = m / (ipu.sqrt(second) + self.epsilon)
-  local weight, step = length(v), length(direction)
+  local weight, step = lengths.of(v), lengths.of(direction)
   local both = ipu.logical_and(ipu.greater(weight, 0), ipu.greater(step, 0))
   local ratio = ipu.where(both, weight / ipu.maximum(step, 1e-30), ipu.ones_like(weight))
-  return v - direction * (ratio * scalar(s.rate, v))
+  return v - direction * scalar(ratio * scalar(s.rate, ratio), v)
 end
 
 ---The sign of an interpolated momentum.

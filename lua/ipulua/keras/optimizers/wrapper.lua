@@ -4,6 +4,7 @@ local args = require "ipulua.args"
 local base = require "ipulua.keras.optimizers.base"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 local parts = require "ipulua.keras.parts"
 
 local wrapper = {}
@@ -30,7 +31,12 @@ function Wrapper.__index(self, key)
   if opt == nil then return own end
   local value = opt[key]
   if type(value) ~= "function" then return value end
-  return c[key] or value
+  if c[key] then return c[key] end
+  -- a method that the wrapper hasn't is called for the optimizer in it
+  return function(first, ...)
+    if rawequal(first, self) then first = opt end
+    return value(first, ...)
+  end
 end
 
 function Wrapper:__newindex(key, value)
@@ -77,25 +83,24 @@ function Wrapper:minimize(...)
   self:apply_gradients(self:compute_gradients(...))
 end
 
--- Arguments besides the wrapped optimizer, as far as a file can hold them.
-local function plain_settings(settings)
-  local config = {}
-  for key, value in pairs(settings) do
-    if type(value) ~= "function" and type(value) ~= "table" then config[key] = value end
-  end
-  return config
-end
+---Arguments besides the wrapped optimizer and the name, as the constructor takes them.
+---@return table
+function Wrapper:own_settings() return rawget(self, "settings") or {} end
 
 function Wrapper:get_config()
-  local config = plain_settings(rawget(self, "settings") or {})
-  config.opt = parts.serialize("optimizer", self.opt)
-  config.name = self.name
+  local config = core.plain{name = self.name}
+  for key, value in next, self:own_settings() do
+    if value ~= self.opt then config[key] = value end
+  end
+  config[self.argument_rows[1][1]] = parts.serialize("optimizer", self.opt)
   return config
 end
 
 function Wrapper:__tostring()
-  local fields = plain_settings(rawget(self, "settings") or {})
-  fields.opt, fields.name = self.opt, self.name
+  local fields = {opt = self.opt, name = self.name}
+  for key, value in next, self:own_settings() do
+    if type(value) ~= "function" and type(value) ~= "table" then fields[key] = value end
+  end
   return class.text(self, fields)
 end
 
@@ -103,7 +108,8 @@ function Wrapper.from_config(c, config, custom_objects)
   parts.want_config(c, config)
   local given = {}
   for key, value in pairs(config) do given[key] = value end
-  given.opt = parts.get("optimizer", config.opt, {custom_objects = custom_objects})
+  local wrapped = c.argument_rows[1][1]
+  given[wrapped] = parts.get("optimizer", config[wrapped] or config.opt, {custom_objects = custom_objects})
   return c(given)
 end
 

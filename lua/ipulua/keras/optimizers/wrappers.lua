@@ -38,6 +38,8 @@ function MapGradientOptimizer:init(...)
   rawset(self, "map", a.gradient_mapping_function)
 end
 
+function MapGradientOptimizer:own_settings() return {gradient_mapping_function = self.map} end
+
 function MapGradientOptimizer:each_gradient(g, v) return self.map(self.opt:each_gradient(g, v), v) end
 
 function MapGradientOptimizer:apply_gradients(grads, vars)

@@ -19,7 +19,7 @@ end
 ---@param first integer
 ---@return table logs of the execution, a list of {name, value}
 function asynchronous.run(model, run, first)
-  local list, metrics, accumulation = run.callbacks, model.metrics, run.accumulation or 1
+  local list, accumulation = run.callbacks, run.accumulation or 1
   local begin_event, end_event = "on_" .. run.prefix .. "_batch_begin", "on_" .. run.prefix .. "_batch_end"
   local updates = run.accumulation and model.optimizer.iterations:item()
   local job, results = run.entry.program.start()
@@ -30,9 +30,9 @@ function asynchronous.run(model, run, first)
     updates = is_update and updates + 1 or updates
     for replica = 1, run.replicas do
       local values = {}
-      for i, metric in ipairs(metrics) do
+      for i, name in ipairs(run.entry.outfeed.log_names) do
         local value = element["m" .. i]
-        values[i] = {metric.name, compiled.read(run.replicas > 1 and value[replica] or value)}
+        values[i] = {name, compiled.read(run.replicas > 1 and value[replica] or value)}
       end
       list[begin_event](list, step, logs.by_name{})
       list[end_event](list, step, logs.by_name(values), logs.info(step, step, run.batch_size * run.replicas, updates))

@@ -36,7 +36,7 @@ end
 ---@param model Model
 ---@param dataset Dataset
 function building.own_from_dataset(model, dataset)
-  if not rawget(model, "_stack") then building.from_dataset(model, dataset) end
+  if not model._stack then building.from_dataset(model, dataset) end
 end
 
 ---@param model Model

@@ -7,6 +7,8 @@ local nearest = require "ipulua.nearest"
 local nest = require "ipulua.keras.nest"
 local optimizers = require "ipulua.keras.optimizers"
 
+local keep <const> = require "ipulua.keras.layer_fields".keep
+
 local compile = {methods = {}, properties = {}}
 local methods <const> = compile.methods
 
@@ -39,8 +41,8 @@ function methods:compile(...)
   local a = args.check("compile", compile_rows, ...)
   check_names(a.optimizer)
   rawset(self, "optimizer", optimizers.get(a.optimizer))
-  rawset(self, "compiled", compiled.new(a))
-  rawset(self, "compile_arguments", a)
+  keep(self, "compiled", compiled.new(a))
+  keep(self, "compile_arguments", a)
   rawset(self, "run_eagerly", a.run_eagerly)
   rawset(self, "steps_per_execution", a.steps_per_execution)
   self:discard_programs()
@@ -49,13 +51,13 @@ end
 ---Programs are made anew at the next run.
 ---@package
 function methods:discard_programs()
-  rawset(self, "_programs", {})
+  keep(self, "_programs", {})
 end
 
 function compile.properties.metrics(self)
   local list = self.compiled and self.compiled:all() or {}
   self:walk(function(layer)
-    for _, metric in ipairs(layer._metrics) do list[#list + 1] = metric end
+    for _, metric in ipairs(layer:all_metrics()) do list[#list + 1] = metric end
   end)
   return list
 end

@@ -3,6 +3,7 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local class = require "ipulua.class"
 local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
@@ -15,52 +16,72 @@ local tracing = require "ipulua.tracing"
 
 local compiled = {}
 
--- One entry for each output, from one for all, a list, or a table by output name (or key of the outputs).
-local function spread(given, what, outputs, broadcast)
-  local count = #outputs.names
-  local list = {}
-  if given == nil then return list end
-  if args.is_plain(given) and given.class_name == nil and next(given) ~= nil then
-    if #given > 0 then
-      if #given ~= count then
-        blame.error(string.format("compile: '%s' has %s for %s", what, counted(#given, "entry", "entries"), counted(count, "output")), "value")
-      end
-      return table.move(given, 1, count, 1, list)
+-- Whether it is one loss or metric, not a structure of such: a name, a function, an object, or its description.
+local function is_one(given) return not args.is_plain(given) or given.class_name ~= nil end
+
+local function refuse_name(who, name, outputs)
+  blame.error(string.format("%s names the output '%s'; the outputs are %s", who, tostring(name), table.concat(outputs.names, ", ")), "value")
+end
+
+---One entry for each output, from a list, or a table by output name (or key of the outputs).
+---@param given table
+---@param who string such as "compile: 'loss'"
+---@param outputs {names: string[], keys: any[]}
+---@return table
+function compiled.by_output(given, who, outputs)
+  local count, list = #outputs.names, {}
+  for _, key in ipairs(nest.keys(given)) do
+    local at = math.type(key) == "integer" and key or nil
+    for i = 1, at and 0 or count do
+      if outputs.names[i] == key or outputs.keys[i] == key then at = i end
     end
-    for name, value in pairs(given) do
-      local at
-      for i = 1, count do
-        if outputs.names[i] == name or outputs.keys[i] == name then at = i end
-      end
-      if not at then
-        blame.error(string.format("compile: '%s' names the output '%s'; the outputs are %s", what, tostring(name),
-          table.concat(outputs.names, ", ")), "value")
-      end
-      list[at] = value
+    if not at then refuse_name(who, key, outputs) end
+    if at < 1 or at > count then
+      blame.error(string.format("%s has %s for %s", who, counted(#given, "entry", "entries"), counted(count, "output")), "value")
     end
-    return list
+    list[at] = given[key]
   end
-  for i = 1, broadcast and count or 1 do list[i] = given end
+  return list
+end
+
+-- The same, or one for all.
+local function spread(given, what, outputs)
+  local count = #outputs.names
+  if given == nil then return {} end
+  if not is_one(given) and next(given) ~= nil then
+    if #given > 0 and #given ~= count then
+      blame.error(string.format("compile: '%s' has %s for %s", what, counted(#given, "entry", "entries"), counted(count, "output")), "value")
+    end
+    return compiled.by_output(given, "compile: '" .. what .. "'", outputs)
+  end
+  local list = {}
+  for i = 1, count do list[i] = given end
   return list
 end
 
 -- A list of metrics for each output. A flat list is for every output.
 local function spread_metrics(given, what, outputs)
   if given == nil then return {} end
-  if not args.is_plain(given) then given = {given} end
+  if is_one(given) then given = {given} end
   local nested = #given == 0
-  for _, each in ipairs(given) do nested = nested or args.is_plain(each) and each.class_name == nil end
-  local list
+  for _, each in ipairs(given) do nested = nested or not is_one(each) end
+  local list = {}
   if nested then
-    list = spread(given, what, outputs, false)
+    list = spread(given, what, outputs)
   else
-    list = {}
     for i = 1, #outputs.names do list[i] = given end
   end
   for i, each in pairs(list) do
-    if not args.is_plain(each) then list[i] = {each} end
+    if is_one(each) then list[i] = {each} end
   end
   return list
+end
+
+-- The names among losses or metrics; those inside of descriptions are none.
+local function each_name(given, visit)
+  if type(given) == "string" then visit(given) end
+  if is_one(given) then return end
+  for _, key in ipairs(nest.keys(given)) do each_name(given[key], visit) end
 end
 
 ---@class Compiled
@@ -78,23 +99,44 @@ function compiled.new(given)
   self.loss_metric = metrics.Mean{name = "loss"}
   self.output_losses, self.metrics = {}, {}
   -- what names a loss or a metric wrongly is told at once
-  for _, loss in ipairs(nest.flatten(args.is_plain(given.loss) and not given.loss.class_name and given.loss or {given.loss})) do
-    if type(loss) == "string" then losses.get(loss) end
-  end
-  for _, metric in ipairs(nest.flatten{given.metrics, given.weighted_metrics}) do
-    if type(metric) == "string" then metrics.get(metric, {output_shape = {1, 1}}) end
+  each_name(given.loss, losses.get)
+  for _, list in ipairs{given.metrics or {}, given.weighted_metrics or {}} do
+    each_name(list, function(name) metrics.get(name, {output_shape = {1, 1}}) end)
   end
   return self
 end
 
 local function shape_of(x) return x ~= nil and x.shape or nil end
 
+-- A metric adds up one output's values: an object that is given for several is copied for each but the first.
+local function of_its_own(self, metric)
+  for _, entry in ipairs(self.metrics) do
+    if rawequal(entry.metric, metric) then return class.of(metric):from_config(metric:get_config()) end
+  end
+  return metric
+end
+
+-- A name that no other value has: of several outputs it begins with the output's.
+local function name_metric(self, metric, outputs, i)
+  local taken, base = {}, metric.name
+  for _, other in ipairs(self:all()) do taken[other.name] = true end
+  local prefix = outputs.names[i] .. "_"
+  if #outputs.names > 1 and base:sub(1, #prefix) ~= prefix then base = prefix .. base end
+  local name, count = base, 0
+  while taken[name] do
+    count = count + 1
+    name = base .. "_" .. count
+  end
+  metric.name = name
+end
+
 local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
   local lists = spread_metrics(given, weighted and "weighted_metrics" or "metrics", outputs)
   for i = 1, #outputs.names do
     for _, each in ipairs(lists[i] or {}) do
-      local metric = metrics.get(each, {loss = self.losses[i], label_shape = shape_of(y_true[i]), output_shape = y_pred[i].shape})
-      if #outputs.names > 1 and type(each) == "string" then metric.name = outputs.names[i] .. "_" .. metric.name end
+      local metric = of_its_own(self, metrics.get(each,
+        {loss = self.losses[i], label_shape = shape_of(y_true[i]), output_shape = y_pred[i].shape}))
+      name_metric(self, metric, outputs, i)
       self.metrics[#self.metrics + 1] = {metric = metric, output = i, weighted = weighted}
     end
   end
@@ -106,12 +148,12 @@ function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
   local _ <close> = custom_objects.enter(self.named) -- names mean what they did when compile was called
   tracing.outside(function()
-    local list = spread(self.given.loss, "loss", outputs, true)
+    local list = spread(self.given.loss, "loss", outputs)
     self.losses = {}
     for i = 1, #outputs.names do
       self.losses[i] = list[i] ~= nil and losses.get(list[i], self.given.custom_objects) or false
     end
-    self.loss_weights = spread(self.given.loss_weights, "loss_weights", outputs, true)
+    self.loss_weights = spread(self.given.loss_weights, "loss_weights", outputs)
     if #outputs.names > 1 then
       for i, name in ipairs(outputs.names) do
         if self.losses[i] then self.output_losses[i] = metrics.Mean{name = name .. "_loss"} end
@@ -138,7 +180,16 @@ end
 ---@param extra userdata[] regularization and added losses
 function Compiled:loss(y_true, y_pred, weights, extra)
   local total
-  local function add(value) total = total and total + ipu.cast(value, total.dtype) or value end
+  local function add(value)
+    if type(value) == "number" then value = core.tensor(value, "float32") end
+    if not total then
+      total = value
+    elseif total.dtype == value.dtype then
+      total = total + value
+    else -- of a half loss and float32 penalties
+      total = ipu.cast(total, "float32") + ipu.cast(value, "float32")
+    end
+  end
   local batch
   for i, loss in ipairs(self.losses) do
     local predicted = y_pred[i]
@@ -152,7 +203,7 @@ function Compiled:loss(y_true, y_pred, weights, extra)
     end
   end
   for _, value in ipairs(extra) do
-    if #value.shape > 0 then value = ipu.reduce_sum(value) end
+    if type(value) ~= "number" and #value.shape > 0 then value = ipu.reduce_sum(value) end
     add(value)
   end
   if total then self.loss_metric:update_state(total, batch) end
@@ -177,6 +228,29 @@ function Compiled:all()
   local list = {self.loss_metric}
   for i = 1, #(self.losses or {}) do list[#list + 1] = self.output_losses[i] end
   for _, entry in ipairs(self.metrics) do list[#list + 1] = entry.metric end
+  return list
+end
+
+---What a metric gives, by name: itself, or the values of a table of several.
+---@param metric Metric
+---@return {[1]: string, [2]: any}[]
+function compiled.values(metric)
+  local value = metric:result()
+  if not args.is_plain(value) then return {{metric.name, value}} end
+  local list = {}
+  for i, key in ipairs(nest.keys(value)) do list[i] = {tostring(key), value[key]} end
+  return list
+end
+
+---What all metrics of a model give, in their order.
+---@param model Model
+---@return {[1]: string, [2]: any}[]
+function compiled.all_values(model)
+  local list = {}
+  for _, metric in ipairs(model.metrics) do
+    local own = compiled.values(metric)
+    table.move(own, 1, #own, #list + 1, list)
+  end
   return list
 end
 

@@ -79,6 +79,14 @@ local function check_static(dataset, who)
   end
 end
 
+-- Weights of the samples and of their classes, brought to one rank: columns are vectors, weights of samples are of their steps.
+local function multiplied(of_class, w)
+  while #w.shape > #of_class.shape and w.shape[#w.shape] == 1 do w = ipu.squeeze(w, {axis = -1}) end
+  while #w.shape < #of_class.shape do w = ipu.expand_dims(w, -1) end
+  while #of_class.shape < #w.shape do of_class = ipu.expand_dims(of_class, -1) end
+  return of_class * ipu.cast(w, "float32")
+end
+
 -- class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
 local function weigh_classes(dataset, class_weight)
   local count = 0
@@ -108,8 +116,7 @@ local function weigh_classes(dataset, class_weight)
       if #classes.shape > 1 then classes = ipu.squeeze(classes, {axis = -1}) end
     end
     local of_class = ipu.gather(weights, classes)
-    if w then of_class = of_class * ipu.cast(w, "float32") end
-    return x, y, of_class
+    return x, y, w and multiplied(of_class, w) or of_class
   end)
 end
 

@@ -44,9 +44,9 @@ end
 ---@return Logs
 function logs.current(model)
   local list = {}
-  for i, metric in ipairs(model.metrics) do
-    local ok, value = pcall(metric.result, metric)
-    list[i] = {metric.name, ok and compiled.read(value) or nil}
+  for _, metric in ipairs(model.metrics) do
+    local ok, values = pcall(compiled.values, metric)
+    for _, pair in ipairs(ok and values or {{metric.name}}) do list[#list + 1] = {pair[1], compiled.read(pair[2])} end
   end
   return list
 end

@@ -2,6 +2,7 @@
 
 local blame = require "ipulua.blame"
 local compile = require "ipulua.keras.training.compile"
+local compiled = require "ipulua.keras.training.compiled"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local replication = require "ipulua.replication"
@@ -13,7 +14,7 @@ local methods <const> = own_steps.methods
 
 local function results(self)
   local logs = {}
-  for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+  for _, pair in ipairs(compiled.all_values(self)) do logs[pair[1]] = pair[2] end
   return logs
 end
 

@@ -3,7 +3,9 @@
 
 local args = require "ipulua.args"
 local core = require "ipulua.core"
+local json = require "ipulua.json"
 local log = require "ipulua.log"
+local saving = require "ipulua.keras.saving"
 
 local state = {}
 
@@ -19,22 +21,17 @@ function state.pack(value, tensors, prefix)
     tensors[prefix] = value
     return {["$tensor"] = prefix}
   end
-  if type(value) == "number" and (value ~= value or math.abs(value) == math.huge) then
-    return {["$number"] = value ~= value and "nan" or value > 0 and "inf" or "-inf"}
-  end
-  if not args.is_plain(value) then return value end
+  if not args.is_plain(value) then return json.pack_number(value) end
   local out = {}
-  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. key) end
-  return out
+  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key)) end
+  return json.is_array(value) and json.array(out) or out
 end
-
-local odd_numbers <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
 
 ---The value that state.pack took apart.
 function state.unpack(value, tensors)
   if type(value) ~= "table" then return value end
   if value["$tensor"] then return tensors[value["$tensor"]] end
-  if value["$number"] then return odd_numbers[value["$number"]] end
+  if value["$number"] then return json.packed_number(value) end
   local out = core.plain{}
   for key, each in pairs(value) do out[key] = state.unpack(each, tensors) end
   return out
@@ -91,22 +88,34 @@ function state.save(model, run, epoch, step, latest)
     counters = core.program_counters(program_of(run))}, tensors
 end
 
----Puts a run where it stood; its programs must have been traced.
+---Puts a run where it stood; its programs must have been traced. What may not fit is looked at before anything is changed.
+---@param commit fun() sets what was saved beside the run: weights, optimizer
 ---@return integer epoch, integer step
-function state.restore(model, run, data, tensors)
-  core.restore_random(data.random)
-  core.set_program_counters(program_of(run), data.counters)
+function state.restore(model, run, data, tensors, commit)
+  local entries, replicas = {}, {}
   for name, v in pairs(variables_of(model)) do
-    if tensors[name] then v:assign(tensors[name]) end
+    if tensors[name] then entries[#entries + 1] = {path = name, variable = v} end
   end
   for name, v in pairs(of_replicas(model)) do
     local values, r = {}, 1
     while tensors[string.format("replica/%d/%s", r, name)] do
-      values[r] = tensors[string.format("replica/%d/%s", r, name)]
+      values[r] = saving.fitted("BackupAndRestore", name, v, tensors[string.format("replica/%d/%s", r, name)])
       r = r + 1
     end
-    core.set_replica_values(v, values)
+    replicas[v] = values
   end
+  local plan <const> = saving.plan("BackupAndRestore", entries, tensors)
+  local random <const> = core.save_random()
+  core.restore_random(data.random)
+  local placed, problem = pcall(run.entry.infeed.queue.restore, run.entry.infeed.queue, tensors.place) -- its stages draw numbers
+  if not placed then
+    core.restore_random(random)
+    error(problem, 0)
+  end
+  commit()
+  saving.commit(plan)
+  core.set_program_counters(program_of(run), data.counters)
+  for v, values in pairs(replicas) do core.set_replica_values(v, values) end
   for i, callback in ipairs(run.callbacks.list) do
     local saved = data.callbacks[i]
     if saved and saved.class == callback.__name then
@@ -116,7 +125,6 @@ function state.restore(model, run, data, tensors)
         saved and "a " .. saved.class or "none")
     end
   end
-  run.entry.infeed.queue:restore(tensors.place)
   if run.validation and data.validations then run.validation.handle:continue_from(data.validations) end
   model.stop_training = data.stopped
   return data.epoch, data.step

@@ -17,16 +17,23 @@ local steps = {}
 
 -- ------------------------------------------------ one step
 
--- A list of labels or weights, one for each output.
-local function by_output(given, outputs)
+-- A list of labels or weights, one for each output; one tensor is for all.
+local function by_output(model, what, given, outputs)
   if given == nil then return {} end
-  if args.is_plain(given) then
-    local list = {}
-    if #given > 0 then return table.move(given, 1, #given, 1, list) end
-    for i, name in ipairs(outputs.names) do list[i] = given[name] or given[outputs.keys[i]] end
-    return list
+  if args.is_plain(given) then return compiled.by_output(given, string.format("model '%s': '%s'", model.name, what), outputs) end
+  local list = {}
+  for i = 1, #outputs.names do list[i] = given end
+  return list
+end
+
+-- A list of labels has one for each loss; a table by name may leave outputs out.
+local function check_labels(model, given, labels, outputs)
+  if not args.is_list(given) then return end
+  for i, loss in ipairs(model.compiled.losses) do
+    if loss and labels[i] == nil then
+      blame.error(string.format("model '%s': 'y' has nothing for the output '%s', which has a loss", model.name, outputs.names[i]), "value")
+    end
   end
-  return {given}
 end
 
 -- Vectors get a last axis of 1, as in Keras' steps.
@@ -61,9 +68,10 @@ end
 function steps.loss(model, x, y, y_pred, weight) -- luacheck: ignore 212
   local c = model.compiled
   local outputs = steps.outputs(model, y_pred)
-  local labels, predictions = by_output(y, outputs), nest.flatten(y_pred)
+  local labels, predictions = by_output(model, "y", y, outputs), nest.flatten(y_pred)
   c:build(outputs, labels, predictions)
-  local weights = by_output(weight, outputs)
+  check_labels(model, y, labels, outputs)
+  local weights = by_output(model, "sample_weight", weight, outputs)
   local total = c:loss(labels, predictions, weights, model.losses)
   c:update_metrics(labels, predictions, weights)
   return total
@@ -144,9 +152,7 @@ end
 
 local function metric_results(model)
   local names, values = {}, {}
-  for i, metric in ipairs(model.metrics) do
-    names[i], values[i] = metric.name, metric:result()
-  end
+  for i, pair in ipairs(compiled.all_values(model)) do names[i], values[i] = pair[1], pair[2] end
   return names, values
 end
 
@@ -216,10 +222,9 @@ end
 local function enqueue_logs(model, outfeed)
   if not outfeed then return end
   local element = {}
-  for i, metric in ipairs(model.metrics) do
-    local value = metric:result()
-    element["m" .. i] = value
-  end
+  local names, values = metric_results(model)
+  for i, value in ipairs(values) do element["m" .. i] = value end
+  rawset(outfeed, "log_names", names)
   outfeed:enqueue(element)
 end
 

@@ -1,0 +1,114 @@
+-- Where 16 bits would not do: what is computed of float16 and bfloat16 as if they were wide.
+
+local ipu = require "ipulua"
+local keras = ipu.keras
+
+local function full(shape, value, dtype) return ipu.full(shape, value, {dtype = dtype}) end
+local function length(x) return ipu.sqrt(ipu.reduce_sum(ipu.square(ipu.cast(x, "float32")))):item() end
+
+describe("lengths of 16 bits", function()
+  for dtype, error in pairs{float16 = 2e-3, bfloat16 = 1e-2, float32 = 5e-5} do
+    local function near(expected, got) assert.is_near(expected, got, math.abs(expected) * error) end
+
+    -- 1000 elements of 20 are 632 long, squares of 1e-4 vanish in float16
+    it("clip gradients of " .. dtype, function()
+      for _, case in ipairs{{20, 1}, {1e-4, 1e-3}, {3, 50}} do
+        local value, norm = table.unpack(case)
+        for _, option in ipairs{"clipnorm", "global_clipnorm"} do
+          local v = ipu.Variable{ipu.zeros({1000}, {dtype = dtype})}
+          keras.optimizers.SGD{1.0, [option] = norm}:apply_gradients{{full({1000}, value, dtype), v}}
+          near(norm, length(v))
+        end
+      end
+      local v = ipu.Variable{ipu.zeros({4}, {dtype = dtype})}
+      keras.optimizers.SGD{1.0, clipnorm = 100}:apply_gradients{{full({4}, 2, dtype), v}}
+      near(4, length(v))
+    end)
+
+    it("keep weights of " .. dtype .. " in their constraints", function()
+      local large, small = full({1000, 1}, 20, dtype), full({1000, 1}, 1e-4, dtype)
+      near(2, length(keras.constraints.MaxNorm(2)(large)))
+      for _, w in ipairs{large, small} do near(1, length(keras.constraints.UnitNorm()(w))) end
+      near(3, length(keras.constraints.MinMaxNorm{2, 3}(large)))
+      near(2, length(keras.constraints.MinMaxNorm{2, 3}(small)))
+    end)
+
+    it("divide vectors and weigh penalties of " .. dtype, function()
+      local x = full({1, 1000}, 20, dtype)
+      near(1, length(keras.utils.normalize(x)))
+      assert.equal(dtype, keras.utils.normalize(x).dtype)
+      near(1000 * 20 * 1e-4 + 400000 * 1e-4, keras.regularizers.L1L2{1e-4, 1e-4}(x):item())
+      near(-1, ipu.reduce_mean(keras.losses.cosine_similarity(x, x)):item())
+      assert.equal(0, ipu.reduce_mean(keras.losses.cosine_similarity(x * 0, x)):item())
+    end)
+
+    -- the first step of LAMB goes |w| / |direction| times the direction, of length |w| times the rate
+    it("make steps of LAMB of " .. dtype, function()
+      local v = ipu.Variable{full({1000}, 20, dtype)}
+      keras.optimizers.LAMB{0.5}:apply_gradients{{full({1000}, 0.5, dtype), v}}
+      near(316.2278, length(v))
+    end)
+
+    it("leave room for sampled losses of " .. dtype, function()
+      local labels = ipu.tensor({{3}, {7}}, {dtype = "int32"})
+      for _, name in ipairs{"sampled_softmax_loss", "nce_loss"} do
+        local function loss(d)
+          local w = ipu.cast(ipu.random.normal({50, 8}, {seed = 1}), d)
+          return ipu.nn[name](w, ipu.zeros({50}, {dtype = d}), labels, w:slice({0, 0}, {2, 8}), 20, 50, {seed = 3})
+        end
+        local got, want = loss(dtype), loss "float64"
+        assert.equal(dtype, got.dtype)
+        for i = 1, 2 do assert.is_near(want[i]:item(), got[i]:item(), math.abs(want[i]:item()) * 3 * error + 0.02 * error) end
+      end
+    end)
+  end
+end)
+
+-- The two nearest rows and columns alone are read: TensorFlow's image.resize.
+describe("resized pictures", function()
+  local L = keras.layers
+  local function spoiled(value)
+    local list = ipu.reshape(ipu.cast(ipu.arange(16), "float32"), {1, 4, 4, 1}):totable()
+    list[1][1][1][1] = value
+    return ipu.tensor(list)
+  end
+  local function broken(y) return ipu.reduce_sum(ipu.cast(ipu.logical_not(ipu.is_finite(y)), "int32")):item() end
+
+  it("keep what is no number where it is", function()
+    for _, value in ipairs{0 / 0, math.huge} do
+      assert.equal(4, broken(L.Resizing{8, 8, interpolation = "nearest"}(spoiled(value))))
+      assert.equal(9, broken(L.Resizing{8, 8}(spoiled(value))))
+      assert.equal(9, broken(L.UpSampling2D{2, interpolation = "bilinear"}(spoiled(value))))
+      assert.equal(4, broken(L.UpSampling2D{2}(spoiled(value))))
+      assert.equal(1, broken(L.Resizing{2, 2}(spoiled(value))))
+    end
+  end)
+
+  -- rows of 4 at 0.25 · (0.5, 1.5 …) - 0.5, clipped to the picture
+  it("are means of two rows and two columns", function()
+    local y = L.Resizing{8, 8}(spoiled(0)):totable()[1]
+    local at = {0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3}
+    for r = 1, 8 do
+      for c = 1, 8 do assert.is_near(at[r] * 4 + at[c], y[r][c][1], 1e-5) end
+    end
+    local x = ipu.Variable{spoiled(0)}
+    local dx = ipu.func(function() return ipu.gradients(L.Resizing{8, 8}(x:read_value()), {x})[1] end)()
+    assert.is_near(64, ipu.reduce_sum(dx):item(), 1e-4)
+    local third = L.Resizing{3, 5, interpolation = "nearest"}(spoiled(0)):totable()[1]
+    for r, row in ipairs{0, 2, 3} do
+      for c, column in ipairs{0, 1, 2, 2, 3} do assert.equal(row * 4 + column, third[r][c][1]) end
+    end
+  end)
+end)
+
+describe("Discretization", function()
+  it("of whole numbers takes any boundaries", function()
+    local layer = keras.layers.Discretization{{-1e30, -0.5, 17.5, 64.5, 3e9, 1e30}}
+    for _, dtype in ipairs{"int32", "int64"} do
+      assert.same({1, 2, 2, 3, 3, 4}, layer(ipu.tensor({-1, 0, 17, 18, 64, 65}, {dtype = dtype})):totable())
+    end
+    assert.same({5}, layer(ipu.tensor({3000000000}, {dtype = "int64"})):totable())
+    assert.same({1, 1, 4}, layer(ipu.tensor({-100, -1, 127}, {dtype = "int8"})):totable())
+    assert.same({2, 3, 4}, layer(ipu.tensor({0, 18, 255}, {dtype = "uint8"})):totable())
+  end)
+end)

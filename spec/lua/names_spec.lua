@@ -1,0 +1,37 @@
+-- What variables are called, and arguments of which a nested list is one.
+local ipu = require "ipulua"
+
+describe("the names of variables", function()
+  before_each(ipu.reset_default_graph)
+
+  it("are unique, whatever was taken before", function()
+    local seen = {}
+    for i, name in ipairs {"a", "a", "a_1", "a", "a_1", "a_2", "a_1_1"} do
+      local v = ipu.Variable(1, name)
+      assert.is_nil(seen[v.name], v.name)
+      seen[v.name] = i
+    end
+    assert.same({1, 2}, {seen.a, seen.a_1})
+  end)
+
+  it("begin with those of the scopes that are open", function()
+    local function named() return ipu.Variable(1, "v").name end
+    assert.same({"n/v", "n/m/v", "v", "n/v_1"}, {ipu.name_scope("n")(named),
+      ipu.name_scope("n")(function() return ipu.name_scope("m")(named) end), named(), ipu.name_scope("n")(named)})
+  end)
+end)
+
+describe("a lookup", function()
+  it("takes nested lists as they are", function()
+    local e = ipu.create_host_embedding("e", {10, 3}, "float32", {initializer = "ones"})
+    local ids = ipu.tensor({1, 2}, {dtype = "int32"})
+    local given = {
+      {{{1, 2}, {3, 4}}, {2, 2, 3}}, {{{1, 2}}, {1, 2, 3}}, {{1, 2}, {2, 3}}, {{1}, {1, 3}}, {1, {3}}, {{indices = {{1, 2}}}, {1, 2, 3}},
+      {ids, {2, 3}}, {{ids}, {2, 3}}, {{ids, clip_indices = false}, {2, 3}}, {{indices = ids, clip_indices = false}, {2, 3}},
+      {{{1, 2}, clip_indices = false}, {2, 3}},
+    }
+    for i, case in ipairs(given) do assert.same(case[2], e:lookup(case[1]).shape, i) end
+    assert.same({2, 2, 3}, e:lookup({{1, 2}, {3, 4}}, {clip_indices = false}).shape)
+    assert.same({2, 2, 3}, e:lookup({{1, 2}, {3, 4}}, false).shape)
+  end)
+end)

@@ -1,0 +1,142 @@
+#include "transform/lift.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/control.h"
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t) * (Tensor *const *)a, y = (uintptr_t) * (Tensor *const *)b;
+  return x < y ? -1 : x > y;
+}
+
+static int position_of(const TensorList *list, const Tensor *t) {
+  Tensor **found = list->count ? bsearch(&t, list->tensor, (size_t)list->count, sizeof t, by_address) : NULL;
+  return found ? (int)(found - list->tensor) : -1;
+}
+
+/* Operand k of n may be asked for: the value of something known, which is computed from others, may not. */
+static const Node *constant_at(const Node *n, int k) {
+  const Node *from = n->in[k]->node;
+  return node_is_constant(from) && !(k == 1 && !strcmp(n->op->name, "known")) ? from : NULL;
+}
+
+static const Graph *region_of(const Node *n, int i) {
+  return n->op->traits & CONTROL && n->attr[i].kind == ATTR_GRAPH ? n->attr[i].graph : NULL;
+}
+
+/* ---- which there are ---- */
+
+static bool add(TensorList *list, const Node *constant) {
+  if (!constant || !dtype_is_float(constant->out[0].type.dtype)) return true;
+  if (!array_reserve(&list->tensor, &list->capacity, list->count + 1, sizeof(Tensor *))) return false;
+  list->tensor[list->count++] = constant->attr[0].tensor;
+  return true;
+}
+
+static bool collect(const Graph *g, TensorList *list) {
+  bool ok = true;
+  for (int i = 0; i < g->node_count && ok; i++) {
+    const Node *n = g->node[i];
+    for (int k = 0; k < n->in_count && ok; k++) ok = add(list, constant_at(n, k));
+    for (int r = CONTROL_BODY; r <= CONTROL_OTHER && ok; r++) ok = !region_of(n, r) || collect(region_of(n, r), list);
+  }
+  for (int i = 0; i < g->output_count && ok; i++)
+    if (node_is_constant(g->output[i]->node)) ok = add(list, g->output[i]->node);
+  return ok;
+}
+
+Status lift_find(Error *e, const Graph *g, TensorList *list) {
+  if (!collect(g, list)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+  if (list->count) qsort(list->tensor, (size_t)list->count, sizeof(Tensor *), by_address);
+  int count = 0;
+  for (int i = 0; i < list->count; i++)
+    if (!i || list->tensor[i] != list->tensor[i - 1]) list->tensor[count++] = list->tensor[i];
+  list->count = count;
+  return OK;
+}
+
+/* ---- in their places ---- */
+
+/* Marks those that are read in g, its regions included. */
+static void mark_used(const Graph *g, const TensorList *list, bool *used) {
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    for (int k = 0; k < n->in_count; k++) {
+      const Node *from = constant_at(n, k);
+      int at = from ? position_of(list, from->attr[0].tensor) : -1;
+      if (at >= 0) used[at] = true;
+    }
+    for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
+      if (region_of(n, r)) mark_used(region_of(n, r), list, used);
+  }
+  for (int i = 0; i < g->output_count; i++) {
+    int at = node_is_constant(g->output[i]->node) ? position_of(list, g->output[i]->node->attr[0].tensor) : -1;
+    if (at >= 0) used[at] = true;
+  }
+}
+
+static bool append_operands(Graph *g, Node *n, Value *const *more, int count) {
+  Value **in = arena_alloc(g->arena, (size_t)(n->in_count + count + 1) * sizeof *in);
+  if (!in) return false;
+  memcpy(in, n->in, (size_t)n->in_count * sizeof *in);
+  memcpy(in + n->in_count, more, (size_t)count * sizeof *in);
+  n->in = in;
+  n->in_count += count;
+  return true;
+}
+
+/* The gradient's region of a custom node finds the new operands among what is saved for it. */
+static bool save_operands(Graph *g, Node *n, int first, int count) {
+  Attr *saved = &n->attr[CONTROL_SAVED];
+  int64_t *v = arena_alloc(g->arena, (size_t)(saved->ints.n + count + 1) * sizeof *v);
+  if (!v) return false;
+  for (int i = 0; i < saved->ints.n; i++) v[i] = saved->ints.v[i];
+  for (int i = 0; i < count; i++) v[saved->ints.n + i] = first + i;
+  *saved = attr_ints(v, saved->ints.n + count);
+  return true;
+}
+
+static Status no_memory(Graph *g) { return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff"); }
+
+/* Both regions get an input for each that one of them reads. */
+static Status lift_regions(Graph *g, Node *n, const TensorList *list, Value *const *value) {
+  size_t room = (size_t)list->count + 1;
+  bool *used = arena_alloc(g->arena, room);
+  Value **outer = arena_alloc(g->arena, room * sizeof *outer), **inner = arena_alloc(g->arena, room * sizeof *inner);
+  if (!used || !outer || !inner) return no_memory(g);
+  for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
+    if (region_of(n, r)) mark_used(region_of(n, r), list, used);
+  int count = 0, first = n->in_count;
+  for (int i = 0; i < list->count; i++)
+    if (used[i] && value[i]) outer[count++] = value[i];
+    else used[i] = false;
+  if (!count) return OK;
+  for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++) {
+    Graph *region = n->attr[r].kind == ATTR_GRAPH ? n->attr[r].graph : NULL;
+    if (!region) continue;
+    for (int i = 0; i < list->count; i++) inner[i] = used[i] ? graph_input(region, &value[i]->type, NULL) : NULL;
+    if (lift_constants(region, list, inner) != OK) return fail(&g->error, region->error.status, "%s", region->error.message);
+  }
+  bool ok = append_operands(g, n, outer, count);
+  if (ok && n->op == &control_custom) ok = save_operands(g, n, first, count);
+  return ok ? OK : no_memory(g);
+}
+
+Status lift_constants(Graph *g, const TensorList *list, Value *const *value) {
+  for (int i = 0; i < g->node_count && g->error.status == OK; i++) {
+    Node *n = g->node[i];
+    for (int k = 0; k < n->in_count; k++) {
+      const Node *from = constant_at(n, k);
+      int at = from ? position_of(list, from->attr[0].tensor) : -1;
+      if (at >= 0 && value[at]) n->in[k] = value[at];
+    }
+    if (n->op->traits & CONTROL) lift_regions(g, n, list, value);
+  }
+  for (int i = 0; i < g->output_count; i++) {
+    const Node *from = g->output[i]->node;
+    int at = node_is_constant(from) ? position_of(list, from->attr[0].tensor) : -1;
+    if (at >= 0 && value[at]) g->output[i] = value[at];
+  }
+  return g->error.status;
+}

@@ -1,0 +1,341 @@
+#include "transform/trace_gradient.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "transform/autodiff.h"
+#include "transform/clone.h"
+#include "transform/lift.h"
+
+enum { MOST_LEVELS = 64 };
+
+/* The trace that gradients are asked in, or one around it. */
+typedef struct Level {
+  Trace *trace;
+  int nodes;    /* that it had in the beginning */
+  bool *named;  /* [nodes] one of its outputs is a source */
+  bool *hot;    /* [nodes] depends on a source, by an operand */
+  bool *needed; /* [nodes] is computed once more */
+  Value ***map; /* [nodes] that, by output */
+} Level;
+
+/* A source in place of what t takes from outside: its value, named. */
+typedef struct Leaf {
+  const Value *of;
+  Value *value;
+  int source;
+} Leaf;
+
+typedef struct Asked {
+  Trace *t;
+  Graph *g;
+  Arena *arena;
+  const Source *source;
+  int source_count;
+  const Variable **variable; /* of the sources, by address */
+  int variable_count;
+  Level level[MOST_LEVELS + 1]; /* the outermost first, t's last */
+  int levels;                   /* those around t */
+  Leaf *leaf;
+  int leaf_count, leaf_capacity;
+} Asked;
+
+static Status no_memory(Graph *g) { return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff"); }
+
+/* ---- what stands for a source in a trace ---- */
+
+static bool is_reading(const Trace *t, const Variable *variable, const Value *v) {
+  for (int i = 0; i < t->reading_count; i++)
+    if (t->reading[i].value == v && t->reading[i].variable == variable) return true;
+  return false;
+}
+
+static bool stands_for(const Trace *t, const Source *s, const Value *v) {
+  if (s->value) {
+    if (v == s->value) return true;
+    for (int i = 0; i < t->extra_count && node_is_input(v->node); i++)
+      if (t->extra[i].inner == v) return t->extra[i].outer == s->value && !t->extra[i].variable;
+    return false;
+  }
+  return s->variable ? is_reading(t, s->variable, v) : node_is_constant(v->node) && v->node->attr[0].tensor == s->tensor;
+}
+
+static int source_of(const Asked *a, const Level *l, const Value *v) {
+  if (v->node->id >= l->nodes || !l->named[v->node->id]) return -1;
+  for (int i = 0; i < a->source_count; i++)
+    if (stands_for(l->trace, &a->source[i], v)) return i;
+  return -1;
+}
+
+static int by_address(const void *x, const void *y) {
+  uintptr_t p = (uintptr_t) * (void *const *)x, q = (uintptr_t) * (void *const *)y;
+  return p < q ? -1 : p > q;
+}
+
+/* So that most values need no look at all sources. */
+static void name_sources(const Asked *a, Level *l) {
+  const Trace *t = l->trace;
+  for (int i = 0; i < t->reading_count; i++) {
+    const Variable *v = t->reading[i].variable;
+    if (a->variable_count && bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
+      l->named[t->reading[i].value->node->id] = true;
+  }
+  for (int i = 0; i < a->source_count; i++) {
+    const Source *s = &a->source[i];
+    const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;
+    if (known) l->named[known->value->node->id] = true;
+    if (s->value && trace_owns(t, s->value)) l->named[s->value->node->id] = true;
+    for (int k = 0; s->value && k < t->extra_count; k++)
+      if (stands_for(t, s, t->extra[k].inner)) l->named[t->extra[k].inner->node->id] = true;
+  }
+}
+
+/* Those of t itself, in a list that the caller frees. */
+static Value **own_values(const Asked *a, const Source *s, int *count) {
+  const Trace *t = a->t;
+  Value **list = arena_alloc(a->arena, (size_t)(t->reading_count + t->extra_count + 2) * sizeof *list);
+  const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;
+  *count = 0;
+  if (!list) return NULL;
+  if (known) list[(*count)++] = known->value;
+  if (s->value && trace_owns(t, s->value)) list[(*count)++] = s->value;
+  for (int i = 0; i < t->extra_count && s->value; i++)
+    if (stands_for(t, s, t->extra[i].inner)) list[(*count)++] = t->extra[i].inner;
+  for (int i = 0; i < t->reading_count && s->variable; i++)
+    if (t->reading[i].variable == s->variable) list[(*count)++] = t->reading[i].value;
+  return list;
+}
+
+/* ---- what comes from outside ---- */
+
+static Level *level_of(Asked *a, const Value *v) {
+  for (int i = 0; i < a->levels; i++)
+    if (trace_owns(a->level[i].trace, v)) return &a->level[i];
+  return NULL;
+}
+
+static const Extra *extra_of(const Trace *t, const Value *v) {
+  for (int i = 0; node_is_input(v->node) && i < t->extra_count; i++)
+    if (t->extra[i].inner == v) return &t->extra[i];
+  return NULL;
+}
+
+static bool is_hot(Asked *a, const Value *v) {
+  const Level *l = v ? level_of(a, v) : NULL;
+  return l && dtype_is_float(v->type.dtype) && (l->hot[v->node->id] || source_of(a, l, v) >= 0);
+}
+
+/* Which nodes of the traces around depend on a source. */
+static void find_hot(Asked *a) {
+  for (int k = 0; k < a->levels; k++) {
+    Level *l = &a->level[k];
+    const Graph *g = l->trace->graph;
+    for (int i = 0; i < g->node_count; i++) {
+      const Node *n = g->node[i];
+      const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+      if (x && x->outer) l->hot[n->id] = is_hot(a, x->outer);
+      if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL))) continue;
+      for (int j = 0; j < n->in_count && !l->hot[n->id]; j++) l->hot[n->id] = is_hot(a, n->in[j]);
+    }
+  }
+}
+
+static void need(Asked *a, const Value *v) {
+  Level *l = v ? level_of(a, v) : NULL;
+  if (l && l->hot[v->node->id]) l->needed[v->node->id] = true;
+}
+
+/* From t outwards: an inner trace needs what it takes from outer ones. */
+static void find_needed(Asked *a) {
+  for (int i = 0; i < a->t->extra_count; i++) need(a, a->t->extra[i].outer);
+  for (int k = a->levels - 1; k >= 0; k--) {
+    const Graph *g = a->level[k].trace->graph;
+    for (int i = g->node_count - 1; i >= 0; i--) {
+      const Node *n = g->node[i];
+      if (!a->level[k].needed[n->id]) continue;
+      const Extra *x = node_is_input(n) ? extra_of(a->level[k].trace, &n->out[0]) : NULL;
+      if (x) need(a, x->outer);
+      for (int j = 0; j < n->in_count; j++) need(a, n->in[j]);
+    }
+  }
+}
+
+/* What stands in t for a value of a trace around it. */
+static Value *brought(Asked *a, Value *v) {
+  Level *l = level_of(a, v);
+  Value **made = l ? l->map[v->node->id] : NULL, *same = made ? made[v->index] : trace_import(a->t, v);
+  int source = l ? source_of(a, l, v) : -1;
+  if (source < 0) return same;
+  for (int i = 0; i < a->leaf_count; i++)
+    if (a->leaf[i].of == v) return a->leaf[i].value;
+  Value *leaf = op1(a->g, "identity", same);
+  if (!array_reserve(&a->leaf, &a->leaf_capacity, a->leaf_count + 1, sizeof *a->leaf)) return no_memory(a->g), NULL;
+  a->leaf[a->leaf_count++] = (Leaf){v, leaf, source};
+  return leaf;
+}
+
+static void compute_again(Asked *a, Level *l, const Node *n) {
+  Value **in = arena_alloc(a->arena, (size_t)(n->in_count + 1) * sizeof *in);
+  Value **out = arena_alloc(a->arena, (size_t)(n->out_count + 1) * sizeof *out);
+  if (!in || !out) {
+    no_memory(a->g);
+    return;
+  }
+  const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
+  if (x) {
+    out[0] = brought(a, x->outer);
+  } else {
+    for (int k = 0; k < n->in_count; k++) in[k] = brought(a, n->in[k]);
+    Node *made = clone_pure(a->g, n, in);
+    for (int i = 0; made && i < n->out_count; i++) out[i] = &made->out[i];
+  }
+  l->map[n->id] = out;
+}
+
+static bool find_levels(Asked *a) {
+  a->variable = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *a->variable);
+  if (!a->variable) return false;
+  for (int i = 0; i < a->source_count; i++)
+    if (a->source[i].variable) a->variable[a->variable_count++] = a->source[i].variable;
+  if (a->variable_count) qsort(a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address);
+  for (const Trace *t = a->t; t->parent && !t->follows; t = t->parent)
+    if (a->levels++ == MOST_LEVELS) return false;
+  Trace *t = a->t;
+  for (int k = a->levels; k >= 0; k--, t = t->parent) {
+    Level *l = &a->level[k];
+    size_t nodes = (size_t)t->graph->next_id + 1;
+    *l = (Level){.trace = t, .nodes = t->graph->next_id, .named = arena_alloc(a->arena, nodes), .hot = arena_alloc(a->arena, nodes)};
+    l->needed = arena_alloc(a->arena, nodes);
+    l->map = arena_alloc(a->arena, nodes * sizeof *l->map);
+    if (!l->named || !l->hot || !l->needed || !l->map) return false;
+    name_sources(a, l);
+  }
+  return true;
+}
+
+static void bring(Asked *a) {
+  find_hot(a);
+  find_needed(a);
+  Scope scope = a->g->scope;
+  for (int k = 0; k < a->levels; k++) {
+    Level *l = &a->level[k];
+    const Graph *g = l->trace->graph;
+    for (int i = 0; i < g->node_count && a->g->error.status == OK; i++)
+      if (l->needed[g->node[i]->id]) compute_again(a, l, g->node[i]);
+  }
+  a->g->scope = scope;
+}
+
+/* ---- sums ---- */
+
+static void add_to(Graph *g, Value **sum, Value *more) {
+  if (more) *sum = *sum ? ops_add(g, *sum, more) : more;
+}
+
+/* What t takes from outside (a list of its inputs) and what stands for each in t. */
+typedef struct Taken {
+  Value **inner, **outer;
+  int count;
+} Taken;
+
+static Taken find_taken(Asked *a) {
+  const Trace *t = a->t;
+  size_t room = (size_t)t->extra_count + 1;
+  int extras = t->extra_count;
+  Taken k = {arena_alloc(a->arena, room * sizeof(Value *)), arena_alloc(a->arena, room * sizeof(Value *)), 0};
+  for (int i = 0; k.inner && k.outer && i < extras; i++) {
+    Value *inner = t->extra[i].inner, *outer = t->extra[i].outer;
+    if (!outer || source_of(a, &a->level[a->levels], inner) >= 0 || !is_hot(a, outer)) continue;
+    k.inner[k.count] = inner;
+    k.outer[k.count++] = brought(a, outer);
+  }
+  return k;
+}
+
+typedef Status (*Differentiate)(Graph *, Value *const *, Value *const *, int, Value *const *, int, Value **);
+
+/* d(ys) / d xs [count], whose gradients go to dx[of[i]]; the leaves of those sources are counted, too. */
+static void differentiate(Asked *a, Differentiate f, const Taken *taken, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
+                          const int *of, int count, Value **dx) {
+  int all = count + taken->count;
+  size_t room = (size_t)(all + taken->count + a->leaf_count + 1);
+  Value **x = arena_alloc(a->arena, room * sizeof *x), **d = arena_alloc(a->arena, room * sizeof *d);
+  Value **y = arena_alloc(a->arena, room * sizeof *y), **dy = arena_alloc(a->arena, room * sizeof *dy);
+  if (!x || !d || !y || !dy) {
+    no_memory(a->g);
+    return;
+  }
+  for (int i = 0; i < count; i++) x[i] = xs[i];
+  for (int i = 0; i < taken->count; i++) x[count + i] = taken->inner[i];
+  f(a->g, ys, dys, y_count, x, all, d);
+  for (int i = 0; i < count; i++) add_to(a->g, &dx[of[i]], d[i]);
+  int outside = 0;
+  for (int i = 0; i < taken->count; i++)
+    if (d[count + i]) y[outside] = taken->outer[i], dy[outside++] = d[count + i];
+  for (int i = 0; i < a->leaf_count; i++) x[i] = a->leaf[i].value;
+  if (!outside) return;
+  f(a->g, y, dy, outside, x, a->leaf_count, d);
+  for (int i = 0; i < a->leaf_count; i++) {
+    bool asked = false;
+    for (int k = 0; k < count && !asked; k++) asked = of[k] == a->leaf[i].source;
+    if (asked || count == 0) add_to(a->g, &dx[a->leaf[i].source], d[i]);
+  }
+}
+
+/* Sources with one value of their own in t go together; a variable with several readings by itself. */
+static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, Value **dx) {
+  const Taken taken = find_taken(a);
+  size_t room = (size_t)(a->source_count + 1);
+  int *together = arena_alloc(a->arena, room * sizeof *together), all = 0;
+  Value **xs = arena_alloc(a->arena, room * sizeof *xs);
+  for (int i = 0; xs && together && i < a->source_count && a->g->error.status == OK; i++) {
+    int count;
+    Value **own = own_values(a, &a->source[i], &count);
+    if (!own) break;
+    if (count < 2) {
+      xs[all] = count ? own[0] : NULL;
+      together[all++] = i;
+      continue;
+    }
+    int *of = arena_alloc(a->arena, (size_t)count * sizeof *of);
+    for (int k = 0; of && k < count; k++) of[k] = i;
+    if (of) differentiate(a, autodiff_apart, &taken, ys, dys, y_count, own, of, count, dx);
+  }
+  if (all) differentiate(a, autodiff, &taken, ys, dys, y_count, xs, together, all, dx);
+}
+
+/* ---- tensors ---- */
+
+/* Loops and branches that have ended hold a tensor as a constant of their own: it is handed to them. */
+static void lift_sources(Asked *a) {
+  TensorList list = {.tensor = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof(Tensor *))};
+  Value **value = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *value);
+  for (int i = 0; list.tensor && i < a->source_count; i++)
+    if (a->source[i].tensor) list.tensor[list.count++] = a->source[i].tensor;
+  if (!list.count || !value) return;
+  qsort(list.tensor, (size_t)list.count, sizeof *list.tensor, by_address);
+  for (Trace *t = a->t; t; t = t->follows ? NULL : t->parent) {
+    for (int i = 0; i < list.count; i++) value[i] = trace_constant(t, list.tensor[i]);
+    lift_constants(t->graph, &list, value);
+  }
+}
+
+Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count, const Source *source, int source_count, Value **dx) {
+  Graph *g = t->graph;
+  memset(dx, 0, (size_t)source_count * sizeof *dx);
+  Asked *a = calloc(1, sizeof *a);
+  if (!a || !(a->arena = arena_new())) {
+    free(a);
+    return no_memory(g);
+  }
+  a->t = t, a->g = g, a->source = source, a->source_count = source_count;
+  lift_sources(a);
+  if (!find_levels(a)) no_memory(g);
+  else if (g->error.status == OK) bring(a);
+  if (g->error.status == OK) answer(a, ys, dys, y_count, dx);
+  free(a->leaf);
+  arena_free(a->arena);
+  free(a);
+  return g->error.status;
+}
