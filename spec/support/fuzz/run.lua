@@ -48,7 +48,7 @@ end
 
 local passed, failed = 0, 0
 for seed = first_seed, first_seed + count - 1 do
-  io.stderr:write(seed, "\r")
+
   math.randomseed(seed)
   -- Each op in turn, then whatever comes.
   local name = only or calls.registry[seed % #calls.registry + 1].name
