@@ -279,19 +279,34 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test lint lint-objects debug asan tsan
+.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
 	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
 	@$(BUILD)/ipulua examples/mnist.lua
 
-test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/run.sh build lint checks specs
+RUN_STAGES = MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/run.sh
+test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed" (JUNIT=file, PENDINGS=none)
+	+@$(RUN_STAGES) build lint checks specs
+check: ## what takes less than a minute of make test: before a commit
+	+@TIER=check $(RUN_STAGES) build lint-lua checks specs
+# With seeds that no run had before; what fails prints its own.
+nightly: deps ## what takes long: the sanitizers, every seed anew
+	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+NIGHTLY := nightly-specs new-seeds debug asan tsan
+nightly-specs:
+	+@TIER=nightly $(RUN_STAGES) build checks specs
+SEED ?= $(shell date +%s)
+new-seeds: all checks
+	@BUILD="$(BUILD)" spec/support/new_seeds.sh $(SEED)
 
 LINTED := $(wildcard lua spec examples docs/source)
 CLANG := $(shell command -v clang)
+lint-lua:
+	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	+@luacheck -q --no-color $(LINTED); good=$$?; \
+	+@$(SUBMAKE) lint-lua; good=$$?; \
 	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
 	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
 	exit $$good
