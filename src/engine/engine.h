@@ -20,6 +20,8 @@ typedef struct Engine {
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 
+/* Kernels of at most that class, as the environment says; NULL or "": the best. */
+Status engine_choose_kernels(Error *e, Engine *g, const char *at_most);
 Engine *engine_new(Error *e, int threads, uint64_t seed); /* threads 0: the CPU's cores */
 void engine_free(Engine *g);
 Pool *engine_pool(Engine *g);

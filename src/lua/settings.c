@@ -13,6 +13,14 @@ static int set_threads(lua_State *L) {
   return 0;
 }
 
+/* (class | nil) Kernels of at most that class. */
+static int set_kernels(lua_State *L) {
+  Error e = {0};
+  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL));
+  bind_check(L, &e);
+  return 0;
+}
+
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
@@ -131,8 +139,9 @@ static int where(lua_State *L) {
 
 void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
-      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"placement_key", placement_key}, {"set_name_prefix", set_name_prefix},
+      {"set_threads", set_threads}, {"set_kernels", set_kernels}, {"engine_info", engine_info},
+      {"options", options}, {"set_numerics", set_numerics}, {"set_synthetic", set_synthetic},
+      {"set_placement", set_placement}, {"placement_key", placement_key}, {"set_name_prefix", set_name_prefix},
       {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
       {"interrupt_count", interrupt_times}, {"where", where},
       {NULL, NULL}};
