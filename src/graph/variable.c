@@ -12,7 +12,9 @@ Variable *variable_new(Error *e, const char *name, const Type *type, bool traina
     fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s'", name);
     return NULL;
   }
+  static _Atomic int64_t made;
   v->references = v->replicas = 1;
+  v->serial = atomic_fetch_add(&made, 1) + 1;
   v->type = *type;
   v->trainable = trainable;
   return v;

@@ -6,6 +6,7 @@
 
 typedef struct Variable {
   _Atomic int references;
+  int64_t serial; /* its own for ever: an address may be another's later */
   char *name;
   Type type;
   bool trainable;

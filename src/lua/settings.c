@@ -81,6 +81,15 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
+/* What scopes say of new nodes, their names apart: programs of the same operations differ by it. */
+static int scope_key(lua_State *L) {
+  const State *s = bind_state(L);
+  const Placement *p = &s->scope.place;
+  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage, (int)p->backward, (int)p->stochastic_rounding,
+                  (int)p->half_partials, s->attributes ? s->attributes : "");
+  return 1;
+}
+
 static int set_text(lua_State *L, char **slot) {
   char *text = strdup(luaL_checkstring(L, 1));
   if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
@@ -124,7 +133,7 @@ void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
       {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
-      {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
+      {"set_attributes", set_attributes}, {"scope_key", scope_key}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
       {"interrupt_count", interrupt_times}, {"where", where},
       {NULL, NULL}};
   bind_set_functions(L, functions);

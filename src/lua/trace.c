@@ -111,6 +111,11 @@ static int begin(lua_State *L) {
   return 0;
 }
 
+static int writes(lua_State *L) {
+  lua_pushboolean(L, trace_writes(bind_current_trace(L)->trace));
+  return 1;
+}
+
 static int depth(lua_State *L) {
   int n = 0;
   for (TraceRef *r = bind_state(L)->trace; r; r = r->below) n++;
@@ -313,7 +318,7 @@ static int read_variables(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; i < t->extra_count; i++) {
     if (!t->extra[i].variable) continue;
-    lua_pushlightuserdata(L, t->extra[i].variable);
+    lua_pushinteger(L, t->extra[i].variable->serial);
     lua_pushboolean(L, true);
     lua_rawset(L, -3);
   }
@@ -322,7 +327,7 @@ static int read_variables(lua_State *L) {
 
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
+      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_writes", writes}, {"trace_give_up", give_up}, {"trace_argument", argument},
       {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"gradients", gradients}, {"offload", offload},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
       {NULL, NULL}};

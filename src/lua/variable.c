@@ -375,9 +375,9 @@ static int is_variable(lua_State *L) {
   return 1;
 }
 
-/* A number for the variable itself: two userdata may stand for one variable. */
+/* A number for the variable itself, never another's: two userdata may stand for one variable. */
 static int identity(lua_State *L) {
-  lua_pushlightuserdata(L, check(L));
+  lua_pushinteger(L, check(L)->serial);
   return 1;
 }
 
