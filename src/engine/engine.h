@@ -16,6 +16,7 @@ typedef struct Engine {
   uint64_t rounding_seed; /* of stochastic rounding in programs */
   int64_t rounding_epoch; /* grows when it is set */
   int8_t eager_rounding;  /* a scope's word on eager ops; -1: as configured */
+  _Atomic int running;  /* programs, one inside of the other's callback */
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 

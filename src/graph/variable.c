@@ -34,11 +34,19 @@ void variable_release(Variable *v) {
   free(v);
 }
 
+Status variable_check_idle(Error *e, const Variable *v) {
+  if (!v->users) return OK;
+  return fail(e, ERR_FAILED_PRECONDITION,
+              "variable '%s' can't be assigned inside of a program that uses it and is running; a callback returns a value, which the program "
+              "assigns", v->name);
+}
+
 Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!type_equal(&v->type, &t->type))
     return fail(e, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", v->name, type_text(&v->type, want),
                 type_text(&t->type, got));
+  if (variable_check_idle(e, v) != OK) return e->status;
   if (v->value && tensor_is_shared(v->value)) {
     tensor_release(v->value);
     v->value = NULL;
@@ -52,6 +60,7 @@ Status variable_assign(Error *e, Variable *v, const Tensor *t) {
 }
 
 static void *own_value(Error *e, Variable *v) {
+  if (variable_check_idle(e, v) != OK) return NULL;
   if (!v->value) {
     fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     return NULL;
@@ -67,8 +76,9 @@ static void *own_value(Error *e, Variable *v) {
 }
 
 void *variable_writable(Error *e, Variable *v) {
-  v->replicas = 1;
-  return own_value(e, v);
+  void *data = own_value(e, v);
+  if (data) v->replicas = 1;
+  return data;
 }
 
 static Status make_room(Error *e, Variable *v, int replicas) {

@@ -30,6 +30,7 @@ static int options(lua_State *L) {
 
 /* (table of flags) → numerics of later programs */
 static int set_numerics(lua_State *L) {
+  bind_refuse_inside(L, "configuring numerics");
   Numerics *n = &bind_state(L)->engine->numerics;
   const struct {
     const char *name;
@@ -48,6 +49,7 @@ static int set_numerics(lua_State *L) {
 
 /* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
 static int set_synthetic(lua_State *L) {
+  bind_refuse_inside(L, "configuring synthetic data");
   Synthetic *s = &bind_state(L)->engine->synthetic;
   const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
   *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),

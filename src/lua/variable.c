@@ -89,6 +89,9 @@ static int value_of(lua_State *L) {
 static int merge_replicas(lua_State *L) {
   Variable *v = check(L);
   bind_settle(L, v);
+  Error e = {0};
+  variable_check_idle(&e, v);
+  bind_check(L, &e);
   v->replicas = 1;
   return 0;
 }

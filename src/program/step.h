@@ -176,6 +176,7 @@ typedef struct Program {
   int64_t executions;
   int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
   bool changes_found;     /* which steps do is known */
+  _Atomic bool running;   /* its memory is in use: not even a callback of its own may run it again */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
   int replicas, replica;           /* how many there are; whose instance this is */
