@@ -17,6 +17,7 @@ typedef struct Engine {
   int64_t rounding_epoch; /* grows when it is set */
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
   int8_t eager_rounding;  /* a scope's word on eager ops; -1: as configured */
+  _Atomic int running;  /* programs, one inside of the other's callback */
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 
