@@ -142,9 +142,8 @@ BUNDLED := $(sort $(filter-out ffi% embed.lua,$(patsubst lua/ipulua/%,%,$(shell 
 BUNDLE := $(BUILD)/generated/bundle
 $(BUNDLE): $(BUNDLED:%=lua/ipulua/%) $(shell find lua/ipulua -type d)
 	@mkdir -p $(@D)
-	@cd lua/ipulua && wc -c $(BUNDLED) | awk '$$2 != "total" { printf "{\"%s\", %d, %d},\n", $$2, at, $$1; at += $$1 }' \
-	  > $(abspath $@.inc)
-	@cd lua/ipulua && cat $(BUNDLED) > $(abspath $@)
+	@(cd lua/ipulua && wc -c $(BUNDLED)) | awk '$$2 != "total" { printf "{\"%s\", %d, %d},\n", $$2, at, $$1; at += $$1 }' > $@.inc
+	@(cd lua/ipulua && cat $(BUNDLED)) > $@
 $(BUILD)/cli/bundle.o: $(BUNDLE)
 $(BUILD)/cli/bundle.o: ALL_CFLAGS += -DBUNDLE='"$(BUNDLE)"'
 
@@ -400,7 +399,8 @@ deb: ## build the Debian packages, into build/deb
 	@rm -rf $(BUILD)/deb && mkdir -p $(DEB)
 	@cp -pR Makefile LICENSE README.md src lua docs examples $(DEB) && cp -pR $(PACKAGING)/debian $(DEB)
 	@$(FILL_IN) $(PACKAGING)/debian/changelog > $(DEB)/debian/changelog
-	cd $(DEB) && $(if $(FROM),BUILD=$(abspath $(FROM))) dpkg-buildpackage -us -uc -b
+	@$(if $(FROM),ln -s "$$(cd '$(FROM)' && pwd)" $(DEB)/build)
+	cd $(DEB) && $(if $(FROM),BUILD=build) dpkg-buildpackage -us -uc -b
 	@ls $(BUILD)/deb/*.deb
 
 .PHONY: clean help
