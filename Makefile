@@ -203,6 +203,10 @@ $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c)
 $(BUILD)/second_check $(BUILD)/forms_check $(BUILD)/misuse_check: $(BUILD)/%: spec/support/%.c $(addprefix spec/support/,interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# Every row on both sides of the sizes at which the code takes another way.
+$(BUILD)/sizes_check: $(addprefix spec/support/,sizes_check.c sizes.c sizes_plain.c interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Prices of every row at random shapes.
 $(BUILD)/price_check: $(addprefix spec/support/,price_check.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
