@@ -182,6 +182,26 @@ static int restore_random(lua_State *L) {
   return 0;
 }
 
+/* → three numbers for return_random: how far the streams of random ops have come, without their values. */
+static int mark_random(lua_State *L) {
+  const State *s = bind_state(L);
+  lua_pushinteger(L, s->stream);
+  lua_pushinteger(L, s->counters_made);
+  lua_pushinteger(L, s->engine->random_count);
+  return 3;
+}
+
+/* What was traced since, which never runs, took nothing. */
+static int return_random(lua_State *L) {
+  State *s = bind_state(L);
+  s->stream = luaL_checkinteger(L, 1);
+  s->counters_made = luaL_checkinteger(L, 2);
+  s->engine->random_count = luaL_checkinteger(L, 3);
+  while (s->counter_count > 0 && s->counter[s->counter_count - 1].number > s->counters_made)
+    variable_release(s->counter[--s->counter_count].variable);
+  return 0;
+}
+
 static bool is_counter(const Variable *v) {
   return !v->trainable && v->type.dtype == I64 && v->type.rank == 0 && !strcmp(v->name, "random_step");
 }
@@ -214,7 +234,8 @@ static int set_program_counters(lua_State *L) { /* (program, list) */
 
 void bind_open_random(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_seed", set_seed}, {"set_device_seed", set_device_seed}, {"save_random", save_random},
-                                       {"restore_random", restore_random}, {"program_counters", program_counters},
+                                       {"restore_random", restore_random}, {"mark_random", mark_random},
+      {"return_random", return_random}, {"program_counters", program_counters},
                                        {"set_program_counters", set_program_counters}, {NULL, NULL}};
   bind_set_functions(L, functions);
 }
