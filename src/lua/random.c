@@ -181,7 +181,6 @@ static int restore_random(lua_State *L) {
   s->engine->random_count = calls;
   return 0;
 }
-
 /* (program) → the values of its counters, in its own order: other programs don't matter. */
 static int program_counters(lua_State *L) {
   Program *p = bind_check_program(L, 1);
@@ -208,18 +207,23 @@ static int set_program_counters(lua_State *L) { /* (program, list) */
   return 0;
 }
 
-/* → streams given out, counters made: where tracing stands among the random numbers. */
+/* → streams given out, counters made, eager draws: where tracing stands among the random numbers. */
 static int random_place(lua_State *L) {
-  State *s = bind_state(L);
+  const State *s = bind_state(L);
   lua_pushinteger(L, s->stream);
   lua_pushinteger(L, s->counters_made);
-  return 2;
+  lua_pushinteger(L, s->engine->random_count);
+  return 3;
 }
 
-static int set_random_place(lua_State *L) { /* (streams, counters) */
+/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since belong to what will never run. */
+static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
   s->stream = luaL_checkinteger(L, 1);
   s->counters_made = luaL_checkinteger(L, 2);
+  s->engine->random_count = luaL_checkinteger(L, 3);
+  while (lua_toboolean(L, 4) && s->counter_count > 0 && s->counter[s->counter_count - 1].number > s->counters_made)
+    variable_release(s->counter[--s->counter_count].variable);
   return 0;
 }
 
