@@ -149,7 +149,7 @@ $(BUILD)/cli/bundle.o: ALL_CFLAGS += -DBUNDLE='"$(BUNDLE)"'
 
 $(BUILD)/cli/%.o: src/cli/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(EDIT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 define kernel_rule
 $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
@@ -172,8 +172,9 @@ $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@$(if $(HDF5),,rm -f $(BUILD)/modules/ipulua/hdf5.so)
-$(CLI_OBJECTS) $(BUILD)/tensor/image.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/cli/info.o $(BUILD)/tensor/image.o: $(BUILD)/parts
 
+$(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
 $(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
@@ -321,6 +322,10 @@ debug: ## the specs with graphs and programs verified after every pass
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-debug CC='$(CC)' CFLAGS='-O1 -g -DIPULUA_VERIFY' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+.PHONY: parts
+parts: ## the specs of each optional part where it is not there
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/parts.sh
 
 .PHONY: docs
 docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS

@@ -1,5 +1,8 @@
 #include "lua/module.h"
 
+#include <lauxlib.h>
+#include <unistd.h>
+
 #include "base/version.h"
 #include "lua/bind.h"
 
@@ -29,4 +32,28 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_pipeline(L);
   bind_open_plain(L);
   return 1;
+}
+
+/* A loader of package.preload, with the file as an upvalue. */
+static int load_hdf5(lua_State *L) {
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "loadlib");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushliteral(L, "luaopen_ipulua_hdf5");
+  lua_call(L, 2, 2);
+  if (lua_isnil(L, -2)) return lua_error(L);
+  lua_pop(L, 1);
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+void module_offer_plugins(lua_State *L, const char *folder) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  if (!access(lua_pushfstring(L, "%s/hdf5.so", folder), R_OK)) {
+    lua_pushcclosure(L, load_hdf5, 1);
+    lua_setfield(L, -2, "ipulua.hdf5");
+  } else {
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
 }
