@@ -327,9 +327,21 @@ debug: ## the specs with graphs and programs verified after every pass
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
-.PHONY: parts
+.PHONY: built parts fresh fresh-demo fresh-all
+built: ## build everything, with the check programs
+	+@$(SUBMAKE) all checks
 parts: ## the specs of each optional part where it is not there
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/parts.sh
+
+# In new Debian systems, made by root with mmdebstrap: bookworm is Debian 12, trixie Debian 13.
+SUITE ?= bookworm
+COMMAND ?= make demo
+fresh: ## run COMMAND='make demo' in a clone in a fresh root of SUITE=bookworm (FRESH_USER=name: not as root, with sudo)
+	@spec/support/fresh_root.sh '$(SUITE)' '$(COMMAND)'
+fresh-demo: ## make demo in fresh roots of Debian 12 and 13
+	@spec/support/fresh.sh demo
+fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12 and 13, as root and with sudo
+	@spec/support/fresh.sh all
 
 .PHONY: docs
 docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS

@@ -50,9 +50,9 @@ bool paths_add(lua_State *L) {
   char own[PATH_MAX], above[PATH_MAX], folder[PATH_MAX + 32];
   if (!find_executable(own, above)) return false;
   snprintf(folder, sizeof folder, "%s/lib/lua/5.4/ipulua", above);
-  module_offer_plugins(L, folder);
+  module_offer_plugins(L, folder, false);
   snprintf(folder, sizeof folder, "%s/modules/ipulua", own);
-  module_offer_plugins(L, folder);
+  module_offer_plugins(L, folder, false);
   /* In a path template these two characters have a meaning of their own. */
   if (strpbrk(above, ";?")) return false;
   static const char *const places[] = {"lua", "share/lua/5.4"};

@@ -35,7 +35,7 @@ static void offer_plugins(lua_State *L) {
   const char *slash = dladdr(&ipulua_bridge, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
   if (!slash) return;
   lua_pushlstring(L, own.dli_fname, (size_t)(slash - own.dli_fname));
-  module_offer_plugins(L, lua_tostring(L, -1));
+  module_offer_plugins(L, lua_tostring(L, -1), true);
   lua_pop(L, 1);
 }
 
