@@ -142,15 +142,14 @@ BUNDLED := $(sort $(filter-out ffi% embed.lua,$(patsubst lua/ipulua/%,%,$(shell 
 BUNDLE := $(BUILD)/generated/bundle
 $(BUNDLE): $(BUNDLED:%=lua/ipulua/%) $(shell find lua/ipulua -type d)
 	@mkdir -p $(@D)
-	@cd lua/ipulua && wc -c $(BUNDLED) | awk '$$2 != "total" { printf "{\"%s\", %d, %d},\n", $$2, at, $$1; at += $$1 }' \
-	  > $(abspath $@.inc)
-	@cd lua/ipulua && cat $(BUNDLED) > $(abspath $@)
+	@(cd lua/ipulua && wc -c $(BUNDLED)) | awk '$$2 != "total" { printf "{\"%s\", %d, %d},\n", $$2, at, $$1; at += $$1 }' > $@.inc
+	@(cd lua/ipulua && cat $(BUNDLED)) > $@
 $(BUILD)/cli/bundle.o: $(BUNDLE)
 $(BUILD)/cli/bundle.o: ALL_CFLAGS += -DBUNDLE='"$(BUNDLE)"'
 
 $(BUILD)/cli/%.o: src/cli/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(EDIT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -MMD -MP -c -o $@ $<
 
 define kernel_rule
 $(BUILD)/kernels/%.$(1).o: src/kernels/%.c
@@ -173,8 +172,9 @@ $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@$(if $(HDF5),,rm -f $(BUILD)/modules/ipulua/hdf5.so)
-$(CLI_OBJECTS) $(BUILD)/tensor/image.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/cli/info.o $(BUILD)/tensor/image.o: $(BUILD)/parts
 
+$(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
 $(BUILD)/cli/info.o: ALL_CFLAGS += $(if $(HDF5),-DHAVE_HDF5)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
@@ -201,6 +201,10 @@ $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c)
 
 # The same rows' second derivatives; in every form that ops run in; called badly.
 $(BUILD)/second_check $(BUILD)/forms_check $(BUILD)/misuse_check: $(BUILD)/%: spec/support/%.c $(addprefix spec/support/,interpret.c samples.c) $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Every row on both sides of the sizes at which the code takes another way.
+$(BUILD)/sizes_check: $(addprefix spec/support/,sizes_check.c sizes.c sizes_plain.c interpret.c samples.c) $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Prices of every row at random shapes.
@@ -279,19 +283,34 @@ deps-test: ## install what the tests need besides
 JOBS ?= $(shell nproc)
 SUBMAKE = $(MAKE) --no-print-directory -s $(if $(findstring j,$(MAKEFLAGS)),,-j$(JOBS))
 
-.PHONY: demo test lint lint-objects debug asan tsan
+.PHONY: demo test check nightly nightly-specs new-seeds lint lint-lua lint-objects debug asan tsan
 demo: deps-build ## build, then train the model of examples/mnist.lua
 	@test -x $(BUILD)/ipulua || echo "building $(BUILD)/ipulua"
 	+@$(SUBMAKE) $(BUILD)/ipulua $(BUILD)/ipulua.1 plugins
 	@$(BUILD)/ipulua examples/mnist.lua
 
-test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed"
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/run.sh build lint checks specs
+RUN_STAGES = MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/run.sh
+test: deps ## build, lint, run every check program and spec; ends with "N passed, N failed" (JUNIT=file, PENDINGS=none)
+	+@$(RUN_STAGES) build lint checks specs
+check: ## what takes less than a minute of make test: before a commit
+	+@TIER=check $(RUN_STAGES) build lint-lua checks specs
+# With seeds that no run had before; what fails prints its own.
+nightly: deps ## what takes long: the sanitizers, every seed anew
+	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+NIGHTLY := nightly-specs new-seeds debug asan tsan
+nightly-specs:
+	+@TIER=nightly $(RUN_STAGES) build checks specs
+SEED ?= $(shell date +%s)
+new-seeds: all checks
+	@BUILD="$(BUILD)" spec/support/new_seeds.sh $(SEED)
 
 LINTED := $(wildcard lua spec examples docs/source)
 CLANG := $(shell command -v clang)
+lint-lua:
+	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
 lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	+@luacheck -q --no-color $(LINTED); good=$$?; \
+	+@$(SUBMAKE) lint-lua; good=$$?; \
 	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
 	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
 	exit $$good
@@ -307,6 +326,22 @@ debug: ## the specs with graphs and programs verified after every pass
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-debug CC='$(CC)' CFLAGS='-O1 -g -DIPULUA_VERIFY' spec/support/run.sh build checks specs
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
+
+.PHONY: built parts fresh fresh-demo fresh-all
+built: ## build everything, with the check programs
+	+@$(SUBMAKE) all checks
+parts: ## the specs of each optional part where it is not there
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/parts.sh
+
+# In new Debian systems, made by root with mmdebstrap: bookworm is Debian 12, trixie Debian 13.
+SUITE ?= bookworm
+COMMAND ?= make demo
+fresh: ## run COMMAND='make demo' in a clone in a fresh root of SUITE=bookworm (FRESH_USER=name: not as root, with sudo)
+	@spec/support/fresh_root.sh '$(SUITE)' '$(COMMAND)'
+fresh-demo: ## make demo in fresh roots of Debian 12 and 13
+	@spec/support/fresh.sh demo
+fresh-all: ## demo, test, packages, rock and tarball in fresh roots of Debian 12 and 13, as root and with sudo
+	@spec/support/fresh.sh all
 
 .PHONY: docs
 docs: all ## write the references: docs/ops.md, docs/keras.md, docs/api.md, and docs/library for LuaLS
@@ -385,7 +420,8 @@ deb: ## build the Debian packages, into build/deb
 	@rm -rf $(BUILD)/deb && mkdir -p $(DEB)
 	@cp -pR Makefile LICENSE README.md src lua docs examples $(DEB) && cp -pR $(PACKAGING)/debian $(DEB)
 	@$(FILL_IN) $(PACKAGING)/debian/changelog > $(DEB)/debian/changelog
-	cd $(DEB) && $(if $(FROM),BUILD=$(abspath $(FROM))) dpkg-buildpackage -us -uc -b
+	@$(if $(FROM),ln -s "$$(cd '$(FROM)' && pwd)" $(DEB)/build)
+	cd $(DEB) && $(if $(FROM),BUILD=build) dpkg-buildpackage -us -uc -b
 	@ls $(BUILD)/deb/*.deb
 
 .PHONY: clean help

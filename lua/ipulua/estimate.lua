@@ -38,6 +38,11 @@ function estimate.mode()
   return setmetatable({former = core.set_estimating(true)}, estimating_meta)
 end
 
+local drawn_meta <const> = {__close = function(self) core.set_random_place(self[1], self[2], self[3], true) end}
+
+-- To be closed: what is traced until then draws no random numbers that others would draw.
+local function draw_nothing() return setmetatable({core.random_place()}, drawn_meta) end
+
 -- A shape whose extents are all known; argument is whose it is.
 local function known(shape, argument)
   if not structure.is_plain(shape) then
@@ -294,6 +299,7 @@ end
 ---@return table
 function estimate.estimate(...)
   local a = args.check("estimate", rows, ...)
+  local _ <close> = draw_nothing()
   local price, samples, changed = estimate.price(a)
   local result = finished(price, a.batch_size or samples)
   if a.explain and not result.fits then result.explanation = price:complaint(changed and changed()) end
@@ -303,7 +309,9 @@ end
 ---The price itself; of a model how many samples an element holds; and a function that prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
+  local _ <close> = draw_nothing()
   local _ <close> = config.pretend_ipus(a.ipus)
+  local _ <close> = machine.pretend_target(a.target)
   if is_model(what) then return of_model(what, a) end
   if type(what) == "function" and a.inputs == nil then
     check_count(what, {})

@@ -29,11 +29,12 @@ function Function:init(f, name)
   self.depth = 0
 end
 
-local function signature(leaves, template)
-  local parts = {core.placement_key(), structure.key(template)}
+-- All that a trace depends on: how many arguments there are, their structure and types, and the scopes that it is called in.
+local function signature(leaves, template, count)
+  local parts = {count .. structure.key(template), core.scope_key()}
   for _, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
-      parts[#parts + 1] = "v" .. tostring(core.variable_identity(leaf))
+      parts[#parts + 1] = "v" .. core.variable_identity(leaf)
     else
       local dtype, shape = core.type_of(leaf)
       parts[#parts + 1] = structure.type_text(dtype, shape)
@@ -101,6 +102,21 @@ local weak <const> = {__mode = "v"}
 
 local func = {Function = Function}
 
+local forgotten <const> = 256 -- programs whose functions are gone, of which a report still tells
+
+-- Records of programs that are gone are as many as that, the newest.
+local function prune()
+  if #compiled % forgotten ~= 0 then return end
+  local kept, gone = {}, 0
+  for i = #compiled, 1, -1 do
+    local record = compiled[i]
+    if not record.entry[1] then gone = gone + 1 end
+    if record.entry[1] or gone <= forgotten then kept[#kept + 1] = record end
+  end
+  for i = 1, #kept // 2 do kept[i], kept[#kept + 1 - i] = kept[#kept + 1 - i], kept[i] end
+  compiled = kept
+end
+
 ---Notes a compiled program, {program, name, key}, and gives it back.
 function func.register(entry)
   require "ipulua.report" -- listens; nobody needs it before there is a program
@@ -108,6 +124,7 @@ function func.register(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
+  prune()
   offloading.warn_unshared(entry.name, entry.record.facts)
   notify("compile", entry)
   return entry
@@ -186,7 +203,7 @@ end
 
 -- The compiled form for arguments taken apart, traced now if need be.
 local function concrete(self, leaves, template, count)
-  local key = signature(leaves, template)
+  local key = signature(leaves, template, count)
   local entry = self.programs[key]
   if not entry or entry.stale then
     local _ <close> = func.compiling(self)

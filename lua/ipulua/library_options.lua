@@ -10,9 +10,9 @@ local library_options = {}
 -- name → what a text must be, and whether it is
 local known <const> = {
   partialsType = {"'float' or 'half'", function(text) return text == "float" or text == "half" or text == "float32" or text == "float16" end},
-  availableMemoryProportion = {"a number in [0, 1]", function(text)
+  availableMemoryProportion = {"a number above 0, at most 1", function(text)
     local x = tonumber(text)
-    return x ~= nil and x >= 0 and x <= 1
+    return x ~= nil and x > 0 and x <= 1
   end},
 }
 
@@ -33,14 +33,11 @@ function library_options.check(given, origin)
   end
 end
 
-local least <const> = 1e-9 -- 0 is as little as possible; the core takes 0 for the default
-
 ---The share of a tile's memory that products may take while they run; 0: the default.
 ---@param given table<string, string>
 ---@return number
 function library_options.proportion(given)
-  local text = given.availableMemoryProportion
-  return text and math.max(tonumber(text), least) or 0
+  return tonumber(given.availableMemoryProportion or 0)
 end
 
 ---Whether sums are float16; nil where nothing says.

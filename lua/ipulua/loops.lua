@@ -225,27 +225,29 @@ local function while_recorded(a)
   return carried
 end
 
-local trace_while
+local trace_cond, trace_while
 
--- A condition that draws random numbers or assigns: a loop's condition only gives its test, so it runs before the loop and behind
--- each turn of the body, which carries what it gave.
-local function trace_test_behind(a, carried)
-  local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop")
+-- A condition that assigns variables is a part of the iterations: its test is carried from one to the next. It is asked once more
+-- than the body runs, but not behind the last of maximum_iterations.
+local function trace_while_assigning(a, carried, limit)
+  local ops, bounded = core.ops, a.maximum_iterations ~= nil
   local function test(i, values)
-    if not limit then return check_test(a.condition(table.unpack(values))) end
-    return loops.cond(core.ops.less(i, limit), function() return check_test(a.condition(table.unpack(values))) end,
-      function() return core.tensor(false) end)
+    local function ask() return check_test(a.condition(table.unpack(values))) end
+    if not bounded then return ask() end
+    local more = ops.logical_or(ops.less(limit, 0), ops.less(i, limit))
+    return trace_cond(core.trace_value(more), ask, function() return core.tensor(false, "bool") end)
   end
-  local function body(_, i, ...)
-    loops.check_parameters(a.body, select("#", ...), "while_loop body")
-    local results = check_results("while_loop", carried, table.pack(a.body(...)))
-    local following = core.ops.add(i, 1)
-    return test(following, results), following, table.unpack(results)
-  end
-  local first = core.tensor(0, "int32")
-  local values = trace_while{condition = function(...) return (...) end, body = body, infeed_queue = a.infeed_queue,
-    inputs = {test(first, carried), first, table.unpack(carried)}}
-  return {table.unpack(values, 3)}
+  local zero = core.tensor(0, "int32")
+  local results = trace_while{
+    condition = function(goes_on, ...) return goes_on end, -- luacheck: ignore 212
+    body = function(_, i, ...)
+      loops.check_parameters(a.body, select("#", ...), "while_loop body")
+      local values, next_i = check_results("while_loop", carried, table.pack(a.body(...))), i + 1
+      return test(next_i, values), next_i, table.unpack(values)
+    end,
+    inputs = {test(zero, carried), zero, table.unpack(carried)}, infeed_queue = a.infeed_queue,
+  }
+  return core.plain(table.move(results, 3, #results, 1, {}))
 end
 
 function trace_while(a)
@@ -257,9 +259,9 @@ function trace_while(a)
   local given = symbolic_like(carried)
   loops.check_parameters(a.condition, #given, "while_loop condition")
   local test = check_test(a.condition(table.unpack(given)))
-  if core.trace_assigns() then
+  if core.trace_writes() then
     core.trace_give_up(core.trace_depth() - 1)
-    return trace_test_behind(a, carried)
+    return trace_while_assigning(a, carried, limit)
   end
   local condition = core.suspend{test}
   core.trace_begin(true)
@@ -370,7 +372,7 @@ local function refuse_branches(yes, no)
     numbers and "; ipu.tensor(…) makes a tensor of a number" or ""), "type")
 end
 
-local function trace_cond(pred, yes_fn, no_fn)
+function trace_cond(pred, yes_fn, no_fn)
   local _ <close> = tracing.guard()
   local yes, leaves, template, count, yes_types = branch(yes_fn, "true branch")
   local no, _, no_template, _, no_types = branch(no_fn, "false branch")

@@ -43,6 +43,16 @@ function machine.target(given)
   return given
 end
 
+local asked -- by the estimate that is being made
+
+---To be closed: until then programs are traced for that target (nil: the one that is configured). For estimates.
+---@param target any
+function machine.pretend_target(target)
+  local former = asked
+  asked = target or asked
+  return setmetatable({}, {__close = function() asked = former end})
+end
+
 -- A version that the script assigned wins over the command line; without either it is the default's.
 local function default_target()
   local version = config.get("ipu_model.version")
@@ -56,6 +66,14 @@ local function halves(option) return library_options.half_partials(config.get(op
 local function default_ipus(ordinal)
   if start.options.ipus and not config.is_configured() then return start.options.ipus end
   return config.device(ordinal or 0).ipus
+end
+
+---{tiles, streaming_bytes} of the chip that programs are for.
+---@return {tiles: integer, streaming_bytes: integer}
+function machine.chip()
+  local target
+  if asked then target = machine.target(asked) else target = default_target() end
+  return core.target_facts{target = target, tiles_per_ipu = config.get("ipu_model.tiles_per_ipu")}
 end
 
 ---Options of core.price for a device.

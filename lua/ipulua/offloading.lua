@@ -18,6 +18,9 @@ local function need_remote_memory(who, name)
   blame.error(string.format("%s: '%s' needs remote memory, which the device does not have", who, name), "failed_precondition")
 end
 
+-- What is left open is offloaded only where the chip has such memory.
+local function chip_has_some() return has_remote_memory() and require "ipulua.machine".chip().streaming_bytes > 0 end
+
 ---Keeps a variable in remote memory in all programs, if it is large enough.
 ---@param v userdata
 function offloading.move(v, who, name)
@@ -42,14 +45,14 @@ function offloading.check(who, a, training)
     end
     a.offload_weight_update_variables, a.replicated_optimizer_state_sharding = nil, nil
   end
-  if a.replicated_weight_sharding == nil and (a.batch_serialization_iterations or 1) > 1 and has_remote_memory() then
+  if a.replicated_weight_sharding == nil and (a.batch_serialization_iterations or 1) > 1 and chip_has_some() then
     a.replicated_weight_sharding = true
   end
   if a.offload_weights == nil then a.offload_weights = a.replicated_weight_sharding end
   for _, name in ipairs(names) do
     if a[name] then need_remote_memory(who, name) end
   end
-  if training and a.offload_weight_update_variables == nil then a.offload_weight_update_variables = has_remote_memory() end
+  if training and a.offload_weight_update_variables == nil then a.offload_weight_update_variables = chip_has_some() end
 end
 
 ---The same as the core takes it.

@@ -82,11 +82,38 @@ end
 
 local states = setmetatable({}, {__mode = "k"}) -- by entry
 
--- An entry's price for the device that it runs on; nil when it can't be placed there, which running it will tell.
+-- What a price depends on beside the program: integers among the arguments, which may be counts of loops.
+local function counts_of(arguments)
+  local parts = {}
+  for i, x in ipairs(arguments or {}) do
+    local dtype, shape = core.type_of(x)
+    if #shape == 0 and dtype:find("^u?int") then parts[#parts + 1] = i .. "=" .. x:item() end
+  end
+  return table.concat(parts, " ")
+end
+
+local most_kept <const> = 64 -- prices of one program
+local prices = setmetatable({}, {__mode = "k"}) -- by entry, then by counts
+
+-- An entry's price for the device that it runs on; false and why, when it can't be placed there.
+local function priced(entry, arguments)
+  local key, kept = counts_of(arguments), prices[entry]
+  if not kept or kept.count >= most_kept and not kept[key] then
+    kept = {count = 0}
+    prices[entry] = kept
+  end
+  if kept[key] == nil then
+    local options = machine.options(nil, entry.device)
+    options.arguments = arguments
+    kept.count = kept.count + 1
+    kept[key] = {pcall(machine.price, entry, options)}
+  end
+  return table.unpack(kept[key])
+end
+
+-- The same; nil when it can't be placed there, which running it will tell.
 local function price_of(entry, arguments)
-  local options = machine.options(nil, entry.device)
-  options.arguments = arguments
-  local ok, price = pcall(machine.price, entry, options)
+  local ok, price = priced(entry, arguments)
   if ok then return price end
   if blame.last and blame.last.kind == "value" then -- a target that there is not
     start.refused = true
@@ -116,17 +143,12 @@ local function begin(entry, arguments)
   return states[entry]
 end
 
-local logged = setmetatable({}, {__mode = "k"}) -- by entry: its cycles by IPU
-
 -- The flag --log_cycle_count=N: the cycles of IPU N, in every run.
 local function log_cycles(entry, arguments)
   local ipu = config.flags().log_cycle_count
   if ipu < 0 then return end
-  if logged[entry] == nil then
-    local price = price_of(entry, arguments)
-    logged[entry] = price and price:summary().ipu or false
-  end
-  local found = logged[entry] and logged[entry][ipu + 1]
+  local price = price_of(entry, arguments)
+  local found = price and price:summary().ipu[ipu + 1]
   if found then log.always("IPU %d: %.0f cycles in a run of '%s'", ipu, found.cycles.total, entry.name) end
 end
 
@@ -143,7 +165,7 @@ end
 
 -- ------------------------------------------------ --estimate
 
-local estimates = {} -- {name, text, replicated, calls, seconds}, in the order of first calls
+local estimates = {} -- {name, text, replicated, calls, seconds of all}, in the order of first calls
 
 -- --ipus alone replicates the price but not the script, whose calls are as many as on one replica.
 local function replicated(replicas)
@@ -153,8 +175,7 @@ end
 
 local function print_estimates()
   for _, e in ipairs(estimates) do
-    io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n", counted(e.calls, "call"), e.replicated,
-      e.calls * e.seconds))
+    io.stdout:write(e.text, string.format("\nPriced for %s%s: %.6g s in all\n\n", counted(e.calls, "call"), e.replicated, e.seconds))
   end
   io.stdout:flush()
 end
@@ -177,19 +198,15 @@ end
 
 ---Instead of running: outfeeds get zeros, and so does the caller.
 ---@return userdata[]
+---@return userdata price
 function report.give_zeros(entry, arguments)
-  if not entry.price then
-    local options = machine.options(nil, entry.device)
-    options.arguments = arguments
-    local ok, price = pcall(machine.price, entry, options)
-    if not ok then
-      start.refused = true
-      error(price, 0)
-    end
-    entry.price = price
+  local ok, price = priced(entry, arguments)
+  if not ok then
+    start.refused = true
+    error(price, 0)
   end
-  entry.price:pretend()
-  return zeros(entry)
+  price:pretend()
+  return zeros(entry), price
 end
 
 -- Does it fit? And if it doesn't, why, and what would help.
@@ -202,12 +219,11 @@ end
 ---The same, and the price is noted.
 ---@return userdata[]
 function report.pretend(entry, arguments)
-  local list, e = report.give_zeros(entry, arguments), entry.estimate
+  local list, price = report.give_zeros(entry, arguments)
+  local e, s = entry.estimate, price:summary()
   if not e then
-    local price = entry.price
-    local s = price:summary()
     e = {name = entry.name, text = price:text() .. verdict(entry, price), replicated = replicated(s.replicas), calls = 0,
-      seconds = s.seconds}
+      seconds = 0}
     entry.estimate = e
     estimates[#estimates + 1] = e
     start.priced = true
@@ -215,7 +231,7 @@ function report.pretend(entry, arguments)
     local wanted = report.wanted()
     if wanted then write_files(new_state(entry, wanted, price)) end
   end
-  e.calls = e.calls + 1
+  e.calls, e.seconds = e.calls + 1, e.seconds + s.seconds
   return list
 end
 

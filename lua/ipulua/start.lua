@@ -29,6 +29,9 @@ terminal.set{is_terminal = core.terminal(), columns = function() return (select(
 local threads = options.threads or number("IPULUA_THREADS", 1)
 if threads then core.set_threads(threads) end
 
+local kernels = environment "IPULUA_CPU"
+if kernels then core.set_kernels(kernels) end
+
 local seed = options.seed or number("IPULUA_SEED", 0)
 if seed then core.set_seed(seed) end
 

@@ -12,6 +12,17 @@ local is_tensor <const>, is_variable <const> = core.is_tensor, core.is_variable
 ---Whether value is a table without a class: a list or a dict of further values.
 structure.is_plain = plain.is
 
+local order <const> = {number = 1, string = 2, boolean = 3}
+
+-- Numbers, then names, then objects in the order in which they were met.
+local function comes_before(a, b)
+  local kind, other = order[type(a)] or 4, order[type(b)] or 4
+  if kind ~= other then return kind < other end
+  if kind < 3 then return a < b end
+  if kind == 3 then return b and not a end
+  return structure.identity(a) < structure.identity(b)
+end
+
 -- Keys in a stable order: positions, then names.
 local function sorted_keys(t)
   local keys, n, largest = {}, 0, 0
@@ -25,10 +36,7 @@ local function sorted_keys(t)
     for i = 1, n do keys[i] = i end
     return keys
   end
-  table.sort(keys, function(a, b)
-    if type(a) == type(b) then return a < b end
-    return type(a) == "number"
-  end)
+  table.sort(keys, comes_before)
   return keys
 end
 structure.sorted_keys = sorted_keys
@@ -69,16 +77,38 @@ function structure.rebuild(template, leaves)
   return core.plain(t)
 end
 
----A text that is equal for equal templates (statics by value or identity).
+local serials, last_serial = setmetatable({}, {__mode = "k"}), 0
+
+---A number that is the object's own: tostring gives what its class likes to be called, and addresses are used again.
+---@return integer
+function structure.identity(object)
+  local serial = serials[object]
+  if serial then return serial end
+  last_serial = last_serial + 1
+  serials[object] = last_serial
+  return last_serial
+end
+
+local writers <const> = {
+  ["nil"] = function() return "nil" end,
+  boolean = tostring,
+  string = function(v) return string.format("%q", v) end,
+  number = function(v) return math.type(v) == "integer" and string.format("%d", v) or string.format("%a", v) end,
+}
+
+---A text for a value that is no table of values: equal for the same object, for numbers of the same kind and value, for equal strings.
+---@return string
+function structure.value_key(v)
+  local write = writers[type(v)]
+  return write and write(v) or "#" .. structure.identity(v)
+end
+
+---A text that is equal for equal templates (statics as value_key has them).
 function structure.key(template)
   if template.leaf then return "*" end
-  if not template.items then
-    local v = template.static
-    if math.type(v) == "float" then return string.format("%a", v) end
-    return type(v) == "string" and string.format("%q", v) or type(v):sub(1, 1) .. tostring(v)
-  end
+  if not template.items then return structure.value_key(template.static) end
   local parts = {}
-  for i, item in ipairs(template.items) do parts[i] = tostring(item[1]) .. "=" .. structure.key(item[2]) end
+  for i, item in ipairs(template.items) do parts[i] = structure.value_key(item[1]) .. "=" .. structure.key(item[2]) end
   return "{" .. table.concat(parts, ",") .. "}"
 end
 

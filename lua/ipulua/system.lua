@@ -142,8 +142,12 @@ local function add(kind, entry, more)
 end
 
 -- [tile, elements] of a variable that is spread evenly.
-local function spread(elements, tiles)
-  local list, share = {}, math.max(1, (elements + tiles - 1) // tiles)
+local grain_bytes <const> = 128 -- at least on a tile
+
+local function spread(elements, bytes, tiles)
+  local grain = math.max(1, grain_bytes // bytes)
+  local grains = (elements + grain - 1) // grain
+  local list, share = {}, math.max(1, (grains + tiles - 1) // tiles) * grain
   for tile = 0, tiles - 1 do
     local rest = elements - tile * share
     if rest <= 0 then break end
@@ -152,21 +156,18 @@ local function spread(elements, tiles)
   return list
 end
 
-local tile_counts <const> = {ipu1 = 1216, ipu2 = 1472, ipu21 = 1472}
-
-local function tile_count()
-  local chosen = config.get("ipu_model.tiles_per_ipu")
-  return chosen > 0 and chosen or tile_counts[config.get("ipu_model.version")] or 1472
-end
+local bytes_of <const> = {
+  float64 = 8, int64 = 8, float32 = 4, int32 = 4, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, bool = 1,
+}
 
 -- For each variable: name, output index, shape, dtype, has_constant, has_aliases, elements, tiles.
 local function tensor_map(module, names, types)
-  local mapped, tiles = {}, tile_count()
+  local mapped, tiles = {}, require "ipulua.machine".chip().tiles
   for i, name in ipairs(names) do
     local elements = 1
     for _, extent in ipairs(types[i].shape) do elements = elements * extent end
     if name ~= "random_step" then
-      mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, tiles)}
+      mapped[#mapped + 1] = {name, 0, types[i].shape, types[i].dtype, false, false, elements, spread(elements, bytes_of[types[i].dtype], tiles)}
     end
   end
   return json.encode{mappings = {[module] = mapped}}

@@ -130,14 +130,15 @@ function variables.trainable_variables() return list(function(v) return v.traina
 -- ------------------------------------------------ by name, with a value later
 
 local named = {}        -- name → {variable, shape, dtype}
-local initialisers = {} -- list of {variable, function that gives its value}
-local pending = nil     -- while a function is traced: those that it made
+local weak_keys <const> = {__mode = "k"}
+local initialisers = setmetatable({}, weak_keys) -- variable → function that gives its value; gone with the variable
+local pending = nil -- while a function is traced: what it made, a list of {variable, function}
 
-graph.on_reset(function() named, initialisers, used_names = {}, {}, {} end)
+graph.on_reset(function() named, initialisers, used_names = {}, setmetatable({}, weak_keys), {} end)
 
 ---Has the value given by f at once (where programs are only priced: when it is wanted), and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)
-  initialisers[#initialisers + 1] = {v, f}
+  initialisers[v] = f
   if core.is_estimating() then postponed[v] = f
   else core.set_variable(v, tracing.outside(f)) end
   return v
@@ -172,9 +173,7 @@ function variables.undo_pending()
     for name, v in pairs(named) do
       if v == item[1] then named[name] = nil end
     end
-    for i = #initialisers, 1, -1 do
-      if initialisers[i] == item then table.remove(initialisers, i) end
-    end
+    initialisers[item[1]] = nil
   end
   pending = pending and {}
 end
@@ -182,7 +181,8 @@ end
 ---An operation that gives the variables made so far their initial values.
 ---@return Operation
 function variables.global_variables_initializer()
-  local items = table.move(initialisers, 1, #initialisers, 1, {})
+  local items = {}
+  for i, v in ipairs(list(function(each) return initialisers[each] ~= nil end)) do items[i] = {v, initialisers[v]} end
   return operation.new("global_variables_initializer", {}, function() initialise(items) end)
 end
 
@@ -309,7 +309,7 @@ function variables.get_variable(...)
   v.deferred = true
   named[name] = v
   local item = {v, variables.initial_value(a.initializer, shape, dtype)}
-  initialisers[#initialisers + 1] = item
+  initialisers[v] = item[2]
   if pending then pending[#pending + 1] = item end
   return v
 end

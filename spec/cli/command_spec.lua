@@ -303,6 +303,25 @@ describe("the command line", function()
     end)
   end)
 
+  it("takes kernels of at most the class that IPULUA_CPU names", function()
+    local script = {"-e", "local ipu = require 'ipulua' print(ipu.reduce_sum(ipu.exp(ipu.linspace(0, 1, 1000))):item())"}
+    local plain = run {"info"}
+    local best = plain.out:match("\nCPU kernels +(%w+) %(of [%w ]+%)\n")
+    local order = {base = 1, avx2 = 2, avx512 = 3}
+    for class, rank in pairs(order) do
+      local told = run({"info", env = {IPULUA_CPU = class}}).out:match("\nCPU kernels +(%w+) %(of [%w ]+%); IPULUA_CPU=" .. class .. "\n")
+      assert.equal(math.min(rank, order[best]), order[told])
+      -- 1000 times the mean of e^x, by the trapezoid's two halves
+      assert.is_near(1000 * (math.exp(1) - 1) + 0.14, tonumber(run({env = {IPULUA_CPU = class}, table.unpack(script)}).out), 0.01)
+    end
+    local wrong = run{env = {IPULUA_CPU = "sse"}, table.unpack(script)}
+    assert.equal(1, wrong.status)
+    assert.matches("IPULUA_CPU must be base, avx2 or avx512 .*got 'sse'", wrong.err)
+    assert.matches("none %(of base.*; IPULUA_CPU must be base", run({"info", env = {IPULUA_CPU = "sse"}}).out)
+    assert.equal(0, run({"-E", env = {IPULUA_CPU = "sse"}, table.unpack(script)}).status)
+    assert.equal(best, run({"-E", "info", env = {IPULUA_CPU = "base"}}).out:match("\nCPU kernels +(%w+)"))
+  end)
+
   it("has the core library ready, but loads nothing by itself", function()
     local got = run {"-e", "print(type(package.preload['ipulua.core']), package.loaded['ipulua.core'], "
       .. "package.loaded.ipulua, rawget(_G, 'ipu'), ipu, keras, getmetatable(_G))"}

@@ -1,6 +1,11 @@
 local command = require "spec.support.command"
 local terminal = require "spec.support.terminal"
 
+-- Without libedit nothing is completed, coloured or drawn again, and what is not there is not tried.
+local edits = command.run{command.ipulua, "info"}.out:find "line editing +libedit"
+local edited = edits and it or function() end
+local edited_describe = edits and describe or function() end
+
 local UP, CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\27[A", "\3", "\4", "\18", "\21"
 
 -- Types each line when the prompt is there, and leaves. A line: text, or {text, what is expected of it, which may
@@ -198,11 +203,11 @@ describe("the prompt", function()
       assert.truthy(shown:find("^Lua 5%.4[^\n]*\r\nipulua %d[^\n]*\r\n[^\n]*Ctrl%-D"))
     end)
 
-    it("takes characters of several bytes apart as a whole", function()
+    edited("takes characters of several bytes apart as a whole", function()
       lines {{"#'aé\127b'", "2\r\n"}}
     end)
 
-    it("drops bytes that are no characters, and only those", function()
+    edited("drops bytes that are no characters, and only those", function()
       lines {{"'caf\xe9' .. 'es'", "cafes\r\n"}, {"'\xff\xfea' .. 'b'", "ab\r\n"}, {"'\xe2\x82' .. 'é'", "é\r\n"}}
     end)
 
@@ -220,7 +225,7 @@ describe("the prompt", function()
       lines({{"6 * 7", "42\r\n"}, {"7 * 7", "49\r\n"}}, {env = {XDG_STATE_HOME = folder .. "/pipe"}})
     end)
 
-    it("keeps its history in a file for the next time", function()
+    edited("keeps its history in a file for the next time", function()
       local state = folder .. "/state"
       local env = {XDG_STATE_HOME = state}
       lines({{"x = 41"}, {"for i = 1, 2 do", ">> "}, "x = x + 1 end", "x", "x", {"'back\\\\slash'"}}, {env = env})
@@ -245,7 +250,7 @@ describe("the prompt", function()
       lines({{"1 + 1", "2\r\n"}}, {env = {XDG_STATE_HOME = "/proc/nosuch", HOME = ""}})
     end)
 
-    describe("completes", function()
+    edited_describe("completes", function()
       local cases = {
         {"globals", {"tostr\t(12) .. '!'", "12!"}},
         {"keywords", {"func\t() end", ""}},
@@ -292,7 +297,7 @@ describe("the prompt", function()
     end)
 
     describe("on Ctrl-C", function()
-      it("drops the line", function()
+      edited("drops the line", function()
         local shown, status = terminal {{expect = "> "}, {send = "abc"}, {expect = "abc"}, {send = CTRL_C .. "7 + 7\n"},
           {expect = "^C"}, {expect = "14\r\n> "}, {send = "while true do\n"}, {expect = ">> "}, {send = CTRL_C},
           {expect = "^C\r\n> "}, {send = "8 + 8\n"}, {expect = "16\r\n> "}, {send = CTRL_D}}
@@ -341,7 +346,7 @@ describe("the prompt", function()
       end)
     end)
 
-    it("goes on after Ctrl-Z and a new window size", function()
+    edited("goes on after Ctrl-Z and a new window size", function()
       local shown, status = terminal {{expect = "> "}, {send = "12 +"}, {expect = "12 +"}, {send = "\26"}, {wait = 0.3},
         {signal = "CONT"}, {expect = "> 12 +"}, {size = "10 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = " 3\n"},
         {expect = "15\r\n> "}, {send = CTRL_D}}
@@ -355,7 +360,7 @@ describe("the prompt", function()
       end
     end)
 
-    it("is in colour, unless NO_COLOR is set", function()
+    edited("is in colour, unless NO_COLOR is set", function()
       local plain = lines {{"error('x', 0)"}}
       assert.is_nil(plain:find("\27[31m", 1, true) or plain:find("\27[1;32m", 1, true))
       local coloured = lines({{"1", "1\r\n"}}, {env = {NO_COLOR = ""}, prompt = ">\27[0m "})

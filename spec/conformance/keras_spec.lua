@@ -1,7 +1,6 @@
 -- The conformance cases of Keras' parts: numbers from other implementations and from Keras' own tests.
 
 local jsonl = require "spec.support.jsonl"
-local log = require "ipulua.log"
 local op_runner = require "spec.support.conformance_ops"
 local runner = require "spec.support.conformance_keras"
 
@@ -11,10 +10,6 @@ local files <const> = {
 }
 
 describe("Keras conformance", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
-
   for _, file in ipairs(files) do
     it("agrees with every case of " .. file, function()
       local failures = {}
@@ -26,16 +21,49 @@ describe("Keras conformance", function()
     end)
   end
 
-  it("notices a wrong number, a wrong shape and an unknown name", function()
-    local wrong = {group = "loss", name = "mean_squared_error", args = {}, inputs = {
+  it("notices a wrong number, shape, dtype, count of elements, and an unknown name", function()
+    local case = {group = "loss", name = "mean_squared_error", args = {}, inputs = {
       {shape = {1, 2}, dtype = "float32", data = {0, 0}}, {shape = {1, 2}, dtype = "float32", data = {1, 1}},
-    }, outputs = {{shape = {}, dtype = "float32", data = {2}}}, rtol = 1e-5, atol = 1e-6}
-    assert.is_false((runner.run(wrong)))
-    wrong.outputs = {{shape = {1}, dtype = "float32", data = {1}}}
-    assert.is_false((runner.run(wrong)))
-    wrong.outputs = {{shape = {}, dtype = "float32", data = {1}}}
-    assert.is_true((runner.run(wrong)))
-    wrong.name = "mean_squared_eror"
-    assert.is_false((runner.run(wrong)))
+    }, rtol = 1e-5, atol = 1e-6}
+    local function gives(...)
+      case.outputs = {...}
+      return (runner.run(case))
+    end
+    assert.is_true(gives{shape = {}, dtype = "float32", data = {1}})
+    assert.is_false(gives{shape = {}, dtype = "float32", data = {2}})
+    assert.is_false(gives{shape = {}, dtype = "float32", data = {"nan"}})
+    assert.is_false(gives{shape = {1}, dtype = "float32", data = {1}})
+    assert.is_false(gives{shape = {}, dtype = "float16", data = {1}})
+    assert.is_false(gives{shape = {}, dtype = "int32", data = {1}})
+    assert.is_false(gives{shape = {}, dtype = "float32", data = {1, 1}})
+    assert.is_false(gives{shape = {}, dtype = "float32", data = {}})
+    assert.is_false(gives())
+    assert.is_false(gives({shape = {}, dtype = "float32", data = {1}}, {shape = {}, dtype = "float32", data = {1}}))
+    case.name = "mean_squared_eror"
+    assert.is_false(gives{shape = {}, dtype = "float32", data = {1}})
+  end)
+
+  it("notices a wrong result of an op, and one too many", function()
+    local case = {group = "op", name = "split", args = {num_or_size_splits = 2}, inputs = {{shape = {2}, dtype = "float32", data = {3, 4}}},
+      rtol = 0, atol = 0}
+    local function gives(...)
+      case.outputs = {}
+      for i, data in ipairs{...} do case.outputs[i] = {shape = {1}, dtype = "float32", data = data} end
+      return (op_runner.run(case))
+    end
+    assert.is_true(gives({3}, {4}))
+    assert.is_false(gives({3}, {5}))
+    assert.is_false(gives({3}))
+    assert.is_false(gives({3}, {4}, {5}))
+    case.outputs = {{shape = {1}, dtype = "float32", data = {3}}, {shape = {1}, dtype = "int32", data = {4}}}
+    assert.is_false((op_runner.run(case)))
+  end)
+
+  it("notices an initializer's mean that is no number", function()
+    local case = {group = "initializer", name = "constant", args = {shape = {2}, value = 0 / 0}, rtol = 0.1, atol = 0.1,
+      outputs = {{data = {0, 0, 0, 0}}}}
+    assert.is_false((runner.run(case)))
+    case.args.value = 0
+    assert.is_true((runner.run(case)))
   end)
 end)

@@ -1,13 +1,13 @@
 -- The conformance cases of configuration, one spec each.
 
 local jsonl = require "spec.support.jsonl"
-local log = require "ipulua.log"
 local system_config = require "spec.support.system_config"
+local warnings = require "spec.support.warnings"
 
 describe("configuration conformance", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
+  local caught = warnings.expected{"configure_ipu_system: the existing configuration is being reset, and its compiled programs are forgotten"}
+  setup(caught.start)
+  teardown(caught.stop)
 
   for _, case in ipairs(jsonl("spec/conformance/system/config.jsonl")) do
     it(case.id .. ": " .. case.title, function()

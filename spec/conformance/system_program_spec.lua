@@ -1,14 +1,9 @@
 -- The conformance cases of loops, queues, gradient accumulation, pipelines, replicas and shards, one spec each.
 
 local jsonl = require "spec.support.jsonl"
-local log = require "ipulua.log"
 local system_program = require "spec.support.system_program"
 
 describe("program conformance", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
-
   for _, file in ipairs {"loops_and_feeds", "gradient_accumulation", "pipelines", "replicas_and_sharding"} do
     for _, case in ipairs(jsonl("spec/conformance/system/" .. file .. ".jsonl")) do
       it(case.id .. ": " .. case.title, function()

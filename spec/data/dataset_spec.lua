@@ -364,6 +364,33 @@ describe("dataset grouping and order", function()
   end)
 end)
 
+-- Rows of 132 bytes are copied 496 at a time from 128 KiB on: element j of row i is 100 i + j.
+describe("shuffled batches", function()
+  it("are rows of the source, each of them once, for any team", function()
+    local rows, cols = 5003, 33
+    local places = ipu.reshape(ipu.cast(ipu.arange(rows), "float32"), {rows, 1}) * 100 + ipu.cast(ipu.arange(cols), "float32")
+    local first
+    for _, threads in ipairs{1, 2, 3} do
+      ipu.set_num_threads(threads)
+      local seen, count, order = {}, 0, {}
+      for x in ipu.data.from_tensor_slices(places):shuffle(5003, {seed = 3}):batch(1999):iter() do
+        for _, row in ipairs(x:totable()) do
+          local i = row[1] // 100
+          local whole = not seen[i]
+          for j = 1, cols do whole = whole and row[j] == 100 * i + j - 1 end
+          if not whole then error("row " .. i .. " is not as it was, or comes twice") end
+          seen[i], count = true, count + 1
+          order[count] = i
+        end
+      end
+      assert.equal(rows, count)
+      first = first or order
+      assert.same(first, order)
+    end
+    ipu.set_num_threads(2)
+  end)
+end)
+
 describe("dataset cache", function()
   it("row 82: reads its source once", function()
     local count = {}

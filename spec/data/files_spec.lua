@@ -113,6 +113,8 @@ describe("datasets from files", function()
 
   it("from_image_folder reads pictures and the classes that their folders are", function()
     local core = require "ipulua.core"
+    local is_written, message = pcall(core.write_png, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8"))
+    if not is_written then return assert.matches("this build is without", message) end
     os.execute("mkdir -p " .. made .. "pictures/cat " .. made .. "pictures/dog")
     local function picture(path, value) core.write_png(made .. "pictures/" .. path, ipu.full({2, 3, 3}, value, "uint8")) end
     picture("cat/1.png", 10)

@@ -1,5 +1,6 @@
 -- The rules for arguments of fit, evaluate and predict, each with its error.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 
@@ -119,12 +120,19 @@ describe("the arguments of evaluate and predict", function()
   end)
 
   it("are quiet about fewer steps than an execution has when verbose is 0", function()
-    local m = model{steps_per_execution = 8}
-    local function warnings(verbose)
-      return table.concat((log.capture("warn", m.evaluate, m, {x = x, y = y, batch_size = 2, verbose = verbose})), "\n")
+    local function shown(verbose)
+      local script = [[
+        local ipu = require "ipulua"
+        local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {3}}}
+        m:compile{optimizer = "sgd", loss = "mse", steps_per_execution = 8}
+        m:evaluate{x = ipu.ones{8, 3}, y = ipu.ones{8, 1}, batch_size = 2, verbose = ]] .. verbose .. "}"
+      local r = command.run{command.ipulua, "-e", script}
+      assert.equal(0, r.status, r.err)
+      return r.out, r.err
     end
-    assert.equal("", warnings(0))
-    assert.matches("steps_per_execution is 8, but there are only 4 steps", warnings(1))
+    assert.same({"", ""}, {shown(0)})
+    local _, err = shown(1)
+    assert.matches("warning: .*steps_per_execution is 8, but there are only 4 steps.*\n4/4 %[=+%]", err)
   end)
 
   it("compute_loss wants the predictions too", function()

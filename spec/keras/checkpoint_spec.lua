@@ -2,6 +2,7 @@
 -- nothing had been.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 local core = require "ipulua.core"
 local keras = ipu.keras
 local command = os.getenv("IPULUA") or "build/ipulua"
@@ -131,7 +132,9 @@ describe("a training that was killed", function()
     assert.equal(3, #fit(3).history.loss)
     assert.same({"latest.json", "step-000004", "step-000006"}, core.list_folder(folder .. "/b"))
     write(folder .. "/b/step-000006/weights.safetensors", "no tensors")
-    local history = fit(4)
+    local warned, history = log.capture("warn", fit, 4)
+    assert.equal(1, #warned)
+    assert.matches("/b/step%-000006/weights.safetensors is not as it was written; the one before it is taken$", warned[1])
     assert.same({0, 1, 2, 3}, history.epoch) -- two from the backup, two made now
   end)
 
@@ -300,14 +303,25 @@ describe("ipu.train.Checkpoint", function()
     os.remove(folder .. "/latest.json")
     checkpoint:restore(folder)
     assert.equal(3, v:item())
+    -- What restoring gives, and the warnings on the way, the folder left out.
+    local function restored()
+      local lines, ok, result = log.capture("warn", pcall, checkpoint.restore, checkpoint, folder)
+      for i, line in ipairs(lines) do lines[i] = line:gsub("^.-/(step%-%d+/)", "%1") end
+      return lines, ok and result or tostring(result)
+    end
+    local damaged, missing = "step-000003/state.json is missing or damaged; the one before it is taken",
+      "step-000002/weights.safetensors is missing; "
     write(folder .. "/step-000003/state.json", "{")
-    checkpoint:restore(folder)
+    assert.same({damaged}, (restored()))
     assert.equal(2, v:item())
     os.remove(folder .. "/step-000002/weights.safetensors")
-    assert.equal(folder .. "/step-000001", checkpoint:restore(folder))
+    local lines, path = restored()
+    assert.same({damaged, missing .. "the one before it is taken"}, lines)
+    assert.equal(folder .. "/step-000001", path)
     assert.equal(1, v:item())
     core.remove_folder(folder .. "/step-000001")
-    local _, message = pcall(checkpoint.restore, checkpoint, folder)
+    local last, message = restored()
+    assert.same({damaged, missing .. "there is no other"}, last)
     assert.is_truthy(message:find("checkpoint_spec.lua:%d+: Checkpoint.restore: there is no checkpoint in '/"))
     assert.error_matches(function() checkpoint:restore(folder .. "/none") end, "there is no checkpoint in")
   end)

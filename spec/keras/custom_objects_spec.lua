@@ -2,6 +2,7 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 
 local keras = ipu.keras
 local layers, utils = keras.layers, keras.utils
@@ -91,7 +92,9 @@ describe("own classes and functions", function()
     end
     function Cell:call(step, states) return step + states[1], {step + states[1]} end -- luacheck: ignore 212
     local model = keras.Sequential{layers.TimeDistributed{Times{factor = 10}, input_shape = {3, 2}}, layers.RNN(Cell())}
-    model:save(path)
+    local warned = log.capture("warn", model.save, model, path)
+    assert.equal(1, #warned)
+    assert.matches("class Cell has an init with arguments %(.*custom_objects_spec.lua:%d+%), but no get_config that gives them", warned[1])
     local copy = keras.models.load_model(path, {custom_objects = {Times = Times, Cell = Cell}})
     assert.are.same({{90, 120}}, copy(ipu.tensor{{{1, 2}, {3, 4}, {5, 6}}}):totable())
   end)

@@ -2,7 +2,6 @@
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
 
 local keras, data = ipu.keras, ipu.data
 local layers = keras.layers
@@ -56,10 +55,6 @@ describe("compile", function()
 end)
 
 describe("fit", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
-
   it("row 201: takes the steps that gradient descent takes", function()
     local model = line()
     local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 3, shuffle = false})
@@ -329,10 +324,6 @@ it("without a batch_size fewer than 32 samples are one batch; evaluate and predi
 end)
 
 describe("fit refuses", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
-
   local endless = data.from_tensor_slices{x, y}:batch(2, {drop_remainder = true}):repeat_n()
 
   for name, case in pairs{
@@ -374,10 +365,6 @@ describe("fit refuses", function()
 end)
 
 describe("evaluate and predict", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function() log.set_writer(former) end)
-
   it("row 212: evaluate gives a number, a list, or a table", function()
     local model = line()
     assert.is_near(21, model:evaluate(quiet{x = x, y = y, batch_size = 2}), 1e-5)

@@ -106,4 +106,19 @@ describe("load_weights of .h5", function()
     end
     assert.same(before, m:get_weights()[1]:totable())
   end)
+
+  run_if("reads them in a process that has another Lua, too", function()
+    local script = ([[
+      local loaded = require "ipulua.ffi".run_lua(%q)
+      print(loaded)]]):format(([[
+      local keras = require "ipulua".keras
+      local m = keras.Sequential{keras.layers.Dense{2, name = "first"}, keras.layers.BatchNormalization{name = "middle"},
+        keras.layers.Flatten(), keras.layers.Dense{1, name = "last"}}
+      m:build{4, 3}
+      m:load_weights("%s/keras2.h5")
+      return m:get_weights()[8]:totable()[1] ]]):format(folder))
+    local r = command.run{"timeout", "60", "luajit", "-e", script,
+      env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua", IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
+    assert.equal("7\n", r.out, r.err)
+  end)
 end)

@@ -79,7 +79,7 @@ describe("the configuration in an estimate", function()
 
   -- Four IPUs, a replica each: half of a ring has three hops of 3,000 cycles and a sync of 15 ns there and back over two hops, 80.
   local half_ring <const> = 3 * 3000 + 80
-  local kilobytes <const> = {ipu.zeros{1024}, ipu.zeros{2048}, ipu.zeros{3072}, ipu.zeros{4096}} -- 4, 8, 12, 16 KiB
+  local kilobytes <const> = {ipu.zeros{1024}, ipu.zeros{2048}, ipu.zeros{3072}, ipu.zeros{4096}, ipu.zeros{1}} -- 4, 8, 12, 16 KiB; 4 bytes
 
   for option, case in pairs{
     maximum_cross_replica_sum_buffer_size = {"cross_replica_sum", 2 * half_ring, {replica_group_size = 2}},
@@ -118,7 +118,9 @@ describe("the configuration in an estimate", function()
       local _ <close> = ipu.ipu_shard(0)
       for i = 1, 4 do x[i] = ipu.tanh(x[i]) end
       local _ <close> = ipu.ipu_shard(1)
-      for i = 1, 4 do y[i] = ipu.exp(x[i]) end
+      for _ = 1, 60 do x[5] = ipu.exp(x[5]) end -- meanwhile all four are there
+      y[1] = ipu.reduce_sum(x[5])
+      for i = 1, 4 do y[i + 1] = ipu.reduce_sum(x[i]) end
       return table.unpack(y)
     end)
     local later = ipu.func(function(x)
@@ -127,7 +129,7 @@ describe("the configuration in an estimate", function()
       return first, shard(1, "exp", shard(0, "tanh", first))
     end)
     local function of(g, bytes)
-      local inputs = {table.unpack(kilobytes, 1, g == f and 4 or 1)}
+      local inputs = {table.unpack(kilobytes, 1, g == f and 5 or 1)}
       return price({["optimizations.maximum_inter_ipu_copies_buffer_size"] = bytes}, g, inputs, 2)
     end
     local fixed <const> = 3000 + 40 -- the sync of two IPUs: 15 ns there and back

@@ -1,6 +1,7 @@
 -- An inference pipeline of the original's own tests: batches of two blocks v, w of [4, 4, 2] give 80·(v + w) + 320 + c.
 
 local ipu = require "ipulua"
+local log = require "ipulua.log"
 local pipelines = require "spec.support.pipelines"
 
 local blocks <const> = 5
@@ -73,7 +74,9 @@ describe("a pipeline on two replicas", function()
       return {losses:totable(), weights}, ipu.estimate(f)
     end
     local whole = trained{}
-    local same, shared = trained{replicated_weight_sharding = true}
+    local warned, same, shared = log.capture("warn", trained, {replicated_weight_sharding = true})
+    assert.equal(1, #warned)
+    assert.matches("'replicated_weight_sharding' has no effect: what an update reads is not the same on all replicas", warned[1])
     assert.same(whole, same)
     assert.equal(2, shared.replicas)
   end)

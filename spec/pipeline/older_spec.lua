@@ -1,7 +1,6 @@
 -- The pipelined models of earlier releases: the same numbers as today's, with steps that are weight updates.
 
 local ipu = require "ipulua"
-local log = require "ipulua.log"
 local pipelines = require "spec.support.pipelines"
 
 local keras = ipu.keras
@@ -17,16 +16,14 @@ local function dataset()
 end
 
 describe("older pipelined models", function()
-  local _device, scope, former
+  local _device, scope
   before_each(function()
-    former = log.set_writer(function() end)
     _device = pipelines.device(2)
     scope = ipu.IPUStrategy():scope()
   end)
   after_each(function()
     scope:close()
     getmetatable(_device).__close()
-    log.set_writer(former)
   end)
 
   local function compile(model) model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.05), steps_per_execution = 8} end

@@ -2,7 +2,6 @@
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local log = require "ipulua.log"
 
 local keras, layers = ipu.keras, ipu.keras.layers
 
@@ -58,12 +57,7 @@ local function gathered(replicas, f)
 end
 
 describe("fit on replicas", function()
-  local former
-  setup(function() former = log.set_writer(function() end) end)
-  teardown(function()
-    log.set_writer(former)
-    config.reset_ipu_configuration()
-  end)
+  teardown(config.reset_ipu_configuration)
 
   for _, replicas in ipairs{2, 4} do
     it("row 164: adds the gradients of " .. replicas .. " replicas", function()

@@ -199,7 +199,7 @@ static void check_ops(ipu_context *c) {
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2}", out, 1, NULL), IPU_E_INVALID_ARGUMENT, "2 results, and room for 1");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": 2.5}", out, 2, NULL), IPU_E_TYPE, "'k' must be an integer");
   REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"j\": 2}", out, 2, NULL), IPU_E_VALUE, "no attribute 'j'");
-  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE, "JSON object");
+  REFUSED(c, ipu_apply(c, "top_k", &x, 1, "{\"k\": ", out, 2, NULL), IPU_E_VALUE, "attributes are no JSON");
   REFUSED(c, ipu_apply(c, "cast", &x, 1, "{}", out, 1, NULL), IPU_E_TYPE, "'dtype' is missing");
   ipu_tensor *none = NULL;
   REFUSED(c, ipu_apply(c, "exp", &none, 1, NULL, out, 1, NULL), IPU_E_INVALID_ARGUMENT, "number 0 is NULL");

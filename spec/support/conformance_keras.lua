@@ -8,10 +8,10 @@ local ipu = require "ipulua"
 local parts = require "ipulua.keras.parts"
 local run_model = require "spec.support.conformance_models"
 local shared = require "spec.support.conformance_parts"
+local values = require "spec.support.conformance_values"
 
 local read_tensor = shared.read_tensor
 local read_all = shared.read_all
-local number = shared.number
 local compare = shared.compare
 local compare_all = shared.compare_all
 local find = shared.find
@@ -47,10 +47,10 @@ local function check_gradients(case, tape, outputs, inputs, weights)
   end
   local sources = {}
   local wanted = {}
-  local function take(list, values)
+  local function take(list, tensors)
     for i, w in ipairs(list or {}) do
       if type(w) == "table" and w.data then
-        sources[#sources + 1] = values[i]
+        sources[#sources + 1] = tensors[i]
         wanted[#wanted + 1] = w
       end
     end
@@ -130,9 +130,9 @@ function groups.optimizer(case)
   for i, t in ipairs(read_all(case.inputs)) do variables[i] = ipu.Variable(t, {name = "v" .. i}) end
   for i, step in ipairs(case.steps) do
     optimizer:apply_gradients(read_all(step.grads), variables)
-    local values = {}
-    for k, v in ipairs(variables) do values[k] = v:read_value() end
-    local problem = compare_all("variable after step " .. i .. ",", values, step.outputs, case)
+    local now = {}
+    for k, v in ipairs(variables) do now[k] = v:read_value() end
+    local problem = compare_all("variable after step " .. i .. ",", now, step.outputs, case)
     if problem then return problem end
   end
   return nil
@@ -151,17 +151,17 @@ function groups.initializer(case)
   local options = plain_args(case.args)
   local shape = options.shape
   options.shape = nil
-  local values = find("initializer", case.name)(options)(shape)
-  local mean, std = ipu.reduce_mean(values):item(), ipu.reduce_std(values):item()
-  local low, high = ipu.reduce_min(values):item(), ipu.reduce_max(values):item()
+  local drawn = find("initializer", case.name)(options)(shape)
+  local mean, std = ipu.reduce_mean(drawn):item(), ipu.reduce_std(drawn):item()
+  local low, high = ipu.reduce_min(drawn):item(), ipu.reduce_max(drawn):item()
   local wanted = case.outputs[1].data
-  for i, w in ipairs(wanted) do wanted[i] = number(w) end
+  for i, w in ipairs(wanted) do wanted[i] = values.number(w) end
   local slack = 1e-6 * (1 + math.abs(wanted[3]))
-  if math.abs(mean - wanted[1]) > case.atol then return string.format("mean %g for %g", mean, wanted[1]) end
-  if math.abs(std - wanted[2]) > case.rtol * math.abs(wanted[2]) then
+  if not values.near(mean, wanted[1], 0, case.atol) then return string.format("mean %g for %g", mean, wanted[1]) end
+  if not values.near(std, wanted[2], case.rtol, 0) then
     return string.format("standard deviation %g for %g", std, wanted[2])
   end
-  if low < wanted[3] - slack or high > wanted[4] + slack then
+  if not (low >= wanted[3] - slack and high <= wanted[4] + slack) then
     return string.format("values from %g to %g, beyond %g … %g", low, high, wanted[3], wanted[4])
   end
   return nil

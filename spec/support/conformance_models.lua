@@ -104,6 +104,7 @@ local function compare_losses(case, step, got, index)
   for _, list in ipairs(step.losses) do
     for _, loss in ipairs(list) do wanted[#wanted + 1] = loss end
   end
+  if #got ~= #wanted then return string.format("step %d: %d losses for %d", index, #got, #wanted) end
   for i, w in ipairs(wanted) do
     if not close(got[i], w, case.rtol, case.atol) then
       return string.format("step %d: loss %d is %.9g for %.9g", index, i - 1, got[i], w)

@@ -205,8 +205,15 @@ local function operands(case)
   return list
 end
 
--- Outputs that a case doesn't name, such as the mean beside a normalised tensor, aren't looked at.
-local function first(list, count) return table.move(list, 1, math.min(#list, count), 1, {}) end
+-- Results behind those that a case names: the mean and the variance beside a normalised tensor.
+local unnamed <const> = {batch_norm = 2}
+
+-- The outputs that the case is about: all, but where it leaves out exactly those that it may.
+local function named(list, case)
+  local left = unnamed[case.name]
+  if left and #list == #case.outputs + left then return table.move(list, 1, #case.outputs, 1, {}) end
+  return list
+end
 
 local function is_tuple(result) return result.n == 1 and type(result[1]) == "table" end
 
@@ -243,12 +250,12 @@ end
 -- outputs, gradients by input position
 local function compute(case, f, inputs)
   local wanted, count = wanted_gradients(case)
-  if count == 0 then return first(outputs_of(f, case.args, inputs), #case.outputs), {} end
+  if count == 0 then return named(outputs_of(f, case.args, inputs), case), {} end
   local tape = ipu.GradientTape()
   local outputs
   do
     local _ <close> = tape
-    outputs = first(outputs_of(f, case.args, inputs), #case.outputs)
+    outputs = named(outputs_of(f, case.args, inputs), case)
   end
   local ys, upstream = weighted(case, outputs)
   local xs, at = {}, {}

@@ -5,71 +5,24 @@ local class = require "ipulua.class"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
 local parts = require "ipulua.keras.parts"
+local values = require "spec.support.conformance_values"
 
 -- ------------------------------------------------ tensors
 
-local special <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
-
-local function read_tensor(t)
-  local data = {}
-  for i, x in ipairs(t.data) do
-    x = special[x] or x
-    if t.dtype == "bool" then x = x == 1 or x == true end
-    data[i] = x
-  end
-  return ipu.reshape(ipu.tensor(data, {dtype = t.dtype}), t.shape)
-end
-
 local function read_all(list)
   local out = {}
-  for i, t in ipairs(list or {}) do out[i] = read_tensor(t) end
+  for i, t in ipairs(list or {}) do out[i] = values.tensor(t) end
   return out
-end
-
--- Numbers of nested lists, in order.
-local function flat(value, out)
-  if type(value) ~= "table" then
-    out[#out + 1] = value == true and 1 or value == false and 0 or value
-  else
-    for _, each in ipairs(value) do flat(each, out) end
-  end
-  return out
-end
-
-local function number(x)
-  x = special[x] or x
-  if type(x) == "boolean" then return x and 1 or 0 end
-  return x
-end
-
-local function close(got, wanted, rtol, atol)
-  if wanted ~= wanted then return got ~= got end
-  if wanted == math.huge or wanted == -math.huge then return got == wanted end
-  return got == got and math.abs(got - wanted) <= atol + rtol * math.abs(wanted)
 end
 
 ---nil, or words about the first difference.
 local function compare(what, got, wanted, case)
   if type(got) == "number" then got = ipu.tensor(got) end
-  if got == nil then return what .. " is missing" end
-  local shape = got.shape
-  if table.concat(shape, ",") ~= table.concat(wanted.shape, ",") then
-    return string.format("%s has the shape [%s] for [%s]", what, table.concat(shape, ", "), table.concat(wanted.shape, ", "))
-  end
-  local exact = wanted.dtype == "int32" or wanted.dtype == "bool"
-  local rtol, atol = exact and 0 or case.rtol or 1e-5, exact and 0 or case.atol or 1e-6
-  local values = flat(got:totable(), {})
-  for i, x in ipairs(values) do
-    local y = number(wanted.data[i])
-    if not close(x, y, rtol, atol) then
-      return string.format("%s: element %d is %.9g for %.9g", what, i - 1, x, y)
-    end
-  end
-  return nil
+  return values.compare(what, got, wanted, case.rtol or 1e-5, case.atol or 1e-6)
 end
 
 local function compare_all(what, got, wanted, case)
-  if #got < #wanted then return string.format("%d %ss for %d", #got, what, #wanted) end
+  if #got ~= #wanted then return string.format("%d %ss for %d", #got, what, #wanted) end
   for i, t in ipairs(wanted) do
     local problem = compare(what .. " " .. i - 1, got[i], t, case)
     if problem then return problem end
@@ -91,7 +44,7 @@ local function plain_args(args)
   local out = {}
   for key, value in pairs(args or {}) do
     if type(value) == "table" then
-      out[key] = value.data and read_tensor(value) or plain_args(value)
+      out[key] = value.data and values.tensor(value) or plain_args(value)
     elseif type(value) ~= "userdata" then
       out[key] = value
     end
@@ -227,7 +180,7 @@ function make_layer(name, options)
 end
 
 return {
-  read_tensor = read_tensor, read_all = read_all, number = number, close = close, compare = compare,
-  compare_all = compare_all, find = find, plain_args = plain_args, make_optimizer = make_optimizer,
+  read_tensor = values.tensor, read_all = read_all, close = values.near, compare = compare, compare_all = compare_all,
+  find = find, plain_args = plain_args, make_optimizer = make_optimizer,
   layer_options = layer_options, layer_call = layer_call, as_list = as_list, make_layer = make_layer,
 }

@@ -48,11 +48,26 @@ function values.flat(t) return collect(t:totable(), {}) end
 ---@return string
 function values.shape_text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
 
-local function near(got, want, rtol, atol)
+---Whether two numbers agree: nan with nan, infinities by sign; what isn't there agrees with nothing. Booleans are 0 and 1,
+---words what they stand for.
+---@param got number?
+---@param want number|string|boolean
+---@param rtol number
+---@param atol number
+---@return boolean
+function values.near(got, want, rtol, atol)
+  if want == true then want = 1 elseif want == false then want = 0 else want = special[want] or want end
+  if type(got) ~= "number" or type(want) ~= "number" then return false end
   if want ~= want then return got ~= got end
   if got == want then return true end
   local difference = math.abs(got - want)
   return difference <= atol + rtol * math.abs(want) and difference < math.huge
+end
+
+-- Of an index's integer type only that it is one is asked; all others must be as wanted.
+local function same_type(got, want)
+  if is_integer_type(want) then return is_integer_type(got) end
+  return got == want
 end
 
 ---nil when a tensor is as wanted, else words. Integers and booleans must be equal.
@@ -67,12 +82,13 @@ function values.compare(what, got, want, rtol, atol)
   local shape, wanted = values.shape_text(got.shape), values.shape_text(want.shape)
   if shape ~= wanted then return string.format("%s: the shape is %s, expected %s", what, shape, wanted) end
   local dtype = want.dtype or "float32"
+  if not same_type(got.dtype, dtype) then return string.format("%s: the dtype is %s, expected %s", what, got.dtype, dtype) end
   if dtype == "bool" or is_integer_type(dtype) then rtol, atol = 0, 0 end
-  for i, x in ipairs(values.flat(got)) do
-    local y = values.number(want.data[i])
-    if y == true then y = 1 elseif y == false then y = 0 end
-    if not near(x, y, rtol, atol) then
-      return string.format("%s: element %d is %.9g, expected %.9g", what, i - 1, x, y)
+  local found = values.flat(got)
+  if #found ~= #want.data then return string.format("%s: %d elements, expected %d", what, #found, #want.data) end
+  for i, x in ipairs(found) do
+    if not values.near(x, want.data[i], rtol, atol) then
+      return string.format("%s: element %d is %.9g, expected %.9g", what, i - 1, x, values.number(want.data[i]))
     end
   end
   return nil

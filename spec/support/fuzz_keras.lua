@@ -163,3 +163,4 @@ for _ = 1, count do
   elseif not used then check(what .. " in use", given, n, problem) end
 end
 script_print(string.format("%d calls, %d wrong", count, wrong))
+os.exit(wrong == 0, true)

@@ -1,4 +1,6 @@
--- busted's output for `make test`: failing specs with their messages, at the end "N passed, N failed".
+-- busted's output for `make test`: failing specs with their messages, at the end "N passed, N failed". With -Xoutput FILE
+-- each case is a line of that file, as it ends, and judge.lua tells from it how the group went: what a spec prints counts
+-- for nothing, and a run that ends early lacks the last line.
 local base = require "busted.outputHandlers.base"
 local busted = require "busted"
 local pretty = require "pl.pretty"
@@ -14,25 +16,54 @@ local function place_of(element)
   return ""
 end
 
-return function()
+local escapes <const> = {["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r"}
+
+-- Lines of fields; without a path they go nowhere.
+local function writer(path)
+  local file = path and assert(io.open(path, "w"))
+  return function(...)
+    if not file then return end
+    local fields = {...}
+    for i, field in ipairs(fields) do fields[i] = tostring(field):gsub("[\\\n\t\r]", escapes) end
+    file:write(table.concat(fields, "\t"), "\n")
+    file:flush()
+  end
+end
+
+local function file_of(element)
+  while element and element.descriptor ~= "file" do element = busted.parent(element) end
+  return element and element.name or ""
+end
+
+return function(options)
   local handler = base()
-  local running
+  local arguments = options.arguments or {}
+  local put = writer(arguments[1] and table.concat(arguments, ",")) -- busted cuts the path at its commas
+  local running, message_of_pending
 
   local function report(element, parent, message, debug)
     local failure = handler.format(element, parent, message, debug)
-    local lines = text_of(message):gsub("\n", "\n    ")
-    io.write("FAIL ", place_of(failure.element), failure.name, "\n    ", lines, "\n")
+    local place, words = place_of(failure.element), text_of(message)
+    put("fail", file_of(element), failure.name, element.duration or 0, place .. words)
+    if not arguments[1] then io.write("FAIL ", place, failure.name, "\n    ", (words:gsub("\n", "\n    ")), "\n") end
     io.flush()
     return nil, true
   end
 
   busted.subscribe({"failure"}, report)
   busted.subscribe({"error"}, report)
-  busted.subscribe({"test", "start"}, function(element)
-    running = handler.getFullName(element)
+  busted.subscribe({"pending"}, function(_, _, message)
+    message_of_pending = message
     return nil, true
   end)
-  busted.subscribe({"test", "end"}, function()
+  busted.subscribe({"test", "start"}, function(element)
+    running, message_of_pending = handler.getFullName(element), nil
+    put("start", file_of(element), running)
+    return nil, true
+  end)
+  busted.subscribe({"test", "end"}, function(element, _, status)
+    local kind = ({success = "pass", pending = "pending"})[status]
+    if kind then put(kind, file_of(element), running, element.duration or 0, place_of(element) .. text_of(message_of_pending or "")) end
     running = nil
     return nil, true
   end)
@@ -41,11 +72,15 @@ return function()
     if running then io.write("FAIL ", running, "\n    the program ended here\n") end
   end})
 
-  busted.subscribe({"suite", "end"}, function()
-    for _, pending in ipairs(handler.pendings) do
-      io.write("pending ", place_of(pending.element), pending.name, "\n")
+  busted.subscribe({"suite", "end"}, function(suite)
+    local failed = handler.failuresCount + handler.errorsCount
+    put("done", handler.successesCount, failed)
+    if not arguments[1] then
+      for _, pending in ipairs(handler.pendings) do
+        io.write("pending ", place_of(pending.element), pending.name, "\n")
+      end
+      io.write(("%.1f s\n%d passed, %d failed\n"):format(suite.duration or 0, handler.successesCount, failed))
     end
-    io.write(("%d passed, %d failed\n"):format(handler.successesCount, handler.failuresCount + handler.errorsCount))
     io.flush()
     return guard and nil, true
   end)

@@ -167,8 +167,10 @@ static void fill(SampleOperand *o, const RngKey *key) {
   int64_t n = type_count(&o->type);
   if (o->letter == 'D') fill_distinct(o->value, n, key);
   if (o->letter == 'M') fill_matrices(o, key);
+  uint32_t word[4];
   for (int64_t i = 0; i < n; i++) {
-    double u = draw(key, i);
+    if (i % 4 == 0) rng_block(key, (uint64_t)i / 4, word); /* four draws at once */
+    double u = (double)((float)(word[i % 4] >> 8) * 0x1p-24f);
     switch (o->letter) {
       case 'F':
         o->value[i] = u * 4 - 2;

@@ -23,7 +23,7 @@ const char *ipu_status_name(int status) {
 }
 
 /* Of this thread's newest call, if that was given no context to keep words in; else "". */
-static _Thread_local char without_context[80];
+static _Thread_local char without_context[160];
 
 static void keep_without_context(const char *function) {
   snprintf(without_context, sizeof without_context, "%s: the first argument is NULL", function);
@@ -37,8 +37,11 @@ int ipu_context_new(ipu_context **out) {
   if (!c) return IPU_E_OUT_OF_MEMORY;
   c->references = 1;
   c->engine = engine_new(&c->error, 0, rng_system_seed());
-  if (!c->engine) {
+  if (!c->engine || engine_choose_kernels(&c->error, c->engine, getenv(KERNELS_VARIABLE)) != OK) {
+    snprintf(without_context, sizeof without_context, "%.150s", c->error.message);
     int status = context_end(c);
+    engine_free(c->engine);
+    free(c->text_before), free(c->text);
     free(c);
     return status;
   }

@@ -226,7 +226,7 @@ static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
   }
   Type type = type_scalar(I64);
   Variable *v = variable_new(&c->error, "random_step", &type, false);
-  if (v) v->value = tensor_new(&c->error, &type);
+  if (v) v->counts_runs = true, v->value = tensor_new(&c->error, &type);
   Value *now = v && v->value ? trace_read(t, v) : NULL;
   if (now) trace_assign(t, v, ops_add(t->graph, now, graph_number(t->graph, I64, 1)));
   variable_release(v);

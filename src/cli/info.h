@@ -1,5 +1,8 @@
 /* `ipulua info`: version, features, CPU kernels, on standard output. */
 #ifndef IPULUA_CLI_INFO_H
 #define IPULUA_CLI_INFO_H
-void info_print(void);
+#include <stdbool.h>
+
+/* environment: whether it is asked which kernels are wanted. */
+void info_print(bool environment);
 #endif

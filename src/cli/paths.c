@@ -8,45 +8,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lua/module.h"
+
 static bool is_folder(const char *path) {
   struct stat s;
   return !stat(path, &s) && S_ISDIR(s.st_mode);
 }
 
-/* The folder that holds our Lua files, "" when there is none. The executable is ROOT/build/ipulua in the
- * build tree, PREFIX/bin/ipulua when installed. */
-static void find_folder(char *folder, size_t size) {
-  char root[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", root, sizeof root - 1);
-  folder[0] = '\0';
-  if (n <= 0) return;
-  root[n] = '\0';
-  for (int up = 0; up < 2; up++) {
-    char *slash = strrchr(root, '/');
-    if (!slash) return;
-    *slash = '\0';
-  }
-  static const char *const places[] = {"lua", "share/lua/5.4"};
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    char library[PATH_MAX + 32];
-    snprintf(library, sizeof library, "%s/%s/ipulua", root, places[i]);
-    if (!is_folder(library)) continue;
-    snprintf(folder, size, "%s/%s", root, places[i]);
-    return;
-  }
+/* Puts out the folder of the executable and the one above it; false when they are not known. */
+static bool find_executable(char own[PATH_MAX], char above[PATH_MAX]) {
+  ssize_t n = readlink("/proc/self/exe", own, PATH_MAX - 1);
+  if (n <= 0) return false;
+  own[n] = '\0';
+  char *slash = strrchr(own, '/');
+  if (slash) *slash = '\0';
+  strcpy(above, own);
+  slash = slash ? strrchr(above, '/') : NULL;
+  if (slash) *slash = '\0';
+  return slash != NULL;
 }
 
-bool paths_add(lua_State *L) {
-  char folder[PATH_MAX + 16];
-  find_folder(folder, sizeof folder);
-  /* In a path template these two characters have a meaning of their own. */
-  if (!folder[0] || strpbrk(folder, ";?")) return false;
+/* Puts templates of ours in package.path: in front of Lua's default path wherever that stands (so LUA_PATH and its ";;" keep their
+ * meaning), at the end when LUA_PATH left the default out. */
+static void add_templates(lua_State *L, const char *ours) {
   int top = lua_gettop(L);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "path");
-  const char *path = lua_tostring(L, -1);
-  const char *ours = lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", folder, folder);
-  const char *standard = strstr(path, LUA_PATH_DEFAULT);
+  const char *path = lua_tostring(L, -1), *standard = strstr(path, LUA_PATH_DEFAULT);
   if (standard) {
     const char *before = lua_pushlstring(L, path, (size_t)(standard - path));
     lua_pushfstring(L, "%s%s;%s", before, ours, standard);
@@ -55,5 +43,26 @@ bool paths_add(lua_State *L) {
   }
   lua_setfield(L, top + 1, "path");
   lua_settop(L, top);
-  return true;
+}
+
+/* The executable is ROOT/build/ipulua in the build tree, PREFIX/bin/ipulua when installed. */
+bool paths_add(lua_State *L) {
+  char own[PATH_MAX], above[PATH_MAX], folder[PATH_MAX + 32];
+  if (!find_executable(own, above)) return false;
+  snprintf(folder, sizeof folder, "%s/lib/lua/5.4/ipulua", above);
+  module_offer_plugins(L, folder, false);
+  snprintf(folder, sizeof folder, "%s/modules/ipulua", own);
+  module_offer_plugins(L, folder, false);
+  /* In a path template these two characters have a meaning of their own. */
+  if (strpbrk(above, ";?")) return false;
+  static const char *const places[] = {"lua", "share/lua/5.4"};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    snprintf(folder, sizeof folder, "%s/%s/ipulua", above, places[i]);
+    if (!is_folder(folder)) continue;
+    snprintf(folder, sizeof folder, "%s/%s", above, places[i]);
+    add_templates(L, lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", folder, folder));
+    lua_pop(L, 1);
+    return true;
+  }
+  return false;
 }

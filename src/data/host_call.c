@@ -31,6 +31,8 @@ HostCalls *host_calls_new(void) {
 
 bool host_calls_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
 
+bool host_calls_inside(const HostCalls *h) { return h->depth > 0; }
+
 void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
                        void (*release)(HostRequest *)) {
   r->run = run, r->free = release, r->next = NULL;

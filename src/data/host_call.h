@@ -11,6 +11,7 @@ typedef struct HostCalls HostCalls;
 HostCalls *host_calls_new(void); /* the calling thread becomes the script's thread; NULL when memory is out */
 void host_calls_free(HostCalls *h);       /* when no thread uses it any more; runs what was deferred */
 bool host_calls_here(const HostCalls *h); /* is this the script's thread? */
+bool host_calls_inside(const HostCalls *h); /* is that one inside of a request? Of itself only */
 
 /* A request is the head of a larger struct with its arguments and results. It is counted because the asker
  * may give up (its iterator was closed) while the script's thread is in the middle of it. */

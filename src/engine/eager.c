@@ -8,16 +8,42 @@
 #include "engine/engine.h"
 #include "ops/ops.h"
 
-enum { EAGER_INPUTS = 64 };
+enum { FEW_INPUTS = 16 };
 
+typedef struct Operand {
+  Value value;
+  Value *pointer;
+  Tensor *dense;
+  const void *data;
+  const Type *type;
+} Operand;
+
+/* Arrays of in_count: for a few inputs they lie in `few`. */
 typedef struct Eager {
   Node node;
-  Value *in[EAGER_INPUTS], in_value[EAGER_INPUTS], out[MAX_OUTPUTS];
+  Value out[MAX_OUTPUTS];
   Attr attr[MAX_ATTRS];
-  Tensor *dense[EAGER_INPUTS];
-  const void *in_data[EAGER_INPUTS];
-  const Type *in_type[EAGER_INPUTS];
+  Value *value, **in;
+  Tensor **dense;
+  const void **in_data;
+  const Type **in_type;
+  void *many;
+  Operand few[FEW_INPUTS];
 } Eager;
+
+static bool make_room(Eager *x, int in_count) {
+  size_t n = (size_t)in_count;
+  x->many = in_count > FEW_INPUTS ? malloc(n * sizeof(Operand)) : NULL;
+  if (in_count > FEW_INPUTS && !x->many) return false;
+  char *at = x->many ? x->many : (char *)x->few;
+  x->value = (Value *)(void *)at, at += n * sizeof *x->value;
+  x->in = (Value **)(void *)at, at += n * sizeof *x->in;
+  x->dense = (Tensor **)(void *)at, at += n * sizeof *x->dense;
+  x->in_data = (const void **)(void *)at, at += n * sizeof *x->in_data;
+  x->in_type = (const Type **)(void *)at;
+  memset(x->dense, 0, n * sizeof *x->dense);
+  return true;
+}
 
 static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs,
                       const char *source, Error *e) {
@@ -31,8 +57,8 @@ static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *i
   for (int i = 0; i < attr_count; i++)
     x->attr[i] = attrs && attrs[i].kind != ATTR_NONE ? attrs[i] : attr_fallback(*arena, &op->attrs[i]);
   for (int i = 0; i < in_count; i++) {
-    x->in_value[i] = (Value){.type = in[i]->type, .node = n, .index = i};
-    x->in[i] = &x->in_value[i];
+    x->value[i] = (Value){.type = in[i]->type, .node = n, .index = i};
+    x->in[i] = &x->value[i];
   }
   for (int i = 0; i < MAX_OUTPUTS; i++) x->out[i] = (Value){.node = n, .index = i};
   return node_infer(e, n);
@@ -76,11 +102,11 @@ static Status evaluate(Engine *g, Eager *x, Tensor *const *in, Tensor **out, voi
 
 Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, const Attr *attrs, const char *source,
                    Tensor ***out, int *out_count, Error *e) {
-  if (in_count > EAGER_INPUTS)
-    return fail(e, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, EAGER_INPUTS, in_count);
   Eager x;
   Arena *arena = NULL;
-  memset(x.dense, 0, (size_t)in_count * sizeof *x.dense);
+  *out_count = 0;
+  *out = NULL;
+  if (!make_room(&x, in_count)) return fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", op->name);
   Status s = prepare(&x, &arena, op, in, in_count, attrs, source, e);
   *out_count = s == OK ? x.node.out_count : 0;
   *out = NULL;
@@ -89,6 +115,7 @@ Status eager_apply(Engine *g, const OpDef *op, Tensor *const *in, int in_count, 
   if (s == OK && !*out) s = fail(e, ERR_OUT_OF_MEMORY, "%s: out of memory", op->name);
   if (s == OK) s = evaluate(g, &x, in, *out, (void **)(*out + count), (const Type **)(*out + 2 * count), e);
   for (int i = 0; i < in_count; i++) tensor_release(x.dense[i]);
+  free(x.many);
   arena_free(arena);
   if (s == OK) return OK;
   for (size_t i = 0; *out && i < count; i++) tensor_release((*out)[i]);

@@ -31,6 +31,13 @@ Engine *engine_new(Error *e, int threads, uint64_t seed) {
   return g;
 }
 
+Status engine_choose_kernels(Error *e, Engine *g, const char *at_most) {
+  const Kernels *k = kernels_at_most(at_most);
+  if (!k) return fail(e, ERR_VALUE, KERNELS_WORDS, at_most);
+  g->kernels = k;
+  return OK;
+}
+
 void engine_free(Engine *g) {
   if (!g) return;
   pool_free(g->pool);

@@ -17,9 +17,12 @@ typedef struct Engine {
   int64_t rounding_epoch; /* grows when it is set */
   uint64_t eager_roundings; /* eager ops that rounded so since then: their step */
   int8_t eager_rounding;  /* a scope's word on eager ops; -1: as configured */
+  _Atomic int running;  /* programs, one inside of the other's callback */
   int64_t random_count; /* eager random calls so far: their step */
 } Engine;
 
+/* Kernels of at most that class, as the environment says; NULL or "": the best. */
+Status engine_choose_kernels(Error *e, Engine *g, const char *at_most);
 Engine *engine_new(Error *e, int threads, uint64_t seed); /* threads 0: the CPU's cores */
 void engine_free(Engine *g);
 Pool *engine_pool(Engine *g);

@@ -238,7 +238,11 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   }
   if (s == OK) bind_others(r);
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
-  if (s == OK) s = run_phases(&t, &r->main);
+  if (s == OK) {
+    run_hold_variables(r->instance[0], 1);
+    s = run_phases(&t, &r->main);
+    run_hold_variables(r->instance[0], -1);
+  }
   free(t.run), free(t.own_error), free(t.call), free(t.value);
   return s;
 }

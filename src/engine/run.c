@@ -315,8 +315,43 @@ Status program_run_into(Engine *g, Pool *pool, Program *p, uint64_t number, cons
   return s;
 }
 
+void run_hold_variables(const Program *p, int count) {
+  for (int i = 0; i < p->variable_count; i++) {
+    atomic_fetch_add_explicit(&p->variable[i]->users, count, memory_order_relaxed);
+    if (p->writes[i]) atomic_fetch_add_explicit(&p->variable[i]->writers, count, memory_order_relaxed);
+  }
+}
+
+static Status run_on_variables(Run *r, Program *p) {
+  run_hold_variables(p, 1);
+  Status s = run_whole(r);
+  run_hold_variables(p, -1);
+  return s;
+}
+
+static Status run_bound(Engine *g, Program *p, Error *e) {
+  Run r = {.engine = g, .program = p, .pool = engine_pool(g), .error = e, .stop = &p->cancelled};
+  Status s = program_fit_team(e, p, pool_size(r.pool));
+  uint64_t subnormal = subnormal_flush();
+  if (s == OK && p->replicas > 1 && program_diverges(p)) {
+    s = program_make_instances(e, p, g->threads);
+    if (s == OK) s = run_replicas(g, r.pool, p, e);
+  } else if (s == OK) {
+    program_begin_rounding(g, p);
+    s = bind_variables(p, e);
+    if (s == OK) s = run_on_variables(&r, p);
+  }
+  subnormal_restore(subnormal);
+  return s;
+}
+
 Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **results, Error *e) {
   Status s = OK;
+  if (atomic_exchange(&p->running, true)) {
+    for (int i = 0; i < p->result_count; i++) results[i] = NULL;
+    return fail(e, ERR_FAILED_PRECONDITION, "'%s' is running: a callback can't call the function that it is called from", p->name);
+  }
+  atomic_fetch_add(&g->running, 1);
   for (int i = 0; i < p->result_count; i++) results[i] = NULL;
   for (int i = 0; i < p->result_count && s == OK; i++) {
     results[i] = tensor_new_uninitialised(e, &p->result_type[i]);
@@ -324,19 +359,10 @@ Status program_run(Engine *g, Program *p, Tensor *const *arguments, Tensor **res
     else program_bind(p, p->argument_count + p->variable_count + i, results[i]->data);
   }
   for (int i = 0; i < p->argument_count; i++) program_bind(p, i, arguments[i]->data);
-  Run r = {.engine = g, .program = p, .pool = engine_pool(g), .error = e, .stop = &p->cancelled};
-  if (s == OK) s = program_fit_team(e, p, pool_size(r.pool));
-  uint64_t subnormal = subnormal_flush();
-  if (p->replicas > 1 && program_diverges(p)) {
-    if (s == OK) s = program_make_instances(e, p, g->threads);
-    if (s == OK) s = run_replicas(g, r.pool, p, e);
-  } else {
-    program_begin_rounding(g, p);
-    if (s == OK) s = bind_variables(p, e);
-    if (s == OK) s = run_whole(&r);
-  }
-  subnormal_restore(subnormal);
+  if (s == OK) s = run_bound(g, p, e);
   p->executions++;
+  atomic_fetch_sub(&g->running, 1);
+  atomic_store(&p->running, false);
   if (s == OK) return OK;
   for (int i = 0; i < p->result_count; i++) {
     tensor_release(results[i]);

@@ -23,6 +23,8 @@ Status run_interrupted(Run *r); /* fails when somebody asked to stop */
 
 /* What an argument, variable or result is for this run. */
 void program_bind(Program *p, int index, void *data);
+/* count 1 and, behind it, -1: what is called meanwhile sees that a program is running on these variables. */
+void run_hold_variables(const Program *p, int count);
 void program_begin_rounding(const Engine *g, Program *p);
 
 /* replicas.c: a program of several replicas on bound arguments and results. */

@@ -100,6 +100,7 @@ enum {
   METHOD_ONLY = 1 << 9,
   PER_REPLICA = 1 << 10, /* replicas may get different values, or make them together: never computed while tracing */
   SELECTS = 1 << 11,      /* input 0 is a condition: Lua values given for it are bool, and numbers for the others don't take after it */
+  MARKER = 1 << 13,        /* of use to gradients only: programs read what simplify says, wherever that is */
   HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */

@@ -185,6 +185,12 @@ typedef struct Region {
 
 static bool is_written(const Extra *x) { return x->variable && x->current != x->inner; }
 
+bool trace_writes(const Trace *t) {
+  for (int i = 0; i < t->extra_count; i++)
+    if (is_written(&t->extra[i])) return true;
+  return false;
+}
+
 static int find_extra(const Trace *t, const Value *outer, const Variable *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (v ? t->extra[i].variable == v : (!t->extra[i].variable && t->extra[i].outer == outer)) return i;
@@ -326,6 +332,16 @@ static bool save_values(Trace *body, Trace *gradient, Value **results, int *coun
 
 static Attr own_ints(Arena *a, const int64_t *v, int n) { return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n); }
 
+/* A gradient may be computed never, once or several times: it changes nothing. Its random ops count their runs outside of it. */
+static Status refuse_assignments(const Trace *gradient, Error *e) {
+  for (int i = 0; i < gradient->extra_count; i++)
+    if (is_written(&gradient->extra[i]) && !gradient->extra[i].variable->counts_runs)
+      return fail_at(e, gradient->graph->scope.source, ERR_INVALID_ARGUMENT,
+                     "custom_gradient: the gradient function assigns variable '%s': it may compute, but change nothing",
+                     gradient->extra[i].variable->name);
+  return OK;
+}
+
 Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *results, int count, const CustomGradient *gradient,
                         Value **out) {
   Graph *g = body->parent->graph, *inner = gradient->trace->graph;
@@ -333,6 +349,7 @@ Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *resu
   Value **kept = arena_alloc(g->arena, (size_t)most * sizeof *kept), **made = arena_alloc(g->arena, (size_t)most * sizeof *made);
   int64_t *saved = arena_alloc(g->arena, (size_t)most * sizeof *saved);
   Status s = kept && made && saved ? inner->error.status : ERR_OUT_OF_MEMORY;
+  if (s == OK) s = refuse_assignments(gradient->trace, &g->error);
   for (int i = 0; i < count && s == OK; i++) kept[i] = results[i];
   for (int i = 0; i < gradient->given_count; i++) graph_output(inner, gradient->results[i]);
   if (s == OK && !save_values(body, gradient->trace, kept, &all, saved)) s = body->graph->error.status;

@@ -81,6 +81,8 @@ Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
 /* From now on reading v gives value, which is no other tensor of the script's: gradients by v end there. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
+bool trace_writes(const Trace *t); /* has it assigned a variable? */
+
 /* ---- deferred traces ---- */
 /* Unknown extents are built with a stand-in that has many divisors; copies have the fed ones. */
 enum { UNKNOWN_EXTENT = 5040 };

@@ -12,7 +12,9 @@ Variable *variable_new(Error *e, const char *name, const Type *type, bool traina
     fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s'", name);
     return NULL;
   }
+  static _Atomic int64_t made;
   v->references = v->replicas = 1;
+  v->serial = atomic_fetch_add(&made, 1) + 1;
   v->type = *type;
   v->trainable = trainable;
   return v;
@@ -32,11 +34,19 @@ void variable_release(Variable *v) {
   free(v);
 }
 
+Status variable_check_idle(Error *e, const Variable *v) {
+  if (!v->users) return OK;
+  return fail(e, ERR_FAILED_PRECONDITION,
+              "variable '%s' can't be assigned inside of a program that uses it and is running; a callback returns a value, which the program "
+              "assigns", v->name);
+}
+
 Status variable_assign(Error *e, Variable *v, const Tensor *t) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (!type_equal(&v->type, &t->type))
     return fail(e, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", v->name, type_text(&v->type, want),
                 type_text(&t->type, got));
+  if (variable_check_idle(e, v) != OK) return e->status;
   if (v->value && tensor_is_shared(v->value)) {
     tensor_release(v->value);
     v->value = NULL;
@@ -50,6 +60,7 @@ Status variable_assign(Error *e, Variable *v, const Tensor *t) {
 }
 
 static void *own_value(Error *e, Variable *v) {
+  if (variable_check_idle(e, v) != OK) return NULL;
   if (!v->value) {
     fail(e, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
     return NULL;
@@ -65,8 +76,9 @@ static void *own_value(Error *e, Variable *v) {
 }
 
 void *variable_writable(Error *e, Variable *v) {
-  v->replicas = 1;
-  return own_value(e, v);
+  void *data = own_value(e, v);
+  if (data) v->replicas = 1;
+  return data;
 }
 
 static Status make_room(Error *e, Variable *v, int replicas) {

@@ -6,13 +6,16 @@
 
 typedef struct Variable {
   _Atomic int references;
+  int64_t serial; /* its own for ever: an address may be another's later */
   char *name;
   Type type;
   bool trainable;
   bool remote;       /* lives in streaming memory in every program */
   bool of_optimizer; /* what an optimizer keeps beside a weight, and only its updates use */
+  bool counts_runs;  /* of a random op: made for it, no script's own */
   bool deferred;   /* outside of a traced function it is symbolic: sessions read it */
   Tensor *value;   /* dense; NULL: not initialised */
+  _Atomic int users, writers; /* programs that are running on its memory; those of them that change it */
   int64_t version; /* grows with each write; transfers and reads compare it */
   int replicas;    /* that have values of their own; 1: `value` is everybody's */
   Tensor **replica; /* [replica_count - 1]: of replicas 1 …; `value` is that of replica 0 */
@@ -24,8 +27,10 @@ typedef struct Variable {
 Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable);
 Variable *variable_retain(Variable *v);
 void variable_release(Variable *v); /* NULL is fine */
-/* Copies t's elements; shape and dtype must match. */
+/* Copies t's elements; shape and dtype must match. Refused while a program runs that uses v: a callback's assignment has no place in
+ * the order of what the program does. */
 Status variable_assign(Error *e, Variable *v, const Tensor *t);
+Status variable_check_idle(Error *e, const Variable *v); /* fails when variable_assign would */
 /* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not initialised. */
 void *variable_writable(Error *e, Variable *v);
 /* The same for each of so many replicas, into data; those that had no value of their own begin with replica 0's. */

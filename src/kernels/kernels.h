@@ -200,4 +200,9 @@ typedef struct Kernels {
 /* The best table for this CPU, or the named one ("base", "avx2", "avx512"; NULL when this CPU lacks it). */
 const Kernels *kernels_select(void);
 const Kernels *kernels_find(const char *name);
+/* The best one of at most that class; NULL when there is no such class. Without a name (or "") the best. */
+const Kernels *kernels_at_most(const char *name);
+/* Whoever runs programs in this process asks the environment for that class here; what a wrong value is told. */
+#define KERNELS_VARIABLE "IPULUA_CPU"
+#define KERNELS_WORDS KERNELS_VARIABLE " must be base, avx2 or avx512 (kernels of at most that class), got '%.40s'"
 #endif

@@ -45,9 +45,22 @@ const Kernels *kernels_find(const char *name) {
   return NULL;
 }
 
+static const Kernels *best_up_to(int t) {
+  while (t > 0 && !cpu_has(tables[t].name)) t--;
+  return &tables[t];
+}
+
 const Kernels *kernels_select(void) {
   pthread_once(&filled, fill_tables);
-  for (int t = TABLE_COUNT - 1; t > 0; t--)
-    if (cpu_has(tables[t].name)) return &tables[t];
-  return &tables[0];
+  return best_up_to(TABLE_COUNT - 1);
+}
+
+/* Where a class has no table, as on another architecture, what is below it is meant. */
+const Kernels *kernels_at_most(const char *name) {
+  static const char *const classes[] = {"base", "avx2", "avx512"};
+  if (!name || !*name) return kernels_select();
+  pthread_once(&filled, fill_tables);
+  for (int t = 0; t < (int)(sizeof classes / sizeof *classes); t++)
+    if (!strcmp(classes[t], name)) return best_up_to(t < TABLE_COUNT ? t : TABLE_COUNT - 1);
+  return NULL;
 }

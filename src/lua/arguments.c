@@ -8,7 +8,7 @@
 #include "lua/plain.h"
 #include "ops/ops.h"
 
-enum { MAX_LIST = 64 };
+enum { MAX_LIST = 64, MOST_OPERANDS = 100000 };
 
 static bool has_names(lua_State *L, int index) {
   bool found = false;
@@ -156,16 +156,22 @@ static void read_names(lua_State *L, int table, Arguments *a) {
 
 /* ---- by position ---- */
 
+/* All operands lie on Lua's stack. */
+static void check_room(lua_State *L, const OpDef *op, lua_Integer count) {
+  if (count > MOST_OPERANDS || !lua_checkstack(L, 2 * (int)count + 40))
+    bind_fail(L, ERR_VALUE, "%s: %lld tensors are too many: at most %d", op->name, (long long)count, MOST_OPERANDS);
+}
+
 /* Pushes a list's elements, in order; returns how many. */
 static int push_list(lua_State *L, int table, const OpDef *op) {
   lua_Integer n = luaL_len(L, table);
-  if (n > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, (int)n);
-  luaL_checkstack(L, (int)n + 8, NULL);
+  check_room(L, op, n);
   for (lua_Integer i = 1; i <= n; i++) lua_rawgeti(L, table, i);
   return (int)n;
 }
 
-static void add_operands(Arguments *a, int first, int count) {
+static void add_operands(lua_State *L, Arguments *a, int first, int count) {
+  if (count > FEW_OPERANDS) a->operand = lua_newuserdatauv(L, ((size_t)count + FEW_OPERANDS) * sizeof *a->operand, 0);
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
@@ -176,14 +182,14 @@ static int read_tensors(lua_State *L, Arguments *a, int positional) {
   int list = after_text ? 2 : 1;
   if (after_text) a->attr[0] = read_attr(L, 1, op, &op->attrs[0]);
   if (after_text && (positional != 2 || !plain_is(L, 2))) {
-    if (positional - 1 > MAX_OPERANDS) bind_fail(L, ERR_VALUE, "%s: at most %d tensors, got %d", op->name, MAX_OPERANDS, positional - 1);
-    add_operands(a, 2, positional - 1);
+    check_room(L, op, positional - 1);
+    add_operands(L, a, 2, positional - 1);
     return positional;
   }
   if (!plain_is(L, list))
     bind_fail(L, ERR_TYPE, "%s: '%s' must be a list of tensors, got %s", op->name, op->inputs[0], bind_describe(L, 1));
-  int first = lua_gettop(L) + 1;
-  add_operands(a, first, push_list(L, list, op));
+  int first = lua_gettop(L) + 1, count = push_list(L, list, op);
+  add_operands(L, a, first, count);
   return list;
 }
 
@@ -419,6 +425,7 @@ static void check_attributes(lua_State *L, const Arguments *a) {
 }
 
 void arguments_read(lua_State *L, Arguments *a) {
+  a->operand = a->few;
   read_call(L, a);
   check_operands(L, a);
   convert_operands(L, a);

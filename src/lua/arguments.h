@@ -3,11 +3,12 @@
 #define IPULUA_LUA_ARGUMENTS_H
 #include "lua/bind.h"
 
-enum { MAX_OPERANDS = 64 };
+enum { FEW_OPERANDS = 16 };
 
 typedef struct Arguments {
   const OpDef *op;
-  int operand[MAX_OPERANDS]; /* stack indices */
+  int *operand; /* stack indices: few, or what a userdata on the stack holds */
+  int few[FEW_OPERANDS];
   int operand_count;
   Attr attr[MAX_ATTRS]; /* what they hold stays on the stack while the call lasts */
 } Arguments;

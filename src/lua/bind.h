@@ -51,6 +51,7 @@ typedef struct State {
   int64_t counters_made;
   HostCalls *host; /* requests of other threads for this state's own */
   struct Job *job; /* that runs on a thread; NULL: none */
+  int in_callback; /* host callbacks that the script's thread is inside of: whoever runs the program waits for them */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 
@@ -146,8 +147,12 @@ Tensor **bind_arguments(lua_State *L, int index, const Program *p);
 void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes them over */
 
 /* ---- jobs (job.c) ---- */
-/* Wait for the job that runs, if it uses v (NULL: for any). */
+/* Wait for the job that runs, if it uses v (NULL: for any); but not inside of what is called by it, which it waits for. */
 void bind_settle(lua_State *L, const Variable *v);
+/* Raises where a program is running, which it therefore was called from. */
+void bind_refuse_inside(lua_State *L, const char *what);
+/* Raises where v is being changed by a job that goes on meanwhile. */
+void bind_check_steady(lua_State *L, const Variable *v);
 bool bind_job_uses(lua_State *L, const Object *o); /* is a job running with this queue? */
 
 /* ---- the graph of sessions (graph.c) ---- */

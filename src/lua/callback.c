@@ -54,9 +54,11 @@ Status callback_call(Callback *c, int arguments, int results, Error *e) {
   /* what is being traced is no business of a callback */
   TraceRef *trace = c->state->trace;
   c->state->trace = NULL;
+  c->state->unrecorded++;
   lua_State *outer = atomic_exchange(&running, L);
   int status = lua_pcall(L, arguments, results, 0);
   atomic_store(&running, outer);
   c->state->trace = trace;
+  c->state->unrecorded--;
   return status == LUA_OK ? OK : callback_error(L, e);
 }

@@ -1,4 +1,5 @@
 /* core.so's side of the bridge: a Lua state that a C program's models live in. */
+#include <dlfcn.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdlib.h>
@@ -7,6 +8,8 @@
 #include "api/bridge.h"
 #include "lua/bind.h"
 #include "lua/module.h"
+
+__attribute__((visibility("default"))) extern const Bridge ipulua_bridge;
 
 static const char EMBED_KEY;
 
@@ -26,6 +29,16 @@ static void add_path(lua_State *L, const char *folder) {
   lua_pop(L, 2);
 }
 
+/* Plug-ins lie where core.so does. */
+static void offer_plugins(lua_State *L) {
+  Dl_info own;
+  const char *slash = dladdr(&ipulua_bridge, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
+  if (!slash) return;
+  lua_pushlstring(L, own.dli_fname, (size_t)(slash - own.dli_fname));
+  module_offer_plugins(L, lua_tostring(L, -1), true);
+  lua_pop(L, 1);
+}
+
 static int refuse_exit(lua_State *L) {
   return bind_fail(L, ERR_FAILED_PRECONDITION, "os.exit is not available in an embedded program; return, or raise an error");
 }
@@ -43,6 +56,7 @@ static int open_protected(lua_State *L) {
   luaL_openlibs(L);
   take_exit_away(L);
   add_path(L, o->folder);
+  offer_plugins(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_ipulua_core);
   lua_setfield(L, -2, "ipulua.core");
@@ -163,5 +177,4 @@ static Status call(Error *e, void *state, BridgeCall *c) {
   return status;
 }
 
-__attribute__((visibility("default"))) extern const Bridge ipulua_bridge;
 const Bridge ipulua_bridge = {BRIDGE_VERSION, open_state, close_state, call};

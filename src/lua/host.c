@@ -49,7 +49,9 @@ static Status run_request(HostRequest *r, Error *e) {
   int out_count = f->op.out_count;
   lua_State *L = callback_begin(f->callback);
   for (int i = 0; i < q->in_count; i++) bind_push_tensor(L, tensor_retain(q->tensor[i]));
+  f->state->in_callback++;
   Status s = callback_call(f->callback, q->in_count, out_count, e);
+  f->state->in_callback--;
   if (s != OK) return s;
   int first = lua_gettop(L) - out_count + 1;
   for (int i = 0; i < out_count && s == OK; i++)

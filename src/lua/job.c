@@ -19,6 +19,7 @@ typedef struct Job {
   pthread_t thread;
   _Atomic bool finished;
   bool started, joined;
+  bool kept; /* in the registry: it was collected inside of its own callback */
 } Job;
 
 static void *job_main(void *argument) {
@@ -46,9 +47,30 @@ static bool uses(const Program *p, const Variable *v) {
   return false;
 }
 
+/* Is the script's thread inside of something that the job, or what feeds it, has called? */
+static bool called_by(const Job *j) { return !atomic_load(&j->finished) && host_calls_inside(j->state->host); }
+
 void bind_settle(lua_State *L, const Variable *v) {
   Job *j = bind_state(L)->job;
-  if (j && (!v || uses(j->program, v))) finish(j);
+  if (!j || called_by(j) || (v && !uses(j->program, v))) return;
+  finish(j);
+  if (!j->kept) return;
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, j);
+}
+
+void bind_refuse_inside(lua_State *L, const char *what) {
+  const State *s = bind_state(L);
+  bind_settle(L, NULL);
+  if (s->job || atomic_load(&s->engine->running))
+    bind_fail(L, ERR_FAILED_PRECONDITION, "%s can't be done inside of a callback of a program that is running", what);
+}
+
+void bind_check_steady(lua_State *L, const Variable *v) {
+  const State *s = bind_state(L);
+  if (s->job && called_by(s->job) && !s->in_callback && v->writers)
+    bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is being changed by the job that this feeds; read it before the job begins, or in a "
+              "host callback", v->name);
 }
 
 static bool graph_uses(const Graph *g, const Object *o) {
@@ -70,7 +92,7 @@ static int start(lua_State *L) {
   State *s = bind_state(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
-  bind_settle(L, NULL);
+  bind_refuse_inside(L, "run_async");
   bind_initialise_all(L, p);
   Job *j = lua_newuserdatauv(L, sizeof *j, 3);
   *j = (Job){.state = s, .program = p};
@@ -103,6 +125,7 @@ static int done(lua_State *L) {
 /* → list of results; raises the job's error */
 static int wait_for(lua_State *L) {
   Job *j = check(L);
+  if (j->started && !j->joined && called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "job:wait() is called by the job itself");
   finish(j);
   if (j->error.status != OK) {
     Error e = j->error;
@@ -136,6 +159,13 @@ static int settle(lua_State *L) {
 static int free_job(lua_State *L) {
   Job *j = check(L);
   if (j->started && !j->joined) atomic_store(&j->program->cancelled, true);
+  if (j->started && !j->joined && called_by(j)) { /* it waits for what the collector has interrupted: another time */
+    lua_pushvalue(L, 1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, j);
+    luaL_setmetatable(L, JOB_NAME);
+    j->kept = true;
+    return 0;
+  }
   finish(j);
   for (int i = 0; j->out && i < j->program->result_count; i++) {
     tensor_release(j->out[i]);

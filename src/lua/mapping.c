@@ -20,15 +20,11 @@ typedef struct Mapped {
   Type out_type[DATASET_COMPONENTS]; /* with retrace: -1 where extents change */
 } Mapped;
 
-static bool is_counter(const Variable *v) {
-  return !v->trainable && v->type.dtype == I64 && v->type.rank == 0 && !strcmp(v->name, "random_step");
-}
-
 static Program *copy_program(const Program *from, Error *e) {
   Program *p = program_copy(e, from, 1);
   for (int i = 0; p && i < p->variable_count; i++) {
     Variable *own = variable_new(e, p->variable[i]->name, &p->variable[i]->type, false);
-    if (own) own->value = tensor_new(e, &own->type);
+    if (own) own->counts_runs = p->variable[i]->counts_runs, own->value = tensor_new(e, &own->type);
     if (!own || !own->value) {
       variable_release(own);
       program_free(p);
@@ -74,7 +70,7 @@ static Mapped *new_mapped(lua_State *L, State *s, int index, Error *e) {
   Program **p = luaL_testudata(L, index, PROGRAM_NAME);
   if (!p || !*p) return fail(e, ERR_INTERNAL, "the function was not traced"), NULL;
   for (int i = 0; i < (*p)->variable_count; i++)
-    if (!is_counter((*p)->variable[i])) {
+    if (!(*p)->variable[i]->counts_runs) {
       fail(e, ERR_VALUE, "the function reads variable '%s', which may change while the dataset is read; take its value before "
            "(local value = v:read_value()), or give {eager = true}", (*p)->variable[i]->name);
       return NULL;

@@ -1,5 +1,9 @@
 #include "lua/module.h"
 
+#include <dlfcn.h>
+#include <lauxlib.h>
+#include <unistd.h>
+
 #include "base/version.h"
 #include "lua/bind.h"
 
@@ -29,4 +33,33 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_pipeline(L);
   bind_open_plain(L);
   return 1;
+}
+
+/* A loader of package.preload; its upvalues: the file, flags of dlopen. The library stays, as Lua's own loader leaves it. */
+static int load_hdf5(lua_State *L) {
+  void *library = dlopen(lua_tostring(L, lua_upvalueindex(1)), (int)lua_tointeger(L, lua_upvalueindex(2)));
+  union {
+    void *address;
+    lua_CFunction function;
+  } open = {.address = library ? dlsym(library, "luaopen_ipulua_hdf5") : NULL}; /* ISO C knows no cast between the two */
+  if (!open.address) return luaL_error(L, "%s", dlerror());
+  lua_pushcfunction(L, open.function);
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+void module_offer_plugins(lua_State *L, const char *folder, bool has_other_lua) {
+  int flags = RTLD_NOW | RTLD_LOCAL;
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they refuse it */
+  if (has_other_lua) flags |= RTLD_DEEPBIND;
+#endif
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  if (!access(lua_pushfstring(L, "%s/hdf5.so", folder), R_OK)) {
+    lua_pushinteger(L, flags);
+    lua_pushcclosure(L, load_hdf5, 2);
+    lua_setfield(L, -2, "ipulua.hdf5");
+  } else {
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
 }

@@ -96,7 +96,7 @@ static bool find_stand_in(lua_State *L, int index, bool in_list) {
   if (luaL_getmetafield(L, index, "__op") != LUA_TNIL) return true;
   if (!in_list || !plain_is(L, index)) return false;
   lua_Unsigned n = lua_rawlen(L, index);
-  for (lua_Unsigned i = 1; i <= n && i <= MAX_OPERANDS; i++) {
+  for (lua_Unsigned i = 1; i <= n; i++) {
     lua_rawgeti(L, index, (lua_Integer)i);
     if (find_stand_in(L, lua_gettop(L), false)) {
       lua_remove(L, -2);

@@ -383,6 +383,17 @@ static int complaint(lua_State *L) {
   return push_text(L, profile_complaint(p, list, count));
 }
 
+/* (options with a target) → {tiles, streaming_bytes} of the chip */
+static int target_facts(lua_State *L) {
+  Error e = {0};
+  Target t;
+  read_target(L, 1, &e, &t);
+  bind_check(L, &e);
+  lua_createtable(L, 0, 2);
+  set_count(L, "tiles", (double)t.tiles);
+  set_count(L, "streaming_bytes", (double)t.streaming_bytes);
+  return 1;
+}
 
 /* (bool) → what it was before */
 static int set_estimating(lua_State *L) {
@@ -399,7 +410,7 @@ static int is_estimating(lua_State *L) {
 }
 
 void bind_open_price(lua_State *L) {
-  static const luaL_Reg functions[] = {{"price", price}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"price", price}, {"target_facts", target_facts}, {"set_estimating", set_estimating}, {"is_estimating", is_estimating}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"summary", summary}, {"fits", fits}, {"names", names}, {"pretend", pretend}, {"json", json}, {"trace", trace}, {"text", text},
                                      {"complaint", complaint}, {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -90,7 +90,8 @@ static int run(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
   bind_initialise_all(L, p);
-  atomic_store(&p->cancelled, false);
+  for (int i = 0; i < p->variable_count; i++) bind_check_steady(L, p->variable[i]);
+  if (!atomic_load(&p->running)) atomic_store(&p->cancelled, false);
   Tensor **in = bind_arguments(L, 2, p);
   TapeCall *taped = s->tapes ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};

@@ -75,6 +75,7 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
   Variable **v = lua_touserdata(L, -1);
   *v = variable_new(&e, "random_step", &type, false);
   bind_check(L, &e);
+  (*v)->counts_runs = true;
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
   dtype_set_integer(I64, (*v)->value->data, 0, first_value(L, s, fixed));
@@ -180,11 +181,6 @@ static int restore_random(lua_State *L) {
   s->engine->random_count = calls;
   return 0;
 }
-
-static bool is_counter(const Variable *v) {
-  return !v->trainable && v->type.dtype == I64 && v->type.rank == 0 && !strcmp(v->name, "random_step");
-}
-
 /* (program) → the values of its counters, in its own order: other programs don't matter. */
 static int program_counters(lua_State *L) {
   Program *p = bind_check_program(L, 1);
@@ -192,7 +188,7 @@ static int program_counters(lua_State *L) {
   lua_newtable(L);
   for (int i = 0, n = 0; i < p->variable_count; i++) {
     Variable *v = p->variable[i];
-    if (!is_counter(v) || !v->value) continue;
+    if (!v->counts_runs || !v->value) continue;
     lua_pushinteger(L, dtype_get_integer(I64, v->value->data, 0));
     lua_rawseti(L, -2, ++n);
   }
@@ -204,25 +200,30 @@ static int set_program_counters(lua_State *L) { /* (program, list) */
   luaL_checktype(L, 2, LUA_TTABLE);
   bind_settle(L, NULL);
   for (int i = 0, n = 0; i < p->variable_count; i++) {
-    if (!is_counter(p->variable[i])) continue;
+    if (!p->variable[i]->counts_runs) continue;
     if (lua_rawgeti(L, 2, ++n) == LUA_TNUMBER) set_counter(p->variable[i], lua_tointeger(L, -1));
     lua_pop(L, 1);
   }
   return 0;
 }
 
-/* → streams given out, counters made: where tracing stands among the random numbers. */
+/* → streams given out, counters made, eager draws: where tracing stands among the random numbers. */
 static int random_place(lua_State *L) {
-  State *s = bind_state(L);
+  const State *s = bind_state(L);
   lua_pushinteger(L, s->stream);
   lua_pushinteger(L, s->counters_made);
-  return 2;
+  lua_pushinteger(L, s->engine->random_count);
+  return 3;
 }
 
-static int set_random_place(lua_State *L) { /* (streams, counters) */
+/* (streams, counters, eager draws, forget) Goes to such a place; forget: the counters made since belong to what will never run. */
+static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
   s->stream = luaL_checkinteger(L, 1);
   s->counters_made = luaL_checkinteger(L, 2);
+  s->engine->random_count = luaL_checkinteger(L, 3);
+  while (lua_toboolean(L, 4) && s->counter_count > 0 && s->counter[s->counter_count - 1].number > s->counters_made)
+    variable_release(s->counter[--s->counter_count].variable);
   return 0;
 }
 

@@ -203,7 +203,7 @@ static int uses(lua_State *L) {
         continue;
       }
       lua_createtable(L, 3, 0);
-      lua_pushlightuserdata(L, x->variable);
+      lua_pushinteger(L, x->variable->serial);
       lua_rawseti(L, -2, 1);
       lua_pushstring(L, x->variable->name);
       lua_rawseti(L, -2, 2);

@@ -13,6 +13,14 @@ static int set_threads(lua_State *L) {
   return 0;
 }
 
+/* (class | nil) Kernels of at most that class. */
+static int set_kernels(lua_State *L) {
+  Error e = {0};
+  engine_choose_kernels(&e, bind_state(L)->engine, luaL_optstring(L, 1, NULL));
+  bind_check(L, &e);
+  return 0;
+}
+
 static int engine_info(lua_State *L) {
   Engine *g = bind_state(L)->engine;
   lua_newtable(L);
@@ -30,6 +38,7 @@ static int options(lua_State *L) {
 
 /* (table of flags) → numerics of later programs */
 static int set_numerics(lua_State *L) {
+  bind_refuse_inside(L, "configuring numerics");
   Numerics *n = &bind_state(L)->engine->numerics;
   const struct {
     const char *name;
@@ -48,6 +57,7 @@ static int set_numerics(lua_State *L) {
 
 /* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold when no data crosses */
 static int set_synthetic(lua_State *L) {
+  bind_refuse_inside(L, "configuring synthetic data");
   Synthetic *s = &bind_state(L)->engine->synthetic;
   const char *kind = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "";
   *s = (Synthetic){.infeed = lua_toboolean(L, 1), .outfeed = lua_toboolean(L, 2), .parameters = lua_toboolean(L, 4),
@@ -81,12 +91,12 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
-/* A text of all that new nodes inherit from scopes but names: what is traced depends on it. */
-static int placement_key(lua_State *L) {
+/* What scopes say of new nodes, their names apart: programs of the same operations differ by it. */
+static int scope_key(lua_State *L) {
   const State *s = bind_state(L);
   const Placement *p = &s->scope.place;
-  lua_pushfstring(L, "%d %d %d %d %d %d %s", p->device == DEVICE_ANY ? 0 : p->device, p->shard, p->stage, p->backward,
-                  p->stochastic_rounding, p->half_partials, s->attributes ? s->attributes : "");
+  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage, (int)p->backward, (int)p->stochastic_rounding,
+                  (int)p->half_partials, s->attributes ? s->attributes : "");
   return 1;
 }
 
@@ -131,9 +141,9 @@ static int where(lua_State *L) {
 
 void bind_open_settings(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"set_threads", set_threads}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
-      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"placement_key", placement_key}, {"set_name_prefix", set_name_prefix},
-      {"set_attributes", set_attributes}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
+      {"set_threads", set_threads}, {"set_kernels", set_kernels}, {"engine_info", engine_info}, {"options", options}, {"set_numerics", set_numerics},
+      {"set_synthetic", set_synthetic}, {"set_placement", set_placement}, {"set_name_prefix", set_name_prefix},
+      {"set_attributes", set_attributes}, {"scope_key", scope_key}, {"hold_interrupts", hold_interrupts}, {"take_interrupt", take_interrupt},
       {"interrupt_count", interrupt_times}, {"where", where},
       {NULL, NULL}};
   bind_set_functions(L, functions);

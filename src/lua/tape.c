@@ -77,20 +77,23 @@ Tensor *tape_noted(const Tape *t, const Value *v) {
 
 /* ---- the values of tensors ---- */
 
-static bool give_value(Tape *t, Tensor *tensor, Value *v, const Variable *variable) {
-  return tape_note(t, v, tensor) && tensor_map_put(&t->known, tensor, v, variable);
+static bool give_value(Tape *t, Tensor *tensor, Value *v) {
+  return tape_note(t, v, tensor) && tensor_map_put(&t->known, tensor, v, NULL);
 }
 
 Value *tape_value_of(Tape *t, Tensor *tensor) {
   const TensorSlot *s = tensor_map_find(&t->known, tensor);
   if (s) return s->value;
   Value *v = graph_input(t->graph, &tensor->type, NULL);
-  return v && give_value(t, tensor, v, NULL) ? v : NULL;
+  return v && give_value(t, tensor, v) ? v : NULL;
 }
 
 static bool note_reading(Tape *t, Variable *v, Value *value) {
-  if (!give_value(t, v->value, value, v) ||
-      !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
+  Error e = {0};
+  Tensor *held = v->writers ? tensor_from(&e, &v->type, v->value->data) : tensor_retain(v->value);
+  bool noted = held && tape_note(t, value, held) && tensor_map_put(&t->known, v->value, value, v);
+  tensor_release(held);
+  if (!noted || !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
   t->reading[t->reading_count++] = (TapeReading){variable_retain(v), value};
   return true;
 }
@@ -98,7 +101,7 @@ static bool note_reading(Tape *t, Variable *v, Value *value) {
 /* A variable is one input however often it is read, until it is assigned: then its tensor is another one. */
 static Value *value_of_variable(Tape *t, Variable *v) {
   const TensorSlot *s = tensor_map_find(&t->known, v->value);
-  if (s && s->variable == v) return s->value;
+  if (s && s->variable == v && !v->writers) return s->value; /* what a program is writing on is another value each time */
   Value *value = graph_input(t->graph, &v->type, v->name);
   return value && note_reading(t, v, value) ? value : NULL;
 }
@@ -127,7 +130,7 @@ static void record(Tape *t, const OpDef *op, Value *const *in, int count, const 
   Graph *g = t->graph;
   Node *n = graph_node(g, op, in, count, attrs);
   for (int i = 0; n && i < out_count; i++)
-    if (!give_value(t, out[i], &n->out[i], NULL)) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    if (!give_value(t, out[i], &n->out[i])) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
 }
 
 void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, int count, const Attr *attrs, Tensor *const *out,
@@ -181,7 +184,7 @@ void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *i
     }
     for (int i = 0; i < n->in_count; i++) value[i] = tape_value_of(t, in[i]);
     Node *made = clone_node(t->graph, n, value);
-    for (int i = 0; made && i < n->out_count; i++) give_value(t, out[i], &made->out[i], NULL);
+    for (int i = 0; made && i < n->out_count; i++) give_value(t, out[i], &made->out[i]);
     free(value);
     *e = t->graph->error;
     error_clear(&t->graph->error);
@@ -261,7 +264,7 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   Node *n = control_node(g, &control_call, in, inputs, &parts);
   for (int i = 0; n && i < p->result_count; i++) {
     lua_rawgeti(L, results, i + 1);
-    give_value(t, bind_test_tensor(L, -1)->tensor, &n->out[i], NULL);
+    give_value(t, bind_test_tensor(L, -1)->tensor, &n->out[i]);
     lua_pop(L, 1);
   }
   for (int i = 0; n && i < written_count; i++) {

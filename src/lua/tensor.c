@@ -112,8 +112,16 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
       bind_check(L, &e);
     }
     if (!v->value) bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised", v->name);
-    bind_push_tensor(L, tensor_retain(v->value));
-    return v->value;
+    bind_check_steady(L, v);
+    if (!v->writers) {
+      bind_push_tensor(L, tensor_retain(v->value));
+      return v->value;
+    }
+    Error e = {0}; /* a program writes where the value is */
+    Tensor *copy = tensor_from(&e, &v->type, v->value->data);
+    bind_check(L, &e);
+    bind_push_tensor(L, copy);
+    return copy;
   }
   if (t && t->trace == bind_state(L)->graph)
     bind_fail(L, ERR_RUNTIME, "%s: a symbolic tensor has no value; sess:run(x) computes it", what);

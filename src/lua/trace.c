@@ -113,12 +113,8 @@ static int begin(lua_State *L) {
   return 0;
 }
 
-/* Whether the current trace assigns to variables. */
-static int assigns(lua_State *L) {
-  const Trace *t = bind_current_trace(L)->trace;
-  bool found = false;
-  for (int i = 0; i < t->extra_count; i++) found = found || (t->extra[i].variable && t->extra[i].current != t->extra[i].inner);
-  lua_pushboolean(L, found);
+static int writes(lua_State *L) {
+  lua_pushboolean(L, trace_writes(bind_current_trace(L)->trace));
   return 1;
 }
 
@@ -328,7 +324,7 @@ static int read_variables(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; i < t->extra_count; i++) {
     if (!t->extra[i].variable) continue;
-    lua_pushlightuserdata(L, t->extra[i].variable);
+    lua_pushinteger(L, t->extra[i].variable->serial);
     lua_pushboolean(L, true);
     lua_rawset(L, -3);
   }
@@ -337,7 +333,7 @@ static int read_variables(lua_State *L) {
 
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"trace_begin", begin}, {"trace_assigns", assigns}, {"trace_depth", depth}, {"trace_give_up", give_up}, {"trace_argument", argument},
+      {"trace_begin", begin}, {"trace_depth", depth}, {"trace_writes", writes}, {"trace_give_up", give_up}, {"trace_argument", argument},
       {"trace_records", bind_trace_records}, {"trace_end", end_root}, {"gradients", gradients}, {"offload", offload},
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
       {NULL, NULL}};

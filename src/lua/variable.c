@@ -89,6 +89,9 @@ static int value_of(lua_State *L) {
 static int merge_replicas(lua_State *L) {
   Variable *v = check(L);
   bind_settle(L, v);
+  Error e = {0};
+  variable_check_idle(&e, v);
+  bind_check(L, &e);
   v->replicas = 1;
   return 0;
 }
@@ -375,9 +378,9 @@ static int is_variable(lua_State *L) {
   return 1;
 }
 
-/* A number for the variable itself: two userdata may stand for one variable. */
+/* A number for the variable itself, never another's: two userdata may stand for one variable. */
 static int identity(lua_State *L) {
-  lua_pushlightuserdata(L, check(L));
+  lua_pushinteger(L, check(L)->serial);
   return 1;
 }
 

@@ -1,4 +1,4 @@
-/* The cost of a node by its op's row, remembered by what the row looks at: op, types, attributes. */
+/* The cost of a node by its op's row, remembered by what it depends on: op, types, attributes, and whether it is the host's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static char *key_of(const Node *n) {
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  fprintf(f, "%s;%d", n->op->name, n->place.half_partials);
+  fprintf(f, "%s;%d;%d", n->op->name, n->place.half_partials, n->place.device == DEVICE_HOST);
   for (int i = 0; i < op_attr_count(n->op); i++) put_attr(f, &n->attr[i]);
   for (int i = 0; i < n->in_count; i++) put_type(f, &n->in[i]->type);
   for (int i = 0; i < n->out_count; i++) put_type(f, &n->out[i].type);

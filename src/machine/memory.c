@@ -202,7 +202,7 @@ static void measure_tiles(Price *p, IpuPrice *x, const Spread *s) {
     if (level * (1 + gap_share) > limit) x->tiles_over++;
   }
   x->gaps = gap_share * price_bytes(x);
-  x->fits = x->tiles_over == 0;
+  x->fits = x->tiles_over == 0 && x->streaming <= (double)p->machine.pod.target.streaming_bytes;
 }
 
 static bool fill_tiles(Price *p, int ipu) {

@@ -91,6 +91,7 @@ static void join(Price *p, int *leader, int lead, int row, const Cost *nothing) 
   r->cost = nothing;
   leader[row] = lead;
   if (r->kind == ROW_LINK) {
+    if (r->ready > first->ready) first->ready = r->ready; /* all that it copies must be there */
     extend(p, r->arrived, lead);
     return;
   }

@@ -72,6 +72,7 @@ typedef struct Row {
   const Node *node;  /* NULL: none in particular */
   int parent;        /* the block it is in; -1: none */
   int end;           /* blocks: one past the last row inside */
+  int middle;        /* BRANCH: the first row of the other branch */
   int ipu, from_ipu; /* from_ipu: LINK */
   const Graph *region; /* whose node it is of; NULL: none's */
   int moved;         /* COLLECTIVE: the Held that is combined; -1 */
@@ -97,6 +98,9 @@ typedef struct Held {
   int alias;                /* whose bytes these are; -1: its own */
   bool written;             /* a variable that the program changes */
   double writes;            /* how often in a run */
+  int version;              /* how often its bytes were written during the walk; a copy: which of them it has */
+  const Graph *region;      /* a copy: where it was made; else whose nodes until counts */
+  int until;                /* the place in that region's sequence of the last one that reads it */
   bool offloaded;           /* in streaming memory, never on the tiles */
 } Held;
 

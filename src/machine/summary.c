@@ -172,8 +172,30 @@ static void put_largest(FILE *f, const Price *p, int ipu) {
 }
 
 
+static double streaming_excess(const Price *p, int ipu) { return p->ipu[ipu].streaming - (double)p->machine.pod.target.streaming_bytes; }
+
+static bool exceeds_streaming(const Price *p) {
+  for (int i = 0; i < p->shards; i++)
+    if (streaming_excess(p, i) > 0) return true;
+  return false;
+}
+
+static void put_streaming(FILE *f, const Price *p) {
+  char a[40], b[40];
+  const Target *t = &p->machine.pod.target;
+  for (int i = 0; i < p->shards; i++) {
+    if (!(streaming_excess(p, i) > 0)) continue;
+    fprintf(f, "out of memory: '%s' does not fit on IPU %d of %s: %s bytes lie in its streaming memory, ", p->name, i, t->name,
+            count_text(p->ipu[i].streaming, a));
+    if (t->streaming_bytes < 1) fputs("of which it has none\n", f);
+    else fprintf(f, "which holds %s\n", count_text((double)t->streaming_bytes, b));
+    return;
+  }
+}
+
 static void put_saving(FILE *f, const Price *p, const char *words, const Price *q, int *count) {
   char a[32];
+  if (exceeds_streaming(q)) return;
   double before = price_fullest(&p->ipu[p->worst]), after = price_fullest(&q->ipu[q->worst]);
   if (before - after <= 0.001 * before) return;
   fprintf(f, "%s\n  %s: %s less on the fullest tile%s", *count ? "" : "\nwhat would help:", words, bytes_text(before - after, a),
@@ -201,7 +223,7 @@ static void put_offloading(FILE *f, const Price *p, int *count) {
       {"the same, divided over the replicas (replicated_optimizer_state_sharding)", {.state = true, .shard_state = true}},
       {"offload_weights", {.weights = true}},
   };
-  for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+  for (size_t i = 0; i < sizeof remedies / sizeof *remedies && p->machine.pod.target.streaming_bytes > 0; i++) {
     Machine m = p->machine;
     if (remedies[i].offload.shard_state && p->replicas < 2) continue;
     m.offload = remedies[i].offload;
@@ -241,13 +263,10 @@ static void put_remedies(FILE *f, const Price *p, const Remedy *more, int more_c
   if (!count) fputs("\nwhat may help: a smaller batch, or pipeline stages on several IPUs", f);
 }
 
-char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
-  char *text = NULL, a[40], b[40], c[40];
-  size_t bytes = 0;
-  FILE *f = open_memstream(&text, &bytes);
-  if (!f) return NULL;
+static void put_tiles(FILE *f, const Price *p, const Remedy *remedies, int count) {
+  char a[40], b[40], c[40];
   const IpuPrice *x = &p->ipu[p->worst];
-  const Row *peak = &p->row[x->peak];
+  const Row *peak = x->peak < p->row_count ? &p->row[x->peak] : NULL;
   double fullest = price_fullest(x), limit = price_tile_limit(p);
   int stage = -1, tile = 0;
   for (int s = 0; s < p->stage_count && stage < 0; s++)
@@ -258,13 +277,24 @@ char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
   if (stage >= 0) fprintf(f, " (pipeline stage %d)", stage);
   fprintf(f, " of %s: tile %d needs %s bytes of %s, %s too many; ", p->machine.pod.target.name, tile, count_text(fullest, a),
           count_text(limit, b), count_text(fullest - limit, c));
-  fprintf(f, "%d of %lld tiles are over\nmost is live at step %d, %s%s%s%s; ", x->tiles_over, (long long)p->machine.pod.target.tiles,
-          x->peak, row_name(peak), *row_source(peak) ? " (" : "", row_source(peak), *row_source(peak) ? ")" : "");
+  fprintf(f, "%d of %lld tiles are over\n", x->tiles_over, (long long)p->machine.pod.target.tiles);
+  if (peak)
+    fprintf(f, "most is live at step %d, %s%s%s%s; ", x->peak, row_name(peak), *row_source(peak) ? " (" : "", row_source(peak),
+            *row_source(peak) ? ")" : "");
   put_largest(f, p, p->worst);
   double code = x->code * (double)p->machine.pod.target.tiles;
   fprintf(f, "\nof %s in all ", bytes_text(price_bytes(x), a));
   fprintf(f, "%s are always live, %s not; %s of it is code", bytes_text(x->always, a), bytes_text(x->temporary, b), bytes_text(code, c));
   put_remedies(f, p, remedies, count);
+}
+
+char *profile_complaint(const Price *p, const Remedy *remedies, int count) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *f = open_memstream(&text, &bytes);
+  if (!f) return NULL;
+  put_streaming(f, p);
+  if (p->ipu[p->worst].tiles_over) put_tiles(f, p, remedies, count);
   fclose(f);
   return text;
 }

@@ -1,9 +1,12 @@
 /* Cycles: what moves data gets its price, pipelines their time tables, then everything is added up. Who waits, waits in sync. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "machine/rows.h"
 #include "machine/timeline.h"
+#include "ops/feed.h"
+#include "program/identical.h"
 
 static const Cost *keep(Price *p, const Cost *c) { return arena_copy(p->arena, c, sizeof *c); }
 
@@ -23,22 +26,26 @@ static Row *append(Price *p, RowKind kind, int ipu, double bytes, double times) 
   return r;
 }
 
-static bool sums_gradients(const Price *p) {
-  for (int i = 0; i < p->row_count; i++) {
-    const char *name = p->row[i].kind == ROW_COLLECTIVE && p->row[i].node ? p->row[i].node->op->name : "";
-    if (!strncmp(name, "cross_replica", 13) || !strcmp(name, "reduce_scatter")) return true;
+/* Is v left different by each replica's own data? Then its gradient is summed. */
+static bool is_summed(const Program *program, const bool *differs, const Variable *v) {
+  int at = program->result_count;
+  for (int i = 0; i < program->variable_count; i++) {
+    if (program->variable[i] == v) return program->writes[i] && differs[at];
+    at += program->writes[i];
   }
   return false;
 }
 
-/* Gradients are summed over the replicas before each update, unless the program says how itself. */
+/* Gradients are summed over the replicas before each update, unless the program does it itself. */
 static bool add_collectives(Price *p) {
-  if (p->replicas < 2 || sums_gradients(p)) return true;
+  bool *differs = p->replicas > 1 ? program_find_unsummed(p->program, p->arena) : NULL;
+  if (!differs) return p->replicas < 2;
   for (int ipu = 0; ipu < p->shards; ipu++) {
     double bytes = 0, times = 0;
     for (int i = 0; i < p->held_count; i++) {
       const Held *h = &p->held[i];
       if (h->ipu != ipu || !h->variable || !h->variable->trainable || !h->written || h->alias >= 0) continue;
+      if (!is_summed(p->program, differs, h->variable)) continue;
       bytes += h->bytes;
       times = fmax(times, h->writes);
     }
@@ -111,6 +118,32 @@ static bool price_moves(Price *p) {
   return true;
 }
 
+/* ---- branches ---- */
+
+static double cycles_between(const Price *p, int begin, int end) {
+  double sum = 0;
+  for (int i = begin; i < end; i++) sum += p->row[i].times * row_cycles(&p->row[i]);
+  return sum;
+}
+
+/* Of two branches the dearer one is taken; inner ones are decided first. */
+static void choose_branches(Price *p) {
+  for (int at = p->row_count - 1; at >= 0; at--) {
+    const Row *r = &p->row[at];
+    if (r->kind != ROW_BRANCH) continue;
+    bool first = cycles_between(p, at + 1, r->middle) >= cycles_between(p, r->middle, r->end);
+    for (int i = first ? r->middle : at + 1; i < (first ? r->end : r->middle); i++) p->row[i].times = 0;
+  }
+}
+
+/* Elements that infeeds give in a run: each has a row for every component, one behind another. */
+static void count_elements(Price *p) {
+  for (int i = 0; i < p->row_count; i++) {
+    const Row *r = &p->row[i];
+    if (r->kind == ROW_HOST_IN && r->node && node_is_dequeue(r->node) && (i == 0 || r[-1].node != r->node)) p->elements += r->times;
+  }
+}
+
 /* ---- pipelines ---- */
 
 typedef struct Work {
@@ -149,7 +182,7 @@ static bool gather_work(Rhythm *t) {
     if (r->kind == ROW_LINK) transfers[count++] = (Transfer){r->from_ipu, r->ipu, r->bytes * times};
     if (r->kind == ROW_HOST_IN) t->host_in += times * row_cycles(r);
     if (r->kind == ROW_HOST_OUT) t->host_out += times * row_cycles(r);
-    if (r->kind != ROW_OP && r->kind != ROW_STREAMING) continue;
+    if (r->kind != ROW_OP && r->kind != ROW_STREAMING && r->kind != ROW_COLLECTIVE) continue;
     Work *w = &t->work[r->stage >= 0 && r->stage < t->plan->stages ? r->stage : 0];
     double *to = r->backward && t->plan->training ? w->backward : w->forward;
     for (int k = 0; k < PHASE_COUNT; k++) to[k] += times * r->cost->cycles[k];
@@ -218,20 +251,50 @@ static void note_stages(Rhythm *t, int rows) {
   }
 }
 
+/* Adds the time steps of so many micro-batches. */
+static Status run_table(Error *e, Rhythm *t, int micros, double *rows) {
+  Timetable *table = timetable_new(e, t->plan, micros);
+  if (!table) return e->status;
+  bool good = true;
+  for (int row = 0; row < table->rows && good; row++) good = run_row(t, table, row);
+  *rows += table->rows;
+  timetable_free(table);
+  return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", t->price->name);
+}
+
+/* Of more micro-batches than this the time table isn't made. */
+static double most_counted(const Rhythm *t) {
+  enum { MANY = 1 << 15 };
+  int overlap = plan_overlap(t->plan);
+  return t->plan->schedule == SCHEDULE_CUSTOM ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
+}
+
+/* The time table is periodic once the pipeline is full: what the second half of those that were counted took, the others take, too. */
+static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
+  Rhythm half = *t;
+  int overlap = plan_overlap(t->plan);
+  double some = overlap * floor(counted / overlap / 2), half_rows = 0;
+  half.elapsed = 0;
+  half.keeps_beats = false;
+  if (run_table(e, &half, (int)some, &half_rows) != OK) return e->status;
+  double more = (t->block->repeats - counted) / (counted - some);
+  t->elapsed += more * (t->elapsed - half.elapsed);
+  *rows += more * (*rows - half_rows);
+  return OK;
+}
+
 static Status time_pipeline(Error *e, Price *p, int block) {
   Rhythm t = {.price = p, .block = &p->row[block], .plan = p->row[block].plan, .keeps_beats = p->beat_row < 0};
   t.work = arena_alloc(p->arena, (size_t)(t.plan->stages + 1) * sizeof *t.work);
   t.ipu_step = arena_alloc(p->arena, (size_t)(p->shards + 1) * sizeof *t.ipu_step);
   if (!t.work || !t.ipu_step || !gather_work(&t)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
-  Timetable *table = timetable_new(e, t.plan, (int)fmin(t.block->repeats, 1 << 20));
-  if (!table) return e->status;
-  if (t.keeps_beats) note_stages(&t, table->rows);
-  bool good = true;
-  for (int row = 0; row < table->rows && good; row++) good = run_row(&t, table, row);
+  double rows = 0, counted = fmin(t.block->repeats, most_counted(&t));
+  if (run_table(e, &t, (int)counted, &rows) != OK) return e->status;
+  if (counted < t.block->repeats && extrapolate(e, &t, counted, &rows) != OK) return e->status;
+  if (t.keeps_beats) note_stages(&t, (int)fmin(rows, INT_MAX));
   p->row[block].elapsed = t.elapsed;
-  charge_ipus(&t, table->rows);
-  timetable_free(table);
-  return good ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
+  charge_ipus(&t, rows);
+  return OK;
 }
 
 /* ---- all of it ---- */
@@ -260,11 +323,15 @@ static void add_totals(Price *p) {
 
 Status price_time(Error *e, Price *p) {
   p->beat_row = -1;
-  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p) || !price_io_tiles(p) || !price_overlap(p))
+  if (!price_merge(p) || !add_collectives(p) || !add_call(p) || !price_moves(p))
+    return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
+  choose_branches(p);
+  count_elements(p);
+  if (!price_io_tiles(p) || !price_overlap(p))
     return fail(e, ERR_OUT_OF_MEMORY, "out of memory while pricing '%s'", p->name);
   for (int i = 0; i < p->row_count;) {
     const Row *r = &p->row[i];
-    if (r->kind == ROW_PIPELINE) {
+    if (r->kind == ROW_PIPELINE && r->times > 0) {
       if (time_pipeline(e, p, i) != OK) return e->status;
       i = p->row[i].end;
       continue;

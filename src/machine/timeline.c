@@ -7,6 +7,8 @@
 
 typedef struct Clocks {
   double at[POD_IPUS_MAX];
+  double begin; /* of the body */
+  int first;    /* its block's row; -1: the program */
 } Clocks;
 
 static void add(Timeline *t, Event e) {
@@ -23,6 +25,10 @@ static void add(Timeline *t, Event e) {
   t->room--;
 }
 
+static void note_end(Timeline *t, int row, double at) {
+  if (t->done) t->done[row] = at;
+}
+
 static double latest(const Price *p, const Clocks *c) {
   double most = 0;
   for (int i = 0; i < p->shards; i++) most = fmax(most, c->at[i]);
@@ -37,7 +43,7 @@ static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, boo
 
 /* The body once, beginning at `at` on all IPUs; gives the cycles. */
 static double walk_body(Timeline *t, const Price *p, int i, double at, bool draws) {
-  Clocks inner;
+  Clocks inner = {.begin = at, .first = i};
   set_all(p, &inner, at);
   walk(t, p, i + 1, p->row[i].end, &inner, draws);
   return latest(p, &inner) - at;
@@ -77,30 +83,59 @@ static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks 
   return i;
 }
 
+/* A copy is made when its value is there and the IPU that wants it comes to it. What the other one does between is put off by it, or
+ * it waits. */
+static double walk_link(const Timeline *t, const Price *p, int i, Clocks *c, double cycles) {
+  const Row *r = &p->row[i];
+  int ipu = r->ipu < p->shards ? r->ipu : 0, from = r->from_ipu >= 0 && r->from_ipu < p->shards ? r->from_ipu : ipu;
+  double ready = r->ready > c->first && t->done ? t->done[r->ready] : c->begin, begin = fmax(c->at[ipu], ready);
+  c->at[ipu] = begin + cycles;
+  c->at[from] = fmax(c->at[from], begin) + cycles;
+  return begin;
+}
+
+/* Arguments come and results go one after another: one host gives and takes them. */
+static double walk_argument(const Price *p, int i, Clocks *c, double cycles) {
+  const Row *r = &p->row[i];
+  int ipu = r->ipu < p->shards ? r->ipu : 0;
+  double begin = c->at[ipu];
+  for (int k = i - 1; k >= 0 && p->row[k].kind == r->kind && !p->row[k].node; k--) begin = fmax(begin, c->at[price_ipu_of(p, &p->row[k])]);
+  c->at[ipu] = begin + cycles;
+  return begin;
+}
+
 static void walk_row(Timeline *t, const Price *p, int i, Clocks *c, bool draws) {
   const Row *r = &p->row[i];
-  int ipu = r->ipu < p->shards ? r->ipu : 0, from = r->kind == ROW_LINK && r->from_ipu < p->shards ? r->from_ipu : ipu;
-  double begin = fmax(c->at[ipu], c->at[from]), cycles = duration(r);
+  int ipu = r->ipu < p->shards ? r->ipu : 0;
+  double begin = c->at[ipu], cycles = duration(r);
+  bool host = (r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT) && !r->node;
+  if (r->kind == ROW_LINK) begin = walk_link(t, p, i, c, cycles);
+  else if (host && r->bytes > 0) begin = walk_argument(p, i, c, cycles);
+  else if (host) begin = latest(p, c), set_all(p, c, begin + cycles); /* the call: of all IPUs */
+  else c->at[ipu] = begin + cycles;
   if (draws && cycles > 0) add(t, (Event){.begin = begin, .cycles = cycles, .row = i, .ipu = ipu, .slot = -1});
-  c->at[ipu] = c->at[from] = begin + cycles;
+  note_end(t, i, begin + cycles);
 }
 
 static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, bool draws) {
   for (int i = begin; i < end;) {
     const Row *r = &p->row[i];
     int next = row_is_block(r->kind) ? r->end : i + 1;
-    if (r->kind == ROW_LOOP) walk_loop(t, p, i, c, draws);
+    if (!(r->times > 0)) { /* of a branch that isn't taken, a loop of no round */
+    } else if (r->kind == ROW_LOOP) walk_loop(t, p, i, c, draws);
     else if (r->kind == ROW_PIPELINE) walk_pipeline(t, p, i, c, draws);
     else if (row_is_block(r->kind)) walk(t, p, i + 1, r->end, c, draws);
     else if (r->kind == ROW_COLLECTIVE && !r->node) next = walk_collectives(t, p, i, end, c, draws);
-    else if (r->times > 0) walk_row(t, p, i, c, draws);
+    else walk_row(t, p, i, c, draws);
+    for (int k = i; k < next && row_is_block(r->kind); k++) note_end(t, k, latest(p, c));
     i = next;
   }
 }
 
 Timeline timeline_of(const Price *p, int most) {
-  Timeline t = {.room = most};
-  Clocks c;
+  Timeline t = {.room = most, .done = calloc((size_t)p->row_count + 1, sizeof *t.done)};
+  Clocks c = {.first = -1};
+  t.failed = !t.done;
   set_all(p, &c, 0);
   walk(&t, p, 0, p->row_count, &c, true);
   if (t.left_out) { /* one event for the rest */
@@ -109,13 +144,16 @@ Timeline timeline_of(const Price *p, int most) {
     t.room = 1;
     add(&t, rest);
   }
+  free(t.done);
+  t.done = NULL;
   return t;
 }
 
 double timeline_cycles(const Price *p) {
-  Timeline t = {0};
-  Clocks c;
+  Timeline t = {.done = calloc((size_t)p->row_count + 1, sizeof *t.done)};
+  Clocks c = {.first = -1};
   set_all(p, &c, 0);
   walk(&t, p, 0, p->row_count, &c, false);
+  free(t.done);
   return latest(p, &c);
 }

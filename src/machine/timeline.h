@@ -17,6 +17,7 @@ typedef struct Timeline {
   int left_out; /* those that were not */
   Event cut;    /* the first of them */
   bool failed; /* memory is out */
+  double *done; /* by row: when it last ended; while it is made */
 } Timeline;
 
 /* At most about `most` events. free() the list. */

@@ -46,7 +46,8 @@ void walk_region(Walk *w, Inside *in, const int *inputs, const int *targets, int
     return;
   }
   in->held = in->region.buffer; /* all -1 */
-  for (int i = 0; i < g->input_count; i++) *walk_slot_of(in, g->input[i]) = inputs[i];
+  in->first_held = w->price->held_count;
+  for (int i = 0; i < g->input_count; i++) walk_set_slot(w, in, g->input[i], inputs[i]);
   aim_outputs(w, in, targets);
   w->region = g;
   for (int i = 0; i < g->node_count && !w->failed; i++) {
@@ -75,10 +76,17 @@ static int hold_variable(Walk *w, int i, const Home *home) {
   return held;
 }
 
-/* Arguments arrive before, results leave after. */
-static void walk_call(Walk *w, RowKind kind, double bytes) {
-  Row *r = bytes > 0 ? walk_add_row(w, kind, NULL, 0) : NULL;
-  if (r) r->bytes = bytes, r->times = w->price->machine.calls >= 0 ? 1 : 0;
+/* Arguments arrive before, results leave after: of each IPU those that it holds. */
+static void walk_call(Walk *w, RowKind kind, const double *bytes) {
+  for (int ipu = 0; ipu < w->price->shards; ipu++) {
+    Row *r = bytes[ipu] > 0 ? walk_add_row(w, kind, NULL, ipu) : NULL;
+    if (r) r->bytes = bytes[ipu], r->times = w->price->machine.calls >= 0 ? 1 : 0;
+  }
+}
+
+static double *ipu_of_held(const Walk *w, double *bytes, int held) {
+  int ipu = held >= 0 ? w->price->held[held].ipu : 0;
+  return &bytes[ipu >= 0 && ipu < w->price->shards ? ipu : 0];
 }
 
 static void walk_root(Walk *w) {
@@ -87,20 +95,26 @@ static void walk_root(Walk *w) {
   Inside in = {.graph = g};
   int *inputs = walk_new_list(w, g->input_count), *targets = walk_new_list(w, g->output_count);
   const Homes *homes = place_find(&w->placer, g);
-  if (!inputs || !targets || !homes) return;
-  double in_bytes = 0, out_bytes = 0;
-  for (int i = 0; i < p->argument_count; i++) in_bytes += (double)type_bytes(&g->input[i]->type);
-  for (int i = 0; i < p->result_count; i++) out_bytes += (double)type_bytes(&p->result_type[i]);
+  double *in_bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *in_bytes);
+  double *out_bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *out_bytes);
+  int *outputs = walk_new_list(w, g->output_count);
+  if (!inputs || !targets || !homes || !in_bytes || !out_bytes || !outputs) {
+    w->failed = true;
+    return;
+  }
   for (int i = 0; i < g->input_count; i++) {
     const Home *home = home_of(homes, g->input[i]);
     if (i >= p->argument_count) inputs[i] = hold_variable(w, i - p->argument_count, home);
     else inputs[i] = walk_add_held(w, BYTES_VALUE, g->input[i]->node, (double)type_bytes(&g->input[i]->type), walk_ipu_of(w, home));
   }
+  for (int i = 0; i < p->argument_count; i++) *ipu_of_held(w, in_bytes, inputs[i]) += (double)type_bytes(&g->input[i]->type);
   walk_call(w, ROW_HOST_IN, in_bytes);
   int at = p->result_count;
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i] && at < g->output_count) targets[at++] = inputs[p->argument_count + i];
-  walk_region(w, &in, inputs, targets, NULL);
+  walk_region(w, &in, inputs, targets, outputs);
+  for (int i = 0; i < p->result_count && i < g->output_count; i++)
+    *ipu_of_held(w, out_bytes, outputs[i]) += (double)type_bytes(&p->result_type[i]);
   walk_call(w, ROW_HOST_OUT, out_bytes);
 }
 

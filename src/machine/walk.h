@@ -13,6 +13,7 @@ struct Inside {
   Inside *outer;
   const Node *control; /* the node of outer that holds the region; its operands are the region's inputs from lead on */
   int skip, lead;
+  int first_held; /* what the region holds itself begins here */
 };
 
 typedef struct Walk {
@@ -36,6 +37,11 @@ void walk_touch(Walk *w, int held, int row);
 int *walk_new_list(Walk *w, int count); /* of -1 */
 int walk_ipu_of(const Walk *w, const Home *h);
 int *walk_slot_of(Inside *in, const Value *v);
+/* v is what that Held holds from now on. */
+void walk_set_slot(Walk *w, Inside *in, const Value *v, int held);
+void walk_written(Walk *w, int held); /* copies of it are of an older value */
+/* What the loop n only reads is brought to the IPUs that read it inside, once. */
+void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes);
 /* The Held of v, brought to that IPU; the one that an operand of a control node is, without moving it. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader);
 int walk_held_operand(Walk *w, Inside *in, Value *v);

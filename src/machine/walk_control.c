@@ -50,6 +50,13 @@ static PipelinePlan *plan_of_loop(const Walk *w, const Node *n) {
   return n->op == &control_repeat && region_has_stages(control_body(n)) ? w->price->plan : NULL;
 }
 
+/* How many micro-batches a pipeline of unknown count has: the fewest that its schedule takes. */
+static double least_count(const PipelinePlan *p) {
+  if (p->schedule == SCHEDULE_CUSTOM) return p->micros;
+  int overlap = plan_overlap(p), least = plan_least(p);
+  return overlap * ((least + overlap - 1) / overlap);
+}
+
 void walk_loop(Walk *w, Inside *in, Node *n) {
   bool repeat = n->op == &control_repeat;
   int carried = control_explicit(n), lead = repeat ? 1 : 0, inputs_count = n->in_count - 1 + lead;
@@ -57,16 +64,25 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
   if (!inputs || !targets || !outputs) return;
   int64_t count = known_count(w, in, n->in[0]);
   PipelinePlan *plan = plan_of_loop(w, n);
+  bool *changes = arena_alloc(w->price->arena, (size_t)n->in_count * sizeof *changes);
+  if (!changes) {
+    w->failed = true;
+    return;
+  }
+  for (int i = 1; i <= carried; i++) changes[i] = true;
+  for (int k = 0; k < control_written_count(n); k++) changes[1 + carried + control_written(n, k)] = true;
+  walk_send_ahead(w, in, n, changes);
   Row *r = walk_add_row(w, plan ? ROW_PIPELINE : ROW_LOOP, n, 0);
   if (!r) return;
   if (plan) r->plan = (PipelinePlan *)object_retain(&plan->object);
   int at = w->price->row_count - 1, parent = w->parent;
   double times = w->times;
-  r->repeats = count >= 0 ? (double)count : 1;
+  r->repeats = count >= 0 ? (double)count : plan ? least_count(plan) : 1;
   w->times *= r->repeats;
   w->parent = at;
   for (int i = 1; i < n->in_count; i++) {
     int held = walk_held_operand(w, in, n->in[i]);
+    if (changes[i]) walk_written(w, held); /* what was copied before is old in the second round */
     bool taken = i <= carried && held >= 0 && node_is_store(n->in[i]->node); /* the loop changes it where it is */
     if (taken) {
       targets[i - 1] = held;
@@ -87,18 +103,12 @@ void walk_loop(Walk *w, Inside *in, Node *n) {
   w->price->row[at].end = w->price->row_count;
   for (int i = 0; i < n->out_count; i++) {
     walk_touch(w, targets[i], w->price->row_count);
-    *walk_slot_of(in, &n->out[i]) = targets[i];
+    walk_set_slot(w, in, &n->out[i], targets[i]);
   }
   extend_over(w, at);
 }
 
-static double cycles_between(const Price *p, int begin, int end) {
-  double sum = 0;
-  for (int i = begin; i < end; i++) sum += row_is_block(p->row[i].kind) || !p->row[i].cost ? 0 : p->row[i].times * cost_cycles(p->row[i].cost);
-  return sum;
-}
-
-/* One branch runs: the dearer one is charged, both must fit. */
+/* One branch runs, the dearer one (time.c: which that is, is known when all is priced); both must fit. */
 void walk_branches(Walk *w, Inside *in, Node *n) {
   bool cond = n->op == &control_cond;
   int skip = cond ? 1 : 0;
@@ -114,20 +124,15 @@ void walk_branches(Walk *w, Inside *in, Node *n) {
   }
   for (int k = 0; cond && k < control_written_count(n); k++) targets[explicit_count + k] = inputs[control_written(n, k)];
   enter(w, in, n, control_body(n), skip, 0, inputs, targets, outputs);
-  int middle = w->price->row_count;
+  w->price->row[at].middle = w->price->row_count;
   for (int i = 0; i < n->out_count; i++)
     if (targets[i] < 0) targets[i] = outputs[i];
-  if (cond) {
-    enter(w, in, n, control_other(n), skip, 0, inputs, targets, outputs);
-    Price *p = w->price;
-    bool first = cycles_between(p, at + 1, middle) >= cycles_between(p, middle, p->row_count);
-    for (int i = first ? middle : at + 1; i < (first ? p->row_count : middle); i++) p->row[i].times = 0;
-  }
+  if (cond) enter(w, in, n, control_other(n), skip, 0, inputs, targets, outputs);
   w->parent = parent;
   w->price->row[at].end = w->price->row_count;
   for (int i = 0; i < n->out_count; i++) {
     walk_touch(w, targets[i], w->price->row_count);
-    *walk_slot_of(in, &n->out[i]) = targets[i];
+    walk_set_slot(w, in, &n->out[i], targets[i]);
   }
   extend_over(w, at);
 }

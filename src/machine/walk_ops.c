@@ -44,6 +44,30 @@ int walk_ipu_of(const Walk *w, const Home *h) {
 
 int *walk_slot_of(Inside *in, const Value *v) { return &in->held[in->region.first_value[v->node->id] + v->index]; }
 
+/* The place in the sequence of the last one that reads n's results; of the region's outputs: behind all. */
+static int last_read(const Inside *in, const Node *n) {
+  int last = -1;
+  for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
+    int at = region_position(&in->region, in->region.reader[i]);
+    if (at > last) last = at;
+  }
+  return last;
+}
+
+void walk_set_slot(Walk *w, Inside *in, const Value *v, int held) {
+  *walk_slot_of(in, v) = held;
+  if (held < in->first_held) return; /* somebody else's */
+  Held *h = &w->price->held[held];
+  int last = last_read(in, v->node);
+  if (h->alias >= 0) return;
+  if (h->region != in->graph || last > h->until) h->until = last;
+  h->region = in->graph;
+}
+
+void walk_written(Walk *w, int held) {
+  if (held >= 0) w->price->held[held].version++;
+}
+
 int *walk_new_list(Walk *w, int count) {
   int *list = arena_alloc(w->price->arena, (size_t)(count + 1) * sizeof *list);
   if (!list) w->failed = true;
@@ -70,6 +94,28 @@ static int ready_row(const Walk *w, const Value *v) {
   return n->in_count ? ready_row(w, n->in[0]) : w->parent; /* a broadcast is no row */
 }
 
+/* The region whose rows run whenever those of `in` do: a called function's are its caller's. */
+static const Graph *running_region(const Inside *in) {
+  while (in->outer && (in->control->op == &control_call || in->control->op == &control_custom)) in = in->outer;
+  return in->graph;
+}
+
+static bool is_within(const Inside *in, const Graph *region) {
+  while (in && in->graph != region) in = in->outer;
+  return in != NULL;
+}
+
+/* What was brought to that IPU before: in this region or around it, and not written since. */
+static int find_copy(const Walk *w, const Inside *in, int held, int ipu, bool constant) {
+  const Held *from = &w->price->held[held];
+  for (int i = w->price->held_count - 1; i > held; i--) {
+    const Held *h = &w->price->held[i];
+    if (h->alias != held || h->ipu != ipu) continue;
+    if (constant || (h->version == from->version && is_within(in, h->region))) return i;
+  }
+  return -1;
+}
+
 /* The Held of v, brought to that IPU. */
 int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   Value *root = value_root(v);
@@ -78,8 +124,8 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   if (*slot < 0 && constant) *slot = walk_add_held(w, BYTES_CONSTANT, root->node, constant_bytes(root->node->attr[0].tensor), ipu);
   int held = *slot;
   if (held < 0 || w->price->held[held].ipu == ipu) return held;
-  for (int i = 0; i < w->price->held_count; i++) /* there already? */
-    if (w->price->held[i].alias == held && w->price->held[i].ipu == ipu) return i;
+  int there = find_copy(w, in, held, ipu, constant);
+  if (there >= 0) return there;
   Held from = w->price->held[held];
   if (!constant && ipu >= 0) {
     Row *r = walk_add_row(w, ROW_LINK, from.node ? from.node : reader, ipu);
@@ -94,6 +140,9 @@ int walk_local(Walk *w, Inside *in, Value *v, int ipu, const Node *reader) {
   int copy = walk_add_held(w, constant ? BYTES_CONSTANT : BYTES_VALUE, from.node, from.bytes, ipu);
   if (copy < 0) return copy;
   w->price->held[copy].alias = held;
+  w->price->held[copy].version = from.version;
+  w->price->held[copy].region = running_region(in);
+  w->price->held[copy].until = -1; /* nothing is written over it */
   w->price->held[copy].variable = from.variable;
   if (!constant && ipu >= 0) {
     walk_touch(w, copy, w->price->row_count - 1); /* from the link on */
@@ -109,35 +158,60 @@ int walk_held_operand(Walk *w, Inside *in, Value *v) {
   return held < 0 && constant ? walk_local(w, in, v, walk_ipu_of(w, home_of(in->homes, v)), NULL) : held;
 }
 
-static int last_reader(const Region *r, const Node *n) {
-  int last = -1;
-  for (int i = r->reader_begin[n->id]; i < r->reader_begin[n->id + 1]; i++)
-    if (r->reader[i] > last) last = r->reader[i];
-  return last;
+/* Is all that is held there read for the last time by n, in the region that holds it? */
+static bool ends_with(const Walk *w, const Inside *in, int held, const Node *n) {
+  const Held *h = &w->price->held[held];
+  return held >= in->first_held && h->region == in->graph && h->until == region_position(&in->region, n->id);
 }
 
-/* An operand that may be written over: read for the last time, of the result's size, and the region's own. */
-static int reusable(Walk *w, Inside *in, const Node *n, int output) {
-  if (output != 0) return -1;
+/* An operand that may be written over: on the result's IPU, of its size, the region's own, and not read again. operands: where n's are
+ * on that IPU. */
+static int reusable(Walk *w, Inside *in, const Node *n, int output, int ipu, const int *operands) {
+  if (output != 0 || !operands) return -1;
   for (int k = 0; k < n->in_count && k < 8; k++) {
     if (!(n->op->traits & IN_PLACE(k))) continue;
     Value *root = value_root(n->in[k]);
-    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1) continue;
-    int held = *walk_slot_of(in, root);
-    if (held < 0 || last_reader(&in->region, root->node) != n->id) continue;
-    const Held *h = &w->price->held[held];
-    if (h->category == BYTES_VALUE && h->bytes == (double)type_bytes(&n->out[output].type)) return held;
+    int held = operands[k];
+    if (node_is_input(root->node) || node_is_constant(root->node) || root->node->out_count > 1 || held < in->first_held) continue;
+    Held *h = &w->price->held[held];
+    if (h->category != BYTES_VALUE || h->ipu != ipu || h->offloaded || h->bytes != (double)type_bytes(&n->out[output].type)) continue;
+    if (!ends_with(w, in, h->alias >= 0 ? h->alias : held, n)) continue;
+    h->alias = -1; /* a copy is one no longer */
+    h->variable = NULL;
+    return held;
   }
   return -1;
 }
 
-static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row) {
+/* What is made on one IPU and kept on another crosses the links; it is on the former, too, until it is written again. */
+static void send_result(Walk *w, Inside *in, const Node *n, int held, int ipu, int row) {
+  Held kept = w->price->held[held];
+  int made = walk_add_held(w, BYTES_VALUE, n, kept.bytes, ipu);
+  Row *r = made >= 0 ? walk_add_row(w, ROW_LINK, n, kept.ipu) : NULL;
+  if (!r) return;
+  r->from_ipu = ipu;
+  r->bytes = kept.bytes;
+  r->ready = row;
+  r->stage = w->stage;
+  r->backward = w->backward;
+  r->arrived = held;
+  Held *h = &w->price->held[made];
+  h->alias = held, h->version = kept.version, h->region = running_region(in), h->until = -1;
+  walk_touch(w, made, row);
+  walk_touch(w, made, w->price->row_count - 1);
+  walk_touch(w, held, w->price->row_count - 1);
+}
+
+static void hold_outputs(Walk *w, Inside *in, const Node *n, int ipu, int row, const int *operands) {
   for (int i = 0; i < n->out_count; i++) {
-    int *slot = walk_slot_of(in, &n->out[i]);
-    if (*slot < 0) *slot = reusable(w, in, n, i);
-    if (*slot >= 0 && w->price->held[*slot].category == BYTES_VARIABLE) w->price->held[*slot].writes = w->times;
-    if (*slot < 0) *slot = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
-    walk_touch(w, *slot, row);
+    int held = *walk_slot_of(in, &n->out[i]);
+    if (held < 0) held = reusable(w, in, n, i, ipu, operands);
+    if (held >= 0 && w->price->held[held].category == BYTES_VARIABLE) w->price->held[held].writes = w->times;
+    walk_written(w, held);
+    if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, (double)type_bytes(&n->out[i].type), ipu);
+    walk_set_slot(w, in, &n->out[i], held);
+    walk_touch(w, held, row);
+    if (held >= 0 && w->price->held[held].ipu != ipu && !w->price->held[held].offloaded) send_result(w, in, n, held, ipu, row);
   }
 }
 
@@ -183,7 +257,7 @@ static bool is_layout_only(const Inside *in, const Node *n) {
 static void walk_layout(Walk *w, Inside *in, Node *n, int held) {
   static const Cost nothing = {.fits = true};
   note_price(w, n, &nothing);
-  *walk_slot_of(in, &n->out[0]) = held;
+  walk_set_slot(w, in, &n->out[0], held);
 }
 
 /* Ops in which replicas meet; what they move is their operand. */
@@ -221,7 +295,7 @@ void walk_op(Walk *w, Inside *in, Node *n) {
   note_price(w, n, c);
   int at = w->price->row_count - 1;
   for (int i = 0; i < count; i++) walk_touch(w, operands[i], at);
-  hold_outputs(w, in, n, ipu, at);
+  hold_outputs(w, in, n, ipu, at, operands);
 }
 
 /* Is there an earlier transfer of the same pass in the block? */
@@ -246,13 +320,15 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
   r->backward = n->place.backward || home->backward;
   r->bytes = (double)type_bytes(loads ? &n->out[0].type : &n->in[0]->type);
   r->follows = follows_another(w->price, r);
-  int at = w->price->row_count - 1, *slot = walk_slot_of(in, &n->out[0]);
+  int at = w->price->row_count - 1, held = *walk_slot_of(in, &n->out[0]);
   walk_touch(w, from, at);
-  if (*slot < 0 && !loads && node_moves_slot(n)) *slot = *walk_slot_of(in, value_root(n->in[1]));
-  if (*slot < 0) *slot = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
-  int there = loads ? from : *slot;
-  walk_touch(w, *slot, at);
-  if (there < 0 || *slot < 0) return;
+  if (held < 0 && !loads && node_moves_slot(n)) held = *walk_slot_of(in, value_root(n->in[1]));
+  walk_written(w, held);
+  if (held < 0) held = walk_add_held(w, BYTES_VALUE, n, r->bytes, ipu);
+  walk_set_slot(w, in, &n->out[0], held);
+  int there = loads ? from : held;
+  walk_touch(w, held, at);
+  if (there < 0 || held < 0) return;
   Held *h = &w->price->held[there];
   h->offloaded = true;
   if (!node_moves_slot(n)) h->bytes = r->bytes; /* a replica's share */
@@ -263,8 +339,7 @@ void walk_transfer(Walk *w, Inside *in, Node *n) {
 void walk_broadcast(Walk *w, Inside *in, Node *n) {
   Value *root = value_root(n->in[0]);
   int held = walk_local(w, in, root, w->price->held_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0, n);
-  int *slot = walk_slot_of(in, &n->out[0]);
-  if (*slot < 0) *slot = held;
+  if (*walk_slot_of(in, &n->out[0]) < 0) walk_set_slot(w, in, &n->out[0], held);
 }
 
 /* Is one of the rows just before, so many, of the same element and IPU? */
@@ -297,32 +372,51 @@ void walk_dequeue(Walk *w, Inside *in, Node *n) {
     r->stage = home->stage;
     r->follows = brings_another(r, i);
     int held = walk_add_held(w, BYTES_VALUE, n, bytes, ipu);
-    *walk_slot_of(in, &n->out[i]) = held;
+    walk_set_slot(w, in, &n->out[i], held);
     walk_touch(w, held, w->price->row_count - 1);
   }
-  w->price->elements += w->times;
   if (n->out_count && n->out[0].type.rank && !w->price->batch) w->price->batch = n->out[0].type.shape[0];
 }
 
-void walk_enqueue(Walk *w, Inside *in, Node *n) {
-  double bytes = 0;
-  int ipu = 0;
-  for (int i = 0; i < n->in_count; i++) {
-    int held = *walk_slot_of(in, value_root(n->in[i]));
-    bytes += (double)type_bytes(&n->in[i]->type);
-    walk_touch(w, held, w->price->row_count);
-    if (held >= 0) ipu = w->price->held[held].ipu;
+/* What goes to the host, from each IPU that holds some of it. */
+static void give_out(Walk *w, Inside *in, Node *n, bool synthetic) {
+  double *bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *bytes);
+  bool any = false;
+  if (!bytes) {
+    w->failed = true;
+    return;
   }
-  Row *r = walk_add_row(w, ROW_HOST_OUT, n, ipu);
-  if (r) r->bytes = w->price->machine.synthetic_outfeed ? 0 : bytes;
+  for (int i = 0; i < n->in_count; i++) {
+    int held = walk_held_operand(w, in, n->in[i]);
+    int ipu = held >= 0 && w->price->held[held].ipu < w->price->shards ? w->price->held[held].ipu : 0;
+    bytes[ipu] += (double)type_bytes(&n->in[i]->type);
+  }
+  for (int ipu = 0; ipu < w->price->shards; ipu++) {
+    bool last = ipu == w->price->shards - 1 && !any; /* of nothing there is a row, too */
+    if (!(bytes[ipu] > 0) && !last) continue;
+    Row *r = walk_add_row(w, ROW_HOST_OUT, n, bytes[ipu] > 0 ? ipu : 0);
+    if (!r) return;
+    any = true;
+    r->bytes = synthetic ? 0 : bytes[ipu];
+    r->stage = w->stage;
+  }
+  for (int i = 0; i < n->in_count; i++) walk_touch(w, walk_held_operand(w, in, n->in[i]), w->price->row_count - 1);
 }
 
-/* A function on the host, in the middle of the program: operands go out, results come in. */
+void walk_enqueue(Walk *w, Inside *in, Node *n) {
+  w->stage = n->place.stage;
+  give_out(w, in, n, w->price->machine.synthetic_outfeed);
+}
+
+/* A function on the host, in the middle of the program: operands go out, results come in, where the function's scope is. */
 void walk_host(Walk *w, Inside *in, Node *n) {
+  const Home none = {.shard = -1, .stage = -1}, *home = n->out_count ? home_of(in->homes, &n->out[0]) : &none;
   double bytes = 0;
+  int ipu = walk_ipu_of(w, home);
+  w->stage = home->stage;
   for (int i = 0; i < n->out_count; i++) bytes += (double)type_bytes(&n->out[i].type);
-  walk_enqueue(w, in, n);
-  Row *r = walk_add_row(w, ROW_HOST_IN, n, 0);
-  if (r) r->bytes = bytes;
-  hold_outputs(w, in, n, 0, w->price->row_count - 1);
+  give_out(w, in, n, false);
+  Row *r = walk_add_row(w, ROW_HOST_IN, n, ipu);
+  if (r) r->bytes = bytes, r->stage = home->stage;
+  hold_outputs(w, in, n, ipu, w->price->row_count - 1, NULL);
 }

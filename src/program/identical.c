@@ -10,6 +10,7 @@
 typedef struct Search {
   Arena *arena;
   bool marks; /* differing nodes are marked; else only results are found */
+  bool any_unites; /* every collective does, those of some replicas and those that leave each a part, too */
   bool failed; /* memory is out */
 } Search;
 
@@ -30,8 +31,9 @@ static bool *new_flags(Search *s, int count) {
 static bool differs(const Part *t, const Value *v) { return t->differs[t->first[v->node->id] + v->index]; }
 
 /* All replicas get one result of these, whatever they gave. */
-static bool unites(const Node *n) {
+static bool unites(const Search *s, const Node *n) {
   const char *name = n->op->name;
+  if (s->any_unites) return n->op->meet != NULL;
   if (!strcmp(name, "all_gather")) return true;
   return (!strcmp(name, "cross_replica_sum") || !strcmp(name, "cross_replica_mean")) && n->attr[0].kind == ATTR_NONE;
 }
@@ -99,8 +101,8 @@ static void search_node(Part *t, Node *n) {
     for (int i = 0; i < n->out_count; i++) out[i] = out[i] || t->all;
     return;
   }
-  bool found = t->all || (tells_apart(n) && !unites(n));
-  for (int k = 0; k < n->in_count && !unites(n); k++) found = found || differs(t, n->in[k]);
+  bool found = t->all || (tells_apart(n) && !unites(t->search, n));
+  for (int k = 0; k < n->in_count && !unites(t->search, n); k++) found = found || differs(t, n->in[k]);
   memset(out, found, (size_t)n->out_count);
   if (found && t->search->marks && n->place.stochastic_rounding < 0) n->place.stochastic_rounding = 0;
 }
@@ -129,6 +131,17 @@ static bool next_run(const Program *p, bool *in, const bool *out) {
     in[p->argument_count + i] = true;
   }
   return changed;
+}
+
+bool *program_find_unsummed(const Program *p, Arena *arena) {
+  Graph *g = p->graph;
+  Search s = {.arena = arena_new(), .any_unites = true};
+  bool *in = s.arena ? new_flags(&s, g->input_count) : NULL, *out = arena_alloc(arena, (size_t)g->output_count + 1);
+  for (int i = 0; in && i < p->argument_count; i++) in[i] = true;
+  if (in && out) search_region(&s, g, in, false, out);
+  bool good = in && out && !s.failed;
+  arena_free(s.arena);
+  return good ? out : NULL;
 }
 
 Status program_round_identical(Error *e, Program *p) {

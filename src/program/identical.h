@@ -5,4 +5,7 @@
 
 /* Nodes of p's graph whose results may differ between replicas round to the nearest, but where a scope says otherwise. */
 Status program_round_identical(Error *e, Program *p);
+/* Of each output of p's graph: does what each replica is given (arguments, too) reach it without any collective, which would have joined
+ * it with the others'? NULL: memory is out. */
+bool *program_find_unsummed(const Program *p, Arena *arena);
 #endif

@@ -178,6 +178,7 @@ typedef struct Program {
   uint64_t rounding_part; /* which part of the engine's numbers it rounds by; 0: the whole, which all programs share */
   uint64_t rounding_seed; /* of that part */
   bool changes_found;     /* which steps do is known */
+  _Atomic bool running;   /* its memory is in use: not even a callback of its own may run it again */
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
   int replicas, replica;           /* how many there are; whose instance this is */

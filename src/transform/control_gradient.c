@@ -50,8 +50,9 @@ static void give_gradients(Graph *r, const bool *found, int count, const Node *n
     if (found[i]) graph_output(r, dx[i] ? dx[i] : ops_zeros(r, &n->in[skip + i]->type));
 }
 
-static void branch_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
-  Branches b = {g, n, dy, wanted, n->op == &control_cond, 0, NULL};
+/* op: control_cond, or control_call where the node's body is differentiated alone. */
+static void branch_gradient(Graph *g, const Node *n, const OpDef *op, Value *const *dy, const bool *wanted, Value **dx) {
+  Branches b = {g, n, dy, wanted, op == &control_cond, 0, NULL};
   b.count = n->in_count - b.skip;
   size_t room = (size_t)(b.count + n->out_count + n->in_count + 1);
   Value **yes = arena_alloc(g->arena, room * sizeof *yes), **no = arena_alloc(g->arena, room * sizeof *no);
@@ -69,17 +70,17 @@ static void branch_gradient(Graph *g, const Node *n, Value *const *dy, const boo
     if (dy[i]) in[in_count++] = dy[i];
   }
   Graph *body = differentiate_branch(&b, control_body(n), yes);
-  Graph *other = control_other(n) && body ? differentiate_branch(&b, control_other(n), no) : NULL;
+  Graph *other = op == &control_cond && body ? differentiate_branch(&b, control_other(n), no) : NULL;
   for (int i = 0; i < b.count; i++) found_count += found[i] = yes[i] || no[i];
   if (body) give_gradients(body, found, b.count, n, b.skip, yes);
   if (other) give_gradients(other, found, b.count, n, b.skip, no);
-  Node *made = control_node(g, n->op, in, in_count, &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
+  Node *made = control_node(g, op, in, in_count, &(ControlParts){.body = body, .other = other, .explicit_count = found_count});
   for (int i = 0, k = 0; made && i < b.count; i++)
     if (found[i]) dx[b.skip + i] = &made->out[k++];
 }
 
 /* The region that the node brings along, in its place. */
-static void custom_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+static void own_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   const Graph *region = control_other(n);
   const Attr *upstream = &n->attr[CONTROL_UPSTREAM], *saved = &n->attr[CONTROL_SAVED], *given = &n->attr[CONTROL_GIVEN];
   Value **in = arena_alloc(g->arena, (size_t)(region->input_count + 1) * sizeof *in);
@@ -101,8 +102,31 @@ static void custom_gradient(Graph *g, const Node *n, Value *const *dy, Value **d
   for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
 }
 
+/* What arrives at results that the region knows nothing of (values that it has from the body, variables that the body assigned) goes on
+ * through the body. */
+static void custom_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
+  const Attr *upstream = &n->attr[CONTROL_UPSTREAM];
+  size_t ins = (size_t)n->in_count + 1;
+  Value **inner = arena_copy(g->arena, dy, (size_t)n->out_count * sizeof *inner), **more = arena_alloc(g->arena, ins * sizeof *more);
+  bool given = false, hidden = false;
+  if (!inner || !more) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
+  for (int i = 0; i < upstream->ints.n; i++) {
+    given = given || dy[upstream->ints.v[i]];
+    inner[upstream->ints.v[i]] = NULL;
+  }
+  for (int i = 0; i < n->out_count; i++) hidden = hidden || inner[i];
+  if (given) own_gradient(g, n, dy, dx);
+  if (!hidden) return;
+  branch_gradient(g, n, &control_call, inner, wanted, more);
+  for (int i = 0; i < n->in_count; i++)
+    if (more[i]) dx[i] = dx[i] ? ops_add(g, dx[i], more[i]) : more[i];
+}
+
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx) {
   if (n->op == &control_repeat || n->op == &control_while) loop_gradient(g, n, dy, wanted, dx);
-  else if (n->op == &control_custom) custom_gradient(g, n, dy, dx);
-  else branch_gradient(g, n, dy, wanted, dx);
+  else if (n->op == &control_custom) custom_gradient(g, n, dy, wanted, dx);
+  else branch_gradient(g, n, n->op, dy, wanted, dx);
 }

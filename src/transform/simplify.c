@@ -198,8 +198,9 @@ static Status simplify_node(Simplify *s, Node *n) {
   for (int k = 0; k < n->in_count; k++) n->in[k] = resolve(s, n->in[k]);
   if (n->op->traits & CONTROL) return simplify_regions(s, n);
   if (node_is_input(n)) return OK;
-  Value *same = n->op->simplify && !rounds_at_random(s, n) ? n->op->simplify(n) : NULL;
-  if (same && is_at_hand(s, n, same)) {
+  bool may = n->op->simplify && (n->op->traits & MARKER || !rounds_at_random(s, n));
+  Value *same = may ? n->op->simplify(n) : NULL;
+  if (same && (n->op->traits & MARKER || is_at_hand(s, n, same))) {
     stand_for(s, n, 0, same);
     return OK;
   }

@@ -134,7 +134,7 @@ static void find_hot(Asked *a) {
     for (int i = 0; i < g->node_count; i++) {
       const Node *n = g->node[i];
       const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
-      if (x && x->outer) l->hot[n->id] = is_hot(a, x->outer);
+      if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
       if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL))) continue;
       for (int j = 0; j < n->in_count && !l->hot[n->id]; j++) l->hot[n->id] = is_hot(a, n->in[j]);
     }
@@ -148,7 +148,8 @@ static void need(Asked *a, const Value *v) {
 
 /* From t outwards: an inner trace needs what it takes from outer ones. */
 static void find_needed(Asked *a) {
-  for (int i = 0; i < a->t->extra_count; i++) need(a, a->t->extra[i].outer);
+  for (int i = 0; i < a->t->extra_count; i++)
+    if (source_of(a, &a->level[a->levels], a->t->extra[i].inner) < 0) need(a, a->t->extra[i].outer);
   for (int k = a->levels - 1; k >= 0; k--) {
     const Graph *g = a->level[k].trace->graph;
     for (int i = g->node_count - 1; i >= 0; i--) {

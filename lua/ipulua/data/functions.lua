@@ -71,17 +71,17 @@ local function trace_function(who, f, dataset)
   for _, t in ipairs(types) do
     if t.nested then blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value") end
   end
-  local streams, counters = core.random_place()
+  local streams, counters, draws = core.random_place()
   local ok, program, template = pcall(trace_element, who, f, elements.representative(types, 2), dataset.template)
   if not ok then refuse(who, tostring(program)) end
   if not elements.has_unknown(types) then return program, template end
   local other = trace_element(who, f, elements.representative(types, 3), dataset.template)
   -- whenever a shape comes first, its random ops draw what they would have drawn then
   local function retrace(static)
-    local streams_now, counters_now = core.random_place()
-    core.set_random_place(streams, counters)
+    local streams_now, counters_now, draws_now = core.random_place()
+    core.set_random_place(streams, counters, draws)
     local fine, made = pcall(trace_element, who, f, static, dataset.template)
-    core.set_random_place(streams_now, counters_now)
+    core.set_random_place(streams_now, counters_now, draws_now)
     if not fine then error(made, 0) end
     return made
   end

@@ -10,19 +10,9 @@ local names = require "ipulua.keras.names"
 
 local h5 = {}
 
--- Where Lua looks for modules in C; and where they are beside these files: PREFIX/lib/lua/5.4 for PREFIX/share/lua/5.4, build/modules
--- in the build tree.
 local function reader()
   local ok, plugin = pcall(require, "ipulua.hdf5")
   if ok then return plugin end
-  local home = debug.getinfo(1, "S").source:match("^@(.*)/ipulua/keras/[^/]*$")
-  for _, place in ipairs{"/../../../lib/lua/5.4", "/../build/modules"} do
-    local open = home and package.loadlib(home .. place .. "/ipulua/hdf5.so", "luaopen_ipulua_hdf5")
-    if open then
-      package.loaded["ipulua.hdf5"] = open()
-      return package.loaded["ipulua.hdf5"]
-    end
-  end
   blame.error("load_weights: .h5 files need the plug-in ipulua.hdf5, which is not here: make builds it where libhdf5 is (Debian's"
     .. " libhdf5-dev), make install puts it where it is found", "not_implemented")
 end

@@ -7,6 +7,7 @@ local context = require "ipulua.keras.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local KerasTensor = require "ipulua.keras.tensor"
+local nearest = require "ipulua.nearest"
 local nest = require "ipulua.keras.nest"
 local shapes = require "ipulua.keras.shapes"
 local stages = require "ipulua.keras.stages"
@@ -229,6 +230,27 @@ local function complete(options, inputs)
   return passed
 end
 
+local guarded = setmetatable({}, {__mode = "k"}) -- classes of the library
+
+-- The library's layers say what options their call has besides training and mask, as call_options;
+-- so may own ones. Without that an own
+-- call may read any.
+local function check_options(self, options)
+  local c = class.of(self)
+  while c and rawget(c, "call") == nil do c = rawget(c, "super") end
+  if not c or not guarded[c] and not rawget(c, "call_options") then return end
+  local known = self.call_options or {}
+  for name in next, options do
+    local is_known = name == "training" or name == "mask"
+    for _, other in ipairs(known) do is_known = is_known or other == name end
+    if not is_known then
+      blame.error(string.format("layer '%s': its call has no option '%s'%s", self.name,
+        tostring(name),
+        nearest.hint(tostring(name), {"training", "mask", table.unpack(known)})), "type")
+    end
+  end
+end
+
 -- `function L.call(x) return x end` takes the layer itself for x.
 local function refuse_self(self, result)
   if not rawequal(result, self) then return end
@@ -310,8 +332,6 @@ local function call_by_hand(f)
   end)
 end
 
-local guarded = setmetatable({}, {__mode = "k"})
-
 ---Prepares a class of the library, and those that it is derived from, for scripts that use build and call by hand.
 ---@param c Class
 local function guard(c)
@@ -327,6 +347,7 @@ function Layer:__call(...)
   self:ensure_initialised()
   local given, options = read_call(self, ...)
   want_inputs(self, given[1])
+  check_options(self, options)
   for i = 1, given.n do
     if nest.any(KerasTensor.is, given[i]) then
       check_spec(self, given[1])

@@ -17,12 +17,12 @@ local key_of_kept <const> = {} -- the key of what the library keeps: {name = val
 local order <const> = {}       -- … of the fields' names: {list =, seen =}
 local automatic <const> = {}   -- … of variables that are read in the compute dtype, by field
 
-local kept_names = {} -- of all layers, models among them
+-- Names of what is kept that no field may have; those without _ that are always read by `get` are free.
+local kept_names = {}
 for _, name in ipairs{
-  "_trainable", "batch_input_shape", "initial_weights", "policy", "stage", "nodes", "_own",
-  "_losses", "_lasting_losses", "_metrics", "_options", "_programs", "_graph", "_stack",
-  "_calls", "_building", "_input_specs", "_input_tensor", "_shapeless", "_watched",
-  "_is_inferred", "build_shape", "compiled", "compile_arguments",
+  "_trainable", "_own", "_losses", "_lasting_losses", "_metrics", "_options", "_programs", "_graph",
+  "_stack", "_calls", "_building", "_input_specs", "_input_tensor", "_shapeless", "_watched",
+  "_is_inferred", "compiled", "compile_arguments",
 } do kept_names[name] = true end
 
 -- ------------------------------------------------ what the library keeps

@@ -256,7 +256,7 @@ function Model:watch(who, tensor, metric)
   self:discard_programs()
 end
 
-Model.autocast = false
+Model.autocast, Model.call_options = false, {}
 
 -- The mask of a model's result is that of the layer that made it; a call has recorded it.
 

@@ -47,6 +47,8 @@ end
 
 local BaseAttention = Layer.declare("BaseAttention", simple_rows)
 
+BaseAttention.call_options = {"return_attention_scores", "use_causal_mask"}
+
 function BaseAttention:call(inputs, options)
   check_inputs(self, inputs)
   local query, value, key = inputs[1], inputs[2], inputs[3] or inputs[2]
@@ -105,11 +107,16 @@ local MultiHeadAttention = Layer.declare("MultiHeadAttention", {
   {"num_heads", "integer", range = "[1, inf)"}, {"key_dim", "integer", range = "[1, inf)"},
   {"value_dim", "integer", optional = true, range = "[1, inf)"}, {"dropout", "number", 0, range = "[0, 1)"},
   {"use_bias", "boolean", true}, {"attention_output_shape", {"integer", "list"}, optional = true},
-  {"attention_axes", {"integer", "list"}, optional = true}, {"kernel_initializer", "initializer", "glorot_uniform"},
+  {"attention_axes", {"integer", "list"}, optional = true,
+    says = "changes nothing: it can only be 1, the axis of time"}, {"kernel_initializer",
+    "initializer", "glorot_uniform"},
   {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
   {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"}, {"seed", "integer", optional = true},
 })
 layers.MultiHeadAttention = MultiHeadAttention
+
+MultiHeadAttention.call_options = {"key", "attention_mask", "return_attention_scores",
+  "use_causal_mask"}
 
 -- Keras calls the argument output_shape, which as a field is what every layer has.
 for _, row in ipairs(MultiHeadAttention.argument_rows) do

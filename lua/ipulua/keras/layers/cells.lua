@@ -252,6 +252,7 @@ cells.StackedRNNCells = StackedRNNCells
 function StackedRNNCells:setup()
   if #self.cells == 0 then blame.error("StackedRNNCells: 'cells' is empty", "value") end
   local parts = require "ipulua.keras.parts"
+  self.cells = table.move(self.cells, 1, #self.cells, 1, {}) -- not the caller's list
   for i, given in ipairs(self.cells) do
     local cell = type(given) == "table" and parts.get("layer", given) or given
     self.cells[i] = cells.check("StackedRNNCells", cell)

@@ -74,8 +74,11 @@ end
 ---Dense, its product done in parts, for less memory on the machine; the same result.
 ---@class SerialDense: Dense
 local SerialDense = declare("SerialDense", with_weights({"units", "integer", range = "[1, inf)"},
-  {"serialization_factor", "integer", range = "[1, inf)"},
-  {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns", "kernel_rows"}},
+  {"serialization_factor", "integer", range = "[1, inf)",
+    says = "changes no number; in how many parts"},
+  {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns",
+    "kernel_rows"},
+    says = "changes no number; what is cut"},
   {"activation", "activation"}), Dense)
 
 local serial_names <const> = {
@@ -269,7 +272,15 @@ end
 local ActivityRegularization = declare("ActivityRegularization", {{"l1", "number", 0}, {"l2", "number", 0}})
 ActivityRegularization.supports_masking = true
 function ActivityRegularization:setup()
+  if self.activity_regularizer ~= nil then
+    blame.error("ActivityRegularization: its penalty is given by 'l1' and 'l2', not as 'activity_regularizer'", "value")
+  end
   rawset(self, "activity_regularizer", require "ipulua.keras.regularizers".L1L2{l1 = self.l1, l2 = self.l2})
+end
+function ActivityRegularization:get_config()
+  local config = Layer.get_config(self)
+  config.activity_regularizer = nil -- which is made of l1 and l2
+  return config
 end
 function ActivityRegularization:call(x) return ipu.identity(x) end -- luacheck: ignore 212
 
@@ -302,7 +313,8 @@ end
 
 ---Promises that a value is equal on all replicas; the value itself.
 ---@class AssumeEqualAcrossReplicas: Layer
-local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean", false}})
+local AssumeEqualAcrossReplicas = declare("AssumeEqualAcrossReplicas", {{"inplace", "boolean",
+  false, says = "changes nothing"}})
 AssumeEqualAcrossReplicas.supports_masking = true
 function AssumeEqualAcrossReplicas:call(x) -- luacheck: ignore 212
   return ipu.assume_equal_across_replicas(x)

@@ -12,7 +12,8 @@ local Embedding = Layer.declare("Embedding", {
   {"input_dim", "integer"}, {"output_dim", "integer"}, {"embeddings_initializer", "initializer", "uniform"},
   {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"}, {"mask_zero", "boolean", false},
   {"input_length", "any", optional = true, of = "integer", says = "changes nothing"},
-  {"serialization_factor", "integer", 1, range = "[1, inf)"},
+  {"serialization_factor", "integer", 1, range = "[1, inf)",
+    says = "changes no number; the look-up is done in so many parts"},
 })
 layers.Embedding = Embedding
 Embedding.autocast = false

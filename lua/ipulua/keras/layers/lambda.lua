@@ -59,7 +59,7 @@ end
 local OpLambda = Layer.declare("OpLambda", {{"op", "string"}})
 lambda.OpLambda = OpLambda
 OpLambda.autocast = false
-OpLambda.takes_numbers = true
+OpLambda.takes_numbers, OpLambda.call_options = true, {"names"}
 
 -- What indexing needs besides the ops of the registry.
 local others <const> = {

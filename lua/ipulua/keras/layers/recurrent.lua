@@ -28,7 +28,8 @@ for _, name in ipairs{"AbstractRNNCell", "SimpleRNNCell", "LSTMCell", "GRUCell",
 
 local sequence_rows <const> = {
   {"return_sequences", "boolean", false}, {"return_state", "boolean", false}, {"go_backwards", "boolean", false},
-  {"stateful", "boolean", false}, {"unroll", "boolean", false}, {"time_major", "boolean", false},
+  {"stateful", "boolean", false},
+  {"unroll", "boolean", false, says = "changes nothing"}, {"time_major", "boolean", false},
   {"zero_output_for_mask", "boolean", false},
 }
 
@@ -40,7 +41,7 @@ local sequence_spec <const> = InputSpec{ndim = 3}
 ---@class RNN: Layer
 local RNN = Layer.declare("RNN", table.move(sequence_rows, 1, #sequence_rows, 2, {{"cell", {"table", "list", "callable"}}}))
 layers.RNN = RNN
-RNN.takes_states = true -- behind the sequence
+RNN.takes_states, RNN.call_options = true, {"initial_state"}
 
 function RNN:setup()
   local cell = self.cell
@@ -206,6 +207,9 @@ function RNN:call(inputs, options)
   local mask = mask_of(self, options.mask)
   if self.time_major then x, mask = swap(x), mask and swap(mask) end
   if self.go_backwards then x, mask = reversed(x), mask and reversed(mask) end
+  local dtype = self.cell.compute_dtype
+  if dtype and dtype ~= x.dtype then x = ipu.cast(x,
+    dtype) end -- a cell may have another one than its layer
   local states = self:first_states(x, given)
   return self:run(x, mask, states, options)
 end
@@ -244,7 +248,8 @@ declare("SimpleRNN")
 local ipu_rows <const> = {
   {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "any", optional = true, of = "integer", says = "changes nothing"},
   {"partials_dtype", "dtype", "float32", says = "changes nothing"},
-  {"options", "table", optional = true}, {"options_bwd", "table", optional = true},
+  {"options", "table", optional = true, says = "changes nothing"}, {"options_bwd", "table",
+    optional = true, says = "changes nothing"},
 }
 
 -- Inputs without what dropout takes, for the fused ops.
@@ -306,7 +311,7 @@ local Bidirectional = Layer.declare("Bidirectional", {
   {"backward_layer", "table", optional = true},
 })
 layers.Bidirectional = Bidirectional
-Bidirectional.takes_states = true
+Bidirectional.takes_states, Bidirectional.call_options = true, {"initial_state"}
 
 local function as_layer(given)
   local layer = parts.get("layer", given)

@@ -85,7 +85,7 @@ end
 
 local function add_counts(self, states, counts)
   for _, name in ipairs(states) do
-    self[name]:assign_add(ipu.reshape(counts[name], self[name].shape))
+    self[name]:assign_add(ipu.cast(ipu.reshape(counts[name], self[name].shape), self.dtype))
   end
 end
 

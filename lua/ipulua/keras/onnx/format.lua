@@ -36,6 +36,10 @@ local function attribute(name, value)
     local parts = {}
     for i, s in ipairs(value) do parts[i] = bytes(9, s) end
     body = table.concat(parts) .. integer(20, 8)
+  elseif math.type(value[1]) == "float" then
+    local parts = {}
+    for i, x in ipairs(value) do parts[i] = protobuf.float(7, x) end
+    body = table.concat(parts) .. integer(20, 6)
   else body = protobuf.integers(8, value) .. integer(20, 7)
   end
   return bytes(5, bytes(1, name) .. body)
@@ -54,8 +58,9 @@ local function node(n)
   return table.concat(parts)
 end
 
--- ValueInfoProto: 1 name, 2 type{1 tensor{1 elem_type, 2 shape{1 dim{1 value | 2 name}}}}; -1 is the batch.
+-- ValueInfoProto: 1 name, 2 type{1 tensor{1 elem_type, 2 shape{1 dim{1 value | 2 name}}}}; -1 is the batch. Outputs need no type.
 local function value_info(v)
+  if not v.dtype then return bytes(1, v.name) end
   local dims = {}
   for i, extent in ipairs(v.shape) do dims[i] = bytes(1, extent < 0 and bytes(2, "batch") or integer(1, extent)) end
   return bytes(1, v.name) .. bytes(2, bytes(1, integer(1, type_numbers[v.dtype]) .. bytes(2, table.concat(dims))))

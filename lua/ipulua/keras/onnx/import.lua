@@ -2,13 +2,17 @@
 -- is called; its float tensors are the layer's weights, so the model can be trained on.
 
 local args = require "ipulua.args"
+local attributes = require "ipulua.keras.onnx.attributes"
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
 local input = require "ipulua.keras.input"
 local interpret = require "ipulua.keras.onnx.interpret"
 local Layer = require "ipulua.keras.layer"
+local log = require "ipulua.log"
+local schemas = require "ipulua.keras.onnx.schemas"
 local shapes = require "ipulua.keras.shapes"
+local tools = require "ipulua.keras.onnx.tools"
 
 local keep <const> = require "ipulua.keras.layer_fields".keep
 
@@ -24,13 +28,13 @@ OnnxGraph.autocast = false
 function OnnxGraph:setup() keep(self, "_shapeless", true) end
 
 -- Operands that are no weights, since they must be known; and weights that are not trained.
-local known_operands <const> = {OneHot = {2, 3}, Clip = {2, 3}, Pad = {2, 3}, Range = {1, 2, 3}}
+local known_operands <const> = {OneHot = {2, 3}, Clip = {2, 3}, Pad = {2, 3}, Range = {1, 2, 3}, Dropout = {2, 3}}
 local still_operands <const> = {BatchNormalization = {4, 5}}
 
 local function names_of(graph, operands)
   local names = {}
   for _, n in ipairs(graph.nodes) do
-    for _, i in ipairs(operands[n.op] or {}) do names[n.inputs[i] or ""] = true end
+    for _, i in ipairs(operands[n.op] or {}) do names[n.inputs[i] or ""] = true end -- "" is none
   end
   return names
 end
@@ -58,12 +62,52 @@ end
 local function operands(n, values)
   local x = {n = #n.inputs}
   for i, name in ipairs(n.inputs) do
-    x[i] = values[name]
+    if name ~= "" then x[i] = values[name] end
     if name ~= "" and x[i] == nil then
       blame.error(string.format("onnx.import: node '%s' (%s) takes '%s', which nothing gives", n.name, n.op, name), "value")
     end
   end
   return x
+end
+
+-- The bytes of constants that elementwise nodes and products may make of others, before they do.
+local function check_sizes(n, x)
+  local rank, shape, dtype = 0, {}, "float32"
+  for i = 1, x.n do
+    if core.is_symbolic(x[i]) then return end
+    if x[i] then rank, dtype = math.max(rank, #x[i].shape), x[i].dtype end
+  end
+  for i = 1, x.n do
+    for k, extent in ipairs(x[i] and x[i].shape or {}) do
+      local at = rank - #x[i].shape + k
+      if (n.op == "MatMul" or n.op == "Gemm") and (i == 1 and at == rank or i == 2 and at == rank - 1) then extent = 1 end
+      shape[at] = math.max(shape[at] or 1, extent)
+    end
+  end
+  if x.n > 1 and n.op ~= "Concat" then tools.reserve(n, shape, dtype) end
+end
+
+-- One node: an error in it is told in the file's terms, whatever it is that went wrong.
+local function run_node(n, x)
+  local a, check_read = attributes.reader(n)
+  check_sizes(n, x)
+  local former <const> = blame.last
+  local results = table.pack(pcall(interpret[n.op], x, a, n))
+  if results[1] then
+    check_read()
+    for i = 2, results.n do
+      if core.is_symbolic(results[i]) then tools.reserve(n, results[i].shape, results[i].dtype, results[i]) end
+    end
+    return table.unpack(results, 2, results.n)
+  end
+  local problem, last = results[2], blame.last
+  if type(problem) ~= "string" or problem:find("onnx.import: node", 1, true) then error(problem, 0) end
+  if last == former or not problem:find(last.message, 1, true) then -- Lua's own
+    log.debug("onnx.import: node '%s' (%s): %s", n.name, n.op, problem)
+    tools.refuse(n, "its operands or attributes are none that are known here")
+  end
+  local is_type = last.kind == "type" -- that a type has no such op here is no fault of the file
+  blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, last.message), is_type and "not_implemented" or last.kind)
 end
 
 -- What the nodes compute may hold for the file's extents alone.
@@ -86,11 +130,16 @@ function OnnxGraph:call(given)
     values[each.name] = list[i]
   end
   for _, n in ipairs(graph.nodes) do
-    local results = table.pack(interpret[n.op](operands(n, values), n.attributes, n))
-    for i, name in ipairs(n.outputs) do values[name] = results[i] end
+    local results = table.pack(run_node(n, operands(n, values)))
+    for i, name in ipairs(n.outputs) do
+      if name ~= "" then values[name] = results[i] or tools.refuse(n, "its output " .. i .. " is not known here") end
+    end
   end
   local out = {}
-  for i, each in ipairs(graph.outputs) do out[i] = values[each.name] end
+  for i, each in ipairs(graph.outputs) do
+    out[i] = values[each.name]
+    if out[i] == nil then blame.error(string.format("onnx.import: nothing gives the output '%s'", each.name), "value") end
+  end
   return #out == 1 and out[1] or out
 end
 
@@ -108,7 +157,7 @@ local function check(graph, what)
   local unknown, seen = {}, {}
   for _, n in ipairs(graph.nodes) do
     local name = n.domain ~= "" and n.domain ~= "ai.onnx" and n.domain .. "." .. n.op or n.op
-    if (not interpret[name] or name:sub(1, 1) == "_") and not seen[name] then
+    if not (schemas[name] and interpret[name]) and not seen[name] then
       seen[name] = true
       unknown[#unknown + 1] = name
     end
@@ -116,12 +165,7 @@ local function check(graph, what)
   if #unknown > 0 then
     blame.error(string.format("%s: it has nodes that are not known here: %s", what, table.concat(unknown, ", ")), "not_implemented")
   end
-  for _, n in ipairs(graph.nodes) do
-    if n.attributes.broadcast then
-      blame.error(string.format("%s: node '%s' (%s): 'broadcast', of opsets before 7, is not known here", what, n.name, n.op),
-        "not_implemented")
-    end
-  end
+  for _, n in ipairs(graph.nodes) do attributes.check(n) end
   for _, v in ipairs(graph.inputs) do
     if not v.dtype or not v.shape then blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value") end
   end
@@ -143,10 +187,16 @@ return function(...)
   file:close()
   local graph = format.decode(data or "", "onnx.import: " .. path)
   check(graph, "onnx.import: " .. path)
-  local inputs = {}
+  local inputs, taken = {}, {}
   for i, v in ipairs(graph.inputs) do
-    local name = v.name:gsub("[^%w_]", "_")
-    inputs[i] = input.Input{batch_shape = v.shape, dtype = v.dtype, name = name}
+    local name <const> = v.name:gsub("[^%w_]", "_")
+    local free, count = name, 0
+    while taken[free] do
+      count = count + 1
+      free = name .. "_" .. count
+    end
+    taken[free] = true
+    inputs[i] = input.Input{batch_shape = v.shape, dtype = v.dtype, name = free}
   end
   if #inputs == 0 then blame.error("onnx.import: " .. path .. ": the graph has no inputs", "value") end
   local layer = OnnxGraph{graph = graph}

@@ -1,59 +1,64 @@
--- What ONNX' nodes compute, in our ops: interpret[op_type](x, a, n) → results. x are the operands (nil where one is left
--- out), a the attributes, n the node. Shapes and axes given as operands are known while a model is traced.
+-- What ONNX's nodes compute, in our ops: interpret[op_type](x, a, n) → results. x are the operands (nil where one is left out), a the
+-- attributes (attributes.lua), n the node. Shapes and axes given as operands are known while a model is traced. Here: element by
+-- element, reductions, products; interpret_shapes, interpret_nn and interpret_recurrent have the others.
 
-local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"
 local ipu = require "ipulua"
+local tools = require "ipulua.keras.onnx.tools"
 
 local interpret = {}
 
-local function refuse(n, why) blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, why), "not_implemented") end
+local refuse <const>, is_float <const>, range <const> = tools.refuse, tools.is_float, tools.range
 
--- The integers of an operand; nil when there is none.
-local function ints(n, v)
-  if not v then return nil end
-  if core.is_symbolic(v) then refuse(n, "a shape, axis or count depends on data") end
-  local list = v:totable()
-  return type(list) == "table" and list or {list}
-end
-interpret._ints = ints
+-- ------------------------------------------------ two operands before opset 7
 
-local function number(n, v)
-  if not v then return nil end
-  if core.is_symbolic(v) or v.size ~= 1 then refuse(n, "a number is wanted that is known in advance") end
-  return ipu.reshape(v, {}):item()
+-- `broadcast` let the second operand stand at the first one's last axes, or from `axis` on.
+local function aligned(x, a, n)
+  local axis, broadcast = a.axis, a.broadcast
+  if n.opset >= 7 or broadcast ~= 1 or not axis then return x[2] end
+  local rank, shape = #x[1].shape, table.move(x[2].shape, 1, #x[2].shape, 1, {})
+  for i = #shape + 1, rank - tools.axis(n, axis, rank) do shape[i] = 1 end
+  return ipu.reshape(x[2], shape)
 end
 
-local function range(from, to)
-  local list = {}
-  for i = from, to do list[#list + 1] = i end
-  return list
+local function pair(f)
+  return function(x, a, n) return f(x[1], aligned(x, a, n)) end
 end
 
-local function positive(axis, rank) return axis < 0 and axis + rank or axis end
-
--- ------------------------------------------------ elementwise
+-- ------------------------------------------------ element by element
 
 local same_name <const> = {
   Abs = "abs", Acos = "acos", Asin = "asin", Atan = "atan", Ceil = "ceil", Cos = "cos", Cosh = "cosh", Exp = "exp", Erf = "erf",
   Floor = "floor", IsNaN = "is_nan", Log = "log", Not = "logical_not", Neg = "neg", Identity = "identity",
   Reciprocal = "reciprocal", Round = "round", Sigmoid = "sigmoid", Sign = "sign", Sin = "sin", Sinh = "sinh", Sqrt = "sqrt",
-  Tan = "tan", Tanh = "tanh", Relu = "nn.relu", Softplus = "nn.softplus", Softsign = "nn.softsign", Add = "add", Sub = "sub",
-  Mul = "mul", Equal = "equal", Less = "less", LessOrEqual = "less_equal", Greater = "greater", GreaterOrEqual = "greater_equal",
-  And = "logical_and", Or = "logical_or", Xor = "logical_xor", Where = "where",
+  Tan = "tan", Tanh = "tanh", Relu = "nn.relu", Softplus = "nn.softplus", Softsign = "nn.softsign", LessOrEqual = "less_equal",
+  GreaterOrEqual = "greater_equal", Where = "where",
 }
 for name, op in pairs(same_name) do
   local f = core.ops[op]
   interpret[name] = function(x) return f(table.unpack(x, 1, x.n)) end
 end
 
-function interpret.Dropout(x) return x[1], ipu.equal(x[1], x[1]) end
+for name, op in pairs{Add = "add", Sub = "sub", Mul = "mul", Equal = "equal", Less = "less", Greater = "greater", And = "logical_and",
+  Or = "logical_or", Xor = "logical_xor"} do
+  interpret[name] = pair(core.ops[op])
+end
+
+-- Of a model that is run, not trained: its input.
+function interpret.Dropout(x, a, n)
+  local is_test, training, _ = a.is_test, x[3], a.ratio or a.seed -- luacheck: ignore 211
+  if n.opset < 7 and is_test == 0 then refuse(n, "training (is_test = 0) is not known here") end
+  if training and (core.is_symbolic(training) or ipu.reduce_any(ipu.cast(training, "bool")):item()) then
+    refuse(n, "training_mode is not known here")
+  end
+  return x[1], ipu.cast(ipu.ones_like(x[1]), n.opset < 10 and x[1].dtype or "bool")
+end
 
 function interpret.IsInf(x, a)
-  local found = ipu.is_inf(x[1])
-  if a.detect_positive == 0 then found = ipu.logical_and(found, ipu.less(x[1], 0)) end
-  if a.detect_negative == 0 then found = ipu.logical_and(found, ipu.greater(x[1], 0)) end
+  local found, zero = ipu.is_inf(x[1]), ipu.zeros_like(x[1])
+  if a.detect_positive == 0 then found = ipu.logical_and(found, ipu.less(x[1], zero)) end
+  if a.detect_negative == 0 then found = ipu.logical_and(found, ipu.greater(x[1], zero)) end
   return found
 end
 
@@ -65,75 +70,120 @@ local function fold(f)
   end
 end
 interpret.Max, interpret.Min, interpret.Sum = fold(ipu.maximum), fold(ipu.minimum), fold(ipu.add)
+function interpret.Mean(x) return interpret.Sum(x) / x.n end
 
-function interpret.Div(x)
-  local out = ipu.div(x[1], x[2])
-  if out.dtype == x[1].dtype then return out end
-  return ipu.cast(out, x[1].dtype) -- of integers: towards zero
+-- Of integers: towards zero, exactly.
+local function quotient(a, b)
+  if is_float(a) then return ipu.div(a, b) end
+  local down = ipu.floordiv(a, b)
+  if a.dtype == "uint8" then return down end
+  local zero = ipu.zeros_like(down)
+  local is_negative = ipu.logical_xor(ipu.less(a, ipu.zeros_like(a)), ipu.less(b, ipu.zeros_like(b)))
+  local has_rest = ipu.not_equal(a, down * b)
+  return down + ipu.where(ipu.logical_and(is_negative, has_rest), ipu.ones_like(down), zero)
 end
+interpret.Div = pair(quotient)
 
 -- With fmod the sign is that of the first.
-function interpret.Mod(x, a)
-  if a.fmod ~= 1 then return ipu.mod(x[1], x[2]) end
-  return ipu.sign(x[1]) * ipu.mod(ipu.abs(x[1]), ipu.abs(x[2]))
+function interpret.Mod(x, a, n)
+  if a.fmod == 0 then
+    if is_float(x[1]) then refuse(n, "fmod = 0 is for integers") end
+    return ipu.mod(x[1], x[2])
+  end
+  if not is_float(x[1]) then return x[1] - quotient(x[1], x[2]) * x[2] end
+  local rest = ipu.mod(ipu.abs(x[1]), ipu.abs(x[2]))
+  return ipu.where(ipu.less(x[1], ipu.zeros_like(x[1])), -rest, rest)
 end
 
-function interpret.Mean(x)
-  local sum = x[1]
-  for i = 2, x.n do sum = sum + x[i] end
-  return sum / x.n
+-- The result has the base's type, and is computed in one that holds both.
+interpret.Pow = pair(function(base, exponent)
+  if base.dtype == exponent.dtype then return ipu.pow(base, exponent) end
+  if is_float(base) then return ipu.pow(base, ipu.cast(exponent, base.dtype)) end
+  if is_float(exponent) then return ipu.cast(ipu.pow(ipu.cast(base, "float64"), ipu.cast(exponent, "float64")), base.dtype) end
+  return ipu.cast(ipu.pow(ipu.cast(base, "int64"), ipu.cast(exponent, "int64")), base.dtype)
+end)
+
+-- Without differences of neighbours, and without squares of large numbers: both branches are computed, so each gets what it can take.
+function interpret.Acosh(x)
+  local one = ipu.ones_like(x[1])
+  local near, far = ipu.minimum(x[1], one * 2) - 1, ipu.maximum(x[1], one * 2)
+  local r = 1 / far
+  return ipu.where(ipu.less(x[1], one * 2), ipu.log1p(near + ipu.sqrt(near * (near + 2))), ipu.log(far) + ipu.log1p(ipu.sqrt(1 - r * r)))
 end
 
-function interpret.Acosh(x) return ipu.log(x[1] + ipu.sqrt(x[1] * x[1] - 1)) end
-function interpret.Asinh(x) return ipu.log(x[1] + ipu.sqrt(x[1] * x[1] + 1)) end
-function interpret.Atanh(x) return ipu.log((x[1] + 1) / (1 - x[1])) * 0.5 end
+-- f of |x| with x's sign, and x itself where it is 0.
+local function odd(x, f)
+  local size, zero = f(ipu.abs(x)), ipu.zeros_like(x)
+  return ipu.where(ipu.less(x, zero), -size, ipu.where(ipu.equal(x, zero), x, size))
+end
+
+function interpret.Asinh(x)
+  return odd(x[1], function(v)
+    local one = ipu.ones_like(v)
+    local near, far = ipu.minimum(v, one), ipu.maximum(v, one)
+    local square, r = near * near, 1 / far
+    return ipu.where(ipu.less(v, one), ipu.log1p(near + square / (ipu.sqrt(square + 1) + 1)),
+      ipu.log(far) + ipu.log1p(ipu.sqrt(r * r + 1)))
+  end)
+end
+
+function interpret.Atanh(x) return odd(x[1], function(v) return ipu.log1p(v * 2 / (1 - v)) * 0.5 end) end
+
 function interpret.Celu(x, a)
-  local alpha = a.alpha or 1.0
+  local alpha = a.alpha
   return ipu.maximum(x[1], 0) + ipu.minimum(ipu.expm1(x[1] / alpha) * alpha, 0)
 end
-function interpret.ThresholdedRelu(x, a) return ipu.where(ipu.greater(x[1], a.alpha or 1.0), x[1], ipu.zeros_like(x[1])) end
-function interpret.Shrink(x, a)
-  local limit, bias, zero = a.lambd or 0.5, a.bias or 0, ipu.zeros_like(x[1])
+
+function interpret.ThresholdedRelu(x, a) return ipu.where(ipu.greater(x[1], a.alpha), x[1], ipu.zeros_like(x[1])) end
+
+function interpret.Shrink(x, a, n)
+  local limit, bias, zero = a.lambd, a.bias, ipu.zeros_like(x[1])
+  if not is_float(x[1]) then refuse(n, "Shrink of " .. x[1].dtype .. " is not known here") end
   return ipu.where(ipu.less(x[1], -limit), x[1] + bias, ipu.where(ipu.greater(x[1], limit), x[1] - bias, zero))
 end
 
-function interpret.Pow(x) return ipu.pow(x[1], x[2].dtype == x[1].dtype and x[2] or ipu.cast(x[2], x[1].dtype)) end
-
+-- The limits were attributes before opset 11.
 function interpret.Clip(x, a, n)
-  local least, most = x[2] and number(n, x[2]) or a.min, x[3] and number(n, x[3]) or a.max
-  local out = x[1]
-  if least then out = ipu.maximum(out, least) end
-  if most then out = ipu.minimum(out, most) end
-  return out
+  local least, most, out = a.min, a.max, x[1]
+  if n.opset < 11 then -- where the limits are the greatest numbers of float32, narrower types have none
+    if least and (x[1].dtype ~= "float16" or least >= -65504) then out = ipu.maximum(out, least) end
+    if most and (x[1].dtype ~= "float16" or most <= 65504) then out = ipu.minimum(out, most) end
+    return out
+  end
+  if x[2] then out = ipu.maximum(out, ipu.reshape(x[2], {})) end
+  return x[3] and ipu.minimum(out, ipu.reshape(x[3], {})) or out
 end
 
-function interpret.LeakyRelu(x, a) return ipu.nn.leaky_relu(x[1], {alpha = a.alpha or 0.01}) end
-function interpret.PRelu(x) return ipu.maximum(x[1], 0) + x[2] * ipu.minimum(x[1], 0) end
-function interpret.Elu(x, a) return ipu.nn.elu(x[1], {alpha = a.alpha or 1.0}) end
-function interpret.HardSigmoid(x, a)
-  return ipu.clip_by_value(x[1] * (a.alpha or 0.2) + (a.beta or 0.5), 0, 1)
-end
+function interpret.LeakyRelu(x, a) return ipu.nn.leaky_relu(x[1], {alpha = a.alpha}) end
+function interpret.Elu(x, a) return ipu.nn.elu(x[1], {alpha = a.alpha}) end
+function interpret.Selu(x, a) return ipu.nn.elu(x[1], {alpha = a.alpha}) * a.gamma end
+function interpret.HardSigmoid(x, a) return ipu.clip_by_value(x[1] * a.alpha + a.beta, 0, 1) end
 function interpret.HardSwish(x) return x[1] * ipu.clip_by_value(x[1] / 6 + 0.5, 0, 1) end
 
-local selu_alpha <const>, selu_gamma <const> = 1.67326319217681884765625, 1.05070102214813232421875
-function interpret.Selu(x, a)
-  return ipu.nn.elu(x[1], {alpha = a.alpha or selu_alpha}) * (a.gamma or selu_gamma)
+-- Before opset 7 a slope for each channel was a vector.
+function interpret.PRelu(x, _, n)
+  local slope, rank = x[2], #x[1].shape
+  if n.opset < 7 and #slope.shape == 1 and slope.size > 1 and rank > 1 then slope = tools.channels(slope, rank) end
+  return ipu.where(ipu.less(x[1], ipu.zeros_like(x[1])), x[1] * slope, x[1])
 end
 
 -- Before opset 13 all axes from `axis` on were one.
 local function softmax(op)
   return function(x, a, n)
-    if n.opset >= 13 then return ipu.nn[op](x[1], {axis = a.axis or -1}) end
     local shape, rank, rows = x[1].shape, #x[1].shape, 1
-    local axis = positive(a.axis or 1, rank)
-    for i = 1, axis do rows = rows * shape[i] end
+    if n.opset >= 13 then return ipu.nn[op](x[1], {axis = tools.axis(n, a.axis, rank)}) end
+    for i = 1, tools.axis(n, a.axis, rank, rank) do rows = rows * shape[i] end
     return ipu.reshape(ipu.nn[op](ipu.reshape(x[1], {rows, -1}), {axis = -1}), shape)
   end
 end
 interpret.Softmax, interpret.LogSoftmax = softmax("softmax"), softmax("log_softmax")
 
+-- Opset 1 names the types.
+local type_names <const> = {
+  FLOAT = "float32", UINT8 = "uint8", INT8 = "int8", INT32 = "int32", INT64 = "int64", BOOL = "bool", FLOAT16 = "float16", DOUBLE = "float64",
+}
 function interpret.Cast(x, a, n)
-  local dtype = format.dtype(a.to)
+  local dtype = type_names[a.to] or format.dtype(a.to)
   if not dtype then refuse(n, "an element type that is not known here") end
   return ipu.cast(x[1], dtype)
 end
@@ -142,232 +192,88 @@ function interpret.CastLike(x) return ipu.cast(x[1], x[2].dtype) end
 
 -- ------------------------------------------------ reductions
 
-for name, op in pairs{Sum = "sum", Mean = "mean", Max = "max", Min = "min", Prod = "prod", LogSumExp = "logsumexp"} do
-  interpret["Reduce" .. name] = function(x, a, n)
-    local axes = ints(n, x[2]) or a.axes
-    if axes and #axes == 0 then axes = nil end
-    if not axes and a.noop_with_empty_axes == 1 then return x[1] end
-    return ipu["reduce_" .. op](x[1], {axis = axes, keepdims = a.keepdims ~= 0})
+-- The axes to reduce, from 0; and whether nothing is to be done.
+local function axes_of(x, a, n)
+  local axes, rank = tools.ints(n, x[2]) or a.axes, #x[1].shape
+  local idle = a.noop_with_empty_axes == 1
+  if not axes or #axes == 0 then return range(0, rank - 1), idle end
+  local out = {}
+  for i, axis in ipairs(axes) do out[i] = tools.axis(n, axis, rank) end
+  return out, false
+end
+
+-- f(v, options) of the operand; integers as float64 where f wants floats, and back towards zero.
+local function reduction(f, wants_float)
+  return function(x, a, n)
+    local axes, idle = axes_of(x, a, n)
+    local options = {axis = axes, keepdims = a.keepdims ~= 0}
+    if idle then return x[1] end
+    if is_float(x[1]) or not wants_float then return f(x[1], options) end
+    return ipu.cast(f(ipu.cast(x[1], "float64"), options), x[1].dtype)
   end
 end
 
-function interpret.ReduceSumSquare(x, a, n) return interpret.ReduceSum({x[1] * x[1], x[2], n = x.n}, a, n) end
-function interpret.ReduceL1(x, a, n) return interpret.ReduceSum({ipu.abs(x[1]), x[2], n = x.n}, a, n) end
-function interpret.ReduceLogSum(x, a, n) return ipu.log(interpret.ReduceSum(x, a, n)) end
-function interpret.ReduceL2(x, a, n) return ipu.sqrt(interpret.ReduceSumSquare(x, a, n)) end
+interpret.ReduceSum, interpret.ReduceMax = reduction(ipu.reduce_sum), reduction(ipu.reduce_max)
+interpret.ReduceMin, interpret.ReduceProd = reduction(ipu.reduce_min), reduction(ipu.reduce_prod)
+interpret.ReduceLogSumExp = reduction(ipu.reduce_logsumexp, true)
+interpret.ReduceSumSquare = reduction(function(v, o) return ipu.reduce_sum(v * v, o) end)
+interpret.ReduceL1 = reduction(function(v, o) return ipu.reduce_sum(ipu.abs(v), o) end)
+interpret.ReduceL2 = reduction(function(v, o) return ipu.sqrt(ipu.reduce_sum(v * v, o)) end, true)
+interpret.ReduceLogSum = reduction(function(v, o) return ipu.log(ipu.reduce_sum(v, o)) end, true)
+
+-- Of integers: their sum, divided towards zero.
+interpret.ReduceMean = reduction(function(v, o)
+  if is_float(v) then return ipu.reduce_mean(v, o) end
+  local count = 1
+  for _, axis in ipairs(o.axis) do count = count * v.shape[axis + 1] end
+  local sum = ipu.reduce_sum(ipu.cast(v, "int64"), o)
+  return ipu.cast(quotient(sum, ipu.tensor(count, {dtype = "int64"})), v.dtype)
+end)
+
 function interpret.GlobalAveragePool(x) return ipu.reduce_mean(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
 function interpret.GlobalMaxPool(x) return ipu.reduce_max(x[1], {axis = range(2, #x[1].shape - 1), keepdims = true}) end
 
 local function position(op)
-  return function(x, a)
-    local axis = positive(a.axis or 0, #x[1].shape)
-    local v, last = x[1], a.select_last_index == 1
+  return function(x, a, n)
+    local axis = tools.axis(n, a.axis, #x[1].shape)
+    local v, last, keeps = x[1], a.select_last_index == 1, a.keepdims ~= 0
     local out = ipu.cast(ipu[op](last and ipu.reverse(v, axis) or v, {axis = axis}), "int64")
     if last then out = v.shape[axis + 1] - 1 - out end
-    return a.keepdims == 0 and out or ipu.expand_dims(out, axis)
+    return keeps and ipu.expand_dims(out, axis) or out
   end
 end
 interpret.ArgMax, interpret.ArgMin = position("argmax"), position("argmin")
 
 function interpret.CumSum(x, a, n)
-  return ipu.cumsum(x[1], {axis = number(n, x[2]), exclusive = a.exclusive == 1, reverse = a.reverse == 1})
+  local axis = tools.axis(n, tools.number(n, x[2]), #x[1].shape)
+  return ipu.cumsum(x[1], {axis = axis, exclusive = a.exclusive == 1, reverse = a.reverse == 1})
 end
 
--- ------------------------------------------------ shapes
+-- ------------------------------------------------ products
 
-local function long(list) return #list > 0 and ipu.tensor(list, {dtype = "int64"}) or ipu.zeros({0}, {dtype = "int64"}) end
-
-function interpret.Shape(x, a)
-  local rank = #x[1].shape
-  local from, to = math.max(positive(a.start or 0, rank), 0), math.min(positive(a["end"] or rank, rank), rank)
-  return long(table.move(x[1].shape, from + 1, to, 1, {}))
+-- As NumPy's: vectors are rows on the left and columns on the right, which go again.
+function interpret.MatMul(x)
+  local a, b = x[1], x[2]
+  local row, column = #a.shape == 1, #b.shape == 1
+  if row then a = ipu.expand_dims(a, 0) end
+  if column then b = ipu.expand_dims(b, 1) end
+  local out = ipu.matmul(a, b)
+  if column then out = ipu.squeeze(out, {axis = -1}) end
+  return row and ipu.squeeze(out, {axis = column and -1 or -2}) or out
 end
-
-function interpret.Size(x) return ipu.tensor(x[1].size, {dtype = "int64"}) end
-
-function interpret.Constant(_, a)
-  if a.value then return a.value end
-  if a.value_float then return ipu.tensor(a.value_float) end
-  if a.value_int then return ipu.tensor(a.value_int, {dtype = "int64"}) end
-  if a.value_floats then return ipu.tensor(a.value_floats) end
-  return long(a.value_ints or {})
-end
-
-function interpret.ConstantOfShape(x, a, n)
-  local value = a.value or ipu.tensor{0}
-  return ipu.full(ints(n, x[1]), ipu.reshape(value, {}):item(), {dtype = value.dtype})
-end
-
-function interpret.Range(x, _, n)
-  return ipu.cast(ipu.arange(number(n, x[1]), number(n, x[2]), number(n, x[3])), x[1].dtype)
-end
-
-function interpret.Reshape(x, a, n)
-  local shape = ints(n, x[2])
-  for i, extent in ipairs(shape) do
-    if extent == 0 and a.allowzero ~= 1 then shape[i] = x[1].shape[i] end
-  end
-  return ipu.reshape(x[1], shape)
-end
-
-function interpret.Flatten(x, a)
-  local axis, rows = positive(a.axis or 1, #x[1].shape), 1
-  for i = 1, axis do rows = rows * x[1].shape[i] end
-  return ipu.reshape(x[1], {rows, -1})
-end
-
-function interpret.Transpose(x, a) return ipu.transpose(x[1], a.perm) end
-function interpret.Concat(x, a) return ipu.concat(table.move(x, 1, x.n, 1, {}), a.axis) end
-
-function interpret.Unsqueeze(x, a, n)
-  local axes = ints(n, x[2]) or a.axes
-  local rank = #x[1].shape + #axes
-  for i, axis in ipairs(axes) do axes[i] = positive(axis, rank) end
-  table.sort(axes)
-  local out = x[1]
-  for _, axis in ipairs(axes) do out = ipu.expand_dims(out, axis) end
-  return out
-end
-
-function interpret.Squeeze(x, a, n)
-  local axes = ints(n, x[2]) or a.axes
-  return axes and ipu.squeeze(x[1], {axis = axes}) or ipu.squeeze(x[1])
-end
-
--- Both ways: an extent of 1 on either side gives way.
-function interpret.Expand(x, _, n)
-  local wanted, own = ints(n, x[2]), x[1].shape
-  local rank = math.max(#wanted, #own)
-  local shape = {}
-  for i = 1, rank do
-    local w, o = wanted[#wanted - rank + i] or 1, own[#own - rank + i] or 1
-    shape[i] = w == 1 and o or w
-  end
-  return ipu.broadcast_to(x[1], shape)
-end
-
-function interpret.Tile(x, _, n) return ipu.tile(x[1], ints(n, x[2])) end
-
-function interpret.Split(x, a, n)
-  local sizes = ints(n, x[2]) or a.split
-  local axis = positive(a.axis or 0, #x[1].shape)
-  if not sizes then
-    sizes = {}
-    for i = 1, #n.outputs do sizes[i] = x[1].shape[axis + 1] // #n.outputs end
-  end
-  return ipu.split(x[1], sizes, {axis = axis})
-end
-
-local function pad_edge(v, pads)
-  local rank = #v.shape
-  for axis = 0, rank - 1 do
-    local rows, extent = {}, v.shape[axis + 1]
-    for i = -pads[axis + 1], extent - 1 + pads[rank + axis + 1] do rows[#rows + 1] = math.max(0, math.min(extent - 1, i)) end
-    if #rows ~= extent then v = ipu.gather(v, ipu.tensor(rows, {dtype = "int32"}), {axis = axis}) end
-  end
-  return v
-end
-
-function interpret.Pad(x, a, n)
-  local pads, rank = ints(n, x[2]) or a.pads, #x[1].shape
-  if x[4] then refuse(n, "axes of a Pad are not known here") end
-  local mode = (a.mode or "constant"):upper()
-  if mode == "EDGE" then return pad_edge(x[1], pads) end
-  if mode ~= "CONSTANT" and mode ~= "REFLECT" then refuse(n, "padding of mode " .. mode .. " is not known here") end
-  local pairs_of = {}
-  for i = 1, rank do pairs_of[i] = {pads[i], pads[rank + i]} end
-  return ipu.pad(x[1], pairs_of, {mode = mode, constant_values = x[3] and number(n, x[3]) or a.value or 0})
-end
-
--- One axis at a time, with ONNX' clamping.
-local function slice_axis(x, axis, from, to, step)
-  local extent = x.shape[axis + 1]
-  local function clamp(i, least, most) return math.max(least, math.min(most, i < 0 and i + extent or i)) end
-  local rows = {}
-  if step > 0 then
-    for i = clamp(from, 0, extent), clamp(to, 0, extent) - 1, step do rows[#rows + 1] = i end
-  else
-    local stop = to < -extent and -1 or clamp(to, -1, extent - 1)
-    for i = clamp(from, 0, extent - 1), stop + 1, step do rows[#rows + 1] = i end
-  end
-  if #rows == extent and step == 1 then return x end
-  if step ~= 1 or #rows == 0 then return ipu.gather(x, ipu.tensor(rows, {dtype = "int32"}), {axis = axis}) end
-  local begin, size = {}, table.move(x.shape, 1, #x.shape, 1, {})
-  for i = 1, #size do begin[i] = 0 end
-  begin[axis + 1], size[axis + 1] = rows[1], #rows
-  return ipu.slice(x, begin, size)
-end
-
-function interpret.Slice(x, a, n)
-  local starts, ends = ints(n, x[2]) or a.starts, ints(n, x[3]) or a.ends
-  local axes, steps = ints(n, x[4]) or a.axes or range(0, #starts - 1), ints(n, x[5]) or {}
-  local out = x[1]
-  for i, axis in ipairs(axes) do out = slice_axis(out, positive(axis, #out.shape), starts[i], ends[i], steps[i] or 1) end
-  return out
-end
-
--- Channels stand before space: [n, c, h, w] and [n, c / b², h b, w b].
-function interpret.DepthToSpace(x, a)
-  local n, c, h, w = table.unpack(x[1].shape)
-  local b = a.blocksize
-  if a.mode == "CRD" then
-    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, c // (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3}), {n, -1, h * b, w * b})
-  end
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, b, b, c // (b * b), h, w}), {0, 3, 4, 1, 5, 2}), {n, -1, h * b, w * b})
-end
-
-function interpret.SpaceToDepth(x, a)
-  local n, c, h, w = table.unpack(x[1].shape)
-  local b = a.blocksize
-  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {n, c, h // b, b, w // b, b}), {0, 3, 5, 1, 2, 4}), {n, -1, h // b, w // b})
-end
-
--- ------------------------------------------------ picking, products
-
--- Negative indices count from the end.
-local function index(v, extent)
-  v = ipu.cast(v, "int32")
-  return ipu.where(ipu.less(v, 0), v + extent, v)
-end
-
-function interpret.Gather(x, a)
-  local axis = positive(a.axis or 0, #x[1].shape)
-  return ipu.gather(x[1], index(x[2], x[1].shape[axis + 1]), {axis = axis})
-end
-function interpret.GatherND(x, a, n)
-  if (a.batch_dims or 0) ~= 0 then refuse(n, "batch_dims is not known here") end
-  return ipu.gather_nd(x[1], ipu.cast(x[2], "int32"))
-end
-
-function interpret.OneHot(x, a, n)
-  local depth, values = number(n, x[2]), x[3]
-  if core.is_symbolic(values) then refuse(n, "its values depend on data") end
-  local off, on = table.unpack(values:totable())
-  return ipu.one_hot(index(x[1], depth), depth, {axis = a.axis or -1, on_value = on, off_value = off, dtype = values.dtype})
-end
-
-function interpret.TopK(x, a, n)
-  local rank = #x[1].shape
-  local axis, k = positive(a.axis or -1, rank), x[2] and number(n, x[2]) or a.k
-  local perm = range(0, rank - 1)
-  perm[axis + 1], perm[rank] = rank - 1, axis
-  local v = a.largest == 0 and -x[1] or x[1]
-  local values, indices = ipu.top_k(ipu.transpose(v, perm), {k = k})
-  if a.largest == 0 then values = -values end
-  return ipu.transpose(values, perm), ipu.cast(ipu.transpose(indices, perm), "int64")
-end
-
-function interpret.MatMul(x) return ipu.matmul(x[1], x[2]) end
 
 function interpret.Gemm(x, a)
-  local out = ipu.matmul(x[1], x[2], {transpose_a = a.transA == 1, transpose_b = a.transB == 1})
-  if a.alpha and a.alpha ~= 1 then out = out * a.alpha end
+  local alpha, beta, _ = a.alpha, a.beta, a.broadcast -- luacheck: ignore 211
+  local out = ipu.matmul(x[1], x[2], {transpose_a = a.transA ~= 0, transpose_b = a.transB ~= 0})
+  if alpha ~= 1 then out = out * alpha end
   if not x[3] then return out end
-  return out + ((a.beta or 1) == 1 and x[3] or x[3] * a.beta)
+  return out + (beta == 1 and x[3] or x[3] * beta)
 end
 
 function interpret.Einsum(x, a) return ipu.einsum(table.move(x, 1, x.n, 1, {}), {equation = a.equation}) end
 
-for name, f in pairs(require "ipulua.keras.onnx.interpret_nn") do interpret[name] = f end
+for _, part in ipairs{"shapes", "nn", "recurrent"} do
+  for name, f in pairs(require("ipulua.keras.onnx.interpret_" .. part)) do interpret[name] = f end
+end
 
 return interpret

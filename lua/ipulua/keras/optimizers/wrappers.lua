@@ -78,8 +78,12 @@ end
 -- ------------------------------------------------ accumulation over calls
 
 local accumulation_rows <const> = {
-  {"opt", "table"}, {"num_mini_batches", "integer", range = "[1, inf)"}, {"offload_weight_update_variables", "boolean", optional = true},
-  {"replicated_optimizer_state_sharding", "boolean", false}, {"dtype", {"dtype", "function"}, optional = true},
+  {"opt", "table"}, {"num_mini_batches", "integer", range = "[1, inf)"},
+  {"offload_weight_update_variables", "boolean", optional = true,
+    says = "changes no number; whether states lie in streaming memory"},
+  {"replicated_optimizer_state_sharding", "boolean", false,
+    says = "changes no number; whether replicas share them"},
+  {"dtype", {"dtype", "function"}, optional = true},
   {"reduction_method", enums.GradientAccumulationReductionMethod, "SUM"}, {"name", "string", optional = true},
 }
 

@@ -11,7 +11,7 @@ local programs = {}
 
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
-  local parts = {core.placement_key(), mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
+  local parts = {core.scope_key(), mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
   for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
   if mode == "train" then
     parts[#parts + 1] = self.optimizer.version or 0

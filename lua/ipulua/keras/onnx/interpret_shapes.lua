@@ -1,0 +1,294 @@
+-- ONNX's nodes that make, arrange and pick elements; see interpret.lua.
+
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+local tools = require "ipulua.keras.onnx.tools"
+
+local interpret = {}
+
+local refuse <const>, ints <const>, number <const> = tools.refuse, tools.ints, tools.number
+
+local function long(list) return #list > 0 and ipu.tensor(list, {dtype = "int64"}) or ipu.zeros({0}, {dtype = "int64"}) end
+
+-- ------------------------------------------------ shapes and constants
+
+function interpret.Shape(x, a)
+  local rank, first, last = #x[1].shape, a.start or 0, a["end"]
+  local function clamp(i) return math.max(0, math.min(rank, i < 0 and i + rank or i)) end
+  return long(table.move(x[1].shape, clamp(first) + 1, clamp(last or rank), 1, {}))
+end
+
+function interpret.Size(x) return ipu.tensor(x[1].size, {dtype = "int64"}) end
+
+function interpret.Constant(_, a, n)
+  if a.value then return a.value end
+  if a.value_float then return ipu.tensor(a.value_float, {dtype = "float32"}) end
+  if a.value_int then return ipu.tensor(a.value_int, {dtype = "int64"}) end
+  if a.value_floats then return ipu.reshape(ipu.tensor(a.value_floats, {dtype = "float32"}), {-1}) end
+  if a.value_ints then return long(a.value_ints) end
+  refuse(n, "its value is not known here")
+end
+
+function interpret.ConstantOfShape(x, a, n)
+  local shape, value = ints(n, x[1]), a.value or ipu.tensor{0.0}
+  if value.size ~= 1 then refuse(n, "its value has more than one element") end
+  tools.reserve(n, shape, value.dtype)
+  return ipu.broadcast_to(ipu.reshape(value, {}), shape)
+end
+
+function interpret.Range(x, _, n)
+  local from, to, step = number(n, x[1]), number(n, x[2]), number(n, x[3])
+  if step == 0 then refuse(n, "its step is 0") end
+  tools.reserve(n, {math.max((to + 0.0 - from) / step, 0)}, x[1].dtype)
+  if math.max((to + 0.0 - from) / step, 0) == 0 then return ipu.zeros({0}, {dtype = x[1].dtype}) end
+  return ipu.cast(ipu.arange(from, to, step), x[1].dtype)
+end
+
+-- ------------------------------------------------ arrangements
+
+function interpret.Reshape(x, a, n)
+  local given, shape, keeps_zeros = ints(n, x[2]) or a.shape or {}, {}, a.allowzero == 1
+  table.move(given, 1, #given, 1, shape)
+  for i, extent in ipairs(shape) do
+    if extent == 0 and not keeps_zeros then
+      if not x[1].shape[i] then refuse(n, string.format("extent %d of its shape is 0, but its operand has none there", i)) end
+      shape[i] = x[1].shape[i]
+    end
+  end
+  return ipu.reshape(x[1], shape)
+end
+
+function interpret.Flatten(x, a, n)
+  local rank, rows, columns = #x[1].shape, 1, 1
+  local axis = tools.axis(n, a.axis, rank, rank)
+  for i, extent in ipairs(x[1].shape) do
+    if i <= axis then rows = rows * extent else columns = columns * extent end
+  end
+  return ipu.reshape(x[1], rows > 0 and {rows, -1} or {rows, columns})
+end
+
+function interpret.Transpose(x, a) return ipu.transpose(x[1], a.perm) end
+
+function interpret.Concat(x, a, n)
+  return ipu.concat(table.move(x, 1, x.n, 1, {}), tools.axis(n, a.axis or 1, #x[1].shape))
+end
+
+function interpret.Unsqueeze(x, a, n)
+  local given, axes = ints(n, x[2]) or a.axes, {}
+  local rank = #x[1].shape + #given
+  for i, axis in ipairs(given) do axes[i] = tools.axis(n, axis, rank) end
+  table.sort(axes)
+  local out = x[1]
+  for _, axis in ipairs(axes) do out = ipu.expand_dims(out, axis) end
+  return out
+end
+
+function interpret.Squeeze(x, a, n)
+  local axes = ints(n, x[2]) or a.axes
+  return axes and ipu.squeeze(x[1], {axis = axes}) or ipu.squeeze(x[1])
+end
+
+local function broadcast(n, v, shape)
+  tools.reserve(n, shape, v.dtype, v)
+  return ipu.broadcast_to(v, shape)
+end
+
+-- Both ways: an extent of 1 on either side gives way.
+function interpret.Expand(x, _, n)
+  local wanted, own = ints(n, x[2]), x[1].shape
+  local rank, shape = math.max(#wanted, #own), {}
+  for i = 1, rank do
+    local w, o = wanted[#wanted - rank + i] or 1, own[#own - rank + i] or 1
+    shape[i] = w == 1 and o or w
+  end
+  return broadcast(n, x[1], shape)
+end
+
+-- Opset 1 has a count and an axis.
+function interpret.Tile(x, _, n)
+  local counts, shape = ints(n, x[2]), {}
+  if n.opset < 6 then
+    local axis = tools.axis(n, number(n, x[3]), #x[1].shape)
+    counts = tools.filled(#x[1].shape, 1)
+    counts[axis + 1] = number(n, x[2])
+  end
+  for i, extent in ipairs(x[1].shape) do shape[i] = extent * (counts[i] or 1) end
+  tools.reserve(n, shape, x[1].dtype, x[1])
+  return ipu.tile(x[1], counts)
+end
+
+function interpret.Split(x, a, n)
+  local sizes, rank = ints(n, x[2]) or a.split, #x[1].shape
+  local axis = tools.axis(n, a.axis or 0, rank)
+  if not sizes then
+    local extent, count = x[1].shape[axis + 1], #n.outputs
+    if extent % count ~= 0 then refuse(n, string.format("an extent of %d can't be cut into %d equal parts", extent, count)) end
+    sizes = tools.filled(count, extent // count)
+  end
+  local sum = 0
+  for _, size in ipairs(sizes) do sum = sum + size end
+  if sum ~= x[1].shape[axis + 1] then refuse(n, "its parts are not the whole") end
+  if #sizes == 1 then return x[1] end -- a list of one would be a count
+  return ipu.split(x[1], sizes, {axis = axis})
+end
+
+-- Channels stand before space: [n, c, h, w] and [n, c / b², h b, w b].
+function interpret.DepthToSpace(x, a, n)
+  local batch, c, h, w = table.unpack(x[1].shape)
+  local b, mode = a.blocksize, a.mode or "DCR"
+  if #x[1].shape ~= 4 or b < 1 or c % (b * b) ~= 0 then refuse(n, "its operand doesn't fit its blocksize") end
+  if mode ~= "DCR" and mode ~= "CRD" then refuse(n, "mode " .. mode .. " is not known here") end
+  if mode == "CRD" then
+    return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c // (b * b), b, b, h, w}), {0, 1, 4, 2, 5, 3}), {batch, -1, h * b, w * b})
+  end
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, b, b, c // (b * b), h, w}), {0, 3, 4, 1, 5, 2}), {batch, -1, h * b, w * b})
+end
+
+function interpret.SpaceToDepth(x, a, n)
+  local batch, c, h, w = table.unpack(x[1].shape)
+  local b = a.blocksize
+  if #x[1].shape ~= 4 or b < 1 or h % b ~= 0 or w % b ~= 0 then refuse(n, "its operand doesn't fit its blocksize") end
+  return ipu.reshape(ipu.transpose(ipu.reshape(x[1], {batch, c, h // b, b, w // b, b}), {0, 3, 5, 1, 2, 4}), {batch, -1, h // b, w // b})
+end
+
+-- ------------------------------------------------ frames and parts
+
+-- Along each axis what negative paddings cut off; the others.
+local function cut(v, before, behind)
+  local begin, size, any = {}, {}, false
+  for i, extent in ipairs(v.shape) do
+    begin[i] = math.max(-before[i], 0)
+    size[i] = math.max(extent - begin[i] - math.max(-behind[i], 0), 0)
+    any = any or before[i] < 0 or behind[i] < 0
+    before[i], behind[i] = math.max(before[i], 0), math.max(behind[i], 0)
+  end
+  return any and ipu.slice(v, begin, size) or v
+end
+
+local function pad_edge(v, before, behind)
+  for axis = 0, #v.shape - 1 do
+    local extent, parts = v.shape[axis + 1], {}
+    local function edge(at, count)
+      if count == 0 then return end
+      local begin, size, counts = tools.filled(#v.shape, 0), table.move(v.shape, 1, #v.shape, 1, {}), tools.filled(#v.shape, 1)
+      begin[axis + 1], size[axis + 1], counts[axis + 1] = at, 1, count
+      parts[#parts + 1] = ipu.tile(ipu.slice(v, begin, size), counts)
+    end
+    edge(0, before[axis + 1])
+    parts[#parts + 1] = v
+    edge(extent - 1, behind[axis + 1])
+    if #parts > 1 then v = ipu.concat(parts, axis) end
+  end
+  return v
+end
+
+local modes <const> = {constant = "CONSTANT", reflect = "REFLECT", edge = "EDGE"}
+
+-- A frame of large integers is made of a tensor: the op's own number is a float.
+local function pad_constant(n, v, before, behind, value)
+  if value and core.is_symbolic(value) then refuse(n, "a number is wanted that is known in advance") end
+  local fill, pairs_of = value and number(n, value) or 0, {}
+  for i = 1, #v.shape do pairs_of[i] = {before[i], behind[i]} end
+  if type(fill) == "boolean" then fill = fill and 1 or 0 end
+  if math.type(fill) ~= "integer" or math.abs(fill) <= 1 << 53 then return ipu.pad(v, pairs_of, {constant_values = fill}) end
+  local inside = ipu.pad(ipu.cast(ipu.ones_like(v), "bool"), pairs_of)
+  return ipu.where(inside, ipu.pad(v, pairs_of), ipu.reshape(value, {}))
+end
+
+function interpret.Pad(x, a, n)
+  local pads, rank = ints(n, x[2]) or a.pads or a.paddings, #x[1].shape
+  local mode, value = modes[a.mode], a.value
+  if not mode then refuse(n, "padding of mode " .. a.mode .. " is not known here") end
+  if #pads ~= 2 * rank then refuse(n, string.format("%d paddings for an operand of rank %d", #pads, rank)) end
+  local before, behind, shape = table.move(pads, 1, rank, 1, {}), table.move(pads, rank + 1, 2 * rank, 1, {}), {}
+  local v = cut(x[1], before, behind)
+  for i, extent in ipairs(v.shape) do shape[i] = before[i] + 0.0 + extent + behind[i] end
+  tools.reserve(n, shape, v.dtype, v)
+  if mode == "EDGE" then return pad_edge(v, before, behind) end
+  if mode == "CONSTANT" then return pad_constant(n, v, before, behind, x[3] or value and ipu.tensor(value, {dtype = "float32"})) end
+  local pairs_of = {}
+  for i = 1, rank do pairs_of[i] = {before[i], behind[i]} end
+  return ipu.pad(v, pairs_of, {mode = mode})
+end
+
+-- One axis from `from` to `to`, which ONNX clamps: begin, end, step as strided_slice wants them.
+local function slice_axis(n, extent, from, to, step)
+  if step == 0 then refuse(n, "its step is 0") end
+  local function clamp(i, least, most) return math.max(least, math.min(most, i < 0 and i + extent or i)) end
+  if step > 0 then
+    local begin, stop = clamp(from, 0, extent), clamp(to, 0, extent)
+    return begin, math.max(begin, stop), math.min(step, math.max(extent, 1))
+  end
+  step = math.max(step, -math.max(extent, 1))
+  local begin, stop = clamp(from, 0, extent - 1), to < -extent and -1 or clamp(to, -1, extent - 1)
+  if begin <= stop or extent == 0 then return 0, 0, 1 end
+  return begin, stop >= 0 and stop, step -- an open end: false
+end
+
+function interpret.Slice(x, a, n)
+  local starts, ends = ints(n, x[2]) or a.starts, ints(n, x[3]) or a.ends
+  local rank = #x[1].shape
+  local axes, steps = ints(n, x[4]) or a.axes or tools.range(0, #starts - 1), ints(n, x[5]) or {}
+  if #starts ~= #ends or #axes ~= #starts then refuse(n, "its starts, ends and axes differ in number") end
+  local begins, stops, strides, any = tools.filled(rank, false), tools.filled(rank, false), tools.filled(rank, 1), false
+  for i, given in ipairs(axes) do
+    local at = tools.axis(n, given, rank) + 1
+    local extent = x[1].shape[at]
+    begins[at], stops[at], strides[at] = slice_axis(n, extent, starts[i], ends[i], steps[i] or 1)
+    any = any or begins[at] ~= 0 or stops[at] ~= extent or strides[at] ~= 1
+  end
+  return any and ipu.strided_slice(x[1], begins, stops, strides) or x[1]
+end
+
+-- ------------------------------------------------ picking
+
+-- Negative indices count from the end.
+local function index(v, extent)
+  v = ipu.cast(v, "int32")
+  return ipu.where(ipu.less(v, 0), v + extent, v)
+end
+
+function interpret.Gather(x, a, n)
+  local axis = tools.axis(n, a.axis, #x[1].shape)
+  return ipu.gather(x[1], index(x[2], x[1].shape[axis + 1]), {axis = axis})
+end
+
+function interpret.GatherND(x, a, n)
+  if (a.batch_dims or 0) ~= 0 then refuse(n, "batch_dims is not known here") end
+  local shape, depth = x[1].shape, x[2].shape[#x[2].shape]
+  if not depth or depth > #shape then refuse(n, "its indices have more parts than its operand has axes") end
+  if depth == 0 then refuse(n, "indices without parts are not known here") end
+  return ipu.gather_nd(x[1], index(x[2], ipu.tensor(table.move(shape, 1, depth, 1, {}), {dtype = "int32"})))
+end
+
+function interpret.OneHot(x, a, n)
+  local depth = number(n, x[2])
+  local shape, rank = table.move(x[1].shape, 1, #x[1].shape, 1, {}), #x[1].shape + 1
+  depth = math.tointeger(depth) or math.floor(depth)
+  if depth < 1 then refuse(n, "its depth is " .. depth) end
+  local axis = tools.axis(n, a.axis, rank)
+  shape[rank] = depth
+  tools.reserve(n, shape, x[3].dtype, x[1])
+  local hot = ipu.cast(ipu.one_hot(index(x[1], depth), depth, {axis = axis}), "bool")
+  local off, on = ipu.split(ipu.reshape(x[3], {2}), 2, {axis = 0})
+  return ipu.where(hot, ipu.reshape(on, {}), ipu.reshape(off, {}))
+end
+
+-- Turns the order of numbers round, without overflow; its own inverse.
+local function turned(v)
+  if v.dtype == "uint8" then return 255 - v end
+  return tools.is_float(v) and -v or -1 - v
+end
+
+function interpret.TopK(x, a, n)
+  local rank, least, _ = #x[1].shape, a.largest == 0, a.sorted -- luacheck: ignore 211
+  local axis, k = tools.axis(n, a.axis, rank), x[2] and number(n, x[2]) or a.k
+  local perm = tools.range(0, rank - 1)
+  perm[axis + 1], perm[rank] = rank - 1, axis
+  local v = least and turned(x[1]) or x[1]
+  local values, indices = ipu.top_k(ipu.transpose(v, perm), {k = k})
+  if least then values = turned(values) end
+  return ipu.transpose(values, perm), ipu.cast(ipu.transpose(indices, perm), "int64")
+end
+
+return interpret

@@ -1,0 +1,78 @@
+-- What the files that interpret ONNX's nodes share.
+
+local blame = require "ipulua.blame"
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+
+local tools = {}
+
+---Refuses a node in its own words.
+---@param n table
+---@param why string
+function tools.refuse(n, why) blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, why), "not_implemented") end
+
+---The integers of an operand; nil when there is none.
+---@return integer[]?
+function tools.ints(n, v)
+  if not v then return nil end
+  if core.is_symbolic(v) then tools.refuse(n, "a shape, axis or count depends on data") end
+  local list = v:totable()
+  return type(list) == "table" and list or {list}
+end
+
+---The number of an operand; nil when there is none.
+function tools.number(n, v)
+  if not v then return nil end
+  if core.is_symbolic(v) or v.size ~= 1 then tools.refuse(n, "a number is wanted that is known in advance") end
+  return ipu.reshape(v, {}):item()
+end
+
+function tools.range(from, to)
+  local list = {}
+  for i = from, to do list[#list + 1] = i end
+  return list
+end
+
+function tools.filled(count, value)
+  local list = {}
+  for i = 1, count do list[i] = value end
+  return list
+end
+
+---An axis from 0; the last one may be the rank (of what stands between axes).
+function tools.axis(n, axis, rank, last)
+  local at = axis < 0 and axis + rank or axis
+  if at < 0 or at > (last or rank - 1) then
+    tools.refuse(n, string.format("axis %d is none of an operand of rank %d", axis, rank))
+  end
+  return at
+end
+
+function tools.is_float(v) return v.dtype:find("float") ~= nil end
+
+---A vector of the channels (axis 1), shaped so that it broadcasts to rank axes.
+function tools.channels(v, rank)
+  local shape = tools.filled(rank, 1)
+  shape[2] = -1
+  return ipu.reshape(v, shape)
+end
+
+-- ------------------------------------------------ sizes
+
+local sizes <const> = {float64 = 8, int64 = 8, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, bool = 1} -- others: 4
+local MOST_BYTES <const>, MOST_HELD <const>, MOST_TIMES <const> = 1 << 34, 1 << 26, 1 << 20
+
+---Refuses a result that a few numbers of a file make enormous: constants are computed at once and may be of 64 MiB; what is made of inputs
+---and weights is traced, and may be larger unless it is a million times its operand.
+---@param n table
+---@param shape integer[]
+---@param dtype string
+---@param operand userdata? that the result is made of; nil: of numbers alone
+function tools.reserve(n, shape, dtype, operand)
+  local bytes, is_made = (sizes[dtype] or 4) + 0.0, core.is_symbolic(operand)
+  for _, extent in ipairs(shape) do bytes = bytes * extent end
+  if bytes <= MOST_HELD or is_made and bytes <= MOST_BYTES and bytes <= operand.size * 8.0 * MOST_TIMES then return end
+  tools.refuse(n, string.format("it makes a tensor of %.3g bytes", bytes))
+end
+
+return tools

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What a new user tries, in fresh Debian roots (fresh_root.sh); the last line is "N passed, N failed".
+# fresh.sh demo: `make demo` in both suites, in one as root, in the other as a user with sudo: for every submission.
+# fresh.sh all: `make demo`, `make test`, the tarball, the packages, the rock, in both suites, as root and as a user with sudo.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+run=spec/support/fresh_root.sh passed=0 failed=0
+shared=$(mktemp -d /var/tmp/ipulua-shared.XXXXXX) || exit 1
+trap 'rm -rf "$shared"' EXIT
+count_pattern='^[0-9]+ passed, [0-9]+ failed$'
+
+reason=$("$run" --why-not)
+if [ -n "$reason" ]; then
+  echo "fresh roots are not tried here: $reason"
+  echo "0 passed, 0 failed"
+  exit
+fi
+
+# One line when it went well, what it said last before a line with FAIL otherwise.
+try() { # suite, user, what, command, a line that must be in what it prints
+  local suite=$1 user=$2 what=$3 command=$4 expected=$5 log=$shared/log start=$SECONDS name line
+  name="$what in a fresh root of $suite as $user"
+  FRESH_USER=$user FRESH_SHARED=$shared/files "$run" "$suite" "$command" >"$log" 2>&1 </dev/null
+  status=$?
+  line=$(grep -E "$expected" "$log" | tail -n 1)
+  if [ "$status" = 0 ] && [ -n "$line" ]; then
+    passed=$((passed + 1))
+    echo "$name: $line ($((SECONDS - start)) s)"
+  else
+    failed=$((failed + 1))
+    echo "FAIL $name: exit status $status"
+    grep -vE '^make(\[[0-9]+\])?: ' "$log" | tail -n 60 | sed 's/^/    /'
+  fi
+}
+demo() { try "$1" "$2" "make demo" "make demo" '^test accuracy 9[0-9.]+ %$'; }
+counts_nothing_bad='^[1-9][0-9]* passed, 0 failed$'
+
+# README's script, and what it says at its end.
+readme='awk "/^\`\`\`lua/ { n++; next } /^\`\`\`/ { if (n) exit } n" README.md > /shared/readme.lua'
+
+all() { # suite, user
+  local suite=$1 user=$2
+  rm -rf "$shared/files"
+  try "$suite" "$user" "make demo and make test" "make demo && make test" "$counts_nothing_bad"
+  try "$suite" "$user" "make deb, dist and rock" "make deps && make deb && make dist && luarocks --lua-version=5.4 --tree=\$HOME/tree make \
+    --deps-mode=none \$(make -s rock) && lua5.4 -v && \$HOME/tree/bin/ipulua --version && cp build/deb/*.deb build/*.tar.gz /shared && $readme" \
+    '^ipulua [0-9]'
+  FRESH_TREE=no try "$suite" "$user" "the tarball without git" "tar -xzf /shared/ipulua-*.tar.gz && cd ipulua-* && ! command -v git && make demo" \
+    '^test accuracy 9[0-9.]+ %$'
+  FRESH_TREE=no try "$suite" "$user" "the packages alone" "sudo apt-get -q update && sudo apt-get -q -y install --no-install-recommends \
+    \$(ls /shared/*.deb | grep -v dbgsym) && ! command -v gcc && ipulua /shared/readme.lua" '^true$'
+}
+
+case ${1:-} in
+  demo) demo bookworm root; demo trixie ada ;;
+  all) for suite in bookworm trixie; do for user in root ada; do all "$suite" "$user"; done; done ;;
+  *) echo "usage: $0 demo|all" >&2; exit 2 ;;
+esac
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Planted mistakes: each patch of spec/mutants is applied in a copy of the tree, built, and the check that its header names has to
+# fail. The last line is "N passed, N failed". A patch that no longer applies, one whose copy can't be built, and a check that passes or
+# is killed by a signal or the clock are failures. Arguments: names of patches (all by default).
+# Environment: BUILD (a folder that is built, from which the copy starts), MAKE, JOBS, CC, MUTANT_TIMEOUT (seconds for one check).
+#
+# A patch's header:
+#   Fails: sizes_check nn.gru          a check program with its arguments, or a spec file
+#   What: a sentence on the mistake
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=${BUILD:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-2} limit=${MUTANT_TIMEOUT:-300}
+passed=0 failed=0
+copy=$(mktemp -d) || exit 1
+trap 'rm -rf "$copy"' EXIT
+trap 'exit 130' INT TERM HUP
+
+git ls-files -z | xargs -0 cp -a --parents -t "$copy" && cp -a "$BUILD" "$copy/build" || exit 1
+field() { sed -n "s/^$1: *//p" "$2" | head -n 1; }
+complain() { failed=$((failed + 1)); echo "FAIL $name: $*"; }
+built() { (cd "$copy" && "$MAKE" --no-print-directory -s -j"$JOBS" BUILD=build ${CC:+CC="$CC"} "$@") >"$copy/log" 2>&1; }
+
+# Whether the check of the patch fails, as it should.
+try() { # check, its arguments ...
+  local status
+  case $1 in
+    *_check)
+      built "build/$1" || { complain "can't be built"; tail -n 5 "$copy/log"; return; }
+      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" "build/$1" "${@:2}") >"$copy/log" 2>&1 ;;
+    *)
+      built all || { complain "can't be built"; tail -n 5 "$copy/log"; return; }
+      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" busted --lua=build/ipulua -o spec/support/output.lua "$1") >"$copy/log" 2>&1 ;;
+  esac
+  status=$?
+  if [ "$status" = 0 ]; then complain "$* doesn't see it"
+  elif [ "$status" -ge 124 ]; then complain "$* ends with status $status"
+  else passed=$((passed + 1)); echo "found $name"; fi
+}
+
+for patch in spec/mutants/*.patch; do
+  name=$(basename "$patch" .patch)
+  [ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+  if ! (cd "$copy" && patch -s -p1 --dry-run && true) <"$patch" >"$copy/log" 2>&1; then
+    complain "doesn't apply"
+    continue
+  fi
+  (cd "$copy" && patch -s -p1) <"$patch"
+  # shellcheck disable=SC2046 # the words of the check
+  try $(field Fails "$patch")
+  (cd "$copy" && patch -s -R -p1) <"$patch"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,69 @@
+/* What a loop reads and doesn't change crosses the links once, before it: who reads it inside, and where. */
+#include "graph/control.h"
+#include "machine/walk.h"
+
+/* Of a region's inputs: reads[input * shards + ipu], is it read there? */
+typedef struct Readers {
+  Walk *walk;
+  Arena *scratch;
+  bool failed;
+} Readers;
+
+static bool *find_readers(Readers *s, const Graph *g);
+
+/* The nodes of the regions inside read what n's operands hold; what a loop changes has been copied to where it is changed. */
+static void find_inside(Readers *s, const Node *n, const int *input_of, bool *reads) {
+  int shards = s->walk->price->shards;
+  bool loop = n->op == &control_repeat || n->op == &control_while;
+  int skip = n->op == &control_call || n->op == &control_custom ? 0 : 1, lead = n->op == &control_repeat ? 1 : 0;
+  const Graph *regions[2] = {control_body(n), n->op == &control_while || n->op == &control_cond ? control_other(n) : NULL};
+  for (int r = 0; r < 2 && !s->failed; r++) {
+    const bool *inner = regions[r] && regions[r]->input_count == n->in_count - skip + lead ? find_readers(s, regions[r]) : NULL;
+    for (int i = skip; inner && i < n->in_count; i++) {
+      int input = input_of[value_root(n->in[i])->node->id];
+      if (input < 0 || (loop && i <= control_explicit(n))) continue;
+      for (int ipu = 0; ipu < shards; ipu++) reads[input * shards + ipu] |= inner[(i - skip + lead) * shards + ipu];
+    }
+  }
+}
+
+static bool *find_readers(Readers *s, const Graph *g) {
+  int shards = s->walk->price->shards;
+  const Homes *homes = place_find(&s->walk->placer, g);
+  bool *reads = arena_alloc(s->scratch, (size_t)(g->input_count * shards + 1) * sizeof *reads);
+  int *input_of = arena_alloc(s->scratch, (size_t)(g->next_id + 1) * sizeof *input_of);
+  s->failed = s->failed || !reads || !input_of || !homes;
+  if (s->failed) return NULL;
+  for (int i = 0; i < g->next_id; i++) input_of[i] = -1;
+  for (int i = 0; i < g->input_count; i++) input_of[g->input[i]->node->id] = i;
+  for (int i = 0; i < g->node_count; i++) {
+    const Node *n = g->node[i];
+    if (n->op->traits & CONTROL) {
+      find_inside(s, n, input_of, reads);
+      continue;
+    }
+    if (!n->out_count || (n->op->traits & VIEW)) continue;
+    int ipu = walk_ipu_of(s->walk, home_of(homes, &n->out[0]));
+    for (int k = 0; k < n->in_count; k++) {
+      int input = input_of[value_root(n->in[k])->node->id];
+      if (input >= 0 && ipu < shards) reads[input * shards + ipu] = true;
+    }
+  }
+  return reads;
+}
+
+void walk_send_ahead(Walk *w, Inside *in, Node *n, const bool *changes) {
+  int shards = w->price->shards, lead = n->op == &control_repeat ? 1 : 0;
+  const Graph *regions[2] = {control_body(n), n->op == &control_while ? control_other(n) : NULL};
+  Readers s = {.walk = w, .scratch = shards > 1 ? arena_new() : NULL};
+  for (int r = 0; r < 2 && s.scratch && regions[r]; r++) {
+    const bool *reads = find_readers(&s, regions[r]);
+    for (int i = 1; reads && i < n->in_count; i++) {
+      if (changes[i] || walk_held_operand(w, in, n->in[i]) < 0) continue;
+      for (int ipu = 0; ipu < shards; ipu++)
+        if (reads[(i - 1 + lead) * shards + ipu]) walk_local(w, in, n->in[i], ipu, n);
+    }
+  }
+  w->failed = w->failed || s.failed || (shards > 1 && !s.scratch);
+  arena_free(s.scratch);
+}
