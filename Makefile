@@ -327,6 +327,13 @@ debug: ## the specs with graphs and programs verified after every pass
 asan: ## the specs with address and undefined-behaviour checks
 tsan: ## the specs with data-race checks
 
+# Random programs and calls; what fails is shrunk and printed as a script: make fuzz SECONDS=600 FUZZ_SEED=1
+SECONDS ?= 60
+FUZZ_SEED ?= $(shell date +%s)000
+.PHONY: fuzz
+fuzz: all ## random programs of all ops in all forms, and beside NumPy (SECONDS=60, FUZZ_SEED=)
+	@$(BUILD)/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED)
+
 .PHONY: built parts fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
 	+@$(SUBMAKE) all checks

@@ -42,6 +42,22 @@ function command.remove(folder)
   os.execute("rm -rf " .. command.quote(folder))
 end
 
+local interpreters = {}
+
+-- A Python that has these modules: $PYTHON, or that of the path, or Debian's own; nil where none has them.
+function command.python(modules)
+  if interpreters[modules] == nil then
+    interpreters[modules] = false
+    for _, name in ipairs{os.getenv("PYTHON") or "python3", "python3", "/usr/bin/python3"} do
+      if os.execute(("%s -c 'import %s' >/dev/null 2>&1"):format(command.quote(name), modules)) then
+        interpreters[modules] = name
+        break
+      end
+    end
+  end
+  return interpreters[modules] or nil
+end
+
 -- Starts with no variable that steers an interpreter, then adds those of env.
 local function environment(env)
   local words = {"env"}

@@ -59,7 +59,9 @@ forms.list = {
     local carried = zeros(expected)
     return ipu.func(function(...)
       local given = table.pack(...)
-      return ipu.loops.repeat_n(2, function(...) return f(table.unpack(given)) end, carried)
+      return ipu.loops.repeat_n(2, function(...) -- luacheck: ignore 212
+        return f(table.unpack(given))
+      end, carried)
     end)(table.unpack(inputs))
   end},
   {name = "branch", run = function(inputs, f, expected)
