@@ -298,7 +298,10 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds debug asan tsan
+NIGHTLY := nightly-specs new-seeds mutants debug asan tsan
+.PHONY: mutants
+mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
 nightly-specs:
 	+@TIER=nightly $(RUN_STAGES) build checks specs
 SEED ?= $(shell date +%s)

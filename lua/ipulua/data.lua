@@ -8,6 +8,7 @@ local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
 local elsewhere = require "ipulua.elsewhere"
 local infeed = require "ipulua.data.infeed"
+local plain = require "ipulua.plain"
 local structure = require "ipulua.structure"
 require "ipulua.data.functions"
 require "ipulua.data.order"
@@ -111,7 +112,7 @@ function data.zip(...)
   local given = {...}
   if #given == 1 and structure.is_plain(given[1]) then given = given[1] end
   local handles, offset = {}, 0
-  local function walk(value, name)
+  local function walk(value, name, depth)
     if class.is_a(value, Dataset) then
       handles[#handles + 1] = value.handle
       local template = elements.shifted(value.template, offset)
@@ -121,11 +122,11 @@ function data.zip(...)
     if not structure.is_plain(value) then
       blame.error(string.format("zip: argument %s is no dataset, it is %s", name, args.describe(value)), "type")
     end
-    local items = {}
-    for i, key in ipairs(structure.sorted_keys(value)) do items[i] = {key, walk(value[key], tostring(key))} end
+    local items, inner = {}, plain.deeper(depth)
+    for i, key in ipairs(structure.sorted_keys(value)) do items[i] = {key, walk(value[key], tostring(key), inner)} end
     return {items = items}
   end
-  local template = walk(given, "")
+  local template = walk(given, "", 0)
   if #handles == 0 then blame.error("zip: no dataset is given", "value") end
   return Dataset(core.data.zip(handles), template)
 end

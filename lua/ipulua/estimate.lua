@@ -147,7 +147,7 @@ local function is_model(x) return class.is_a(x, require "ipulua.keras.model".Mod
 local function is_shape(x) return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer") end
 
 -- What 'inputs' or 'labels' describes: {shape =, dtype =} for each tensor, in the structure given.
-local function described(spec, argument)
+local function described(spec, argument, depth)
   if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
   if is_shape(spec) then return {shape = known(spec, argument), dtype = "float32"} end
   if not structure.is_plain(spec) then
@@ -156,7 +156,8 @@ local function described(spec, argument)
   end
   if spec.shape then return {shape = known(spec.shape, argument), dtype = spec.dtype or "float32"} end
   local out = {}
-  for k, v in pairs(spec) do out[k] = described(v, argument) end
+  depth = plain.deeper(depth or 0)
+  for k, v in pairs(spec) do out[k] = described(v, argument, depth) end
   return out
 end
 

@@ -159,6 +159,7 @@ local function flatten(data, shape, depth, out)
     out[#out + 1] = data
     return
   end
+  if depth > 8 then raise("tensor: the lists are nested deeper than 8") end
   if shape[depth] == nil then
     if #out > 0 then raise("tensor: the lists have different depths") end
     shape[depth] = #data

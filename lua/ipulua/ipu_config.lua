@@ -11,6 +11,7 @@ local json = require "ipulua.json"
 local log = require "ipulua.log"
 local nearest = require "ipulua.nearest"
 local options = require "ipulua.config_options"
+local plain = require "ipulua.plain"
 
 ---What devices there are and how programs are made for them. Options are its fields, those of a category in a table of its own
 ---(`cfg.ipu_model.version`); an unknown one or a value of another type is an error.
@@ -276,16 +277,17 @@ local function write(self, key, value)
   refuse_unknown(data.prefix, key)
 end
 
-local function lua_text(value)
+local function lua_text(value, depth)
   if type(value) == "string" then return (string.format("%q", value):gsub("\\\n", "\\n")) end
   if type(value) ~= "table" then return tostring(value) end
   local parts = {}
-  for i, v in ipairs(value) do parts[i] = lua_text(v) end
+  depth = plain.deeper(depth or 0)
+  for i, v in ipairs(value) do parts[i] = lua_text(v, depth) end
   if #parts == 0 then
     local keys = {}
     for key in next, value do keys[#keys + 1] = tostring(key) end
     table.sort(keys)
-    for i, key in ipairs(keys) do parts[i] = "[" .. lua_text(key) .. "] = " .. lua_text(value[key]) end
+    for i, key in ipairs(keys) do parts[i] = "[" .. lua_text(key) .. "] = " .. lua_text(value[key], depth) end
   end
   return "{" .. table.concat(parts, ", ") .. "}"
 end

@@ -17,6 +17,7 @@ local operation = require "ipulua.operation"
 local optimizers = require "ipulua.optimizers"
 local outputs = require "ipulua.pipeline_outputs"
 local placement = require "ipulua.placement"
+local plain = require "ipulua.plain"
 local plans = require "ipulua.pipeline_plan"
 local queues = require "ipulua.queues"
 local structure = require "ipulua.structure"
@@ -211,10 +212,11 @@ local function as_tensor(value)
   return value
 end
 
-local function map_leaves(value)
+local function map_leaves(value, depth)
   if not structure.is_plain(value) then return as_tensor(value) end
   local copy = {}
-  for key, inner in pairs(value) do copy[key] = map_leaves(inner) end
+  depth = plain.deeper(depth or 0)
+  for key, inner in pairs(value) do copy[key] = map_leaves(inner, depth) end
   return copy
 end
 

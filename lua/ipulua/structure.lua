@@ -1,7 +1,6 @@
 -- Nested tables of tensors: taken apart into a list of leaves and a template, put together again. A leaf is a tensor or a
 -- variable; everything else is part of the template.
 
-local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local plain = require "ipulua.plain"
 
@@ -41,17 +40,14 @@ local function sorted_keys(t)
 end
 structure.sorted_keys = sorted_keys
 
-local deepest <const> = 100 -- tables inside tables; more is a table that holds itself
-
 local function take(value, leaves, leaf, depth)
-  if depth > deepest then blame.error("tables of tensors are nested too deeply, or one holds itself", "value") end
   if leaf(value) then
     leaves[#leaves + 1] = value
     return {leaf = #leaves}
   end
   if structure.is_plain(value) then
-    local items = {}
-    for _, k in ipairs(sorted_keys(value)) do items[#items + 1] = {k, take(value[k], leaves, leaf, depth + 1)} end
+    local items, inner = {}, plain.deeper(depth)
+    for _, k in ipairs(sorted_keys(value)) do items[#items + 1] = {k, take(value[k], leaves, leaf, inner)} end
     return {items = items}
   end
   return {static = value}

@@ -73,7 +73,10 @@ describe("stochastic rounding", function()
     local half, row, column = ipu.cast(wide, "float16"), f16({48}, 1e-3), f16({64, 1}, 1e-3)
     local cases = {
       chain = function(x, r, c) local y = (x + r) * c return y, ipu.tanh(y) - x, ipu.cast(wide * 1.0001, "float16") end,
-      expanded = function(_, _, _) return ipu.cast(ipu.broadcast_to(ipu.tensor{1.0003}, {4096}), "float16") end,
+      expanded = function(_, r)
+        local one_sum = ipu.reshape(ipu.reduce_sum(ipu.cast(r, "float32")) * 21.0003, {1})
+        return ipu.cast(ipu.broadcast_to(one_sum, {4096}), "float16") * f16({4096}, 1)
+      end,
       product = function(x, r) return ipu.cast(ipu.matmul(wide, wide, {transpose_b = true}) * 1.0001, "float16"), x + r end,
       loop = function(x, r, c)
         return ipu.loops.repeat_n(3, function(y) return ipu.cond(ipu.reduce_sum(c):greater(0), function() return (y + r) * 1.001 end,
@@ -119,6 +122,20 @@ describe("stochastic rounding", function()
       is_mixed(x)
       for k = 1, i - 1 do assert.is_true(both_up(x, made[k]) < 20, k .. " and " .. i .. " are rounded alike") end
     end
+  end)
+
+  -- y = (a + b) · 1, whose derivative by the ones is a + b, which the gradient computes again
+  it("rounds what is computed again as it was", function()
+    local f = ipu.func(function(a, b, ones)
+      local _ <close> = ipu.stochastic_rounding(true)
+      local y = ipu.cond(ipu.reduce_sum(b):greater(0), function()
+        return ipu.cond(ipu.reduce_sum(a):greater(0), function() return (a + b) * ones end, function() return a end)
+      end, function() return a end)
+      return y, ipu.gradients(y, {ones})[1]
+    end)
+    local y, slope = f(one, thousandth, one)
+    is_mixed(y)
+    assert.same(y:totable(), slope:totable())
   end)
 
   it("rounds the elements of a dataset by their numbers alone", function()

@@ -81,6 +81,9 @@ describe("resized pictures", function()
       assert.equal(9, broken(L.UpSampling2D{2, interpolation = "bilinear"}(spoiled(value))))
       assert.equal(4, broken(L.UpSampling2D{2}(spoiled(value))))
       assert.equal(1, broken(L.Resizing{2, 2}(spoiled(value))))
+      -- 3 rows of 5 lie at 1/3, 2 and 3 2/3: the middle one is row 2 itself, whatever row 3 holds
+      local five = ipu.where(ipu.equal(ipu.reshape(ipu.arange(25), {1, 5, 5, 1}), 3 * 5 + 2), value, ipu.ones{1, 5, 5, 1})
+      assert.equal(1, broken(L.Resizing{3, 3}(five)))
     end
   end)
 

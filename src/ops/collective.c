@@ -93,25 +93,26 @@ static bool overflows(const Call *c, const Block *x, int64_t n) {
   return false;
 }
 
-static void store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n) {
+/* place: of the first element among all that are rounded together. */
+static void store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n, int64_t place) {
   Dtype d = c->out_type[0]->dtype;
   char *y = (char *)to + (size_t)begin * dtype_size(d);
   const void *in[1] = {from->f32};
   if (d == F32 || d == F64) memcpy(y, from, (size_t)n * dtype_size(d));
-  else if (d == F16) narrow_f16_by(c->kernels, from->f32, (f16 *)(void *)y, n, c->numerics, &c->rng, (uint64_t)begin);
+  else if (d == F16) narrow_f16_by(c->kernels, from->f32, (f16 *)(void *)y, n, c->numerics, &c->rng, (uint64_t)place);
   else if (d == BF16) c->kernels->cast[F32][BF16](in, 0, y, n, NULL);
   else
     for (int64_t i = 0; i < n; i++) dtype_set_integer(d, y, i, from->integer[i]);
 }
 
 /* acc = acc op x, where x was prepared. */
-#define COMBINE(id, T, ADDED)                                                                                   \
+#define COMBINE(id, T, ADDED, TIMES)                                                                                 \
   static void combine_##id(Combination o, T *restrict acc, const T *restrict x, int64_t n) {                     \
     switch (o) {                                                                                                \
       case ADD: case MEAN: case SQUARE_ADD: case LOCAL:                                                         \
         for (int64_t i = 0; i < n; i++) acc[i] = ADDED(acc[i], x[i]);                                           \
         break;                                                                                                  \
-      case MUL: for (int64_t i = 0; i < n; i++) acc[i] = acc[i] * x[i]; break;                                  \
+      case MUL: for (int64_t i = 0; i < n; i++) acc[i] = TIMES(acc[i], x[i]); break;                            \
       case MIN: for (int64_t i = 0; i < n; i++) acc[i] = x[i] < acc[i] || x[i] != x[i] ? x[i] : acc[i]; break;  \
       case MAX: for (int64_t i = 0; i < n; i++) acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; break;  \
       case LOGICAL_AND: for (int64_t i = 0; i < n; i++) acc[i] = acc[i] != 0 && x[i] != 0; break;               \
@@ -120,15 +121,17 @@ static void store(const Call *c, const Block *from, void *to, int64_t begin, int
   }                                                                                                             \
   static void prepare_##id(Combination o, T *x, int64_t n, T members) {                                         \
     if (o == SQUARE_ADD)                                                                                        \
-      for (int64_t i = 0; i < n; i++) x[i] = x[i] * x[i];                                                       \
+      for (int64_t i = 0; i < n; i++) x[i] = TIMES(x[i], x[i]);                                                 \
     if (o == MEAN) /* before adding, so that nothing overflows */                                               \
       for (int64_t i = 0; i < n; i++) x[i] = x[i] / members;                                                    \
   }
 #define PLUS(a, b) ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
 #define PLUS_WRAPPING(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
-COMBINE(f32, float, PLUS)
-COMBINE(f64, double, PLUS)
-COMBINE(integer, int64_t, PLUS_WRAPPING)
+#define PRODUCT_WRAPPING(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+COMBINE(f32, float, PLUS, PRODUCT)
+COMBINE(f64, double, PLUS, PRODUCT)
+COMBINE(integer, int64_t, PLUS_WRAPPING, PRODUCT_WRAPPING)
 #undef COMBINE
 
 static void prepare(Dtype d, Combination o, Block *x, int64_t n, int members) {
@@ -192,7 +195,7 @@ static void reduce_part(void *context, int64_t begin, int64_t end) {
       if (overflows(m->replica[0], &acc, n)) m->overflow = true;
       for (int i = 0; i < m->groups.size; i++) {
         const Call *c = m->replica[g * m->groups.group + i * m->groups.member];
-        store(c, &acc, c->out[0], at, n);
+        store(c, &acc, c->out[0], at, n, at);
       }
     }
 }
@@ -282,7 +285,7 @@ static void scatter_part(void *context, int64_t begin, int64_t end) {
       if (there && m->combination == LOCAL) combine_group(&c, &alone, 0, LOCAL, from, there, &acc);
       else if (there) combine_group(m->replica, &m->groups, 0, m->combination, from, there, &acc);
       if (overflows(c, &acc, n)) m->overflow = true;
-      store(c, &acc, c->out[0], at, n);
+      store(c, &acc, c->out[0], at, n, from);
     }
 }
 

@@ -23,7 +23,8 @@ static Status infer_concat(Error *e, Node *n) {
     if (!fits)
       return fail(e, ERR_INVALID_ARGUMENT, "shapes %s and %s differ outside of axis %d",
                   shape_text(&n->in[0]->type, a), shape_text(x, b), axis);
-    y->shape[axis] += x->shape[axis];
+    if (__builtin_add_overflow(y->shape[axis], x->shape[axis], &y->shape[axis]))
+      return fail(e, ERR_VALUE, "the extents along axis %d are more than an integer holds", axis);
   }
   return s;
 }
@@ -99,7 +100,7 @@ static Status infer_split(Error *e, Node *n) {
     int64_t size = n->out[i].type.shape[axis] = equal ? extent / count : a->ints.v[i];
     if (size < 0 || size > extent)
       return fail(e, ERR_VALUE, "size %lld is outside 0 … %lld", (long long)size, (long long)extent);
-    sum += size;
+    if (__builtin_add_overflow(sum, size, &sum)) sum = INT64_MAX;
   }
   if (sum != extent)
     return fail(e, ERR_INVALID_ARGUMENT, "the sizes add up to %lld, but axis %d of %s has %lld",

@@ -23,13 +23,21 @@ bool shape_equal(const Type *a, const Type *b) {
 
 bool type_equal(const Type *a, const Type *b) { return a->dtype == b->dtype && shape_equal(a, b); }
 
+/* Of a type that nobody has checked yet the count may be more than there is. */
 int64_t type_count(const Type *t) {
   int64_t count = 1;
-  for (int i = 0; i < t->rank; i++) count *= t->shape[i];
-  return count;
+  bool empty = false, beyond = false;
+  for (int i = 0; i < t->rank; i++) {
+    empty = empty || t->shape[i] == 0;
+    beyond = beyond || __builtin_mul_overflow(count, t->shape[i], &count);
+  }
+  return empty ? 0 : beyond ? INT64_MAX : count;
 }
 
-size_t type_bytes(const Type *t) { return (size_t)type_count(t) * dtype_size(t->dtype); }
+size_t type_bytes(const Type *t) {
+  size_t bytes;
+  return size_mul((size_t)type_count(t), dtype_size(t->dtype), &bytes) ? bytes : SIZE_MAX;
+}
 
 Status type_check(Error *e, const char *what, const Type *t) {
   char text[TYPE_TEXT];

@@ -2,6 +2,7 @@
 -- leaf. Lists are walked in their order, with holes, too, then names in sorted order.
 
 local args = require "ipulua.args"
+local plain = require "ipulua.plain"
 
 local nest = {}
 
@@ -34,17 +35,32 @@ function nest.is_structure(s)
   return is_plain(s)
 end
 
----The leaves of s, in order.
----@param s any
----@param out any[]? appended to
----@return any[]
-function nest.flatten(s, out)
-  out = out or {}
+local deeper <const> = plain.deeper
+
+local function append(s, out, depth)
   if not is_plain(s) then
     if s ~= nil then out[#out + 1] = s end
     return out
   end
-  for _, key in ipairs(keys_of(s)) do nest.flatten(s[key], out) end
+  depth = deeper(depth)
+  for _, key in ipairs(keys_of(s)) do append(s[key], out, depth) end
+  return out
+end
+
+---The leaves of s, in order.
+---@param s any
+---@param out any[]? appended to
+---@return any[]
+function nest.flatten(s, out) return append(s, out or {}, 0) end
+
+local function mapped(f, s, depth)
+  if not is_plain(s) then
+    if s == nil then return nil end
+    return f(s)
+  end
+  depth = deeper(depth)
+  local out = {}
+  for _, key in ipairs(keys_of(s)) do out[key] = mapped(f, s[key], depth) end
   return out
 end
 
@@ -52,15 +68,7 @@ end
 ---@param f fun(leaf: any): any
 ---@param s any
 ---@return any
-function nest.map(f, s)
-  if not is_plain(s) then
-    if s == nil then return nil end
-    return f(s)
-  end
-  local out = {}
-  for _, key in ipairs(keys_of(s)) do out[key] = nest.map(f, s[key]) end
-  return out
-end
+function nest.map(f, s) return mapped(f, s, 0) end
 
 ---A structure as s, with the leaves of a list, in order.
 ---@param s any
@@ -74,28 +82,34 @@ function nest.pack(s, leaves)
   end, s)
 end
 
----The first leaf of s.
----@param s any
----@return any
-function nest.first(s)
+local function first(s, depth)
   if not is_plain(s) then return s end
+  depth = deeper(depth)
   for _, key in ipairs(keys_of(s)) do
-    local leaf = nest.first(s[key])
+    local leaf = first(s[key], depth)
     if leaf ~= nil then return leaf end
   end
   return nil
+end
+
+---The first leaf of s.
+---@param s any
+---@return any
+function nest.first(s) return first(s, 0) end
+
+local function any(f, s, depth)
+  if not is_plain(s) then return s ~= nil and f(s) or false end
+  depth = deeper(depth)
+  for _, value in next, s do
+    if any(f, value, depth) then return true end
+  end
+  return false
 end
 
 ---Whether f holds for some leaf of s.
 ---@param f fun(leaf: any): boolean?
 ---@param s any
 ---@return boolean
-function nest.any(f, s)
-  if not is_plain(s) then return s ~= nil and f(s) or false end
-  for _, value in next, s do
-    if nest.any(f, value) then return true end
-  end
-  return false
-end
+function nest.any(f, s) return any(f, s, 0) end
 
 return nest

@@ -220,7 +220,7 @@ end
 ---@return any, string?
 function parts.written(description)
   local problem
-  local function write(each, owner, path)
+  local function write(each, owner, path, depth)
     if core.is_tensor(each) or core.is_variable(each) then return {constant = each:totable(), dtype = each.dtype} end
     local is_simple = type(each) ~= "table" and type(each) ~= "function" and type(each) ~= "userdata"
     if is_simple or rawequal(each, json.null) then return each end
@@ -228,11 +228,11 @@ function parts.written(description)
       problem = problem or why_unwritable(owner, path, each)
       return nil
     end
-    owner = owner_of(each, owner)
+    owner, depth = owner_of(each, owner), plain.deeper(depth or 0)
     local copy = {}
     for _, key in ipairs(nest.keys(each)) do
       local named = key ~= "config" and key ~= "class_name" and type(key) == "string"
-      copy[key] = write(each[key], owner, named and (path == "" and key or path .. "." .. key) or path)
+      copy[key] = write(each[key], owner, named and (path == "" and key or path .. "." .. key) or path, depth)
     end
     return setmetatable(copy, getmetatable(each))
   end
@@ -244,10 +244,12 @@ end
 ---What parts.written made, read from a file: its lists are tensors again.
 ---@param written any
 ---@return any
-function parts.unwritten(written)
+---@param depth integer? of tables around it
+function parts.unwritten(written, depth)
   if not plain.is(written) then return written end
   if written.constant ~= nil and args.is_dtype(written.dtype) then return core.tensor(written.constant, written.dtype) end
-  for key, each in next, written do written[key] = parts.unwritten(each) end
+  depth = plain.deeper(depth or 0)
+  for key, each in next, written do written[key] = parts.unwritten(each, depth) end
   return written
 end
 

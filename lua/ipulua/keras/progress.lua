@@ -12,6 +12,7 @@ local class = require "ipulua.class"
 local counted = require "ipulua.counted"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
+local plain = require "ipulua.plain"
 local terminal = require "ipulua.terminal"
 local text = require "ipulua.keras.text"
 
@@ -252,11 +253,12 @@ local function draw_line(self, current, now, final)
   self.write(line_of(self, current, now, final) .. "\n")
 end
 
-local function json_value(v)
+local function json_value(v, depth)
   if type(v) == "number" and (v ~= v or math.abs(v) == math.huge) then return tostring(show_number(v)) end
   if type(v) == "table" then
     local list = {}
-    for i, element in ipairs(v) do list[i] = json_value(element) end
+    depth = plain.deeper(depth or 0)
+    for i, element in ipairs(v) do list[i] = json_value(element, depth) end
     return json.array(list)
   end
   return (type(v) == "number" or type(v) == "boolean") and v or tostring(v)

@@ -495,12 +495,13 @@ function saving.compile(model, t, custom_objects)
 end
 
 -- Options whose values are data; callbacks and the like are left out.
-local function plain_options(value)
+local function plain_options(value, depth)
   if type(value) == "function" or type(value) == "userdata" then return nil end
   if type(value) ~= "table" then return value end
   if not plain.is(value) then return nil end
   local out = {}
-  for key, each in pairs(value) do out[key] = plain_options(each) end
+  depth = plain.deeper(depth or 0)
+  for key, each in pairs(value) do out[key] = plain_options(each, depth) end
   return out
 end
 

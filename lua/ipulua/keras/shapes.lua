@@ -4,6 +4,7 @@
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local ipu = require "ipulua"
+local plain = require "ipulua.plain"
 
 local shapes = {}
 
@@ -25,11 +26,12 @@ local function is_shape(value)
 end
 
 -- A shape, or a table of such.
-local function has_shapes(value)
+local function has_shapes(value, depth)
   if is_shape(value) then return true end
   if not args.is_plain(value) then return false end
+  depth = plain.deeper(depth or 0)
   for _, each in next, value do
-    if not has_shapes(each) then return false end
+    if not has_shapes(each, depth) then return false end
   end
   return true
 end

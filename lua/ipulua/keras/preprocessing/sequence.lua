@@ -5,6 +5,7 @@ local blame = require "ipulua.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
 local ipu = require "ipulua"
+local plain = require "ipulua.plain"
 
 local sequence = {}
 
@@ -32,9 +33,9 @@ end
 
 -- The extents of a nested list.
 local function shape_of(value)
-  local shape = {}
+  local shape, depth = {}, 0
   while type(value) == "table" do
-    shape[#shape + 1] = #value
+    shape[#shape + 1], depth = #value, plain.deeper(depth)
     value = value[1]
   end
   return shape

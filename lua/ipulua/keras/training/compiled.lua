@@ -12,6 +12,7 @@ local ipu = require "ipulua"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
 local nest = require "ipulua.keras.nest"
+local plain = require "ipulua.plain"
 local tracing = require "ipulua.tracing"
 
 local compiled = {}
@@ -78,10 +79,11 @@ local function spread_metrics(given, what, outputs)
 end
 
 -- The names among losses or metrics; those inside of descriptions are none.
-local function each_name(given, visit)
+local function each_name(given, visit, depth)
   if type(given) == "string" then visit(given) end
   if is_one(given) then return end
-  for _, key in ipairs(nest.keys(given)) do each_name(given[key], visit) end
+  depth = plain.deeper(depth or 0)
+  for _, key in ipairs(nest.keys(given)) do each_name(given[key], visit, depth) end
 end
 
 ---@class Compiled

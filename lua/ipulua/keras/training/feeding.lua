@@ -12,6 +12,7 @@ local infeed = require "ipulua.data.infeed"
 local ipu = require "ipulua"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
+local plain = require "ipulua.plain"
 
 local feeding = {}
 
@@ -21,7 +22,7 @@ feeding.is_dataset = is_dataset
 local function is_value(x) return core.is_tensor(x) or core.is_variable(x) end
 
 -- Lists of numbers as tensors, in a structure.
-local function as_tensors(value, who)
+local function as_tensors(value, who, depth)
   if value == nil then return nil end
   if type(value) == "function" or type(value) == "thread" or class.of(value) and (class.of(value).next or class.of(value).get_item) then
     blame.error(who .. ": a generator, iterator or sequence can't be fed, because the shapes of its elements must be known; make a "
@@ -32,7 +33,8 @@ local function as_tensors(value, who)
     local first = nest.first(value)
     if type(first) == "number" or type(first) == "boolean" then return core.tensor(value) end
     local out = {}
-    for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who) end
+    depth = plain.deeper(depth or 0)
+    for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end
     return out
   end
   blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value), "type")
@@ -136,11 +138,18 @@ end
 
 -- The divisor of length that is nearest to the wanted batch size.
 local function nearest_divisor(length, wanted)
-  for distance = 0, math.max(wanted, length) do
-    for _, candidate in ipairs{wanted - distance, wanted + distance} do
-      if candidate >= 1 and length % candidate == 0 then return candidate end
+  local nearest, distance = 1, wanted - 1
+  local function consider(divisor)
+    local apart = math.abs(divisor - wanted)
+    if apart < distance or apart == distance and divisor < nearest then nearest, distance = divisor, apart end
+  end
+  for divisor = 1, math.floor(math.sqrt(length)) do
+    if length % divisor == 0 then
+      consider(divisor)
+      consider(length // divisor)
     end
   end
+  return nearest
 end
 
 local function check_divides(who, length, batch_size)

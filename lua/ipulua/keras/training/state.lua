@@ -5,6 +5,7 @@ local args = require "ipulua.args"
 local core = require "ipulua.core"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
+local plain = require "ipulua.plain"
 local saving = require "ipulua.keras.saving"
 
 local state = {}
@@ -15,7 +16,7 @@ local state = {}
 ---@param value any
 ---@param tensors table<string, userdata>
 ---@param prefix string
-function state.pack(value, tensors, prefix)
+function state.pack(value, tensors, prefix, depth)
   if core.is_variable(value) then value = value:read_value() end
   if core.is_tensor(value) then
     tensors[prefix] = value
@@ -23,7 +24,8 @@ function state.pack(value, tensors, prefix)
   end
   if not args.is_plain(value) then return json.pack_number(value) end
   local out = {}
-  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key)) end
+  depth = plain.deeper(depth or 0)
+  for key, each in pairs(value) do out[key] = state.pack(each, tensors, prefix .. "/" .. tostring(key), depth) end
   return json.is_array(value) and json.array(out) or out
 end
 
