@@ -49,8 +49,8 @@ local GradientCaptureTape = tape.GradientTape:extend("GradientCaptureTape")
 capture.GradientCaptureTape = GradientCaptureTape
 
 function GradientCaptureTape:init(...)
+  tape.GradientTape.init(self, ...) -- which may refuse the arguments
   begin(self)
-  tape.GradientTape.init(self, ...)
 end
 
 function GradientCaptureTape:stop()

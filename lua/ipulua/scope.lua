@@ -14,12 +14,14 @@ local open = {} -- the stack: open[#open] is the innermost
 ---Enters. What entering means is done by the caller, before; leave undoes it, once.
 ---@param label string
 ---@param leave fun(self: Scope, err: any)
-function Scope:init(label, leave)
+---@param loose boolean? it is closed by itself, whatever was opened since: nothing outside of it holds it open
+function Scope:init(label, leave, loose)
   self.label = label
   self.leave = leave
   self.opened_at = blame.where()
   self.is_open = true
-  open[#open + 1] = self
+  self.loose = loose
+  if not loose then open[#open + 1] = self end
 end
 
 local function pop(err)
@@ -33,6 +35,10 @@ end
 -- one it is a mistake, reported when all is tidy again.
 local function close(self, err)
   if not self.is_open then return end
+  if self.loose then
+    self.is_open = false
+    return self.leave(self, err)
+  end
   local inner, failure = open[#open], nil
   repeat
     local last = open[#open] == self

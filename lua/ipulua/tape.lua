@@ -136,7 +136,7 @@ function GradientTape:init(...)
   self.used = false
   self.pretended = tracing.pretended()
   if self.eager then self.record = core.tape_new() end
-  scope.Scope.init(self, "GradientTape()", function(s) s:stop() end)
+  scope.Scope.init(self, "GradientTape()", function(s) s:stop() end, true)
 end
 
 function GradientTape:stop()

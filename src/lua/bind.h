@@ -125,6 +125,7 @@ Value *bind_value(lua_State *L, int index, const char *what);
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what);
 /* Set the line that new nodes carry. */
 void bind_mark_line(lua_State *L, Graph *g);
+void bind_mark_at(const State *s, Graph *g, const char *where); /* the same without a call of Lua's */
 
 /* ---- random numbers (random.c) ---- */
 /* Where a random op's counter begins under a seed of the device. */

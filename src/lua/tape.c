@@ -126,6 +126,12 @@ static void raise_of(lua_State *L, Graph *g) {
   bind_raise(L, &e);
 }
 
+static void take_error(Tape *t, Error *e) {
+  if (t->graph->error.status == OK) return;
+  *e = t->graph->error;
+  error_clear(&t->graph->error);
+}
+
 static void record(Tape *t, const OpDef *op, Value *const *in, int count, const Attr *attrs, Tensor *const *out, int out_count) {
   Graph *g = t->graph;
   Node *n = graph_node(g, op, in, count, attrs);
@@ -147,31 +153,44 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count, const Attr *attrs, int first, int out_count) {
   Value **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
   Tensor **out = lua_newuserdatauv(L, (size_t)(out_count + 1) * sizeof *out, 0);
+  Variable **variable = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *variable, 0);
   for (int i = 0; i < out_count; i++) out[i] = bind_test_tensor(L, first + i)->tensor;
-  for (Tape *t = tape_first(bind_state(L)); t; t = following(t)) {
-    if (!begin(t)) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-    bind_mark_line(L, t->graph);
-    for (int i = 0; i < count; i++) {
-      Variable *v = bind_test_variable(L, index[i]);
-      value[i] = v ? value_of_variable(t, v) : tape_value_of(t, in[i]);
+  for (int i = 0; i < count; i++) variable[i] = bind_test_variable(L, index[i]);
+  State *s = bind_state(L);
+  const char *where = bind_where(L);
+  Error e = {0};
+  for (Tape *t = tape_first(s); t && e.status == OK; t = following(t)) { /* without Lua: its collector may end a tape */
+    if (!begin(t)) {
+      fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+      break;
     }
+    bind_mark_at(s, t->graph, where);
+    for (int i = 0; i < count; i++) value[i] = variable[i] ? value_of_variable(t, variable[i]) : tape_value_of(t, in[i]);
     record(t, op, value, count, attrs, out, out_count);
-    raise_of(L, t->graph);
+    take_error(t, &e);
   }
-  lua_pop(L, 2);
+  bind_check(L, &e);
+  lua_pop(L, 3);
   if (tape_first(bind_state(L))) tell_collector(L, tape_first(bind_state(L)));
 }
 
 void tape_record_reading(lua_State *L, Variable *v) {
   Tensor *tensor = bind_test_tensor(L, -1)->tensor;
   const OpDef *identity = bind_op(L, "identity");
-  for (Tape *t = tape_first(bind_state(L)); t; t = following(t)) {
-    if (!begin(t)) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-    bind_mark_line(L, t->graph);
+  State *s = bind_state(L);
+  const char *where = bind_where(L);
+  Error e = {0};
+  for (Tape *t = tape_first(s); t && e.status == OK; t = following(t)) {
+    if (!begin(t)) {
+      fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+      break;
+    }
+    bind_mark_at(s, t->graph, where);
     Value *value = value_of_variable(t, v);
     record(t, identity, &value, 1, NULL, &tensor, 1);
-    raise_of(L, t->graph);
+    take_error(t, &e);
   }
+  bind_check(L, &e);
 }
 
 void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *in, Tensor *const *out, Error *e) {
@@ -231,12 +250,17 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   c->in = (Value **)(void *)(c->tape + tapes);
   lua_createtable(L, tapes, 0);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
-  for (Tape *t = tape_first(s); t; t = following(t), at++) {
+  for (Tape *t = tape_first(s); t; t = following(t)) {
     lua_rawgetp(L, -1, t);
+    if (lua_isnil(L, -1)) { /* nobody holds it any more, though the collector hasn't called yet */
+      lua_pop(L, 1);
+      continue;
+    }
     lua_rawseti(L, -3, at + 1);
     c->tape[at] = t;
-    read_inputs(L, p, arguments, t, c->in + (size_t)at * (size_t)inputs);
+    read_inputs(L, p, arguments, t, c->in + (size_t)at++ * (size_t)inputs);
   }
+  c->tapes = at;
   lua_pop(L, 1);
   lua_setiuservalue(L, -2, 1);
   return c;

@@ -38,12 +38,13 @@ static void keep_text(Graph *g, const char **slot, const char *text) {
   else if (!*slot || strcmp(*slot, text)) *slot = arena_string(g->arena, text);
 }
 
-void bind_mark_line(lua_State *L, Graph *g) {
-  State *s = bind_state(L);
+void bind_mark_line(lua_State *L, Graph *g) { bind_mark_at(bind_state(L), g, bind_where(L)); }
+
+void bind_mark_at(const State *s, Graph *g, const char *where) {
   g->scope.place = s->scope.place;
   keep_text(g, &g->scope.prefix, s->prefix);
   keep_text(g, &g->scope.attributes, s->attributes);
-  keep_text(g, &g->scope.source, bind_where(L));
+  keep_text(g, &g->scope.source, where);
 }
 
 void bind_check_graph(lua_State *L, Graph *g) {

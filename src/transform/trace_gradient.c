@@ -254,6 +254,12 @@ static Taken find_taken(Asked *a) {
   return k;
 }
 
+static bool is_among(const int *list, int count, int i) {
+  for (int k = 0; k < count; k++)
+    if (list[k] == i) return true;
+  return false;
+}
+
 typedef Status (*Differentiate)(Graph *, Value *const *, Value *const *, int, Value *const *, int, Value **);
 
 /* d(ys) / d xs [count], whose gradients go to dx[of[i]]; the leaves of those sources are counted, too. */
@@ -274,14 +280,17 @@ static void differentiate(Asked *a, Differentiate f, const Taken *taken, Value *
   int outside = 0;
   for (int i = 0; i < taken->count; i++)
     if (d[count + i]) y[outside] = taken->outer[i], dy[outside++] = d[count + i];
-  for (int i = 0; i < a->leaf_count; i++) x[i] = a->leaf[i].value;
   if (!outside) return;
+  for (int i = 0; i < a->leaf_count; i++) x[i] = is_among(of, count, a->leaf[i].source) ? a->leaf[i].value : NULL;
   f(a->g, y, dy, outside, x, a->leaf_count, d);
-  for (int i = 0; i < a->leaf_count; i++) {
-    bool asked = false;
-    for (int k = 0; k < count && !asked; k++) asked = of[k] == a->leaf[i].source;
-    if (asked || count == 0) add_to(a->g, &dx[a->leaf[i].source], d[i]);
-  }
+  for (int i = 0; i < a->leaf_count; i++) add_to(a->g, &dx[a->leaf[i].source], d[i]);
+}
+
+/* In how many places source i has a value of its own, outside of t. */
+static int leaves_of(const Asked *a, int i) {
+  int n = 0;
+  for (int k = 0; k < a->leaf_count; k++) n += a->leaf[k].source == i;
+  return n;
 }
 
 /* Sources with one value of their own in t go together; a variable with several readings by itself. */
@@ -294,8 +303,9 @@ static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, V
     int count;
     Value **own = own_values(a, &a->source[i], &count);
     if (!own) break;
-    if (count < 2) {
-      xs[all] = count ? own[0] : NULL;
+    if (!count) own[count++] = NULL;
+    if (!a->source[i].variable || count + leaves_of(a, i) < 2) {
+      xs[all] = own[0];
       together[all++] = i;
       continue;
     }
