@@ -2389,7 +2389,8 @@ function ipu.train.get_or_create_global_step() end
 ---@overload fun(...): ipulua.Checkpoint
 ipu.train.Checkpoint = {}
 
----Sets everything as the newest complete checkpoint of a folder (or the one at this path) says.
+---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says; nothing is changed where one thing
+---doesn't fit.
 ---Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param dir string
 ---@return string path

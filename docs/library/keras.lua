@@ -1138,7 +1138,7 @@ regularizers.L1 = {}
 ---@overload fun(options?: {l2?: number}): keras.regularizers.L2
 regularizers.L2 = {}
 
----l1 times the sum of absolute values plus l2 times the sum of squares.
+---l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which soon can't hold it.
 ---@class keras.regularizers.L1L2
 ---@overload fun(options?: {l1?: number, l2?: number}): keras.regularizers.L1L2
 regularizers.L1L2 = {}

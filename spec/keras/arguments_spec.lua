@@ -146,3 +146,52 @@ describe("the arguments of evaluate and predict", function()
     assert.is_number(model():evaluate(x, y, {batch_size = 4, verbose = 0, return_dict = true}).loss)
   end)
 end)
+
+describe("parts by name", function()
+  it("have the defaults of their names: l1_l2 0.01 each, the class L1L2 none", function()
+    local w = ipu.random.normal({30, 40}, {seed = 1})
+    local squares, sizes = ipu.reduce_sum(ipu.square(w)):item(), ipu.reduce_sum(ipu.abs(w)):item()
+    local both, penalty = 0.01 * (squares + sizes), keras.regularizers.get
+    assert.near(both, penalty("l1_l2")(w):item(), 1e-3)
+    assert.near(both, keras.layers.Dense{1,
+      kernel_regularizer = "l1_l2"}.kernel_regularizer(w):item(), 1e-3)
+    assert.near(0.01 * sizes, penalty("l1")(w):item(), 1e-3)
+    assert.near(0.01 * squares, penalty("l2")(w):item(), 1e-3)
+    assert.equal(0, penalty("L1L2")(w):item())
+  end)
+
+  it("and options of calls are those that a layer has", function()
+    local input = ipu.ones{2, 3}
+    refused("layer 'd': its call has no option 'traning'; did you mean 'training'",
+      keras.layers.Dense{3, name = "d"}, input,
+      {traning = true})
+    local m = keras.Sequential{keras.layers.Dense{3, input_shape = {3}}}
+    refused("its call has no option 'traning'", m, input, {traning = true})
+    refused("its call has no option 'traning'", keras.layers.Dropout(0.5), keras.Input{shape = {3}},
+      {traning = true})
+    local Own = keras.layers.Layer:extend("Own")
+    function Own:call(t, o) return t * o.factor end
+    assert.equal(6, ipu.reduce_max(Own()(input, {factor = 6})):item())
+  end)
+
+  it("data_format and class_id are taken where Keras has them", function()
+    for name, shape in pairs{SpatialDropout2D = {4, 8, 6, 6}, SpatialDropout3D = {4, 8, 3, 3, 3}} do
+      local axes = {}
+      for axis = 2, #shape - 1 do axes[#axes + 1] = axis end
+      local dropped = keras.layers[name]{0.5, data_format = "channels_first", seed = 1}(ipu.ones(shape),
+        {training = true})
+      local whole = ipu.reduce_max(dropped, {axis = axes}) - ipu.reduce_min(dropped, {axis = axes})
+      assert.equal(0, ipu.reduce_max(whole):item())
+      assert.near(0.5, ipu.reduce_mean(ipu.cast(ipu.equal(dropped, 0), "float32")):item(), 0.3)
+    end
+    -- the second column alone: scores 0.9, 0.6, 0.4, 0.1 of labels 1, 0, 1, 0
+    local labels = ipu.tensor{{0, 1}, {1, 0}, {0, 1}, {1, 0}}
+    local scores = ipu.tensor{{0.2, 0.9}, {0.1, 0.6}, {0.7, 0.4}, {0.3, 0.1}}
+    for name, want in pairs{SensitivityAtSpecificity = 0.5, SpecificityAtSensitivity = 0.5,
+      PrecisionAtRecall = 2 / 3, RecallAtPrecision = 0.5} do
+      local metric = keras.metrics[name]{0.8, class_id = 1}
+      metric:update_state(labels, scores)
+      assert.near(want, metric:result():item(), 1e-6)
+    end
+  end)
+end)

@@ -265,3 +265,21 @@ describe("ALSOptimizer", function()
     assert.are.equal(0.5, opt.decrease_factor)
   end)
 end)
+
+describe("an optimizer's state", function()
+  it("is made whole by build, so that weights of another can be set", function()
+    for _, name in ipairs{"SGD", "Adam", "AdamW", "Adamax", "Nadam", "RMSprop", "Adagrad",
+      "Adadelta", "Ftrl", "LAMB", "Lion"} do
+      local function gradient(i) return ipu.random.normal({50}, {seed = i}) end
+      local v, w = ipu.Variable(ipu.ones{50}), ipu.Variable(ipu.ones{50})
+      local first, second = optimizers[name](), optimizers[name]()
+      for i = 1, 3 do first:apply_gradients({gradient(i)}, {v}) end
+      second:build{w}
+      second:set_weights(first:get_weights())
+      w:assign(v:read_value())
+      first:apply_gradients({gradient(4)}, {v})
+      second:apply_gradients({gradient(4)}, {w})
+      assert.are.equal(0, ipu.reduce_max(ipu.abs(v - w)):item(), name)
+    end
+  end)
+end)

@@ -59,6 +59,19 @@ end
 describe("fit on replicas", function()
   teardown(config.reset_ipu_configuration)
 
+  it("adds gradients up once, whatever wrappers are inside of wrappers", function()
+    local optimizers = keras.optimizers
+    local idle = optimizers.CrossReplicaOptimizer(optimizers.SGD(0))
+    local Nested = optimizers.SGD:extend("Nested")
+    function Nested:apply_gradients(grads, vars)
+      idle:apply_gradients(grads, vars)
+      return optimizers.SGD.apply_gradients(self, grads, vars)
+    end
+    local nested = train(2, {optimizer = optimizers.CrossReplicaOptimizer(Nested(0.1))})
+    local plain = train(2, {optimizer = optimizers.CrossReplicaOptimizer(optimizers.SGD(0.1))})
+    same(nested, plain)
+  end)
+
   for _, replicas in ipairs{2, 4} do
     it("row 164: adds the gradients of " .. replicas .. " replicas", function()
       local one = train(1, {optimizer = keras.optimizers.SGD{0.1, momentum = 0.9}, batch_size = batch * replicas,

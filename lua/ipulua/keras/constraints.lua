@@ -17,7 +17,7 @@ parts.abstract(Constraint, "project", "project(w)")
 
 ---The value to keep. Constraints override `project(w)`.
 function Constraint:__call(w)
-  parts.want_value(self, w)
+  w = parts.want_value(self, w)
   return self:project(w)
 end
 

@@ -1,6 +1,6 @@
 -- A layer's fields: what a script assigns is its own, and sublayers and variables are found in it, in the order in which the fields were
 -- first assigned, whatever they held then; lists and tables of them count, too. What the library keeps of a layer lies beside the
--- fields, under a key that no script has, so that neither hides the other.
+-- fields, so that neither hides the other.
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
@@ -13,9 +13,10 @@ local nest = require "ipulua.keras.nest"
 local Layer = {} -- what the class gets of this file
 local fields = {methods = Layer, properties = {}}
 
-local key_of_kept <const> = {} -- the key of what the library keeps: {name = value}
-local order <const> = {}       -- … of the fields' names: {list =, seen =}
-local automatic <const> = {}   -- … of variables that are read in the compute dtype, by field
+-- Names that no script gives to a field.
+local key_of_kept <const> = "(kept)"      -- of what the library keeps: {name = value}
+local order <const> = "(order)"           -- of the fields' names: {list =, seen =}
+local automatic <const> = "(automatic)"   -- of variables that are read in the compute dtype, by field
 
 -- Names of what is kept that no field may have; those without _ that are always read by `get` are free.
 local kept_names = {}

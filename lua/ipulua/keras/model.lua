@@ -387,5 +387,6 @@ for _, file in ipairs{
   for name, f in pairs(part.properties or {}) do properties[name] = f end
 end
 class.guard(Model)
+layer_fields.reserve(Model)
 
 return model

@@ -209,8 +209,7 @@ local function why_unwritable(owner, path, value)
     .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with get_config", owner, path, what)
 end
 
-local function owner_of(description, outer)
-  if not description.class_name then return outer end
+local function owner_of(description)
   local name = plain.is(description.config) and description.config.name
   return name and string.format("%s '%s'", description.class_name, tostring(name)) or description.class_name
 end
@@ -228,7 +227,8 @@ function parts.written(description)
       problem = problem or why_unwritable(owner, path, each)
       return nil
     end
-    owner, depth = owner_of(each, owner), plain.deeper(depth or 0)
+    if each.class_name then owner, path = owner_of(each), "" end
+    depth = plain.deeper(depth or 0)
     local copy = {}
     for _, key in ipairs(nest.keys(each)) do
       local named = key ~= "config" and key ~= "class_name" and type(key) == "string"
@@ -356,11 +356,15 @@ function parts.want_config(c, config)
   end
 end
 
----An error unless a part that is called with a weight was given one.
+---What a part that is called with a weight was given, as a tensor; an error where it is none.
 ---@param part table
 ---@param value any
+---@return userdata
 function parts.want_value(part, value)
-  if value == nil then blame.error(string.format("%s: it is called with a weight, got nil", part.__name), "type") end
+  if args.is_tensor(value) then return value end
+  local is_number = type(value) == "number" or args.is_list(value) and type(nest.first(value)) == "number"
+  if is_number then return core.tensor(value) end
+  blame.error(string.format("%s: it is called with a weight, got %s", part.__name, args.describe(value)), "type")
 end
 
 ---A method of a base class that derived ones define.

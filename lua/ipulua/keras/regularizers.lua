@@ -14,24 +14,23 @@ parts.abstract(Regularizer, "penalty", "penalty(x)")
 
 ---The penalty. Regularizers override `penalty(x)`.
 function Regularizer:__call(x)
-  parts.want_value(self, x)
+  x = parts.want_value(self, x)
   return self:penalty(x)
 end
 
----l1 times the sum of absolute values plus l2 times the sum of squares.
+---l1 times the sum of absolute values plus l2 times the sum of squares; float32 of 16 bits, which soon can't hold it.
 ---@class L1L2: Regularizer
 local L1L2 = parts.declare("L1L2", Regularizer, {{"l1", "number", 0.0}, {"l2", "number", 0.0}})
 regularizers.L1L2 = L1L2
 
 function L1L2:penalty(x)
-  if x.dtype == "float16" then x = ipu.cast(x, "float32") end -- where sums of squares soon are greater than it holds
   local sum
   if self.l1 and self.l1 ~= 0 then sum = ipu.reduce_sum(ipu.abs(lengths.wide(x))) * self.l1 end
   if self.l2 and self.l2 ~= 0 then
     local squares = lengths.sum_of_squares(x) * self.l2
     sum = sum and sum + squares or squares
   end
-  return sum and ipu.cast(sum, x.dtype) or ipu.zeros({}, {dtype = x.dtype})
+  return sum or ipu.zeros({}, {dtype = x.dtype})
 end
 
 ---@class L1: L1L2

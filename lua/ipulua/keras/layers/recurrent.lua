@@ -442,6 +442,10 @@ end
 ---The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps that hold something.
 ---Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
 function TimeDistributed:compute_mask(inputs, mask)
+  if not args.is_tensor(inputs) then
+    blame.error(string.format("layer '%s': compute_mask is called with a tensor, got %s", self.name, args.describe(inputs)), "type")
+  end
+  check_steps(self, inputs.shape)
   local inner = self.layer:compute_mask(flattened(inputs), mask and flattened(mask))
   return mask_of_steps(inner, mask, inputs.shape)
 end

@@ -110,17 +110,21 @@ end
 
 local function shape_of(x) return x ~= nil and x.shape or nil end
 
--- A metric adds up one output's values: an object that is given for several is copied for each but the first.
+-- A metric adds up one output's values: an object that is given for several is copied for each but
+-- the first. Its name is the given one.
 local function of_its_own(self, metric)
   for _, entry in ipairs(self.metrics) do
-    if rawequal(entry.metric, metric) then return class.of(metric):from_config(metric:get_config()) end
+    if rawequal(entry.metric, metric) then
+      local copy = class.of(metric):from_config(metric:get_config())
+      return copy, entry.given_name
+    end
   end
-  return metric
+  return metric, metric.name
 end
 
 -- A name that no other value has: of several outputs it begins with the output's.
-local function name_metric(self, metric, outputs, i)
-  local taken, base = {}, metric.name
+local function name_metric(self, metric, given_name, outputs, i)
+  local taken, base = {}, given_name
   for _, other in ipairs(self:all()) do taken[other.name] = true end
   local prefix = outputs.names[i] .. "_"
   if #outputs.names > 1 and base:sub(1, #prefix) ~= prefix then base = prefix .. base end
@@ -136,10 +140,12 @@ local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
   local lists = spread_metrics(given, weighted and "weighted_metrics" or "metrics", outputs)
   for i = 1, #outputs.names do
     for _, each in ipairs(lists[i] or {}) do
-      local metric = of_its_own(self, metrics.get(each,
+      local metric, name = of_its_own(self, metrics.get(each,
         {loss = self.losses[i], label_shape = shape_of(y_true[i]), output_shape = y_pred[i].shape}))
-      name_metric(self, metric, outputs, i)
-      self.metrics[#self.metrics + 1] = {metric = metric, output = i, weighted = weighted}
+      name_metric(self, metric, name, outputs, i)
+      metric:reset_state() -- an object may have seen other values before
+      self.metrics[#self.metrics + 1] = {metric = metric, given_name = name, output = i,
+        weighted = weighted}
     end
   end
 end

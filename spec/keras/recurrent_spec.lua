@@ -1,0 +1,69 @@
+-- Recurrent layers: first states beside the input, seeds, dtypes of cells.
+
+local ipu = require "ipulua"
+local keras = ipu.keras
+local L = keras.layers
+
+local function same(a, b, tolerance) return ipu.reduce_max(ipu.abs(a - b)):item() <= (tolerance
+  or 1e-6) end
+local function normal(shape, seed) return ipu.random.normal(shape, {seed = seed}) end
+
+describe("first states", function()
+  local x, h, c = normal({7, 9, 5}, 1), normal({7, 4}, 2), normal({7, 4}, 3)
+
+  it("may stand in one list with the input, eagerly and in functional models", function()
+    for _, case in ipairs{
+      {L.LSTM(4), {h, c}}, {L.GRU(4), {h}}, {L.SimpleRNN(4), {h}}, {L.RNN(L.LSTMCell(4)), {h, c}},
+      {L.RNN{L.LSTMCell(4), L.GRUCell(4)}, {h, c, h}}, {L.Bidirectional(L.LSTM(4)), {h, c, c, h}},
+    } do
+      local layer, states = case[1], case[2]
+      local want = layer(x, {initial_state = states})
+      assert.is_false(same(want, layer(x)))
+      assert.is_true(same(layer{x, table.unpack(states)}, want))
+      local inputs = {keras.Input{shape = {9, 5}}}
+      for i = 1, #states do inputs[i + 1] = keras.Input{shape = {4}} end
+      local model = keras.Model{inputs = inputs, outputs = layer(inputs)}
+      assert.is_true(same(model{x, table.unpack(states)}, want))
+    end
+  end)
+
+  it("of another number are refused, and so are lists where there are none", function()
+    assert.error_matches(function() L.LSTM(4){x, h} end, "has 2 states, but got 1 first state")
+    assert.error_matches(function() L.GRU(4)(x, {initial_state = {h, c}}) end,
+      "has 1 state, but got 2 first states")
+    assert.error_matches(function() L.Dense(4){x, h} end, "takes one tensor, got a list of 2")
+    assert.error_matches(function() L.LSTM(4)(x, {initial_states = {h, c}}) end,
+      "no option 'initial_states'; did you mean 'initial_state'")
+  end)
+end)
+
+describe("dropout with a seed", function()
+  -- With identity weights each element is 2 where the input is kept, 20 where the state is, or the
+  -- sum.
+  local function shares(layer, state)
+    local y = layer(ipu.ones{32, 1, 64}, {initial_state = state, training = true})
+    local neither, both = ipu.less(y, 1), ipu.greater(y, 21)
+    return ipu.reduce_mean(ipu.cast(ipu.logical_or(neither, both), "float32")):item()
+  end
+
+  it("drops inputs and states independently, and each direction for itself", function()
+    local o = {activation = "linear", kernel_initializer = "identity",
+      recurrent_initializer = "identity", dropout = 0.5,
+      recurrent_dropout = 0.5, seed = 7}
+    assert.near(0.5, shares(L.SimpleRNN(64, o), {ipu.full({32, 64}, 10)}), 0.05)
+    local both = L.Bidirectional(L.SimpleRNN(64, {activation = "linear",
+      kernel_initializer = "identity", dropout = 0.5, seed = 7}))
+    local y = both(ipu.ones{32, 1, 64}, {training = true})
+    local a, b = ipu.slice(y, {0, 0}, {32, 64}), ipu.slice(y, {0, 64}, {32, 64})
+    assert.near(0.5, ipu.reduce_mean(ipu.cast(ipu.equal(a, b), "float32")):item(), 0.05)
+    assert.is_true(same(both(ipu.ones{32, 1, 64}, {training = true}), y)) -- and again the same
+  end)
+end)
+
+describe("a cell of another dtype than its layer's", function()
+  it("computes in its own", function()
+    local x = normal({3, 5, 4}, 1)
+    local layer = L.RNN{cell = L.GRUCell(2), dtype = "float16"}
+    assert.equal("float32", layer(x).dtype)
+  end)
+end)
