@@ -4,7 +4,7 @@ const ort = require('onnxruntime-web');
 const fs = require('fs');
 const path = require('path');
 
-const arrays = {float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, int8: Int8Array,
+const arrays = {float32: Float32Array, float16: Uint16Array, bfloat16: Uint16Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, int8: Int8Array,
   uint8: Uint8Array, bool: Uint8Array};
 const number = (x, dtype) => dtype === 'int64' ? BigInt(x) : x === 'inf' ? Infinity : x === '-inf' ? -Infinity : typeof x === 'string' ? NaN : Number(x);
 const told = (x) => typeof x === 'bigint' || (typeof x === 'number' && !(Math.abs(x) < 1e15)) ? String(x) : x;

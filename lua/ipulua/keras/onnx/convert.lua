@@ -46,8 +46,26 @@ function convert.not_equal(g, x) return g:emit("Not", {g:emit("Equal", x)}) end
 function convert.is_finite(g, x) return g:emit("Not", {g:emit("Or", {g:emit("IsNaN", {x[1]}), g:emit("IsInf", {x[1]})})}) end
 function convert.square(g, x) return g:emit("Mul", {x[1], x[1]}) end
 function convert.rsqrt(g, x) return g:emit("Reciprocal", {g:emit("Sqrt", {x[1]})}) end
-function convert.expm1(g, x) return g:emit("Sub", {g:emit("Exp", {x[1]}), like(g, x[1], 1)}) end
-function convert.log1p(g, x) return g:emit("Log", {g:emit("Add", {x[1], like(g, x[1], 1)})}) end
+
+-- With u = e^x rounded: (u - 1) x / log u, whose errors cancel; where u is 1 that is x, and where u - 1 is -1 or infinite itself.
+function convert.expm1(g, x)
+  local one, u = like(g, x[1], 1), g:emit("Exp", {x[1]})
+  local d, log = g:emit("Sub", {u, one}), g:emit("Log", {u})
+  local exact = g:emit("Mul", {d, g:emit("Div", {x[1], log})})
+  local far = g:emit("Greater", {g:emit("Abs", {x[1]}), one})
+  return g:emit("Where", {far, d, g:emit("Where", {g:emit("Equal", {u, one}), x[1], exact})})
+end
+
+-- With u = 1 + x rounded: log u · x / (u - 1).
+function convert.log1p(g, x)
+  local one = like(g, x[1], 1)
+  local u = g:emit("Add", {x[1], one})
+  local d, log = g:emit("Sub", {u, one}), g:emit("Log", {u})
+  local exact = g:emit("Mul", {log, g:emit("Div", {x[1], d})})
+  local far = g:emit("Greater", {x[1], one})
+  return g:emit("Where", {far, log, g:emit("Where", {g:emit("Equal", {u, one}), x[1], exact})})
+end
+
 function convert.squared_difference(g, x)
   local d = g:emit("Sub", x)
   return g:emit("Mul", {d, d})
@@ -58,14 +76,27 @@ function convert.div(g, x)
   return g:emit("Div", x)
 end
 
+-- Whether a remainder and the divisor are on two sides of 0.
+local function differ(g, rest, divisor, dtype)
+  local zero = g:scalar(0, dtype)
+  local signs = g:emit("Xor", {g:emit("Less", {rest, zero}), g:emit("Less", {divisor, zero})})
+  return g:emit("And", {signs, g:emit("Not", {g:emit("Equal", {rest, zero})})})
+end
+
+-- ONNX divides integers towards zero.
 function convert.floordiv(g, x)
+  local dtype = x[1].dtype
   if not is_integer(x[1]) then return g:emit("Floor", {g:emit("Div", x)}) end
-  return cast(g, g:emit("Floor", {g:emit("Div", {cast(g, x[1], "float64"), cast(g, x[2], "float64")})}), x[1].dtype)
+  local q = g:emit("Div", x)
+  if dtype == "uint8" then return q end
+  local rest = g:emit("Sub", {x[1], g:emit("Mul", {q, x[2]})})
+  return g:emit("Sub", {q, cast(g, differ(g, rest, x[2], dtype), dtype)})
 end
 
 function convert.mod(g, x)
   if is_integer(x[1]) then return g:emit("Mod", x, {fmod = 0}) end
-  return g:emit("Sub", {x[1], g:emit("Mul", {g:emit("Floor", {g:emit("Div", x)}), x[2]})})
+  local rest = g:emit("Mod", x, {fmod = 1}) -- of the dividend's sign
+  return g:emit("Where", {differ(g, rest, x[2], x[1].dtype), g:emit("Add", {rest, x[2]}), rest})
 end
 
 local function constant_like(value)
@@ -76,7 +107,15 @@ local function constant_like(value)
 end
 convert.zeros_like, convert.ones_like = constant_like(0), constant_like(1)
 
-function convert.clip_by_value(g, x, a) return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)}) end
+local ranges <const> = {uint8 = {0, 255}, int8 = {-128, 127}, int32 = {-2147483648, 2147483647}, int64 = {math.mininteger, math.maxinteger}}
+
+-- Limits of integers are what becomes of the least and the greatest one.
+function convert.clip_by_value(g, x, a)
+  local dtype = x[1].dtype
+  if not ranges[dtype] then return g:emit("Clip", {x[1], like(g, x[1], a.min), like(g, x[1], a.max)}) end
+  local limits = ipu.clip_by_value(ipu.tensor(ranges[dtype], {dtype = dtype}), a.min, a.max):totable()
+  return g:emit("Clip", {x[1], g:scalar(limits[1], dtype), g:scalar(limits[2], dtype)})
+end
 function convert.cast(g, x, a) return cast(g, x[1], a.dtype) end
 
 convert["nn.relu6"] = function(g, x) return g:emit("Clip", {x[1], like(g, x[1], 0), like(g, x[1], 6)}) end
@@ -361,5 +400,41 @@ convert["nn.dot_product_attention"] = function(g, x, a)
 end
 
 for name, f in pairs(require "ipulua.keras.onnx.convert_nn") do convert[name] = f end
+
+-- ------------------------------------------------ types that ONNX's operators don't take
+
+local function as(g, v, dtype)
+  local out = cast(g, v, dtype)
+  out.dtype, out.shape = dtype, v.shape
+  return out
+end
+
+-- Computed in a wider type, and cut to the operand's again.
+local function in_wider(f, narrow, wide)
+  return function(g, x, a, r)
+    local dtype = x[1].dtype
+    if not narrow[dtype] then return f(g, x, a, r) end
+    local wider = {}
+    for i, v in ipairs(x) do wider[i] = v and as(g, v, wide) end
+    local results = table.pack(f(g, wider, a, r))
+    if r.outputs[1].dtype == dtype then results[1] = cast(g, results[1], dtype) end
+    return table.unpack(results, 1, results.n)
+  end
+end
+
+local bytes <const> = {int8 = true, uint8 = true}
+for _, op in ipairs{"reduce_sum", "reduce_prod", "cumsum", "matmul", "serialized_matmul", "pow"} do
+  convert[op] = in_wider(convert[op], bytes, "int32")
+end
+for _, op in ipairs{"sort", "argsort"} do convert[op] = in_wider(convert[op], {bool = true}, "int32") end
+
+for _, op in ipairs{"ceil", "floor", "round"} do
+  local of_floats = convert[op]
+  convert[op] = function(g, x) return is_integer(x[1]) and g:emit("Identity", {x[1]}) or of_floats(g, x) end
+end
+
+local relu <const>, neg <const> = convert["nn.relu"], convert.neg
+convert["nn.relu"] = function(g, x) return x[1].dtype == "uint8" and g:emit("Identity", {x[1]}) or relu(g, x) end
+function convert.neg(g, x) return x[1].dtype == "uint8" and g:emit("Sub", {g:scalar(0, "uint8"), x[1]}) or neg(g, x) end
 
 return convert
