@@ -262,7 +262,7 @@ describe("the command line", function()
 
     setup(function()
       os.execute(("cd %s && mkdir -p tree/build tree/lua/ipulua prefix/bin prefix/share/lua/5.4/ipulua alone/bin && "
-        .. "for d in tree/build prefix/bin alone/bin; do cp %s $d/ipulua; done"):format(folder, command.ipulua))
+        .. "for d in tree/build prefix/bin alone/bin; do cp %s $d/ipulua; done"):format(folder, command.quote(command.ipulua)))
       ours = folder .. "/tree/lua/?.lua;" .. folder .. "/tree/lua/?/init.lua"
     end)
 
@@ -348,35 +348,35 @@ describe("the command line", function()
   end)
 
   it("is interrupted by the first Ctrl-C, also in a loop that catches errors by the third", function()
-    local shell = "%s -e %s & sleep 0.5; for i in %s; do kill -INT $!; sleep 0.3; done; wait $!; echo $?"
-    local once = shell:format(command.quote(command.ipulua), command.quote(command.endless), "1")
-    local got = command.run {"bash", "-c", once}
-    assert.equal("1\n", got.out)
+    local got = command.interrupted {command.ipulua, "-e", command.ready .. command.endless}
+    assert.equal(1, got.status)
     assert.truthy(got.err:find("(command line):1: interrupted!", 1, true), got.err)
-    local thrice = shell:format(command.quote(command.ipulua),
-      command.quote("while true do pcall(function() " .. command.endless .. " end) end"), "1 2 3")
-    assert.equal("130\n", command.run({"bash", "-c", thrice}).out)
+    local caught = command.ready .. "while true do pcall(function() " .. command.endless .. " end) end"
+    assert.equal(130, command.interrupted({command.ipulua, "-e", caught}, 3).status)
   end)
 
   it("ends a fit after its step by the first Ctrl-C, and the script, also in another fit, by the second", function()
     local script <const> = [[
 local ipu = require "ipulua"
-local m = ipu.keras.Sequential{ipu.keras.layers.Dense{4}}
+local keras, last = ipu.keras, tonumber(arg[1])
+local m = keras.Sequential{keras.layers.Dense{4}}
 m:compile{optimizer = "sgd", loss = "mse"}
 local x = ipu.ones{320, 4}
 for i = 1, 3 do
   io.stderr:write("fit ", i, "\n")
-  m:fit(x, x, {epochs = 1000000, verbose = 0})
+  if i == 1 then ]] .. command.ready .. [[ end
+  m:fit(x, x, {epochs = 1000000, verbose = 0, callbacks = i == last and keras.callbacks.LambdaCallback{on_epoch_end = function(epoch)
+    if epoch == 20 then os.exit(3) end
+  end} or nil})
 end
 ]]
-    local shell = "%s -e %s & sleep 1; for i in %s; do kill -INT $!; sleep 0.5; done; kill -0 $! 2>/dev/null && echo runs; kill -INT $!; "
-      .. "sleep 0.5; kill -INT $!; wait $!; echo $?"
-    local once = command.run{"bash", "-c", shell:format(command.quote(command.ipulua), command.quote(script), "1")}
-    assert.equal("runs\n1\n", once.out, once.err) -- in its second fit, until the next one came
+    command.write(folder .. "/fits.lua", script)
+    local once = command.interrupted{command.ipulua, folder .. "/fits.lua", "2"} -- goes on in its second fit, and ends there by itself
     assert.truthy(once.err:find("fit 2", 1, true), once.err)
-    local twice = command.run{"bash", "-c", shell:format(command.quote(command.ipulua), command.quote(script), "1 2")}
-    assert.equal("1\n", twice.out, twice.err)
-    assert.truthy(twice.err:find("(command line):7: interrupted!", 1, true), twice.err)
+    assert.equal(3, once.status)
+    local twice = command.interrupted({command.ipulua, folder .. "/fits.lua", "3"}, 2)
+    assert.equal(1, twice.status, twice.err)
+    assert.truthy(twice.err:find("fits.lua:9: interrupted!", 1, true), twice.err)
     assert.falsy(twice.err:find("fit 3", 1, true), twice.err)
   end)
 

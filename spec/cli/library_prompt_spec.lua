@@ -198,7 +198,7 @@ describe("the prompt", function()
       ["keras.optimizers.SGD()."] = {"learning_rate", "_hyper", "_slots"}} do
       local name, rest = object:match("^(.*)([.:])$")
       local shown, status = terminal{{expect = "> "}, {send = "object = " .. name .. "\n"}, {expect = "> "}, {send = "object" .. rest .. "\t\t"},
-        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {wait = 0.3}, {send = CTRL_D}}
+        {expect = case[1]}, {send = CTRL_C}, {expect = "> "}, {idle = ""}, {send = CTRL_D}}
       assert.equal(0, status, shown)
       local offered = shown:match("object" .. rest .. ".*$"):gsub("object = [^\n]*", "")
       for i = 2, 3 do assert.falsy(offered:find(case[i], 1, true), offered) end
@@ -209,13 +209,13 @@ describe("the prompt", function()
       ["ipu.json"] = {"encode", "is_array"}, ["ipu.train"] = {"MomentumOptimizer", "read_apply_arguments"},
       ["ipu.data"] = {"from_tensors", "IPUInfeedQueue"}} do
       local shown, status = terminal{{expect = "> "}, {send = module .. ".\t\t"},
-        {expect = case[1]}, {send = CTRL_C}, {expect = "^C\r\n> "}, {wait = 0.3}, {send = CTRL_D}} -- the terminal is set anew
+        {expect = case[1]}, {send = CTRL_C}, {expect = "^C\r\n> "}, {idle = ""}, {send = CTRL_D}} -- the terminal is set anew
       assert.equal(0, status, shown)
       assert.falsy(shown:find(case[2], 1, true), shown)
     end
   end)
   it("lists within a narrow window", function()
-    local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = "ipu.reduce_\t\t"},
+    local shown = terminal{{expect = "> "}, {size = "20 40"}, {signal = "WINCH"}, {idle = ""}, {send = "ipu.reduce_\t\t"},
       {expect = "reduce_variance"}, {send = CTRL_C}, {expect = "^C\r\n> "},
       {send = "{alpha = 'aaaaaaaaaa', beta = 'bbbbbbbbbb', gamma = 'c'}\n"}, {expect = "> "}, {send = CTRL_D}}
     for line in shown:gmatch("\r\n([^\r\n]*)") do
@@ -245,7 +245,7 @@ describe("the prompt", function()
     "n > 100", "true"}
   for _, work in ipairs(works) do
     it("comes back from " .. work[1] .. " on Ctrl-C, with everything in place", function()
-      local shown, status = terminal{{expect = "> "}, {send = work[2] .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.5}, {send = CTRL_C},
+      local shown, status = terminal{{expect = "> "}, {send = work[2] .. "\n"}, {expect = "\r\ngo\r\n"}, {busy = ""}, {send = CTRL_C},
         {expect = "> "}, {send = work[3] .. "\n"}, {expect = "\r\n" .. work[4] .. "\r\n> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
       assert.falsy(shown:find("\ntoo late"))

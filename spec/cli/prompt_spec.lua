@@ -213,7 +213,7 @@ describe("the prompt", function()
 
     it("takes any text for a prompt", function()
       for _, prompt in ipairs {"'\\xff> '", "('é'):rep(200)", "('x'):rep(5000)", "'\\1\\1\\1a\\1> '", "'\\xc3'"} do
-        local shown, status = terminal {{expect = "> "}, {send = "_PROMPT = " .. prompt .. "\n"}, {wait = 0.3},
+        local shown, status = terminal {{expect = "> "}, {send = "_PROMPT = " .. prompt .. "\n"}, {idle = ""},
           {send = "6 * 7, os.exit(7)\n"}, {send = "os.exit(7)\n"}}
         assert.equal(7, status, shown)
       end
@@ -307,7 +307,7 @@ describe("the prompt", function()
       it("stops what runs, again and again", function()
         local steps = {{expect = "> "}}
         for _ = 1, 4 do
-          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1},
+          for _, step in ipairs {{send = "print('go') " .. command.endless .. "\n"}, {expect = "\r\ngo\r\n"}, {busy = ""},
             {send = CTRL_C}, {expect = "stdin:1: interrupted!\r\n> "}} do steps[#steps + 1] = step end
         end
         for _, step in ipairs {{send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
@@ -321,7 +321,7 @@ describe("the prompt", function()
           "for _ in coroutine.wrap(function() while true do coroutine.yield(1) end end) do if not go then go = 1 print('go') end end"}
         local steps = {{expect = "> "}, {send = "body = function() print('go') " .. command.endless .. " end\n"}}
         for _, start in ipairs(starts) do
-          for _, step in ipairs {{expect = "> "}, {send = start .. "\n"}, {expect = "\r\ngo\r\n"}, {wait = 0.1}, {send = CTRL_C},
+          for _, step in ipairs {{expect = "> "}, {send = start .. "\n"}, {expect = "\r\ngo\r\n"}, {busy = ""}, {send = CTRL_C},
             {expect = "interrupted!"}} do steps[#steps + 1] = step end
         end
         for _, step in ipairs {{expect = "> "}, {send = "1 + 2\n"}, {expect = "\r\n3\r\n> "}, {send = CTRL_D}} do steps[#steps + 1] = step end
@@ -332,23 +332,23 @@ describe("the prompt", function()
       it("stops the printing of a result", function()
         local shown, status = terminal {{expect = "> "},
           {send = "setmetatable({}, {__tostring = function() print('go') " .. command.endless .. " end})\n"},
-          {expect = "\r\ngo"}, {wait = 0.1}, {send = CTRL_C}, {expect = "interrupted!\r\n> "}, {send = CTRL_D}}
+          {expect = "\r\ngo"}, {busy = ""}, {send = CTRL_C}, {expect = "interrupted!\r\n> "}, {send = CTRL_D}}
         assert.equal(0, status, shown)
       end)
 
       it("ends the program at the third when errors are caught", function()
         local shown, status = terminal {{expect = "> "},
           {send = "while true do pcall(function() print('go') " .. command.endless .. " end) end\n"},
-          {expect = "\r\ngo"}, {wait = 0.1},
-          {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C}, {expect = "go"}, {wait = 0.1}, {send = CTRL_C},
+          {expect = "\r\ngo"}, {busy = ""},
+          {send = CTRL_C}, {expect = "go"}, {busy = ""}, {send = CTRL_C}, {expect = "go"}, {busy = ""}, {send = CTRL_C},
           {["end"] = ""}}
         assert.equal(130, status, shown)
       end)
     end)
 
     edited("goes on after Ctrl-Z and a new window size", function()
-      local shown, status = terminal {{expect = "> "}, {send = "12 +"}, {expect = "12 +"}, {send = "\26"}, {wait = 0.3},
-        {signal = "CONT"}, {expect = "> 12 +"}, {size = "10 40"}, {signal = "WINCH"}, {wait = 0.2}, {send = " 3\n"},
+      local shown, status = terminal {{expect = "> "}, {send = "12 +"}, {expect = "12 +"}, {send = "\26"}, {idle = ""},
+        {signal = "CONT"}, {expect = "> 12 +"}, {size = "10 40"}, {signal = "WINCH"}, {idle = ""}, {send = " 3\n"},
         {expect = "15\r\n> "}, {send = CTRL_D}}
       assert.equal(0, status, shown)
     end)

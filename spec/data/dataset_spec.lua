@@ -408,8 +408,7 @@ describe("dataset cache", function()
   end)
 
   it("keeps a file", function()
-    local path = os.tmpname()
-    os.remove(path)
+    local path = command.scratch()
     local count = {}
     assert.equal("1.0; 2.0", elements(counted(2, count):cache(path)))
     assert.equal("1.0; 2.0", elements(counted(2, count):cache(path)))

@@ -1,5 +1,6 @@
 -- Datasets from files.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local data = ipu.data
 
@@ -30,7 +31,7 @@ end
 describe("datasets from files", function()
   local paths = {}
   before_each(function()
-    made = os.tmpname()
+    made = command.scratch()
     paths[#paths + 1] = made
   end)
   after_each(function()

@@ -1,36 +1,31 @@
 -- Ctrl-C while a compiled function runs: what it began to change is finished, what it did not begin to change is left alone.
 local command = require "spec.support.command"
 
--- Runs the script, which makes the file "started", interrupts it a little later; what it printed.
+-- Runs the script, which calls start(), and interrupts it when it has computed for a while from there; what it printed.
 local function interrupted(script)
-  local folder = command.folder()
-  finally(function() command.remove(folder) end)
-  command.write(folder .. "/script.lua", [[
+  local r = command.interrupted{command.ipulua, "-e", [[
     local ipu = require "ipulua"
     local a, b = ipu.Variable(0.0, {name = "a"}), ipu.Variable(0.0, {name = "b"})
     local x = ipu.full({1100, 1100}, 1 / 1100)
-    local function heavy(y) -- seconds, in steps of a few hundredths
+    local function endless(y) return ipu.reduce_sum(ipu.loops.repeat_n(1000000, function(z) return ipu.matmul(z, x) end, {y})) end
+    local function heavy(y) -- parts of a second, in steps of a few hundredths
       for _ = 1, 50 do y = ipu.matmul(y, x) end
       return ipu.reduce_sum(y) * 1e-9
     end
-    local function start() io.open("started", "w"):close() end
+    local function start() ]] .. command.ready .. [[ end
     ]] .. script .. [[
     print(a:item() == b:item() and "whole" or "torn", b:item() > 0 and "changed" or "as it was")
     a:assign(5)
-    print(ipu.func(function() return a + 1 end)():item())]])
-  local shell = ([[cd '%s'; IPULUA_PROGRESS=off '%s' script.lua >out 2>err & pid=$!
-    for i in $(seq 600); do [ -e started ] && break; sleep 0.05; done
-    sleep 0.3; kill -INT $pid; wait $pid; echo $? >status]]):format(folder, command.ipulua)
-  os.execute("bash -c " .. command.quote(shell))
-  assert.equal("0\n", command.read(folder .. "/status"), command.read(folder .. "/err"))
-  return command.read(folder .. "/out")
+    print(ipu.func(function() return a + 1 end)():item())]], env = {IPULUA_PROGRESS = "off"}}
+  assert.equal(0, r.status, r.err)
+  return r.out
 end
 
 describe("Ctrl-C in a function that changes variables", function()
   it("ends it before the first change", function()
     assert.equal("false\tinterrupted!\nwhole\tas it was\n6.0\n", interrupted[[
       local f = ipu.func(function(y)
-        local one = heavy(y) * 0 + 1
+        local one = endless(y) * 0 + 1
         a:assign_add(one)
         b:assign_add(one)
       end)

@@ -14,13 +14,6 @@ local function run(name, steps)
   return ipu.json.decode(lines[#lines]), lines[#lines]
 end
 
--- A Python that has PyTorch; nil where there is none.
-local function torch_python()
-  for _, python in ipairs{"python3", "/usr/bin/python3"} do
-    if command.run{"sh", "-c", "command -v " .. python .. " && " .. python .. " -c 'import torch'"}.status == 0 then return python end
-  end
-end
-
 describe("examples/bench", function()
   setup(function()
     folder = command.folder()
@@ -70,13 +63,13 @@ describe("examples/bench", function()
 
   it("has a peer that says which text it lacks", function()
     for _, workload in ipairs{"w5", "w6"} do
-      local r = peer("python3", workload)
+      local r = peer(command.python "json", workload)
       assert.equal(1, r.status)
       assert.equal("torch_workload.py: there is no " .. folder .. "/nowhere/tinyshakespeare.txt\n", r.err)
     end
   end)
 
-  local python = torch_python()
+  local python = command.python "torch"
   local run_if = python and it or pending
   run_if("measures its peer without MNIST's files, too", function()
     local r = peer(python, "w1")

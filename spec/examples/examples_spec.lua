@@ -382,7 +382,7 @@ describe("example", function()
     assert.equal(fastest, found[cut])
     local svg = command.read(folder .. "/plot.svg")
     assert.equal(tonumber(text:match("update: (%d+) programs")) + 7, select(2, svg:gsub("<circle", "")))
-    assert.equal("", command.run({"python3", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
+    assert.equal("", command.run({command.python "xml", "-c", "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])",
       folder .. "/plot.svg"}).err)
     command.remove(folder)
   end)

@@ -1,5 +1,6 @@
 -- Callbacks under training.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local warnings = require "spec.support.warnings"
 
@@ -72,8 +73,7 @@ describe("callbacks", function()
   end)
 
   it("row 217: ModelCheckpoint fills in epoch and metrics and keeps the best", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = command.scratch()
     os.execute("mkdir -p " .. folder)
     local model = line()
     fit(model, {callbacks.ModelCheckpoint{filepath = folder .. "/made/for/{epoch:02d}.safetensors", save_weights_only = true},
@@ -89,7 +89,7 @@ describe("callbacks", function()
   end)
 
   it("row 217: CSVLogger writes a line an epoch", function()
-    local path = os.tmpname()
+    local path = command.scratch()
     local history = fit(line(), {callbacks.CSVLogger(path)}, 2)
     local lines = {}
     for l in io.lines(path) do lines[#lines + 1] = l end
@@ -101,7 +101,7 @@ describe("callbacks", function()
 
   -- What an independent reader finds: {kind .. tag → {step → value}}, or a message.
   local function events_in(folder)
-    local pipe <close> = assert(io.popen("python3 spec/support/read_events.py '" .. folder .. "' 2>&1"))
+    local pipe <close> = assert(io.popen(command.python "struct" .. " spec/support/read_events.py " .. command.quote(folder) .. " 2>&1"))
     local text = pipe:read("a")
     local found = {}
     for kind, tag, step, value in text:gmatch("(%S+) (%S+) (%-?%d+) (%S+)\n") do
@@ -113,8 +113,7 @@ describe("callbacks", function()
   end
 
   it("TensorBoard writes event files that another reader accepts", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = command.scratch()
     local model = line()
     local history = model:fit{x = x, y = y, batch_size = 1, epochs = 3, verbose = 0, validation_data = {x, y},
       validation_batch_size = 4, callbacks = {callbacks.TensorBoard{folder, update_freq = 3, histogram_freq = 2,
@@ -140,8 +139,7 @@ describe("callbacks", function()
   end)
 
   it("counts steps under steps_per_execution", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = command.scratch()
     require "ipulua.core".make_folder(folder)
     local model = keras.Sequential{layers.Dense(1)}
     model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 2}

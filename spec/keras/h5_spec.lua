@@ -5,14 +5,14 @@ local command = require "spec.support.command"
 local keras, layers = ipu.keras, ipu.keras.layers
 local build = command.ipulua:match("^(.*)/[^/]*$")
 local there = os.execute("test -e " .. command.quote(build .. "/modules/ipulua/hdf5.so"))
-  and os.execute("/usr/bin/python3 -c 'import h5py' 2>/dev/null") and not build:find("build%-[at]san")
+  and command.python "h5py" and not build:find("build%-[at]san")
 local run_if = there and it or pending
 
 describe("load_weights of .h5", function()
   local folder
   setup(function()
     folder = command.folder()
-    if there then assert(os.execute("/usr/bin/python3 spec/support/h5_files.py " .. command.quote(folder))) end
+    if there then assert(os.execute(command.python "h5py" .. " spec/support/h5_files.py " .. command.quote(folder))) end
   end)
   teardown(function() command.remove(folder) end)
 

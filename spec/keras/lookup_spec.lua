@@ -59,7 +59,7 @@ describe("IntegerLookup", function()
   end)
 
   it("takes a vocabulary from a file, a tensor, or one with special values in front", function()
-    local path = os.tmpname()
+    local path = command.scratch()
     local file = assert(io.open(path, "w"))
     file:write("12\n36\n")
     file:close()

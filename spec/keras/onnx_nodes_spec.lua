@@ -4,7 +4,7 @@ local command = require "spec.support.command"
 local interpret = require "ipulua.keras.onnx.interpret"
 
 local import = ipu.keras.onnx.import
-local there = os.execute("/usr/bin/python3 -c 'import onnx' 2>/dev/null")
+local there = command.python "onnx"
 
 -- Numbers that JSON can't say come as text.
 local function number(x)
@@ -51,7 +51,7 @@ describe("onnx.import", function()
   (there and it or pending)("gives what ONNX says of each node that it knows", function()
     local folder = command.folder()
     finally(function() command.remove(folder) end)
-    local made = command.run{"/usr/bin/python3", "-W", "ignore", "spec/support/onnx_cases.py", folder}
+    local made = command.run{command.python "onnx", "-W", "ignore", "spec/support/onnx_cases.py", folder}
     assert.equal(0, made.status, made.err)
     local good, refused, wrong = 0, 0, {}
     for _, case in ipairs(ipu.json.decode(command.read(folder .. "/cases.json"))) do

@@ -114,7 +114,7 @@ describe("onnx", function()
   end
 
   it("files are well formed and give the same numbers by the operators' definitions", function()
-    compare(command.run{"/usr/bin/python3", "spec/support/onnx_eval.py", folder}, true)
+    compare(command.run{command.python "onnx", "spec/support/onnx_eval.py", folder}, true)
   end)
 
   local packages = os.getenv("NODE_PATH") or "build/npm/node_modules"

@@ -152,7 +152,7 @@ describe("numbers that JSON has not", function()
     local m = keras.Sequential{layers.Dense{2, input_shape = {3}, name = "gr\xf6n"}}
     assert.error_matches(function() m:to_json() end,
       "to_json: the model can't be written as JSON: config.layers%[1%].config.name: a string is not valid UTF%-8")
-    local function saved() ipu.train.Checkpoint{v = ipu.Variable(1.0), notes = {{1, "\xff"}}}:save(os.tmpname() .. "d") end
+    local function saved() ipu.train.Checkpoint{v = ipu.Variable(1.0), notes = {{1, "\xff"}}}:save(command.scratch() .. "d") end
     assert.error_matches(saved, "Checkpoint.save: 'notes' can't be written as JSON: %[1%]%[2%]: a string is not valid UTF%-8")
   end)
 end)

@@ -72,8 +72,7 @@ describe("saving", function()
   end)
 
   it("writes weights that NumPy reads, and takes NumPy's in their order", function()
-    local folder = os.tmpname()
-    os.remove(folder)
+    local folder = command.scratch()
     local written, theirs = folder .. ".npz", folder .. "_numpy.npz"
     local model = trained()
     model:save_weights(written)
@@ -82,7 +81,7 @@ import numpy as np
 f = np.load("%s")
 print(" ".join(f.files), f["hidden/kernel"].shape)
 np.savez("%s", *[f[name] for name in f.files])]]
-    local python = io.popen(("/usr/bin/python3 - <<'END'\n" .. program .. "\nEND"):format(written, theirs))
+    local python = io.popen((command.python "numpy" .. " - <<'END'\n" .. program .. "\nEND"):format(written, theirs))
     local said = python:read("a")
     python:close()
     local names = {}

@@ -1,3 +1,4 @@
+local command = require "spec.support.command"
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
@@ -34,7 +35,7 @@ describe("args.check", function()
     assert.same({{1, 2}}, args.check("f", texts, {{1, 2}, mode = "count"}).texts) -- a sequence of numbers is an element
     assert.same({1, 1}, ipu.ones{{2}, dtype = "int32"}:totable())
     local model = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {1}}}
-    local name <const> = os.tmpname()
+    local name <const> = command.scratch()
     local path <const> = name .. ".npz"
     model:save_weights{path, overwrite = true}
     assert.error_matches(function() model:save_weights{path, overwrite = false} end, "exists already")

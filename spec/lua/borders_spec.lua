@@ -1,5 +1,6 @@
 -- Where values cross a border, their types and structure are compared each time, not the first time only.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local function refused(pattern, f, ...)
@@ -169,8 +170,7 @@ end)
 
 describe("a cache's file", function()
   it("is compared with the dataset that reads it, each time", function()
-    local path = os.tmpname()
-    os.remove(path)
+    local path = command.scratch()
     finally(function() os.remove(path) end)
     local function slices(t) return ipu.data.from_tensor_slices(t):map(function(x) return x end):cache(path) end
     local count = 0

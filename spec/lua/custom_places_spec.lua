@@ -1,6 +1,7 @@
 -- Ops and gradients of scripts and of C libraries where programs are more than a list of ops: loops, pipelines, replicas, prices.
 -- Everything is compared with the same written in ipulua's own ops, or with the formula's numbers.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local config = require "ipulua.config"
 local pipelines = require "spec.support.pipelines"
@@ -8,8 +9,7 @@ local pipelines = require "spec.support.pipelines"
 local frequency <const> = 2
 
 local function build_library()
-  local path = os.tmpname()
-  os.remove(path)
+  local path = command.scratch()
   path = path .. ".so"
   local pipe <close> = assert(io.popen("cc -O1 -shared -fPIC -Isrc -o '" .. path .. "' examples/custom_op.c -lm 2>&1"))
   local said = pipe:read("a")

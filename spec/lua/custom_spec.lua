@@ -1,5 +1,6 @@
 -- Gradients and ops that a script or a C library brings along.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 local x = ipu.tensor{1, 2}
@@ -124,19 +125,18 @@ describe("load_op_library", function()
   local built = {}
 
   local function build(source)
-    local path = os.tmpname()
-    os.remove(path)
+    local path = command.scratch()
     path = path .. ".so"
     built[#built + 1] = path
-    local command = string.format("cc -O1 -shared -fPIC -Isrc -x c -o '%s' %s -lm 2>&1", path, source)
-    local pipe <close> = assert(io.popen(command))
+    local call = string.format("cc -O1 -shared -fPIC -Isrc -x c -o '%s' %s -lm 2>&1", path, source)
+    local pipe <close> = assert(io.popen(call))
     local said = pipe:read("a")
     assert(pipe:close(), said)
     return path
   end
 
   local function build_text(text)
-    local path = os.tmpname()
+    local path = command.scratch()
     local file <close> = assert(io.open(path, "w"))
     file:write("#include <ipulua_op.h>\n", text)
     file:close()

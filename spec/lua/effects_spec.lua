@@ -1,10 +1,11 @@
 -- What programs do on the side.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 
 -- What a script writes to standard error, line by line.
 local function stderr_of(script)
-  local path = os.tmpname()
+  local path = command.scratch()
   local file = assert(io.open(path, "w"))
   file:write("local ipu = require 'ipulua'\n", script)
   file:close()

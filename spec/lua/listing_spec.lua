@@ -1,5 +1,6 @@
 -- ipu.graph: what was traced and where it was placed.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
 
@@ -189,7 +190,7 @@ describe("ipu.graph.print of a program", function()
     if not os.execute("command -v dot >/dev/null") then return end
     for _, program in ipairs{f, pipelined} do
       for _, whole in ipairs{true, false} do
-        local name = os.tmpname()
+        local name = command.scratch()
         local file <close> = assert(io.open(name, "w"))
         file:write(ipu.graph.print(program, {program = whole, format = "dot"})):flush()
         assert.is_true(os.execute("dot -Tsvg -o " .. name .. ".svg " .. name))

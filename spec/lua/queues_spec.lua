@@ -1,5 +1,6 @@
 -- Queues: shapes, structures, draining, reading while a program runs, and what they survive.
 
+local command = require "spec.support.command"
 local ipu = require "ipulua"
 local data = ipu.data
 
@@ -263,19 +264,11 @@ describe("an infeed", function()
   end)
 end)
 
--- Sends Ctrl-C a little after the script has made the file, and ends it if that does not.
-local function interrupting(command, started)
-  return ([[bash -c '%s & pid=$!; for i in $(seq 600); do [ -e %s ] && break; sleep 0.05; done; sleep 0.3; kill -INT $pid
-    (sleep 20; kill -KILL $pid) >/dev/null 2>&1 & last=$!; wait $pid; status=$?; kill $last; rm -f %s; exit $status']]):format(command, started,
-    started)
-end
-
 -- Runs a script in a process of its own → its output and exit status; with Ctrl-C while the last part of it runs.
 local function run_script(text, interrupted)
-  local path = os.tmpname()
-  if interrupted then text = ("io.open('%s.started', 'w'):close()\n"):format(path) .. text end
-  local file = assert(io.open(path, "w"))
-  file:write([[
+  local path = command.scratch()
+  if interrupted then text = command.ready .. "\n" .. text end
+  command.write(path, [[
 local ipu = require "ipulua"
 local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.constant(1.0)):repeat_n())
 local outfeed = ipu.IPUOutfeedQueue()
@@ -286,14 +279,9 @@ local endless = ipu.func(function()
   end, {0.0}, infeed)
 end)
 local strategy = ipu.IPUStrategy()
-]], text)
-  file:close()
-  local command = (os.getenv("IPULUA") or "build/ipulua") .. " " .. path
-  local pipe = io.popen((interrupted and interrupting(command, path .. ".started") or command) .. " 2>&1; echo status $?")
-  local output = pipe:read("a")
-  pipe:close()
-  os.remove(path)
-  return output, math.tointeger(output:match("status (%d+)%s*$"))
+]] .. text)
+  local r = (interrupted and command.interrupted or command.run){command.ipulua, path}
+  return r.out .. r.err, r.status
 end
 
 describe("queues survive", function()

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
+
 static int passed, failed;
+static char folder[300]; /* of what is written */
 
 static void count(bool good, const char *what, const char *detail) {
   if (good) passed++;
@@ -270,13 +273,13 @@ static void check_functions(ipu_context *c) {
 }
 
 static void check_files(ipu_context *c) {
-  char path[64];
+  char path[320];
   ipu_tensor *t = vector(c, 3, (float[]){1, 2, 3}), *u;
   ipu_archive *a;
   const char *names[] = {"x"};
   static const char *const endings[] = {"safetensors", "npz"};
   for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof path, "/tmp/ipulua-api-%d.%s", (int)getpid(), endings[i]);
+    snprintf(path, sizeof path, "%s/t.%s", folder, endings[i]);
     OK_(c, ipu_save(c, path, names, &t, 1));
     OK_(c, ipu_archive_open(c, path, &a));
     EXPECT(c, ipu_archive_count(a) == 1 && !strcmp(ipu_archive_name(a, 0), "x") && !ipu_archive_name(a, 1));
@@ -287,7 +290,7 @@ static void check_files(ipu_context *c) {
     unlink(path);
   }
   REFUSED(c, ipu_archive_open(c, "/nonexistent.npz", &a), IPU_E_NOT_FOUND, "/nonexistent.npz");
-  REFUSED(c, ipu_save(c, "/tmp/x.txt", names, &t, 1), IPU_E_VALUE, "must end in");
+  REFUSED(c, ipu_save(c, "x.txt", names, &t, 1), IPU_E_VALUE, "must end in");
   ipu_tensor_free(t);
 }
 
@@ -334,8 +337,8 @@ static void check_model(ipu_context *c) {
   EXPECT(c, strstr(text, "\"samples_per_second\":"));
   OK_(c, ipu_model_to_json(m, &text));
   EXPECT(c, strstr(text, "\"Sequential\""));
-  char path[64];
-  snprintf(path, sizeof path, "/tmp/ipulua-api-%d.safetensors", (int)getpid());
+  char path[320];
+  snprintf(path, sizeof path, "%s/m.safetensors", folder);
   OK_(c, ipu_model_save(m, path));
   ipu_model *again;
   OK_(c, ipu_model_load(c, path, &again));
@@ -410,7 +413,8 @@ static void check_null(void) {
 /* What is written to one handle is seen by no other. */
 static void check_writing(ipu_context *c) {
   const float ones[] = {1, 1, 1}, nines[] = {9, 9, 9};
-  const char *name = "x", *path = "build/api_check_writing.npz";
+  const char *name = "x";
+  char path[320];
   const int64_t three = 3;
   ipu_tensor *x, *first, *second, *y, *same;
   ipu_archive *a;
@@ -418,6 +422,7 @@ static void check_writing(ipu_context *c) {
   ipu_builder *b;
   ipu_value *v;
   ipu_function *f;
+  snprintf(path, sizeof path, "%s/writing.npz", folder);
   x = vector(c, 3, ones);
   OK_(c, ipu_save(c, path, &name, &x, 1));
   OK_(c, ipu_archive_open(c, path, &a));
@@ -468,7 +473,7 @@ static void check_attribute_words(ipu_context *c) {
 int main(void) {
   ipu_context *c;
   check_null();
-  if (ipu_context_new(&c) != IPU_OK) return 1;
+  if (!scratch_folder(folder, sizeof folder) || ipu_context_new(&c) != IPU_OK) return 1;
   check_tensors(c);
   check_null_words(c);
   check_ops(c);
@@ -479,6 +484,7 @@ int main(void) {
   check_model(c);
   check_threads(c);
   ipu_context_free(c);
+  count(rmdir(folder) == 0, "files", "none is left");
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }

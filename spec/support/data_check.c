@@ -17,6 +17,7 @@
 #include "data/infeed.h"
 #include "data/reader.h"
 #include "tensor/image.h"
+#include "scratch.h"
 
 static _Atomic int checks, failures; /* an engine's thread checks too */
 
@@ -1404,9 +1405,9 @@ static void check_images(const Setup *one, const Setup *two) {
 }
 
 int main(void) {
-  char folder[] = "/tmp/data_check.XXXXXX"; /* of what is written */
-  if (!mkdtemp(folder) || chdir(folder)) {
-    printf("no folder to write in\n0 passed, 1 failed\n");
+  char folder[300]; /* of what is written */
+  if (!scratch_folder(folder, sizeof folder) || chdir(folder)) {
+    printf("0 passed, 1 failed\n");
     return 1;
   }
   HostCalls *host = host_calls_new();

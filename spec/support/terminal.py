@@ -5,7 +5,8 @@ usage: terminal.py COMMAND [ARGS], steps on standard input, one a line:
   expect TEXT    wait until the output, from where the last expect ended, holds it
   signal NAME    send the signal (INT, WINCH ...) to the command
   size ROWS COLUMNS
-  wait SECONDS
+  busy           wait until the command has computed for a while
+  idle           wait until it sleeps, with no signal left to take and nothing more shown
   end            wait until the command has ended
 What the terminal showed goes to standard output, escape sequences and all. Exit status: the command's, 128 + the
 number of the signal that ended it, or 99 when an expected text did not come in time.
@@ -59,10 +60,39 @@ class Terminal:
             if time.monotonic() > deadline or not self.read(0.1) and self.shown.find(text, self.seen) < 0:
                 self.give_up("expected %r" % text)
 
-    def wait(self, seconds):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.read(0.02):
-            pass
+    def stat(self):
+        """State and processor time, in hundredths of a second."""
+        try:
+            with open("/proc/%d/stat" % self.pid) as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            return "X", 0
+        return fields[0], int(fields[11]) + int(fields[12])
+
+    def has_signals(self):
+        with open("/proc/%d/status" % self.pid) as file:
+            pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
+        return any(pending)
+
+    def until(self, reached, what):
+        deadline = time.monotonic() + PATIENCE
+        while self.open and not reached():
+            if time.monotonic() > deadline:
+                self.give_up(what)
+            self.read(0.01)
+
+    def busy(self):
+        begun = self.stat()[1]
+        self.until(lambda: self.stat()[1] >= begun + 3, "expected it to compute")
+
+    def idle(self):
+        quiet = [0, len(self.shown)]
+
+        def reached():
+            still = self.stat()[0] == "S" and not self.has_signals() and len(self.shown) == quiet[1]
+            quiet[:] = [quiet[0] + 1 if still else 0, len(self.shown)]
+            return quiet[0] >= 3
+        self.until(reached, "expected it to sleep")
 
     def end(self):
         deadline = time.monotonic() + PATIENCE
@@ -102,8 +132,8 @@ def main():
             os.kill(terminal.pid, getattr(signal, "SIG" + text))
         elif step == "size":
             terminal.size(*text.split())
-        elif step == "wait":
-            terminal.wait(float(text))
+        elif step in ("busy", "idle"):
+            getattr(terminal, step)()
         elif step:
             assert step == "end", step
     terminal.end()

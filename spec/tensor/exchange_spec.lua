@@ -6,7 +6,7 @@ describe("files exchanged with NumPy", function()
     local check = command.ipulua:match("^(.*)/[^/]*$") .. "/tensor_check"
     if not os.execute("test -x " .. command.quote(check)) then return pending("make checks builds " .. check) end
     local folder = command.folder()
-    local r = command.run{"/usr/bin/python3", "spec/support/tensor_files.py", check, folder}
+    local r = command.run{command.python "numpy", "spec/support/tensor_files.py", check, folder}
     command.remove(folder)
     assert.equal(0, r.status, r.err)
     assert.truthy(r.out:find("formats agree", 1, true))
