@@ -16,7 +16,8 @@ struct HostCalls {
   _Atomic int pending; /* requests and deferred work, so that serving nothing costs one load */
   HostRequest *first, **last;
   HostDeferred *deferred;
-  int depth; /* requests that the script's thread is inside of; its own */
+  int depth;    /* requests that the script's thread is inside of; its own */
+  int answered; /* of these: asked by other threads */
 };
 
 HostCalls *host_calls_new(void) {
@@ -30,6 +31,8 @@ HostCalls *host_calls_new(void) {
 }
 
 bool host_calls_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
+
+bool host_calls_answering(const HostCalls *h) { return host_calls_here(h) && h->answered > 0; }
 
 void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
                        void (*release)(HostRequest *)) {
@@ -55,7 +58,9 @@ static HostRequest *take_request(HostCalls *h) {
 
 static void run_request(HostCalls *h, HostRequest *r) {
   h->depth++;
+  h->answered++;
   Status s = r->run(r, &r->error);
+  h->answered--;
   h->depth--;
   if (s != OK && r->error.status == OK) fail(&r->error, s, "a call into the script failed");
   atomic_store(&r->state, REQUEST_DONE);

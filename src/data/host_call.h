@@ -11,6 +11,8 @@ typedef struct HostCalls HostCalls;
 HostCalls *host_calls_new(void); /* the calling thread becomes the script's thread; NULL when memory is out */
 void host_calls_free(HostCalls *h);       /* when no thread uses it any more; runs what was deferred */
 bool host_calls_here(const HostCalls *h); /* is this the script's thread? */
+/* Is the script's thread inside of what another thread asked for, which may wait for it? */
+bool host_calls_answering(const HostCalls *h);
 
 /* A request is the head of a larger struct with its arguments and results. It is counted because the asker
  * may give up (its iterator was closed) while the script's thread is in the middle of it. */

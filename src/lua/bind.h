@@ -51,6 +51,7 @@ typedef struct State {
   int64_t counters_made;
   HostCalls *host; /* requests of other threads for this state's own */
   struct Job *job; /* that runs on a thread; NULL: none */
+  int running;     /* programs that this thread is inside of */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
 } State;
 

@@ -2,23 +2,27 @@
  * touch its variables, or run another program, waits for it. Only the script's thread touches Lua: it serves the job's
  * requests whenever it waits. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/thread.h"
 #include "lua/bind.h"
 
-#define JOB_NAME "ipulua.Job"
+#define JOB_NAME "ipulua.Job"       /* what the script holds */
+#define RUN_NAME "ipulua.Job.run"   /* what it points to: kept by the registry while it runs, and so all that it uses */
 enum { POLL_NANOSECONDS = 200000 };
 
 typedef struct Job {
+  HostDeferred deferred; /* it ends later, because it was dropped inside of a function that it may wait for */
+  int self;              /* its place in the registry */
   State *state;
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;
   Error error;
   pthread_t thread;
   _Atomic bool finished;
-  bool started, joined;
+  bool started, joined, dropped;
 } Job;
 
 static void *job_main(void *argument) {
@@ -32,12 +36,27 @@ static void *job_main(void *argument) {
 
 static bool is_finished(void *context) { return atomic_load(&((Job *)context)->finished); }
 
+static bool is_over(const Job *j) { return !j->started || j->joined; }
+
+static void let_go(const Job *j) { luaL_unref(j->state->callbacks, LUA_REGISTRYINDEX, j->self); }
+
 static void finish(Job *j) {
-  if (!j->started || j->joined) return;
+  if (is_over(j)) return;
   host_calls_wait(j->state->host, is_finished, j);
+  if (j->joined) return; /* by what was put off */
   pthread_join(j->thread, NULL);
   j->joined = true;
+  if (!j->dropped) let_go(j);
   if (j->state->job == j) j->state->job = NULL;
+}
+
+/* A generator or another function of the script that a program is fed by never waits for a program: it may be the one that waits for it. */
+static void check_may_wait(lua_State *L, const Job *j, const char *what) {
+  if (is_over(j) || is_finished((void *)(uintptr_t)j) || !host_calls_answering(j->state->host)) return;
+  bind_fail(L, ERR_FAILED_PRECONDITION,
+            "%s would wait for the program that runs in the background, which waits for this function; a generator or eager function "
+            "may compute, and read what that program doesn't use",
+            what);
 }
 
 static bool uses(const Program *p, const Variable *v) {
@@ -48,7 +67,9 @@ static bool uses(const Program *p, const Variable *v) {
 
 void bind_settle(lua_State *L, const Variable *v) {
   Job *j = bind_state(L)->job;
-  if (j && (!v || uses(j->program, v))) finish(j);
+  if (!j || (v && !uses(j->program, v))) return;
+  check_may_wait(L, j, v ? "this use of one of its variables" : "this");
+  finish(j);
 }
 
 static bool graph_uses(const Graph *g, const Object *o) {
@@ -70,11 +91,13 @@ static int start(lua_State *L) {
   State *s = bind_state(L);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
+  if (s->running)
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "run_async: a program is running; a function that it calls can't begin one beside it");
   bind_settle(L, NULL);
   bind_initialise_all(L, p);
   Job *j = lua_newuserdatauv(L, sizeof *j, 3);
   *j = (Job){.state = s, .program = p};
-  luaL_setmetatable(L, JOB_NAME);
+  luaL_setmetatable(L, RUN_NAME);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 3, 1);
   j->in = bind_arguments(L, 2, p);
@@ -84,14 +107,23 @@ static int start(lua_State *L) {
   for (int i = 0; i < p->result_count; i++) j->out[i] = NULL;
   engine_pool(s->engine); /* made here, so that only this thread ever makes it */
   atomic_store(&p->cancelled, false);
-  if (thread_create(&j->thread, job_main, j)) return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  Job **held = lua_newuserdatauv(L, sizeof *held, 1);
+  *held = j;
+  luaL_setmetatable(L, JOB_NAME);
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, 3);
+  j->self = luaL_ref(L, LUA_REGISTRYINDEX);
+  if (thread_create(&j->thread, job_main, j)) {
+    luaL_unref(L, LUA_REGISTRYINDEX, j->self);
+    return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  }
   j->started = true;
   s->job = j;
-  lua_settop(L, 3);
   return 1;
 }
 
-static Job *check(lua_State *L) { return luaL_checkudata(L, 1, JOB_NAME); }
+static Job *check(lua_State *L) { return *(Job **)luaL_checkudata(L, 1, JOB_NAME); }
 
 static int done(lua_State *L) {
   Job *j = check(L);
@@ -103,6 +135,7 @@ static int done(lua_State *L) {
 /* → list of results; raises the job's error */
 static int wait_for(lua_State *L) {
   Job *j = check(L);
+  check_may_wait(L, j, "job:wait()");
   finish(j);
   if (j->error.status != OK) {
     Error e = j->error;
@@ -121,6 +154,7 @@ static int cancel(lua_State *L) {
 /* Serve the job for a moment. */
 static int poll_job(lua_State *L) {
   Job *j = check(L);
+  check_may_wait(L, j, "outfeed:iter(job)");
   host_calls_serve(j->state->host);
   struct timespec moment = {.tv_nsec = POLL_NANOSECONDS};
   if (!atomic_load(&j->finished)) nanosleep(&moment, NULL);
@@ -132,10 +166,25 @@ static int settle(lua_State *L) {
   return 0;
 }
 
-/* A job nobody holds any more ends as soon as it can. */
-static int free_job(lua_State *L) {
+static void end_dropped(HostDeferred *d) {
+  Job *j = (Job *)((char *)d - offsetof(Job, deferred));
+  finish(j);
+  let_go(j);
+}
+
+/* A job nobody holds any more ends as soon as it can: dropped inside of a function that it waits for, behind that. */
+static int drop_job(lua_State *L) {
   Job *j = check(L);
-  if (j->started && !j->joined) atomic_store(&j->program->cancelled, true);
+  if (is_over(j)) return 0;
+  atomic_store(&j->program->cancelled, true);
+  j->dropped = true;
+  j->deferred.run = end_dropped;
+  host_calls_defer(j->state->host, &j->deferred);
+  return 0;
+}
+
+static int free_run(lua_State *L) {
+  Job *j = lua_touserdata(L, 1);
   finish(j);
   for (int i = 0; j->out && i < j->program->result_count; i++) {
     tensor_release(j->out[i]);
@@ -150,8 +199,12 @@ void bind_open_job(lua_State *L) {
   lua_setfield(L, -2, "start_job");
   lua_pushcfunction(L, settle);
   lua_setfield(L, -2, "settle");
+  luaL_newmetatable(L, RUN_NAME);
+  lua_pushcfunction(L, free_run);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
   luaL_newmetatable(L, JOB_NAME);
-  lua_pushcfunction(L, free_job);
+  lua_pushcfunction(L, drop_job);
   lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods);
   lua_setfield(L, -2, "__index");

@@ -94,7 +94,9 @@ static int run(lua_State *L) {
   Tensor **in = bind_arguments(L, 2, p);
   TapeCall *taped = s->tapes ? tape_begin_call(L, p, 2) : NULL;
   Error e = {0};
+  s->running++;
   program_run(s->engine, p, in, in + p->argument_count + 1, &e);
+  s->running--;
   bind_check(L, &e);
   bind_push_results(L, in + p->argument_count + 1, p->result_count);
   if (taped) tape_end_call(L, p, taped);
