@@ -20,6 +20,7 @@ local placement = require "ipulua.placement"
 local plain = require "ipulua.plain"
 local plans = require "ipulua.pipeline_plan"
 local queues = require "ipulua.queues"
+local stage_options = require "ipulua.stage_options"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
 local types = require "ipulua.pipeline_types"
@@ -117,31 +118,6 @@ local function read_count(count)
   return n
 end
 
-local function check_options(a, name, places)
-  local list = a[name]
-  if list == nil then return end
-  local function refuse(value)
-    blame.error(string.format("pipeline: '%s' must be a list of PipelineStageOptions, got %s", name, args.describe(value)), "type")
-  end
-  if not args.is_list(list) then refuse(list) end
-  if #list ~= places then
-    blame.error(string.format("pipeline: '%s' must have an entry for each of the %d stages, got %d", name, places, #list), "value")
-  end
-  for _, options in ipairs(list) do
-    if not class.is_a(options, types.PipelineStageOptions) then refuse(options) end
-  end
-end
-
-local function check_stage_options(a, places, training)
-  check_options(a, "forward_propagation_stages_poplar_options", places)
-  if not training then return end
-  check_options(a, "backward_propagation_stages_poplar_options", places)
-  local update = a.weight_update_poplar_options
-  if update ~= nil and not class.is_a(update, types.PipelineStageOptions) then
-    blame.error("pipeline: 'weight_update_poplar_options' must be a PipelineStageOptions, got " .. args.describe(update), "type")
-  end
-end
-
 local function check_serialization(a, mapping)
   local n = a.batch_serialization_iterations
   if n == 1 then return end
@@ -187,7 +163,7 @@ local function read(...)
   end
   a.reduction = a.training and accumulation.parse_reduction(who, a.reduction_method) or "SUM"
   read_defaults(a, a.places)
-  check_stage_options(a, #a.places, a.training)
+  stage_options.check(who, a, #a.places, a.training)
   outputs.check(who, a)
   offloading.check(who, a, a.training)
   a.facts = plans.new(who, {
@@ -228,19 +204,13 @@ local function spread_for(f, given)
   return wanted == #first and table.pack(table.unpack(first)) or given
 end
 
-local function partials_scope(a, place)
-  local options = (a.forward_propagation_stages_poplar_options or {})[place]
-  local partials = options and options:partials_type()
-  return partials and placement.partials_type(partials) or nil
-end
-
 -- One stage; notes which variables it reads.
 local function run_stage(a, place, stage, f, given)
   local role = string.format("function of stage %d", place - 1)
   given = spread_for(f, given)
   loops.check_parameters(f, given.n, role)
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
-  local _ <close> = partials_scope(a, place)
+  local _ <close> = stage_options.scope((a.forward_propagation_stages_poplar_options or {})[place])
   local first = core.trace_uses()
   local results, list = table.pack(f(table.unpack(given, 1, given.n))), {n = 0}
   for i = 1, results.n do
@@ -298,21 +268,6 @@ local function check_optimizer_output(output)
   blame.error("pipeline: the optimizer function must return an OptimizerFunctionOutput, got " .. args.describe(output), "type")
 end
 
-local partials_codes <const> = {float32 = 0, float16 = 1}
-
--- Gradients inherit what the forward pass adds its products up in; the options of the backward pass say otherwise.
-local function set_backward_partials(a, first)
-  local forward, backward = a.forward_propagation_stages_poplar_options, a.backward_propagation_stages_poplar_options
-  if not forward and not backward then return end
-  local around = core.set_placement("half_partials", -1)
-  core.set_placement("half_partials", around)
-  for stage, place in ipairs(a.facts.place_of) do
-    local options = (backward or {})[place + 1]
-    local partials = options and options:partials_type()
-    core.set_backward_partials(first, stage - 1, partials and partials_codes[partials] or around)
-  end
-end
-
 local function trace_gradients(a, results)
   local stage = a.last_stage
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), false)
@@ -321,7 +276,7 @@ local function trace_gradients(a, results)
   local _ <close> = placement.in_stage(stage, a.ipu_of(stage), true)
   local first = core.trace_uses()
   local given = output:gradients()
-  set_backward_partials(a, first)
+  stage_options.backward(a, a.facts.place_of, first)
   for _, pair in ipairs(given) do pair.stage = a.stage_of[core.variable_identity(pair[2])] or stage end
   return output, given
 end
@@ -352,6 +307,7 @@ local function trace_micro_batch(a)
     work.finish = function(given, sums, accumulated)
       outputs.enqueue_sums(a, feed, sums)
       local by_tag = #captured > 0 and structure.rebuild(template, work.captured and accumulated or captured) or nil
+      local _ <close> = stage_options.scope(a.weight_update_poplar_options)
       if output then output:apply(given, by_tag) end
     end
   end

@@ -59,23 +59,17 @@ function PipelineStageOptions:init(...)
   end
 end
 
-function PipelineStageOptions:__tostring()
+---@package
+---What was given, by name.
+function PipelineStageOptions:to_table()
   local given = {}
   for _, name in ipairs(option_names) do
     if next(self[name]) then given[name] = self[name] end
   end
-  return class.text(self, given)
+  return given
 end
 
----@package
----The dtype that these options sum products in: "float16", "float32", or nil.
----@return string?
-function PipelineStageOptions:partials_type()
-  local half = library_options.half_partials(self.matmul_options)
-  if half == nil then half = library_options.half_partials(self.convolution_options) end
-  if half == nil then return nil end
-  return half and "float16" or "float32"
-end
+function PipelineStageOptions:__tostring() return class.text(self, self:to_table()) end
 
 -- ------------------------------------------------ what an optimizer function returns
 

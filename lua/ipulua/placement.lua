@@ -211,7 +211,12 @@ function placement.partials_type(...)
   if a.override_type ~= "float16" and a.override_type ~= "float32" then
     blame.error("partials_type must be float16 or float32, got " .. a.override_type, "value")
   end
-  return scope.new("partials_type(" .. a.override_type .. ")", set("half_partials", a.override_type == "float16" and 1 or 0))
+  local code = a.override_type == "float16" and 1 or 0
+  local products, convolutions = set("half_products", code), set("half_convolutions", code)
+  return scope.new("partials_type(" .. a.override_type .. ")", function()
+    products()
+    convolutions()
+  end)
 end
 
 local attributes = {} -- of the frontend_attribute scopes that are open

@@ -155,7 +155,8 @@ function IPUOutfeedQueue:dequeue(...)
     blame.error("IPUOutfeedQueue.dequeue reads what a program has put out; it can't be called inside a compiled function", "runtime")
   end
   self:check_enqueued("dequeue")
-  if a.wait_for_completion or self.outfeed_mode == "LAST" then core.settle() end
+  if a.wait_for_completion then core.settle() end
+  if self.outfeed_mode == "LAST" then self.queue:settle() end
   local tensors, template = take(self)
   return structure.rebuild(template, tensors)
 end

@@ -82,4 +82,17 @@ describe("older pipelined models", function()
     compile(model)
     fails("value", function() model:fit(dataset(), {steps_per_epoch = 3, steps_per_run = 2, verbose = 0}) end, "steps_per_epoch", "3", "2")
   end)
+
+  it("validate runs, too, and leave steps_per_execution as it was", function()
+    local model = keras.SequentialPipelineModel({{dense(8, 1)}, {dense(2, 3)}}, {gradient_accumulation_count = 4})
+    compile(model)
+    local last = {}
+    local Last = keras.callbacks.Callback:extend "Last"
+    function Last:on_test_batch_end(step) last[#last + 1] = step end
+    function Last:on_epoch_end() self.model:evaluate(dataset(), {steps = 5, verbose = 0, callbacks = {self}}) end
+    model:fit(dataset(), {steps_per_epoch = 6, steps_per_run = 3, verbose = 0, validation_data = dataset(),
+      validation_steps = 3, callbacks = {Last()}})
+    assert.same({11, 3, 7, 11, 15, 19}, last) -- three runs at once; of the callback's own call one after the other
+    assert.equal(8, model.steps_per_execution)
+  end)
 end)

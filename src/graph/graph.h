@@ -18,13 +18,14 @@ typedef struct Placement {
   int stage;   /* pipeline stage; -1: none */
   bool backward;
   int8_t stochastic_rounding; /* -1: as configured */
-  int8_t half_partials;       /* -1: as configured */
+  int8_t half_products, half_convolutions; /* are float16 ones summed in float16? -1: as configured */
 } Placement;
 enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
 
 /* Outside of all scopes. */
 #define PLACEMENT_NONE \
-  ((Placement){.device = DEVICE_ANY, .shard = -1, .stage = -1, .stochastic_rounding = -1, .half_partials = -1})
+  ((Placement){.device = DEVICE_ANY, .shard = -1, .stage = -1, .stochastic_rounding = -1, \
+                .half_products = -1, .half_convolutions = -1})
 
 struct Node {
   const OpDef *op;

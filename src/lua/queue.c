@@ -106,6 +106,12 @@ static int count(lua_State *L) {
   return 2;
 }
 
+/* Waits for a program that is running with it. */
+static int settle(lua_State *L) {
+  if (bind_job_uses(L, (Object *)check(L))) bind_settle(L, NULL);
+  return 0;
+}
+
 static int clear(lua_State *L) {
   Outfeed *q = check(L);
   if (bind_job_uses(L, (Object *)q))
@@ -115,7 +121,7 @@ static int clear(lua_State *L) {
 }
 
 void bind_open_queue(lua_State *L) {
-  static const luaL_Reg methods[] = {{"enqueue", enqueue}, {"take", take}, {"count", count}, {"clear", clear}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"enqueue", enqueue}, {"take", take}, {"count", count}, {"settle", settle}, {"clear", clear}, {NULL, NULL}};
   lua_pushcfunction(L, new_outfeed);
   lua_setfield(L, -2, "new_outfeed");
   bind_object_type(L, OUTFEED_NAME, methods);

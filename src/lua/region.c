@@ -216,13 +216,15 @@ static int uses(lua_State *L) {
   return 2;
 }
 
-/* (first, stage, half_partials) What products of a stage's backward pass add up in, of the current trace's nodes from the first on. */
+/* (first, stage, half_products, half_convolutions) What products of a stage's backward pass add up in, of the current trace's nodes
+ * from the first on. */
 static int set_backward_partials(lua_State *L) {
   const Graph *g = bind_current_trace(L)->trace->graph;
-  lua_Integer stage = luaL_checkinteger(L, 2), value = luaL_checkinteger(L, 3);
+  lua_Integer stage = luaL_checkinteger(L, 2);
+  int8_t products = (int8_t)luaL_checkinteger(L, 3), convolutions = (int8_t)luaL_checkinteger(L, 4);
   for (int i = (int)luaL_checkinteger(L, 1); i < g->node_count; i++) {
     Placement *p = &g->node[i]->place;
-    if (p->backward && p->stage == (int)stage) p->half_partials = (int8_t)value;
+    if (p->backward && p->stage == (int)stage) p->half_products = products, p->half_convolutions = convolutions;
   }
   return 0;
 }

@@ -74,7 +74,8 @@ static int set_placement(lua_State *L) {
   int value = (int)luaL_checkinteger(L, 2);
   int *slot = !strcmp(field, "device") ? &p->device : !strcmp(field, "shard") ? &p->shard : !strcmp(field, "stage") ? &p->stage : NULL;
   int8_t *small = !strcmp(field, "stochastic_rounding") ? &p->stochastic_rounding
-                  : !strcmp(field, "half_partials") ? &p->half_partials : NULL;
+                  : !strcmp(field, "half_products") ? &p->half_products
+                  : !strcmp(field, "half_convolutions") ? &p->half_convolutions : NULL;
   if (slot) {
     lua_pushinteger(L, *slot);
     *slot = value;
@@ -95,8 +96,9 @@ static int set_placement(lua_State *L) {
 static int scope_key(lua_State *L) {
   const State *s = bind_state(L);
   const Placement *p = &s->scope.place;
-  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage, (int)p->backward, (int)p->stochastic_rounding,
-                  (int)p->half_partials, s->attributes ? s->attributes : "");
+  lua_pushfstring(L, "%d,%d,%d,%d,%d,%d,%d,%s", p->device, p->shard, p->stage, (int)p->backward,
+                  (int)p->stochastic_rounding, (int)p->half_products, (int)p->half_convolutions,
+                  s->attributes ? s->attributes : "");
   return 1;
 }
 

@@ -30,7 +30,8 @@ static char *key_of(const Node *n) {
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
   if (!f) return NULL;
-  fprintf(f, "%s;%d;%d", n->op->name, n->place.half_partials, n->place.device == DEVICE_HOST);
+  fprintf(f, "%s;%d;%d;%d", n->op->name, n->place.half_products, n->place.half_convolutions,
+          n->place.device == DEVICE_HOST);
   for (int i = 0; i < op_attr_count(n->op); i++) put_attr(f, &n->attr[i]);
   for (int i = 0; i < n->in_count; i++) put_type(f, &n->in[i]->type);
   for (int i = 0; i < n->out_count; i++) put_type(f, &n->out[i].type);
@@ -48,8 +49,8 @@ static bool is_empty(const Node *n) {
 
 const Cost *cost_of_node(CostTable *t, const Node *n) {
   Node copy = *n;
-  bool half = strstr(n->op->name, "conv") ? t->machine->half_convolutions : t->machine->half_products;
-  if (half && copy.place.half_partials < 0) copy.place.half_partials = 1;
+  if (copy.place.half_products < 0) copy.place.half_products = t->machine->half_products;
+  if (copy.place.half_convolutions < 0) copy.place.half_convolutions = t->machine->half_convolutions;
   char *key = key_of(&copy);
   if (!key) return NULL;
   Cost *c = map_get(t->by_key, key);

@@ -15,7 +15,7 @@ static void cost(const Target *t, const Node *n, Cost *c) {
     s.stride[i] = g.w.stride[from], s.dilation[i] = g.w.dilation[from];
   }
   ConvPass pass = form == FORM_FORWARD ? CONV_FORWARD : form == FORM_IMAGE ? CONV_BACKWARD : CONV_WEIGHTS;
-  *c = cost_conv(t, n->in[0]->type.dtype, nn_partials(n), &s, pass, NULL);
+  *c = cost_conv(t, n->in[0]->type.dtype, nn_conv_partials(n), &s, pass, NULL);
 }
 
 /* ---- gradients: the three forms are each other's ---- */

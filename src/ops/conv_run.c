@@ -158,7 +158,7 @@ static Status inner(const Call *call) {
 }
 
 static bool wants_half_partials(const Call *c) {
-  int8_t half = c->node->place.half_partials;
+  int8_t half = c->node->place.half_convolutions;
   return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_convolutions);
 }
 Status conv_eval(const Call *call) { return wants_half_partials(call) ? conv_eval_half(call) : eval_wide(call, inner); }

@@ -189,7 +189,7 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   /* One row times a turned matrix, or a column times a row: what trains a matrix that one row was multiplied with. */
   bool trained = (turned[1].i && m == 1) || (turned[0].i && k == 1);
   PlanOptions options = {.left_moved = turned[0].i, .right_moved = turned[1].i, .accumulate = sums, .trained = trained};
-  Dtype partials = n->place.half_partials > 0 ? F16 : F32;
+  Dtype partials = n->place.half_products > 0 ? F16 : F32;
   *cost = cost_matmul(t, a->dtype, partials, groups, m, k, columns, &options);
   cost_repeat(cost, (double)parts);
 }

@@ -78,7 +78,7 @@ static Product product_of_node(const Node *n) {
 }
 
 static bool wants_half_partials(const Call *c) {
-  int8_t half = c->node->place.half_partials;
+  int8_t half = c->node->place.half_products;
   return c->in_type[0]->dtype == F16 && (half >= 0 ? half : c->numerics && c->numerics->half_products);
 }
 

@@ -45,7 +45,8 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
 Status nn_window(Error *e, const Attr *padding, Window *w);
 
 /* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
-static inline Dtype nn_partials(const Node *n) { return n->place.half_partials > 0 ? F16 : F32; }
+static inline Dtype nn_partials(const Node *n) { return n->place.half_products > 0 ? F16 : F32; }
+static inline Dtype nn_conv_partials(const Node *n) { return n->place.half_convolutions > 0 ? F16 : F32; }
 static inline int64_t nn_last(const Type *t) { return t->rank ? t->shape[t->rank - 1] : 1; }
 
 /* ---- words for gradients ---- */

@@ -66,13 +66,15 @@ local infeed_spec <const> = {
 
 IPUInfeedQueue.argument_rows = infeed_spec
 
+-- The depth that a script asked for; nil and 0 are 3.
+local function usual_depth(depth) return (depth or 0) == 0 and 3 or depth end
+
 function IPUInfeedQueue:init(...)
   local a = args.check("IPUInfeedQueue", infeed_spec, ...)
   if not class.is_a(a.dataset, Dataset) then
     blame.error("IPUInfeedQueue: 'dataset' must be a dataset, got " .. args.describe(a.dataset), "type")
   end
-  local depth = a.prefetch_depth or 0
-  if depth == 0 then depth = 3 end
+  local depth = usual_depth(a.prefetch_depth)
   check_feedable(a.dataset, "IPUInfeedQueue")
   self.dataset, self.prefetch_depth, self.read_ahead = a.dataset, depth, depth
   self.device_ordinal = queues.check_ordinal("IPUInfeedQueue", a.device_ordinal)
@@ -83,6 +85,16 @@ function IPUInfeedQueue:init(...)
 end
 
 function IPUInfeedQueue:__tostring() return "<IPUInfeedQueue of " .. tostring(self.dataset) .. ">" end
+
+---@package
+---Goes on with a dataset of equal elements, so many of them read ahead; the queue is closed.
+function IPUInfeedQueue:read_from(dataset, depth)
+  depth = usual_depth(depth)
+  if dataset == self.dataset and depth == self.prefetch_depth then return end
+  local ahead = math.min(depth * (self.replicas or 1), most_ahead)
+  self.queue:replace(dataset.handle, ahead)
+  self.dataset, self.prefetch_depth, self.read_ahead = dataset, depth, ahead
+end
 
 -- Each replica may have prefetch_depth elements waiting.
 function IPUInfeedQueue:set_replicas(n)

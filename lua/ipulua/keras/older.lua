@@ -3,6 +3,8 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local callbacks = require "ipulua.keras.callbacks"
+local class = require "ipulua.class"
 local Layer = require "ipulua.keras.layer"
 local Model = require "ipulua.keras.model".Model
 local Sequential = require "ipulua.keras.sequential".Sequential
@@ -70,12 +72,28 @@ local function in_micro_batches(self, who, names, ...)
   return table.unpack(given)
 end
 
+-- A fit that validates counts in micro-batches already.
+local function is_validation(self, first)
+  local list = args.is_plain(first) and first.callbacks
+  return class.is_a(list, callbacks.CallbackList) and list.model == self
+end
+
+-- To be closed: then the model executes as many steps at once as before.
+local function restoring(self)
+  local former = rawget(self, "steps_per_execution")
+  return setmetatable({}, {__close = function() rawset(self, "steps_per_execution", former) end})
+end
+
 local step_names <const> = {fit = {"steps_per_epoch", "validation_steps"}, evaluate = {"steps"}, predict = {"steps"}}
 
 local function define(name, base)
   local c = base:extend(name)
   for method, names in pairs(step_names) do
-    c[method] = function(self, ...) return base[method](self, in_micro_batches(self, method, names, ...)) end
+    c[method] = function(self, ...)
+      if is_validation(self, ...) then return base[method](self, ...) end
+      local _ <close> = restoring(self)
+      return base[method](self, in_micro_batches(self, method, names, ...))
+    end
   end
   older[name] = c
   return c

@@ -14,6 +14,7 @@ local layer_fields = require "ipulua.keras.layer_fields"
 local log = require "ipulua.log"
 local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
+local PipelineStageOptions = require "ipulua.pipeline_types".PipelineStageOptions
 local plain = require "ipulua.plain"
 local untrained = require "ipulua.untrained"
 
@@ -494,14 +495,27 @@ function saving.compile(model, t, custom_objects)
   model:compile(given)
 end
 
--- Options whose values are data; callbacks and the like are left out.
-local function plain_options(value, depth)
-  if type(value) == "function" or type(value) == "userdata" then return nil end
+-- Options as data. A function can't be kept: whoever set it is told.
+local function plain_options(value, name, depth)
+  if type(value) == "function" or type(value) == "userdata" then
+    log.warn("save: the option '%s' is a function, which a file doesn't hold; set it again when the model is loaded", name)
+    return nil
+  end
   if type(value) ~= "table" then return value end
+  if class.is_a(value, PipelineStageOptions) then return {["$stage_options"] = value:to_table()} end
   if not plain.is(value) then return nil end
   local out = {}
   depth = plain.deeper(depth or 0)
-  for key, each in pairs(value) do out[key] = plain_options(each, depth) end
+  for key, each in pairs(value) do out[key] = plain_options(each, key, depth) end
+  return out
+end
+
+-- What plain_options took apart.
+local function options_again(value)
+  if type(value) ~= "table" then return value end
+  if value["$stage_options"] then return PipelineStageOptions(value["$stage_options"]) end
+  local out = core.plain{}
+  for key, each in pairs(value) do out[key] = options_again(each) end
   return out
 end
 
@@ -585,7 +599,7 @@ function saving.load_model(...)
   check_left("load_model", tensors, expected)
   saving.commit(plan)
   if metadata.options then
-    for key, value in pairs(described "options") do model._options[key] = value end
+    for key, value in pairs(described "options") do model._options[key] = options_again(value) end
   end
   if a.compile and metadata.training then
     saving.compile(model, described "training", a.custom_objects)

@@ -13,6 +13,7 @@ local pipelining = require "ipulua.keras.pipelining"
 local placement = require "ipulua.placement"
 local plans = require "ipulua.pipeline_plan"
 local stages = require "ipulua.keras.stages"
+local stage_options = require "ipulua.stage_options"
 local structure = require "ipulua.structure"
 
 local staging = {}
@@ -33,6 +34,7 @@ function staging.facts(model, training)
   local widths = {}
   for i = 1, count do widths[i] = {concurrent = false, count = 1} end
   o.training, o.widths, o.schedule = training, widths, plans.read_schedule(name_of(model), o.pipeline_schedule or "Grouped")
+  stage_options.check(name_of(model), o, count, training)
   if not training then -- they are there for fit
     o.offload_weight_update_variables, o.replicated_optimizer_state_sharding = nil, nil
   end
@@ -56,9 +58,13 @@ local function new_route(model, facts)
   local route = pipelining.route(model)
   route.last, route.stage_of = route.count - 1, {}
   local function ipu_of(stage) return facts.ipu_of[stage + 1] end
-  function route.go(stage) placement.move_to_stage(stage, ipu_of(stage)) end
+  local options, around = model._options.pipelining.forward_propagation_stages_poplar_options or {}, stage_options.around()
+  function route.go(stage)
+    placement.move_to_stage(stage, ipu_of(stage))
+    stage_options.enter(options[stage + 1], around)
+  end
   function route.beside(stage) return placement.in_stage(stage, ipu_of(stage), false) end
-  route.ipu_of = ipu_of
+  route.ipu_of, route.place_of = ipu_of, facts.place_of
   return route
 end
 
@@ -66,7 +72,9 @@ end
 local function in_stages(route, f)
   if not route then return f() end
   local _ <close> = placement.in_stage(0, route.ipu_of(0), false)
+  local _ <close> = stage_options.scope()
   local _ <close> = stages.follow(route)
+  route.go(0)
   return f()
 end
 
@@ -83,12 +91,13 @@ end
 
 local function gradients(route, captures, total, model)
   local _ <close> = route and placement.in_stage(route.last, route.ipu_of(route.last), true) or nil
-  local list = model.trainable_variables
+  local list, first = model.trainable_variables, core.trace_uses()
   local found, given = capture.gradients(captures, total, list), {}
   for i, v in ipairs(list) do
     local stage = route and (route.stage_of[core.variable_identity(v)] or route.last) or nil
     given[i] = {found[i] and model.optimizer:each_gradient(found[i], v), v, stage = stage}
   end
+  if route then stage_options.backward(model._options.pipelining, route.place_of, first) end
   return given
 end
 
@@ -132,6 +141,7 @@ function staging.train(model, infeed, count, times, total)
         if #captured > 0 and model.optimizer.takes_captured then
           options = {captured_grads = structure.rebuild(template, accumulates and accumulated or captured)}
         end
+        local _ <close> = facts and stage_options.scope(model._options.pipelining.weight_update_poplar_options) or nil
         optimizers.apply_accumulated(true, model.optimizer, grads, list, options)
       end}
     end,

@@ -132,10 +132,14 @@ function CallbackList:init(list, model, params)
   if list ~= nil and not args.is_plain(list) then
     blame.error("callbacks: a callback or a list of them is wanted, got " .. args.describe(list), "type")
   end
+  local places = {} -- there may be gaps: callbacks = {wanted and one or nil, another}
   for i, entry in pairs(list or {}) do
     if math.type(i) ~= "integer" or not (class.is_a(entry, Callback) or class.is_a(entry, CallbackList)) then refuse_entry(i, entry) end
+    places[#places + 1] = i
   end
-  for _, entry in ipairs(list or {}) do
+  table.sort(places)
+  for _, i in ipairs(places) do
+    local entry = list[i]
     for _, callback in ipairs(class.is_a(entry, CallbackList) and entry.list or {entry}) do self:add(callback, model, params) end
   end
 end
@@ -152,6 +156,13 @@ end
 for _, event in ipairs(events) do
   CallbackList[event] = function(self, ...)
     for _, callback in ipairs(self.list) do callback[event](callback, ...) end
+  end
+end
+
+---The run is over, well or by an error: what callbacks hold open is closed.
+function CallbackList:leave()
+  for _, callback in ipairs(self.list) do
+    if callback._leave then callback:_leave() end
   end
 end
 

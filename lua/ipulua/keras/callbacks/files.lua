@@ -175,9 +175,10 @@ function CSVLogger:on_epoch_end(epoch, logs)
   self.file:flush()
 end
 
-function CSVLogger:on_train_end()
+function CSVLogger:_leave()
   if self.file then self.file:close() end
   self.file = nil
 end
+CSVLogger.on_train_end = CSVLogger._leave
 
 return files

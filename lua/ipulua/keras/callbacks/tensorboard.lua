@@ -181,9 +181,10 @@ function TensorBoard:on_epoch_end(epoch, logs)
   if self.histogram_freq > 0 and epoch % self.histogram_freq == 0 then self:write_histograms(epoch) end
 end
 
-function TensorBoard:on_train_end()
-  for _, file in pairs(self.writers) do file:close() end
+function TensorBoard:_leave()
+  for _, file in pairs(self.writers or {}) do file:close() end
   self.writers = {}
 end
+TensorBoard.on_train_end = TensorBoard._leave
 
 return {TensorBoard = TensorBoard, _crc32c = crc32c}

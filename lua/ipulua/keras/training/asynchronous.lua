@@ -6,10 +6,12 @@ local logs = require "ipulua.keras.training.logs"
 
 local asynchronous = {}
 
--- Left by an error, the execution stops: nobody waits for it any more.
+-- Left by an error, the execution stops, and has stopped: what comes next finds its queues and variables free.
 local function cancelled_on_error(job)
   return setmetatable({}, {__close = function(_, problem)
-    if problem ~= nil then job:cancel() end
+    if problem == nil then return end
+    job:cancel()
+    pcall(job.wait, job)
   end})
 end
 

@@ -4,7 +4,6 @@ local args = require "ipulua.args"
 local compile = require "ipulua.keras.training.compile"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
-local programs = require "ipulua.keras.training.programs"
 local runs = require "ipulua.keras.training.runs"
 
 local evaluate = {methods = {}}
@@ -28,11 +27,11 @@ function methods:evaluate(...)
   compile.check(self, "evaluate")
   feeding.take_apart("evaluate", self, a)
   local run = runs.begin(self, "evaluate", "test", a)
+  local _ <close> = runs.closing(run)
   self:reset_metrics()
   run.callbacks:on_test_begin(logs.by_name{})
   local latest, interrupted = runs.epoch(self, run)
   run.callbacks.interrupted = interrupted -- for a fit that validates
-  programs.rewind(run.entry)
   run.callbacks:on_test_end(logs.by_name(latest))
   return logs.results(latest, a.return_dict)
 end

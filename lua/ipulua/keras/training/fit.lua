@@ -59,7 +59,7 @@ local function plan(self, a, feed)
   staging.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local run = {
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size, replicas = replicas,
-    accumulation = accumulation, epochs = a.epochs - a.initial_epoch,
+    accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
     recreates = a.steps_per_epoch == nil or feed.batches == count * replicas,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
@@ -78,11 +78,11 @@ local function make_callbacks(self, a, steps)
   return list, history
 end
 
-local function program_for(self, feed, run)
+local function program_for(self, feed, run, depth)
   local options = self._options
   local wants_logs = options.asynchronous and not options.pipelining.accumulate_outfeed
     and runs.wants_batches(run.callbacks, "train")
-  return programs.open(self, "train", feed, run.per_execution, wants_logs)
+  return programs.open(self, "train", feed, run.per_execution, wants_logs, depth)
 end
 
 -- ------------------------------------------------ what is said
@@ -211,6 +211,15 @@ local function run_epochs(self, run, a)
   return named
 end
 
+-- To be closed: what callbacks such as BackupAndRestore know of the run.
+local function known_to_callbacks(self, run)
+  rawset(self, "_run", run)
+  rawset(self, "_interrupted", false)
+  return setmetatable({}, {__close = function()
+    for _, name in ipairs{"_run", "_resume", "_interrupted"} do rawset(self, name, nil) end
+  end})
+end
+
 ---Trains. Give a dataset, or x and y; then epochs, steps_per_epoch, batch_size, verbose, callbacks,
 ---validation_split, validation_data, shuffle, class_weight, sample_weight, initial_epoch, validation_steps,
 ---validation_batch_size, validation_freq. Returns a History.
@@ -223,26 +232,23 @@ function methods:fit(...)
   local a = args.check("fit", fit_rows, ...)
   compile.check(self, "fit")
   feeding.take_apart("fit", self, a)
-  if a.prefetch_depth then self._options.infeed.prefetch_depth = a.prefetch_depth end
   validation.split(a)
   local feed = feeding.open("fit", self, {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
     shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
-  rawset(self, "_epochs_fed", (self._epochs_fed or 0) + math.max(a.epochs - a.initial_epoch, 0))
   local run = plan(self, a, feed)
   local history
   run.callbacks, history = make_callbacks(self, a, run.steps)
-  run.entry = program_for(self, feed, run)
+  run.entry = program_for(self, feed, run, a.prefetch_depth)
+  local _ <close> = runs.closing(run)
   say_steps(self, feed, run, a.verbose)
   self.stop_training = false
   local _ <close> = runs.hold_interrupts()
-  rawset(self, "_run", run)
-  rawset(self, "_resume", nil)
-  rawset(self, "_interrupted", false)
+  local _ <close> = known_to_callbacks(self, run)
   run.callbacks:on_train_begin(logs.by_name{})
   local named = run_epochs(self, run, a)
-  programs.rewind(run.entry)
   if self.optimizer.finalize_variable_values then self.optimizer:finalize_variable_values(self.trainable_variables) end
   run.callbacks:on_train_end(named)
+  rawset(self, "_epochs_fed", (self._epochs_fed or 0) + run.epochs) -- a call that fails is none
   return history
 end
 

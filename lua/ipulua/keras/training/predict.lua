@@ -7,7 +7,6 @@ local elements = require "ipulua.data.elements"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.keras.nest"
-local programs = require "ipulua.keras.training.programs"
 local runs = require "ipulua.keras.training.runs"
 
 local predict = {methods = {}}
@@ -51,9 +50,9 @@ function methods:predict(...)
   local run = runs.begin(self, "predict", "predict", a, function(outputs, structure_of_outputs)
     parts[#parts + 1], form = outputs, structure_of_outputs
   end)
+  local _ <close> = runs.closing(run)
   run.callbacks:on_predict_begin(logs.by_name{})
   runs.epoch(self, run)
-  programs.rewind(run.entry)
   run.callbacks:on_predict_end(logs.by_name{})
   local joined = join(parts)
   return nest.pack(form, joined)

@@ -14,7 +14,6 @@ local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
   for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
   if mode == "train" then
-    parts[#parts + 1] = self.optimizer.version or 0
     for _, v in ipairs(self.trainable_variables) do parts[#parts + 1] = tostring(core.variable_identity(v)) end
   end
   return table.concat(parts, ";")
@@ -26,11 +25,46 @@ local makers <const> = {train = steps.train_program, test = steps.test_program, 
 ---@field program StepProgram
 ---@field infeed IPUInfeedQueue
 ---@field outfeed IPUOutfeedQueue? of each step's metrics, for asynchronous callbacks
+---@field version integer of the hyperparameters that the program holds
 
 ---The next run begins with the dataset's first element.
 ---@param entry ProgramEntry
 function programs.rewind(entry)
   if entry.infeed.queue:state() then entry.infeed:deleter() end
+end
+
+---What a run left in its queues is gone.
+---@param entry ProgramEntry
+function programs.close(entry)
+  programs.rewind(entry)
+  for _, outfeed in pairs{entry.outfeed, entry.program.outfeed} do outfeed:deleter() end
+end
+
+-- Hyperparameters are constants of a program: how often they were set, in an optimizer and in those around it.
+local function version_of(optimizer)
+  local version = 0
+  while type(optimizer) == "table" do
+    version = version + (rawget(optimizer, "version") or 0)
+    optimizer = rawget(optimizer, "wrapped") or rawget(optimizer, "opt")
+  end
+  return version
+end
+
+local function make(model, mode, entry, count)
+  entry.program = makers[mode](model, entry.infeed, count, entry.outfeed)
+  entry.program.func.changes = function()
+    return require "ipulua.keras.training.changes".of(makers[mode], model, entry.infeed, count)
+  end
+end
+
+---Compiles a training program anew, on its queues as they stand, when a hyperparameter was set since.
+---@param model Model
+---@param entry ProgramEntry
+function programs.renew(model, entry)
+  local version = version_of(model.optimizer)
+  if entry.version == version then return end
+  entry.version = version
+  make(model, "train", entry, entry.program.count)
 end
 
 ---The program for a dataset, with its infeed at the dataset's beginning.
@@ -39,27 +73,23 @@ end
 ---@param feed Feed
 ---@param count integer steps of an execution
 ---@param wants_logs boolean whether each step's metrics go to an outfeed
+---@param depth integer? elements read ahead; the model's by default
 ---@return ProgramEntry
-function programs.open(model, mode, feed, count, wants_logs)
-  local dataset = feed.dataset
-  local depth = model._options.infeed.prefetch_depth
-  local key = program_key(model, mode, dataset, count, wants_logs)
+function programs.open(model, mode, feed, count, wants_logs, depth)
+  depth = depth or model._options.infeed.prefetch_depth
+  local key = program_key(model, mode, feed.dataset, count, wants_logs)
   local entry = model._programs[key]
-  if not entry then
-    local infeed = data.IPUInfeedQueue(dataset, {prefetch_depth = depth})
-    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
-    entry = {infeed = infeed, outfeed = outfeed, program = makers[mode](model, infeed, count, outfeed)}
-    entry.program.func.changes = function()
-      return require "ipulua.keras.training.changes".of(makers[mode], model, infeed, count)
-    end
-    model._programs[key] = entry
+  if entry then
+    programs.close(entry)
+    entry.infeed:read_from(feed.dataset, depth)
   else
-    programs.rewind(entry)
-    if entry.infeed.dataset ~= dataset then
-      entry.infeed.queue:replace(dataset.handle, entry.infeed.read_ahead)
-      entry.infeed.dataset = dataset
-    end
+    local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
+    entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}), outfeed = outfeed,
+      version = version_of(model.optimizer)}
+    make(model, mode, entry, count)
+    model._programs[key] = entry
   end
+  if mode == "train" then programs.renew(model, entry) end
   return entry
 end
 

@@ -89,6 +89,15 @@ function runs.begin(model, who, mode, a, take)
   return run
 end
 
+---To be closed: however a run is left, what it opened is closed, and what it left in queues and callbacks is gone.
+---@param run Run
+function runs.closing(run)
+  return setmetatable({}, {__close = function()
+    programs.close(run.entry)
+    if run.is_alone ~= false then run.callbacks:leave() end
+  end})
+end
+
 -- ------------------------------------------------ executions
 
 local function is_cancelled(problem)
@@ -124,9 +133,11 @@ function runs.epoch(model, run)
   while done < run.steps do
     local ok, result, more
     if is_asynchronous then
+      if prefix == "train" then programs.renew(model, run.entry) end
       ok, result = pcall(asynchronous.run, model, run, done)
     else
       list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
+      if prefix == "train" then programs.renew(model, run.entry) end
       ok, result, more = pcall(run.entry.program.run)
     end
     if not ok then

@@ -3,6 +3,7 @@
 
 local args = require "ipulua.args"
 local core = require "ipulua.core"
+local ipu = require "ipulua"
 local json = require "ipulua.json"
 local log = require "ipulua.log"
 local plain = require "ipulua.plain"
@@ -55,11 +56,24 @@ local function variables_of(model)
   return list
 end
 
--- Those that replicas may have values of their own of: these, and weights that no gradient changes.
+-- All that replicas may have values of their own of: sums of gradients, too, and weights that they change each by itself.
 local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
+  for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
+  for i, entry in ipairs(model.optimizer:entries(saving.paths(model))) do list["optimizer/" .. i] = entry.variable end
   return list
+end
+
+-- The values of replicas 1 …; none where all agree.
+local function differing(v)
+  local values = core.replica_values(v)
+  if #values == 0 then return values end
+  local first = v:read_value()
+  for _, value in ipairs(values) do
+    if not ipu.reduce_all(ipu.equal(first, value)):item() then return values end
+  end
+  return {}
 end
 
 -- ------------------------------------------------ a run of fit
@@ -73,7 +87,7 @@ function state.save(model, run, epoch, step, latest)
   local tensors, states = {}, {}
   for name, v in pairs(variables_of(model)) do tensors[name] = v:read_value() end
   for name, v in pairs(of_replicas(model)) do
-    for r, value in ipairs(core.replica_values(v)) do tensors[string.format("replica/%d/%s", r, name)] = value end
+    for r, value in ipairs(differing(v)) do tensors[string.format("replica/%d/%s", r, name)] = value end
   end
   for i, callback in ipairs(run.callbacks.list) do
     states[i] = {class = callback.__name, state = state.pack(callback:get_state(), tensors, "callback/" .. i)}

@@ -179,6 +179,7 @@ steps.read_replicas = read_replicas
 ---@field prepare fun() traces it now
 ---@field start fun(): Job, fun(): table begins to run it; the function waits and gives the logs
 ---@field func Function what is run
+---@field outfeed IPUOutfeedQueue? of its own
 
 -- A program of one kind: body(infeed…) is run `count` times, then the values of the metrics are given back.
 local function make_program(model, kind, count, trace_steps)
@@ -289,7 +290,7 @@ function steps.predict_program(model, infeed, count)
     end)
   end, {name = model.name .. ".predict"})
   return {
-    count = count, kind = "predict", func = f,
+    count = count, kind = "predict", func = f, outfeed = outfeed,
     run = function()
       f()
       local joined = {}

@@ -1,0 +1,139 @@
+-- PipelineStageOptions do for a stage what the configuration's dictionaries do for all: each kind by itself,
+-- forwards and backwards, in ipu.pipeline and in Keras models; lists that don't fit are refused.
+
+local ipu = require "ipulua"
+local keras = ipu.keras
+local layers = keras.layers
+
+local half <const>, float <const> = {partialsType = "half"}, {partialsType = "float"}
+local pictures = ipu.random.normal({8, 4, 9, 9, 32}, {seed = 1}):cast "float16"
+local kernel = ipu.random.normal({3, 3, 32, 8}, {seed = 2}):cast "float16"
+local matrix = ipu.random.normal({9 * 9 * 8, 5}, {seed = 3}):cast "float16" / 16
+
+local function configure(o)
+  ipu.reset_ipu_configuration()
+  local config = ipu.IPUConfig()
+  config.auto_select_ipus = 2
+  config.matmuls.poplar_options = o.matmul_options or {}
+  config.convolutions.poplar_options = o.convolution_options or {}
+  config:configure_ipu_system()
+end
+
+local function both(options) return options and {ipu.PipelineStageOptions(options), ipu.PipelineStageOptions(options)} end
+
+-- o: whole (of the configuration), forward, backward. Two updates of a convolution and a product.
+local function by_pipeline(o)
+  configure(o.whole or {})
+  local k, m = ipu.Variable(kernel), ipu.Variable(matrix)
+  local infeed, outfeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(pictures)), ipu.IPUOutfeedQueue()
+  ipu.func(function()
+    return ipu.pipeline{
+      computational_stages = {
+        function(x) return ipu.reshape(ipu.nn.conv2d(x, k, {padding = "SAME"}), {4, 9 * 9 * 8}) end,
+        function(h) return ipu.reduce_mean(ipu.square(h:matmul(m):cast "float32")) end,
+      },
+      gradient_accumulation_count = 4, repeat_count = 2, infeed_queue = infeed, outfeed_queue = outfeed,
+      forward_propagation_stages_poplar_options = both(o.forward),
+      backward_propagation_stages_poplar_options = both(o.backward),
+      optimizer_function = function(loss)
+        return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.01), loss)
+      end,
+    }
+  end)()
+  return k:read_value(), m:read_value()
+end
+
+local function new_model(o)
+  local model = keras.Sequential{
+    layers.Conv2D{8, 3, padding = "same", use_bias = false, dtype = "float16", input_shape = {9, 9, 32}},
+    layers.Flatten{dtype = "float16"}, layers.Dense{5, use_bias = false, dtype = "float16"},
+    layers.Activation{"linear", dtype = "float32"},
+  }
+  model:build{4, 9, 9, 32}
+  model:set_weights{kernel, matrix}
+  model:set_pipeline_stage_assignment{0, 0, 1, 1}
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4,
+    forward_propagation_stages_poplar_options = both(o.forward),
+    backward_propagation_stages_poplar_options = both(o.backward)}
+  model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.01), steps_per_execution = 4}
+  return model
+end
+
+local function by_keras(o)
+  configure(o.whole or {})
+  local _ <close> = ipu.IPUStrategy():scope()
+  local model = new_model(o)
+  local x = ipu.reshape(pictures, {32, 9, 9, 32})
+  model:fit{x, ipu.zeros{32, 5}, batch_size = 4, verbose = 0, shuffle = false}
+  return table.unpack(model:get_weights())
+end
+
+local function differs(a, b) return ipu.reduce_max(ipu.abs(a:cast "float32" - b:cast "float32")):item() > 0 end
+
+describe("options of pipeline stages", function()
+  teardown(function() ipu.reset_ipu_configuration() end)
+
+  for name, train in pairs{["ipu.pipeline"] = by_pipeline, Keras = by_keras} do
+    it("are the configuration's, kind by kind: " .. name, function()
+      local plain_k, plain_m = train{}
+      for _, options in ipairs{
+        {matmul_options = half}, {convolution_options = half}, {matmul_options = float, convolution_options = half},
+        {matmul_options = half, convolution_options = half},
+      } do
+        local whole_k, whole_m = train{whole = options}
+        local k, m = train{forward = options, backward = options}
+        assert.is_false(differs(whole_k, k))
+        assert.is_false(differs(whole_m, m))
+        assert.is_true(differs(whole_k, plain_k) or differs(whole_m, plain_m))
+      end
+    end)
+
+    it("say it of the forward and the backward pass apart: " .. name, function()
+      local all_half = {matmul_options = half, convolution_options = half}
+      local all_float = {matmul_options = float, convolution_options = float}
+      local plain_k = train{}
+      local k, m = train{backward = all_half}
+      local same_k, same_m = train{whole = all_half, forward = all_float, backward = all_half}
+      assert.is_false(differs(k, same_k))
+      assert.is_false(differs(m, same_m))
+      assert.is_true(differs(k, plain_k))
+    end)
+  end
+
+  it("are refused where they don't fit the stages", function()
+    configure{}
+    local _ <close> = ipu.IPUStrategy():scope()
+    local one = {ipu.PipelineStageOptions{matmul_options = half}}
+    for option, wrong in pairs{
+      forward_propagation_stages_poplar_options = {one, {"half", "half"}, half},
+      backward_propagation_stages_poplar_options = {one, {"half", "half"}},
+      weight_update_poplar_options = {one, half, 1},
+    } do
+      for _, value in ipairs(wrong) do
+        local model = new_model{}
+        local fine, why = pcall(function()
+          model:set_pipelining_options{gradient_accumulation_steps_per_replica = 4, [option] = value}
+          model:fit{ipu.reshape(pictures, {32, 9, 9, 32}), ipu.zeros{32, 5}, batch_size = 4, verbose = 0}
+        end)
+        assert.is_false(fine)
+        assert.matches(option, why)
+      end
+    end
+  end)
+
+  it("are saved with a model", function()
+    configure{}
+    local _ <close> = ipu.IPUStrategy():scope()
+    local path = os.tmpname() .. ".safetensors"
+    finally(function() os.remove(path) end)
+    local options = {matmul_options = half, convolution_options = float}
+    local model = new_model{forward = options, backward = options}
+    model:save(path)
+    local loaded = keras.models.load_model(path)
+    for _, name in ipairs{"forward_propagation_stages_poplar_options", "backward_propagation_stages_poplar_options"} do
+      local list = loaded._options.pipelining[name]
+      assert.equal(2, #list)
+      assert.equal(tostring(model._options.pipelining[name][2]), tostring(list[2]))
+    end
+  end)
+end)
