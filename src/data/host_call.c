@@ -17,6 +17,7 @@ struct HostCalls {
   HostRequest *first, **last;
   HostDeferred *deferred;
   int depth; /* requests that the script's thread is inside of; its own */
+  HostRequest *answered; /* the innermost one of another thread */
 };
 
 HostCalls *host_calls_new(void) {
@@ -32,6 +33,13 @@ HostCalls *host_calls_new(void) {
 bool host_calls_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
 
 bool host_calls_inside(const HostCalls *h) { return h->depth > 0; }
+
+HostAsker host_calls_asker(const HostCalls *h, pthread_t thread) {
+  if (!host_calls_here(h) || !h->answered) return ASKED_BY_NOBODY;
+  for (const HostRequest *r = h->answered; r; r = r->outer)
+    if (pthread_equal(r->asker, thread)) return ASKED_BY_IT;
+  return ASKED_BY_ANOTHER;
+}
 
 void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
                        void (*release)(HostRequest *)) {
@@ -57,7 +65,10 @@ static HostRequest *take_request(HostCalls *h) {
 
 static void run_request(HostCalls *h, HostRequest *r) {
   h->depth++;
+  r->outer = h->answered;
+  h->answered = r;
   Status s = r->run(r, &r->error);
+  h->answered = r->outer;
   h->depth--;
   if (s != OK && r->error.status == OK) fail(&r->error, s, "a call into the script failed");
   atomic_store(&r->state, REQUEST_DONE);
@@ -169,6 +180,7 @@ static void withdraw(HostCalls *h, HostRequest *r) {
 
 Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context) {
   if (host_calls_here(h)) return call_here(h, e, r);
+  r->asker = pthread_self();
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&r->references, 1);
   *h->last = r;

@@ -4,6 +4,8 @@
  * so that waiting for an element and serving the thread that makes it are one wait. */
 #ifndef IPULUA_DATA_HOST_CALL_H
 #define IPULUA_DATA_HOST_CALL_H
+#include <pthread.h>
+
 #include "base/status.h"
 
 typedef struct HostCalls HostCalls;
@@ -12,6 +14,9 @@ HostCalls *host_calls_new(void); /* the calling thread becomes the script's thre
 void host_calls_free(HostCalls *h);       /* when no thread uses it any more; runs what was deferred */
 bool host_calls_here(const HostCalls *h); /* is this the script's thread? */
 bool host_calls_inside(const HostCalls *h); /* is that one inside of a request? Of itself only */
+/* Whom the script's thread is answering: that thread, which then waits; another one, whom that thread may wait for; or nobody. */
+typedef enum HostAsker { ASKED_BY_NOBODY, ASKED_BY_IT, ASKED_BY_ANOTHER } HostAsker;
+HostAsker host_calls_asker(const HostCalls *h, pthread_t thread);
 
 /* A request is the head of a larger struct with its arguments and results. It is counted because the asker
  * may give up (its iterator was closed) while the script's thread is in the middle of it. */
@@ -23,6 +28,8 @@ struct HostRequest {
   _Atomic int references;
   _Atomic int state;
   HostRequest *next;
+  pthread_t asker;
+  HostRequest *outer; /* in the midst of which this one is answered */
 };
 void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *), void (*release)(HostRequest *));
 void host_request_release(HostRequest *r);

@@ -2,24 +2,27 @@
  * touch its variables, or run another program, waits for it. Only the script's thread touches Lua: it serves the job's
  * requests whenever it waits. */
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/thread.h"
 #include "lua/bind.h"
 
-#define JOB_NAME "ipulua.Job"
+#define JOB_NAME "ipulua.Job"     /* what the script holds */
+#define RUN_NAME "ipulua.Job.run" /* what it points to; the registry keeps it while it runs, and so all that it uses */
 enum { POLL_NANOSECONDS = 200000 };
 
 typedef struct Job {
+  HostDeferred deferred; /* it ends later, because it was dropped inside of a function that it may wait for */
+  int self;              /* its place in the registry */
   State *state;
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;
   Error error;
   pthread_t thread;
   _Atomic bool finished;
-  bool started, joined;
-  bool kept; /* in the registry: it was collected inside of its own callback */
+  bool started, joined, dropped;
 } Job;
 
 static void *job_main(void *argument) {
@@ -33,12 +36,17 @@ static void *job_main(void *argument) {
 
 static bool is_finished(void *context) { return atomic_load(&((Job *)context)->finished); }
 
+static bool is_over(const Job *j) { return !j->started || j->joined; }
+static void let_go(const Job *j) { luaL_unref(j->state->callbacks, LUA_REGISTRYINDEX, j->self); }
+
 static void finish(Job *j) {
-  if (!j->started || j->joined) return;
+  if (is_over(j)) return;
   host_calls_wait(j->state->host, is_finished, j);
+  if (j->joined) return; /* by what was put off */
   pthread_join(j->thread, NULL);
   j->joined = true;
   if (j->state->job == j) j->state->job = NULL;
+  if (!j->dropped) let_go(j);
 }
 
 static bool uses(const Program *p, const Variable *v) {
@@ -47,16 +55,27 @@ static bool uses(const Program *p, const Variable *v) {
   return false;
 }
 
-/* Is the script's thread inside of something that the job, or what feeds it, has called? */
-static bool called_by(const Job *j) { return !atomic_load(&j->finished) && host_calls_inside(j->state->host); }
+static HostAsker asker(const Job *j) {
+  return is_over(j) || atomic_load(&j->finished) ? ASKED_BY_NOBODY : host_calls_asker(j->state->host, j->thread);
+}
+
+/* Is the script's thread inside of something that the job has called? */
+static bool called_by(const Job *j) { return asker(j) == ASKED_BY_IT; }
+
+/* Inside of what a thread that reads ahead has called nobody waits for a job: it may be fed by that thread. */
+static void check_may_wait(lua_State *L, const Job *j, const char *what) {
+  if (asker(j) == ASKED_BY_ANOTHER)
+    bind_fail(L, ERR_FAILED_PRECONDITION,
+              "%s would wait for the program that runs in the background, which may wait for this function: it is called ahead of "
+              "time, by a thread that reads a dataset",
+              what);
+}
 
 void bind_settle(lua_State *L, const Variable *v) {
   Job *j = bind_state(L)->job;
   if (!j || called_by(j) || (v && !uses(j->program, v))) return;
+  check_may_wait(L, j, v ? "this use of one of its variables" : "this");
   finish(j);
-  if (!j->kept) return;
-  lua_pushnil(L);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, j);
 }
 
 void bind_refuse_inside(lua_State *L, const char *what) {
@@ -96,7 +115,7 @@ static int start(lua_State *L) {
   bind_initialise_all(L, p);
   Job *j = lua_newuserdatauv(L, sizeof *j, 3);
   *j = (Job){.state = s, .program = p};
-  luaL_setmetatable(L, JOB_NAME);
+  luaL_setmetatable(L, RUN_NAME);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 3, 1);
   j->in = bind_arguments(L, 2, p);
@@ -106,14 +125,23 @@ static int start(lua_State *L) {
   for (int i = 0; i < p->result_count; i++) j->out[i] = NULL;
   engine_pool(s->engine); /* made here, so that only this thread ever makes it */
   atomic_store(&p->cancelled, false);
-  if (thread_create(&j->thread, job_main, j)) return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  Job **held = lua_newuserdatauv(L, sizeof *held, 1);
+  *held = j;
+  luaL_setmetatable(L, JOB_NAME);
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, -2, 1);
+  lua_pushvalue(L, 3);
+  j->self = luaL_ref(L, LUA_REGISTRYINDEX);
+  if (thread_create(&j->thread, job_main, j)) {
+    let_go(j);
+    return bind_fail(L, ERR_RUNTIME, "run_async: no thread could be started");
+  }
   j->started = true;
   s->job = j;
-  lua_settop(L, 3);
   return 1;
 }
 
-static Job *check(lua_State *L) { return luaL_checkudata(L, 1, JOB_NAME); }
+static Job *check(lua_State *L) { return *(Job **)luaL_checkudata(L, 1, JOB_NAME); }
 
 static int done(lua_State *L) {
   Job *j = check(L);
@@ -125,7 +153,8 @@ static int done(lua_State *L) {
 /* → list of results; raises the job's error */
 static int wait_for(lua_State *L) {
   Job *j = check(L);
-  if (j->started && !j->joined && called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "job:wait() is called by the job itself");
+  check_may_wait(L, j, "job:wait()");
+  if (called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "job:wait() is called by the job itself");
   finish(j);
   if (j->error.status != OK) {
     Error e = j->error;
@@ -144,6 +173,8 @@ static int cancel(lua_State *L) {
 /* Serve the job for a moment. */
 static int poll_job(lua_State *L) {
   Job *j = check(L);
+  if (asker(j) != ASKED_BY_NOBODY)
+    return bind_fail(L, ERR_FAILED_PRECONDITION, "outfeed:iter(job) waits for the job, which may wait for this function");
   host_calls_serve(j->state->host);
   struct timespec moment = {.tv_nsec = POLL_NANOSECONDS};
   if (!atomic_load(&j->finished)) nanosleep(&moment, NULL);
@@ -151,21 +182,31 @@ static int poll_job(lua_State *L) {
 }
 
 static int settle(lua_State *L) {
+  const Job *j = bind_state(L)->job;
+  if (j && called_by(j)) return bind_fail(L, ERR_FAILED_PRECONDITION, "the job that this function feeds can't be waited for in it");
   bind_settle(L, NULL);
   return 0;
 }
 
-/* A job nobody holds any more ends as soon as it can. */
-static int free_job(lua_State *L) {
+static void end_dropped(HostDeferred *d) {
+  Job *j = (Job *)((char *)d - offsetof(Job, deferred));
+  finish(j);
+  let_go(j);
+}
+
+/* A job nobody holds any more ends as soon as it can: dropped inside of a function that it waits for, behind that. */
+static int drop_job(lua_State *L) {
   Job *j = check(L);
-  if (j->started && !j->joined) atomic_store(&j->program->cancelled, true);
-  if (j->started && !j->joined && called_by(j)) { /* it waits for what the collector has interrupted: another time */
-    lua_pushvalue(L, 1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, j);
-    luaL_setmetatable(L, JOB_NAME);
-    j->kept = true;
-    return 0;
-  }
+  if (is_over(j)) return 0;
+  atomic_store(&j->program->cancelled, true);
+  j->dropped = true;
+  j->deferred.run = end_dropped;
+  host_calls_defer(j->state->host, &j->deferred);
+  return 0;
+}
+
+static int free_run(lua_State *L) {
+  Job *j = lua_touserdata(L, 1);
   finish(j);
   for (int i = 0; j->out && i < j->program->result_count; i++) {
     tensor_release(j->out[i]);
@@ -180,8 +221,12 @@ void bind_open_job(lua_State *L) {
   lua_setfield(L, -2, "start_job");
   lua_pushcfunction(L, settle);
   lua_setfield(L, -2, "settle");
+  luaL_newmetatable(L, RUN_NAME);
+  lua_pushcfunction(L, free_run);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
   luaL_newmetatable(L, JOB_NAME);
-  lua_pushcfunction(L, free_job);
+  lua_pushcfunction(L, drop_job);
   lua_setfield(L, -2, "__gc");
   luaL_newlib(L, methods);
   lua_setfield(L, -2, "__index");
