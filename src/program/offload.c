@@ -104,20 +104,23 @@ static int last_use(const Part *t, const Value *v, int pass) {
   return last;
 }
 
-static bool need(Part *t, Value *v, int pass) {
+/* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes are traced one into the other, nodes of
+ * the forward pass stand behind it, too. */
+static bool need(Part *t, Value *v, int pass, int reader) {
   while (is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
   if (!is_activation(t, v, pass)) return true;
   int stage = plan_stage_of_pass(t->plan, pass);
   for (int i = 0; i < t->pending_count; i++)
     if (t->pending[i].value == v && t->pending[i].stage == stage) return true;
-  return add_pending(t, v, -1, stage, last_use(t, v, stage));
+  int due = last_use(t, v, stage);
+  return add_pending(t, v, -1, stage, due < reader ? due : reader - 1);
 }
 
 static bool find_activations(Part *t) {
   for (int i = 0; t->plan && i < t->g->node_count; i++) {
     const Node *n = t->g->node[i];
     for (int k = 0; node_is_made(n) && t->pass[i] >= t->stages && k < n->in_count; k++)
-      if (!need(t, n->in[k], t->pass[i])) return false;
+      if (!need(t, n->in[k], t->pass[i], i)) return false;
   }
   return true;
 }

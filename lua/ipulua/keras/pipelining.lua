@@ -318,15 +318,21 @@ function pipelining.check(self)
   return highest + 1
 end
 
----The stage of every call of a model about to run, and which call it is: for the trace of a micro-batch.
+---The stage of every call of a model about to run: for the trace of a micro-batch. calls: of a model of one's own, by layer, in order.
 ---@param self Model
----@return {of: table?, calls: integer[]?, count: integer}?
+---@return {of: table?, calls: table<Layer, integer[]>?, name: string?, count: integer}?
 function pipelining.route(self)
   local count = pipelining.check(self)
   if not count then return nil end
   local stages = pipelining.stages(self)
-  if not self._graph then return {calls = stages, at = 0, count = count} end
   local of = {}
+  if not self._graph then
+    for i, node in ipairs((stage_nodes(self))) do
+      of[node.layer] = of[node.layer] or {}
+      of[node.layer][node.index + 1] = stages[i]
+    end
+    return {calls = of, name = self.name, count = count}
+  end
   for i, node in ipairs(stage_nodes(self)) do of[node] = stages[i] end
   return {of = of, count = count}
 end

@@ -11,8 +11,8 @@ local stages = {}
 
 local current -- the open scope's stage
 
--- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model, calls = those of the layers that
--- a model of one's own calls, in order, stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
+-- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model, calls = by layer, those that a
+-- model of one's own makes, in order, made = how many of them, stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
 local route
 
 local recorded -- calls of layers by a model of one's own that is being built: {layer =, stage =}
@@ -82,9 +82,17 @@ function stages.enter_layer(layer, depth)
     if depth == 0 then recorded = {} -- once more from the beginning
     elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = current or kept(layer, "stage")} end
   end
-  if not route or not route.calls or depth ~= 1 then return end
-  route.at = route.at + 1
-  if route.calls[route.at] then route.go(route.calls[route.at]) end
+  if not route or not route.calls then return end
+  if depth == 0 then route.made = {} end
+  if depth ~= 1 then return end
+  local call = (route.made[layer] or 0) + 1
+  route.made[layer] = call
+  local stage = (route.calls[layer] or {})[call]
+  if not stage then
+    blame.error(string.format("model '%s': call %d of layer '%s' has no pipeline stage: the model didn't make it when it was built; "
+      .. "let its call run the same layers for training and without", route.name, call - 1, layer.name), "value")
+  end
+  route.go(stage)
 end
 
 ---To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where there are no stages.
