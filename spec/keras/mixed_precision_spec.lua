@@ -94,4 +94,28 @@ describe("scaled losses", function()
     opt:apply_gradients({half(8)}, {v}) -- mean 6, divided by 4, times 0.25
     assert.equal(1 - 0.375, v:item())
   end)
+
+  it("gives a layer's state as a value that is assigned to all the same", function()
+    policy.set_global_policy("mixed_float16")
+    finally(function() policy.set_global_policy("float32") end)
+    local State = keras.layers.Layer:extend "State"
+    function State:build()
+      self.n = self:add_weight{name = "n", shape = {3}, initializer = "ones", trainable = false}
+    end
+    function State:call(x)
+      local before = self.n * 2
+      assert.equal("float16", self.n.dtype)
+      self.n:assign_add(ipu.full({3}, 0.5))
+      self.n:assign_sub(ipu.full({3}, 0.25))
+      self.n:assign(self.n:read_value() * 2) -- the float32 one
+      return x * self.n + before
+    end
+    local layer = State()
+    local run = ipu.func(function(x) return layer(x) end)
+    assert.same({4.5, 4.5, 4.5}, layer(ipu.ones{3}):totable()) -- ((1 + 0.5 - 0.25) * 2) + 1 * 2
+    assert.same({10.5, 10.5, 10.5}, run(ipu.ones{3}):totable()) -- ((2.5 + 0.25) * 2) + 2.5 * 2
+    assert.equal("float32", layer.n.dtype)
+    assert.same({5.5, 5.5, 5.5}, layer.n:totable())
+    assert.has_error(function() ipu.ones{3}:assign_add(1) end)
+  end)
 end)

@@ -383,4 +383,31 @@ describe("a pipelined Keras model", function()
     starts(11, "head (Dense) (0)")
     assert.are.equal(12, #lines)
   end)
+
+  it("finds a subclass' calls by their layer, and names one that has no stage", function()
+    local _ <close> = pipelines.device(2)
+    local _ <close> = ipu.IPUStrategy():scope()
+    for _, when in ipairs{"always", "training"} do
+      local M = keras.Model:extend("M")
+      function M:init()
+        keras.Model.init(self)
+        self.a, self.d, self.c = layers.Dense{17}, layers.Dropout{0.5}, layers.Dense{3}
+      end
+      function M:call(x, o)
+        local h = self.a(x)
+        if when == "always" or o and o.training then h = self.d(h) end
+        return self.c(self.a(h))
+      end
+      local m = M()
+      m:build{-1, 17}
+      local list = m:get_pipeline_stage_assignment()
+      for _, entry in ipairs(list) do entry.pipeline_stage = entry.layer == m.c and 1 or 0 end
+      m:set_pipeline_stage_assignment(list)
+      m:set_pipelining_options{gradient_accumulation_steps_per_replica = 4}
+      m:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 4}
+      local fine, why = pcall(m.fit, m, {x = ipu.ones{64, 17}, y = ipu.ones{64, 3}, batch_size = 4, verbose = 0})
+      assert.equal(when == "always", fine)
+      if not fine then assert.matches("call 0 of layer '" .. m.d.name .. "' has no pipeline stage", why) end
+    end
+  end)
 end)

@@ -106,6 +106,47 @@ describe("a pipeline", function()
     assert.are.equal(ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3}, count = 8}.time_steps, ipu.timetable(f).time_steps)
   end)
 
+  -- All forward passes, then all backward passes: four stages, eight micro-batches.
+  local function all_forward_first()
+    local steps = {}
+    for half, kind in ipairs{"forward", "backward"} do
+      for time = 0, 10 do
+        local entries = {}
+        for place = 0, 3 do
+          local stage, m = half == 1 and place or 3 - place, time - place
+          if m >= 0 and m < 8 then entries[#entries + 1] = {ipu = stage, kind = kind, stage = stage, micro_batch = m} end
+        end
+        steps[#steps + 1] = entries
+      end
+    end
+    return steps
+  end
+
+  for _, options in ipairs{
+    {}, {offload_activations = true}, {offload_gradient_accumulation_buffers = true}, {offload_weights = true},
+    {recomputation_mode = "RecomputeThenBackpropagate"}, {recomputation_mode = "RecomputeAndBackpropagateInterleaved"},
+    {offload_activations = true, offload_gradient_accumulation_buffers = true, offload_weight_update_variables = true},
+    {offload_activations = true, recomputation_mode = "RecomputeThenBackpropagate"},
+  } do
+    local words = {}
+    for name in pairs(options) do words[#words + 1] = name end
+    table.sort(words)
+    it("all forward passes first changes no bit either, with " .. table.concat(words, ", "), function()
+      local grouped, their_weights = trained{}
+      for _, schedule in ipairs{all_forward_first(), "OneFOneB", "Interleaved", "Sequential"} do
+        local given = {pipeline_schedule = schedule}
+        for name, value in pairs(options) do given[name] = value end
+        local ok, these, weights_of_these = pcall(trained, given)
+        if ok then
+          assert.are.same(grouped, these)
+          assert.are.same(their_weights, weights_of_these)
+        else -- what a schedule can't have is refused by name
+          assert.matches(options.recomputation_mode .. " is not supported by", these)
+        end
+      end
+    end)
+  end
+
   for words, spoil in pairs{
     ["must be 8, for which the schedule was written, but it is 16"] = function(_, given) given.gradient_accumulation_count = 16 end,
     ["entry 1 of time step 1"] = function(steps) steps[1][1] = {ipu = 0, kind = "sideways", stage = 0, micro_batch = 0} end,

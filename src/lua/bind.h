@@ -85,6 +85,8 @@ typedef struct LuaTensor {
 /* In __index, for the name at 2 that a "tensor" or "variable" lacks: raises with the one that was meant. Upvalue 1 is the table of
  * methods. */
 int bind_refuse_field(lua_State *L, const char *kind);
+/* Of (tensor, name): pushes the method of the variable that the tensor is a value of (behind.c); false: there is none. */
+bool bind_field_behind(lua_State *L);
 
 LuaTensor *bind_new_tensor(lua_State *L);          /* pushes an empty one */
 void bind_push_tensor(lua_State *L, Tensor *t);    /* takes t over */
@@ -184,6 +186,7 @@ void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
 void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
+void bind_open_behind(lua_State *L);
 void bind_open_job(lua_State *L);
 void bind_open_queue(lua_State *L);
 void bind_open_dataset(lua_State *L);

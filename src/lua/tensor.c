@@ -311,7 +311,7 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "dtype") && bind_type_at(L, 1, &type)) lua_pushstring(L, dtype_name(type.dtype));
   else if (!strcmp(name, "rank") && bind_type_at(L, 1, &type)) lua_pushinteger(L, type.rank);
   else if (!strcmp(name, "size") && shown_type(L, 1, &type)) push_count(L, &type);
-  else if (strncmp(name, "__", 2)) return bind_refuse_field(L, "tensor");
+  else if (strncmp(name, "__", 2) && !bind_field_behind(L)) return bind_refuse_field(L, "tensor");
   return 1;
 }
 

@@ -167,12 +167,14 @@ end
 
 -- ------------------------------------------------ dtypes and masks
 
----A variable as call sees it: in the compute dtype.
+---A variable as call sees it: in the compute dtype; it is assigned to all the same.
 ---@package
 function Layer:in_compute_dtype(v)
   local dtype = self.compute_dtype
-  if v.dtype ~= dtype and v.dtype:find("float") then return v:cast(dtype) end
-  return v
+  if v.dtype == dtype or not v.dtype:find("float") then return v end
+  local cast = v:cast(dtype)
+  core.set_behind(cast, v)
+  return cast
 end
 
 local function autocast(self, value)
