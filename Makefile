@@ -62,7 +62,7 @@ ifeq ($(origin CFLAGS),file)
 $(foreach layer,machine target cli lua graph transform program api,$(BUILD)/$(layer)/%.o): CFLAGS := -O1
 endif
 ISAS := base avx2 avx512
-ifneq ($(shell uname -m),x86_64)
+ifeq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),) # what is compiled for, which may be elsewhere
 ISAS := base
 KERNEL_ISA_base := -O3
 endif
@@ -299,7 +299,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds mutants debug asan tsan
+NIGHTLY := nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -344,11 +344,14 @@ FUZZ_SEED ?= $(shell date +%s)000
 fuzz: all ## random programs of all ops in all forms, and beside NumPy (SECONDS=60, FUZZ_SEED=)
 	@$(BUILD)/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED)
 
-.PHONY: built parts fresh fresh-demo fresh-all
+.PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
 	+@$(SUBMAKE) all checks
 parts: ## the specs of each optional part where it is not there
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/parts.sh
+
+arm64: ## cross-build for 64-bit ARM; check programs and specs of tensors, ops, engine, data and conformance by qemu
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) spec/support/arm64.sh
 
 # In new Debian systems, made by root with mmdebstrap: bookworm is Debian 12, trixie Debian 13.
 SUITE ?= bookworm
@@ -443,7 +446,7 @@ deb: ## build the Debian packages, into build/deb
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-lint-* build-debug build-asan build-tsan
+	rm -rf $(BUILD) build-lint-* build-debug build-asan build-tsan build-arm64 build-arm64-system build-parts
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
