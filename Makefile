@@ -62,7 +62,7 @@ ifeq ($(origin CFLAGS),file)
 $(foreach layer,machine target cli lua graph transform program api,$(BUILD)/$(layer)/%.o): CFLAGS := -O1
 endif
 ISAS := base avx2 avx512
-ifneq ($(shell uname -m),x86_64)
+ifeq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),) # what is compiled for, which may be elsewhere
 ISAS := base
 KERNEL_ISA_base := -O3
 endif
@@ -247,6 +247,7 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 .PHONY: checks
 checks: $(CHECKS) $(BUILD)/validate ## build the C check programs
 
+space := $(subst x,,x x)
 # What Debian calls the things that we need.
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
   $(foreach part,$(filter-out HDF5,$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
@@ -298,7 +299,7 @@ check: ## what takes less than a minute of make test: before a commit
 nightly: deps ## what takes long: the sanitizers, every seed anew
 	+@failed=; for each in $(NIGHTLY); do echo "== $$each"; $(MAKE) --no-print-directory $$each || failed="$$failed $$each"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
-NIGHTLY := nightly-specs new-seeds mutants debug asan tsan
+NIGHTLY := nightly-specs new-seeds mutants debug asan tsan compilers arm64
 .PHONY: mutants
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
@@ -309,14 +310,20 @@ new-seeds: all checks
 	@BUILD="$(BUILD)" spec/support/new_seeds.sh $(SEED)
 
 LINTED := $(wildcard lua spec examples docs/source)
-CLANG := $(shell command -v clang)
 lint-lua:
 	@said=$$(luacheck -q --no-color $(LINTED)) || { echo "$$said" | grep -v '^$$'; exit 1; }
-lint: ## luacheck; compile with clang, warnings being errors, if it is there
-	+@$(SUBMAKE) lint-lua; good=$$?; \
-	test -z "$(CLANG)" || $(SUBMAKE) BUILD=build-lint CC=clang -k \
-	  CFLAGS='-O0 -Werror -fno-caret-diagnostics -fmacro-backtrace-limit=1' lint-objects || good=1; \
-	exit $$good
+# Each in a build folder of its own; what fails says which it was.
+with_each_compiler = for each in $(wildcard $(foreach c,$(COMPILERS),$(or $(shell command -v $(c)),none))); do \
+	  name=$${each\#\#*/}; $(SUBMAKE) BUILD=build-lint-$$name CC=$$name -k CFLAGS='$(1) -Werror' lint-objects || \
+	  { echo "FAIL $$name with $(1) -Werror"; good=1; }; $(2) done;
+COMPILERS := $(foreach v,12 13 14,gcc-$(v)) $(foreach v,14 15 16 17 18 19,clang-$(v))
+.PHONY: compilers deps-compilers
+lint: ## luacheck; compile with each of gcc 12 to 14 and clang 14 to 19 that is there, warnings being errors
+	+@$(SUBMAKE) lint-lua; good=$$?; $(call with_each_compiler,-O1,) exit $$good
+compilers: ## compile with each of them that is there, optimised, warnings being errors
+	+@good=0; $(call with_each_compiler,-O2,test $$good = 1 || echo "$$name: no warnings";) exit $$good
+deps-compilers: ## install those that this Debian has
+	$(call install_packages,$$(apt-cache pkgnames | grep -xE '$(subst $(space),|,$(COMPILERS))'))
 
 lint-objects: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS) $(PLUGINS)
 
@@ -337,11 +344,14 @@ FUZZ_SEED ?= $(shell date +%s)000
 fuzz: all ## random programs of all ops in all forms, and beside NumPy (SECONDS=60, FUZZ_SEED=)
 	@$(BUILD)/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED)
 
-.PHONY: built parts fresh fresh-demo fresh-all
+.PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
 	+@$(SUBMAKE) all checks
 parts: ## the specs of each optional part where it is not there
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=$(BUILD) CC='$(CC)' spec/support/parts.sh
+
+arm64: ## cross-build for 64-bit ARM; check programs and specs of tensors, ops, engine, data and conformance by qemu
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) spec/support/arm64.sh
 
 # In new Debian systems, made by root with mmdebstrap: bookworm is Debian 12, trixie Debian 13.
 SUITE ?= bookworm
@@ -436,7 +446,7 @@ deb: ## build the Debian packages, into build/deb
 
 .PHONY: clean help
 clean: ## remove what was built
-	rm -rf $(BUILD) build-lint build-debug build-asan build-tsan
+	rm -rf $(BUILD) build-lint-* build-debug build-asan build-tsan build-arm64 build-arm64-system build-parts
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16

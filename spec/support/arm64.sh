@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The project on 64-bit ARM: built with Debian's cross compiler, its check programs and specs run by qemu-aarch64 over a folder of arm64
+# packages, which are unpacked, not installed. Nothing is registered in the kernel (no binfmt). The last line is "N passed, N failed".
+# Wants mmdebstrap, gcc-aarch64-linux-gnu, qemu-user. Environment: MAKE, JOBS, CC (before the compiler's name: ccache), SPECS, CHECKS.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+MAKE=${MAKE:-make} JOBS=${JOBS:-2} build=build-arm64 suite=bookworm
+system=$PWD/build-arm64-system triplet=aarch64-linux-gnu
+# Left out: specs that call programs of this machine's processor for the process under test (cli, packaging, api, examples, docs), and
+# those of machine, pipeline, replicas, keras and lua, whose code has nothing of a processor in it.
+specs=${SPECS:-spec/tensor spec/ops spec/engine spec/data spec/conformance}
+checks=${CHECKS:-tensor_check kernels_check nn_check ops_check forms_check second_check graphs_check data_check}
+passed=0 failed=0
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+
+missing=$(for each in mmdebstrap "$triplet-gcc" qemu-aarch64; do command -v "$each" >/dev/null || echo " $each"; done | tr -d '\n')
+if [ -n "$missing" ]; then
+  echo "arm64 is not tried here: there is no$missing (Debian's mmdebstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)"
+  echo "0 passed, 0 failed"
+  exit
+fi
+
+packages=libc6-dev,libgcc-s1,liblua5.4-dev,zlib1g-dev,libjansson-dev,libzip-dev,libpng-dev,libjpeg62-turbo-dev,libedit-dev
+if [ ! -e "$system/complete" ]; then
+  rm -rf "$system" && mkdir -p "$system"
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(LABEL)' 2>/dev/null | sed -n 's/ Debian$//p' | head -n 1)
+  mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages,lua-filesystem,lua-term,lua-system,lua-cjson" \
+    "$suite" "$system" ${mirror:+"$mirror"} >"$output" 2>&1 || { cat "$output"; echo "0 passed, 1 failed"; exit 1; }
+  touch "$system/complete"
+fi
+
+places=$system/usr/lib/$triplet/pkgconfig:$system/usr/share/pkgconfig
+"$MAKE" --no-print-directory -s -j"$JOBS" BUILD="$build" CC="${CC:-} $triplet-gcc --sysroot=$system" AR="$triplet-ar" WITH_HDF5=no \
+  PKG_CONFIG="env PKG_CONFIG_SYSROOT_DIR=$system PKG_CONFIG_LIBDIR=$places pkg-config" all $(printf "$build/%s " $checks) ||
+  { echo "0 passed, 1 failed"; exit 1; }
+
+count() { # name, command
+  local name=$1 start=$SECONDS status counts these
+  shift
+  "$@" >"$output" 2>&1 </dev/null
+  status=$?
+  counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)
+  these=${counts#*, } these=${these%% *}
+  if [ "$status" != 0 ] || [ -z "$counts" ] || [ "$these" != 0 ]; then
+    tail -n 60 "$output"
+    echo "FAIL $name on arm64: exit status $status"
+    [ "${these:-0}" != 0 ] || these=1
+  fi
+  counts=${counts:-0 passed}
+  passed=$((passed + ${counts%% *}))
+  failed=$((failed + these))
+  echo "$name on arm64: $counts ($((SECONDS - start)) s)"
+}
+
+printf '#!/bin/sh\nexec qemu-aarch64 -L %s %s/ipulua "$@"\n' "$system" "$PWD/$build" >"$build/run-ipulua"
+chmod +x "$build/run-ipulua"
+for check in $checks; do count "$check" qemu-aarch64 -L "$system" "$build/$check"; done
+export IPULUA=$build/run-ipulua
+for spec in $specs; do count "$spec" busted --lua="$IPULUA" -o spec/support/output.lua "$spec"; done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
