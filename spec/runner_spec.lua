@@ -15,7 +15,7 @@ local function run(texts, least, options)
   end
   command.write(folder .. "/groups.txt", table.concat(rows, "\n") .. "\n")
   command.write(folder .. "/pendings.txt", "a thing that may be left out :: here is none\n[sanitized] others * :: they can't\n")
-  local env = {SPEC_ROOT = root, GROUPS_FILE = folder .. "/groups.txt", JOBS = "2"}
+  local env = {SPEC_ROOT = root, GROUPS_FILE = folder .. "/groups.txt", JOBS = "2", SPECS = "", TIER = "", PENDINGS = "", JUNIT = ""}
   for name, value in pairs(options or {}) do env[name] = value end
   local r = command.run{"spec/support/run.sh", "specs", env = env}
   return r.out .. r.err, r.status
@@ -84,7 +84,8 @@ describe("the runner", function()
     assert.matches("\n1 passed, 1 failed\n$", out)
     run({one = it_text "assert(true)"})
     command.write(folder .. "/groups.txt", "# none\n")
-    local r = command.run{"spec/support/run.sh", "specs", env = {SPEC_ROOT = folder .. "/specs", GROUPS_FILE = folder .. "/groups.txt"}}
+    local r = command.run{"spec/support/run.sh", "specs", env = {SPEC_ROOT = folder .. "/specs", GROUPS_FILE = folder .. "/groups.txt",
+      SPECS = "", TIER = ""}}
     assert.equal(1, r.status)
     assert.matches("groups.txt has no row for this group\n", r.out)
   end)

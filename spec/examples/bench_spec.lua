@@ -69,14 +69,6 @@ describe("examples/bench", function()
     end
   end)
 
-  local python = command.python "torch"
-  local run_if = python and it or pending
-  run_if("measures its peer without MNIST's files, too", function()
-    local r = peer(python, "w1")
-    assert.equal(0, r.status, r.err)
-    assert.is_true(ipu.json.decode(r.out:match("{.*}")).us_per_step > 0)
-  end)
-
   it("goes on when one workload fails", function()
     local folder_without = command.folder()
     local r = command.run{command.ipulua, "examples/bench/run.lua", "--workloads", "w5,w6", "--threads", "1", "--data", folder_without,

@@ -252,13 +252,13 @@ describe("onnx.import", function()
   end)
 
   -- The table of pages is what ONNX's own tables say.
-  local has_onnx = os.execute("/usr/bin/python3 -c 'import onnx' 2>/dev/null")
+  local has_onnx = command.python "onnx"
   local if_onnx = has_onnx and it or pending
   if_onnx("knows each operator's page, opset by opset", function()
     local names = {}
     for op in pairs(interpret) do names[#names + 1] = op end
     table.sort(names)
-    local r = command.run{"/usr/bin/python3", "-W", "ignore", "spec/support/onnx_schemas.py", table.unpack(names)}
+    local r = command.run{command.python "onnx", "-W", "ignore", "spec/support/onnx_schemas.py", table.unpack(names)}
     assert.equal(0, r.status, r.err)
     local text = command.read("lua/ipulua/keras/onnx/schemas.lua")
     assert.equal(r.out, text:match("return {\n(.*)}\n$"))

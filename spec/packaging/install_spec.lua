@@ -210,12 +210,14 @@ end)
 -- Installed into a folder as dpkg would; then a command, a Lua module, a C program, LuaJIT. By default what was built already is
 -- packed; IPULUA_LONG=1 builds everything once more, with the flags that Debian wants.
 describe("make deb", function()
+  local packed = command.folder() .. "/packed"
+  teardown(function() command.remove(packed:match("^(.*)/")) end)
   local has_tools = root and command.run{"sh", "-c", "command -v dh && command -v dpkg-buildpackage"}.status == 0;
   (has_tools and it or pending)("makes packages that work from a folder", function()
     local folder = command.folder()
-    make("deb", os.getenv("IPULUA_LONG") and "FROM=" or "FROM=build")
+    make("deb", os.getenv("IPULUA_LONG") and "FROM=" or "FROM=build", "DEBS=" .. packed)
     local packages = {}
-    for path in run{"sh", "-c", "ls build/deb/*.deb"}:gmatch("[^\n]+") do
+    for path in run{"sh", "-c", "ls " .. packed .. "/*.deb"}:gmatch("[^\n]+") do
       local name = path:match("([^/]+)_[^/]*_[^/]*%.deb$")
       if not name:find("%-dbgsym$") then
         packages[name] = run{"dpkg-deb", "-f", path, "Depends"}
@@ -244,7 +246,7 @@ describe("make deb", function()
   (may_change_root and it or pending)("makes packages that install into a clean system, work there, and leave nothing behind", function()
     local folder = command.folder()
     local clean, debs = folder .. "/root", {}
-    for path in run{"sh", "-c", "ls build/deb/*.deb"}:gmatch("[^\n]+") do
+    for path in run{"sh", "-c", "ls " .. packed .. "/*.deb"}:gmatch("[^\n]+") do
       if not path:find("dbgsym", 1, true) then debs[#debs + 1] = path end
     end
     local present = run{"sh", "spec/support/clean_root.sh", clean, table.unpack(debs)}
