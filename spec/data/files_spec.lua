@@ -140,6 +140,30 @@ describe("datasets from files", function()
     os.execute("rm -r " .. made .. "pictures")
   end)
 
+  it("from_image_folder reads more pictures than it decodes side by side, in their order, for any team", function()
+    local core = require "ipulua.core"
+    if not pcall(core.write_png, made .. "x.png", ipu.zeros({1, 1, 3}, "uint8")) then return end
+    for class = 1, 3 do
+      os.execute("mkdir -p " .. made .. "many/" .. class)
+      for i = 1, 15 do
+        core.write_png(string.format("%smany/%d/%02d.png", made, class, i), ipu.full({2, 3, 3}, class * 20 + i, "uint8"))
+      end
+    end
+    for _, threads in ipairs{1, 2, 3, 17} do
+      ipu.set_num_threads(threads)
+      local count = 0
+      for x, y in data.from_image_folder(made .. "many"):iter() do
+        local class, i = count // 15 + 1, count % 15 + 1
+        assert.equal(class * 20 + i, x[2][3][1]:item())
+        assert.equal(class - 1, y:item())
+        count = count + 1
+      end
+      assert.equal(45, count)
+    end
+    ipu.set_num_threads(2)
+    os.execute("rm -r " .. made .. "many")
+  end)
+
   it("from_text", function()
     local path = write("t.txt", "ab\r\n\né")
     assert.equal("[97 98]; []; [195 169]", elements(data.from_text(path)))
