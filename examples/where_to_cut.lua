@@ -101,14 +101,24 @@ local strategy = ipu.IPUStrategy()
 local _ <close> = strategy:scope()
 
 local blocks = {} -- names
-local model = chosen.build(function(name, f, ...)
-  blocks[#blocks + 1] = name
-  local _ <close> = keras.PipelineStage(#blocks - 1)
-  return f(...)
-end)
-if #blocks < ipus then refuse("%d blocks can't be cut into stages for %d IPUs", #blocks, ipus) end
-model:compile{optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9},
-  loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+local model
+
+local function build()
+  model = chosen.build(function(name, f, ...)
+    blocks[#blocks + 1] = name
+    local _ <close> = keras.PipelineStage(#blocks - 1)
+    return f(...)
+  end)
+  if #blocks < ipus then refuse("%d blocks can't be cut into stages for %d IPUs", #blocks, ipus) end
+  model:compile{optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9},
+    loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+  local mapping = {}
+  for i = 1, #blocks do mapping[i] = 0 end
+  model:set_pipelining_options{gradient_accumulation_steps_per_replica = 1, pipeline_schedule = "Sequential", device_mapping = mapping}
+  return model
+end
+-- Made for an estimate its weights have no values, whatever their size.
+ipu.estimate(build, {batch_size = chosen.sizes[1], target = target, ipus = ipus})
 local layer_calls, block_of = model:get_pipeline_stage_assignment(), {}
 for i, entry in ipairs(layer_calls) do block_of[i] = entry.pipeline_stage + 1 end
 

@@ -6,6 +6,7 @@ local class = require "ipulua.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.counted"
+local devices = require "ipulua.devices"
 local func = require "ipulua.func"
 local machine = require "ipulua.machine"
 local plain = require "ipulua.plain"
@@ -42,6 +43,12 @@ local drawn_meta <const> = {__close = function(self) core.set_random_place(self[
 
 -- To be closed: what is traced until then draws no random numbers that others would draw.
 local function draw_nothing() return setmetatable({core.random_place()}, drawn_meta) end
+
+-- Devices have 1, 2, 4 … IPUs; the IPU Model takes any number.
+local function check_ipus(ipus)
+  if not ipus or devices.is_system_size(ipus) or config.running_on_ipu_model() then return end
+  blame.error(string.format("estimate: there is no device of %d IPUs; devices have a power of two, at most 1024", ipus), "value")
+end
 
 -- A shape whose extents are all known; argument is whose it is.
 local function known(shape, argument)
@@ -193,13 +200,6 @@ local function input_specs(model, a, batch)
   return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
 end
 
-local function tensors_of(specs)
-  if specs.shape then return core.full(specs.shape, 0, specs.dtype) end
-  local out = {}
-  for k, v in pairs(specs) do out[k] = tensors_of(v) end
-  return out
-end
-
 local function loss_name(loss)
   if type(loss) == "string" then return loss:lower() end
   local c = class.of(loss)
@@ -270,11 +270,10 @@ local function of_model(model, a)
   local _ <close> = pretend_ipus(model, a)
   local specs = input_specs(model, a, a.batch_size or 32)
   local outputs, count_of_steps = output_types(model, specs), steps_of(model, training)
-  local element = tensors_of(specs)
-  if training then element = {element, tensors_of(label_specs(model, outputs, a))} end
+  local element = training and {specs, label_specs(model, outputs, a)} or specs
   -- inputs alone, several: one value of an element, for the second of two would be labels
-  if not training and not core.is_tensor(element) then element = {element} end
-  local infeed = data.IPUInfeedQueue(data.from_tensors(element):repeat_n())
+  if not training and not specs.shape then element = {element} end
+  local infeed = data.IPUInfeedQueue(require "ipulua.data.outline"(element))
   local make, ordinal = training and steps.train_program or steps.predict_program, config.device(0).ordinal
   local options = machine.options(a, ordinal)
   options.calls = count_of_steps / math.max(model.steps_per_execution or 1, count_of_steps)
@@ -294,7 +293,8 @@ end
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per
 ---second
----Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target; a program that doesn't
+---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no
+---device has (the IPU Model takes any); a program that doesn't
 ---fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
 ---@param ... any fn or model, {batch_size, inputs, target, ipus, labels, training, topology, host, explain}
 ---@return table
@@ -310,6 +310,7 @@ end
 ---The price itself; of a model how many samples an element holds; and a function that prices changes which may make it fit.
 function estimate.price(a)
   local what = a.fn
+  check_ipus(a.ipus)
   local _ <close> = draw_nothing()
   local _ <close> = config.pretend_ipus(a.ipus)
   local _ <close> = machine.pretend_target(a.target)

@@ -38,8 +38,9 @@ function tracing.take_facts()
   return noted
 end
 
-local guard_meta = {__close = function(self, err)
-  if err ~= nil then
+-- What is still open then was left by an error, whose value may be nil.
+local guard_meta = {__close = function(self)
+  if core.trace_depth() > self.depth or #roots > self.roots then
     core.trace_give_up(self.depth)
     while #roots > self.roots do
       facts[roots[#roots]] = nil

@@ -519,9 +519,10 @@ describe("settings", function()
     cfg:configure_ipu_system()
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
     assert.same({availableMemoryProportion = "0.2"}, config.get("convolutions.poplar_options"))
-    for _, wrong in ipairs {{"partialsType", "Half"}, {"partialsType", "bogus"}, {"partialType", "half"}, {"availableMemoryProportion", "x"},
-      {"availableMemoryProportion", "nan"}, {"availableMemoryProportion", "-1"}, {"availableMemoryProportion", "0"},
-      {"availableMemoryProportion", "1.5"}, {"availableMemoryPropotion", "0.1"}} do
+    for _, wrong in ipairs {{"partialsType", "Half"}, {"partialsType", "bogus"}, {"partialType", "half"},
+      {"availableMemoryProportion", "x"}, {"availableMemoryProportion", "nan"}, {"availableMemoryProportion", "-1"},
+      {"availableMemoryProportion", "0"}, {"availableMemoryProportion", "1.5"},
+      {"availableMemoryPropotion", "0.1"}} do
       cfg.convolutions.poplar_options = {[wrong[1]] = wrong[2]}
       refuses("value", "IPUConfig: 'convolutions.poplar_options'", cfg.configure_ipu_system, cfg)
       refuses("value", "PipelineStageOptions: 'matmul_options'", require("ipulua").PipelineStageOptions,

@@ -38,6 +38,19 @@ describe("scopes", function()
     fails(function() ipu.ipu_scope("cpu") end, "not an IPU")
   end)
 
+  it("and traces are left by errors of any value, none too", function()
+    for _, value in ipairs {"words", {}, false} do
+      for _, given in ipairs {{value}, {}} do
+        local function f() return ipu.ipu_shard(1)(function() error(given[1]) end) end
+        xpcall(ipu.func(f), function() return nil end)
+        pcall(ipu.func(f))
+        pcall(ipu.estimate, f, {ipus = 2})
+        assert.equal(0, core.trace_depth())
+        assert.equal(-1, placed("shard"))
+      end
+    end
+  end)
+
   it("rows 54, 56: check their arguments", function()
     fails(function() ipu.ipu_shard(-1) end, "negative")
     fails(function() ipu.partials_type("int32") end, "float16 or float32")

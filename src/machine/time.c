@@ -126,12 +126,15 @@ static double cycles_between(const Price *p, int begin, int end) {
   return sum;
 }
 
-/* Of two branches the dearer one is taken; inner ones are decided first. */
+/* Of two branches the longer one is taken, of equally long ones that of more work; inner ones are decided first. A pipeline's time isn't
+ * known yet: its work on one IPU stands for it. */
 static void choose_branches(Price *p) {
   for (int at = p->row_count - 1; at >= 0; at--) {
-    const Row *r = &p->row[at];
+    Row *r = &p->row[at];
+    if (r->kind == ROW_PIPELINE && r->times > 0) r->elapsed = cycles_between(p, at + 1, r->end) / r->times;
     if (r->kind != ROW_BRANCH) continue;
-    bool first = cycles_between(p, at + 1, r->middle) >= cycles_between(p, r->middle, r->end);
+    double one = timeline_between(p, at + 1, r->middle), other = timeline_between(p, r->middle, r->end);
+    bool first = one > other || (one == other && cycles_between(p, at + 1, r->middle) >= cycles_between(p, r->middle, r->end));
     for (int i = first ? r->middle : at + 1; i < (first ? r->end : r->middle); i++) p->row[i].times = 0;
   }
 }

@@ -83,14 +83,21 @@ static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks 
   return i;
 }
 
-/* A copy is made when its value is there and the IPU that wants it comes to it. What the other one does between is put off by it, or
- * it waits. */
-static double walk_link(const Timeline *t, const Price *p, int i, Clocks *c, double cycles) {
+/* A copy is made when its value is there and the IPU that wants it comes to it. The other one waits for that, or, if it has gone on
+ * by then, what it did was put off by the bytes, but not by the latency. */
+static double walk_link(Timeline *t, const Price *p, int i, Clocks *c, double cycles, bool draws) {
   const Row *r = &p->row[i];
   int ipu = r->ipu < p->shards ? r->ipu : 0, from = r->from_ipu >= 0 && r->from_ipu < p->shards ? r->from_ipu : ipu;
   double ready = r->ready > c->first && t->done ? t->done[r->ready] : c->begin, begin = fmax(c->at[ipu], ready);
   c->at[ipu] = begin + cycles;
-  c->at[from] = fmax(c->at[from], begin) + cycles;
+  if (c->at[from] <= begin) {
+    c->at[from] = begin + cycles;
+  } else {
+    Cost latency = cost_link(&p->machine.pod, from, ipu, 1);
+    double put_off = fmax(0, cycles - cost_cycles(&latency));
+    if (draws && put_off > 0) add(t, (Event){.begin = c->at[from], .cycles = put_off, .row = i, .ipu = from, .slot = -1});
+    c->at[from] += put_off;
+  }
   return begin;
 }
 
@@ -109,7 +116,7 @@ static void walk_row(Timeline *t, const Price *p, int i, Clocks *c, bool draws) 
   int ipu = r->ipu < p->shards ? r->ipu : 0;
   double begin = c->at[ipu], cycles = duration(r);
   bool host = (r->kind == ROW_HOST_IN || r->kind == ROW_HOST_OUT) && !r->node;
-  if (r->kind == ROW_LINK) begin = walk_link(t, p, i, c, cycles);
+  if (r->kind == ROW_LINK) begin = walk_link(t, p, i, c, cycles, draws);
   else if (host && r->bytes > 0) begin = walk_argument(p, i, c, cycles);
   else if (host) begin = latest(p, c), set_all(p, c, begin + cycles); /* the call: of all IPUs */
   else c->at[ipu] = begin + cycles;
@@ -149,11 +156,13 @@ Timeline timeline_of(const Price *p, int most) {
   return t;
 }
 
-double timeline_cycles(const Price *p) {
+double timeline_between(const Price *p, int begin, int end) {
   Timeline t = {.done = calloc((size_t)p->row_count + 1, sizeof *t.done)};
-  Clocks c = {.first = -1};
+  Clocks c = {.first = begin - 1};
   set_all(p, &c, 0);
-  walk(&t, p, 0, p->row_count, &c, false);
+  walk(&t, p, begin, end, &c, false);
   free(t.done);
   return latest(p, &c);
 }
+
+double timeline_cycles(const Price *p) { return timeline_between(p, 0, p->row_count); }

@@ -24,4 +24,5 @@ typedef struct Timeline {
 Timeline timeline_of(const Price *p, int most);
 /* How long a run takes; elapsed of pipelines must be known. */
 double timeline_cycles(const Price *p);
+double timeline_between(const Price *p, int begin, int end); /* those rows alone, once */
 #endif

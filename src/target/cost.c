@@ -53,10 +53,14 @@ static CostStep *find_row(Cost *c, const char *name) {
   return row;
 }
 
+/* A tile alone exchanges nothing. */
+static double exchange_start(const Target *t) { return t->tiles > 1 ? (double)t->exchange_start_cycles : 0; }
+
 void cost_steps(Cost *c, const Target *t, const char *name, double times, double exchange_bytes,
                 double compute) {
   if (!(times > 0)) return;
-  double exchange = (double)t->exchange_start_cycles + exchange_bytes / (double)t->exchange_bytes_per_cycle;
+  if (t->tiles < 2) exchange_bytes = 0;
+  double exchange = exchange_start(t) + exchange_bytes / (double)t->exchange_bytes_per_cycle;
   double sync = (double)t->sync_cycles;
   compute += (double)t->launch_cycles;
   CostStep *row = find_row(c, name);
@@ -78,7 +82,7 @@ void cost_step(Cost *c, const Target *t, const char *name, double exchange_bytes
 }
 
 void cost_local(Cost *c, const Target *t, const char *name, double compute) {
-  double start = (double)t->exchange_start_cycles;
+  double start = exchange_start(t);
   cost_step(c, t, name, 0, compute);
   c->cycles[PHASE_EXCHANGE] -= start;
   find_row(c, name)->exchange -= start;
@@ -327,7 +331,7 @@ Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_el
   Cost c = cost_elementwise(t, d, elements, 2, cycles_per_vector);
   if (elements <= 0) return c;
   /* Each tile needs the part of the smaller operand that its share of the larger one meets. */
-  double received = fmin((double)small_elements, tile_share(t, d, (double)elements)) * element_bytes(d);
+  double received = t->tiles > 1 ? fmin((double)small_elements, tile_share(t, d, (double)elements)) * element_bytes(d) : 0;
   double exchange = received / (double)t->exchange_bytes_per_cycle;
   c.cycles[PHASE_EXCHANGE] += exchange;
   c.steps[0].exchange += exchange;

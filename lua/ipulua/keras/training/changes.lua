@@ -2,8 +2,8 @@
 -- the pipeline stages.
 
 local config = require "ipulua.config"
-local core = require "ipulua.core"
 local data = require "ipulua.data"
+local outline = require "ipulua.data.outline"
 local remedies = require "ipulua.remedies"
 local structure = require "ipulua.structure"
 
@@ -13,10 +13,7 @@ local function half_batch(make, model, infeed, count)
   local dataset = infeed.dataset
   local smaller, batch = remedies.halved(dataset.handle:types())
   if not smaller then return nil end
-  local leaves = {}
-  for i, t in ipairs(smaller) do leaves[i] = core.full(t.shape, 0, t.dtype) end
-  local element = structure.rebuild(dataset.template, leaves)
-  local program = make(model, data.IPUInfeedQueue(data.from_tensors(element):repeat_n()), count)
+  local program = make(model, data.IPUInfeedQueue(outline(structure.rebuild(dataset.template, smaller))), count)
   return program.func:outline(), remedies.words_of_half(batch)
 end
 
