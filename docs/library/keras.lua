@@ -1287,6 +1287,9 @@ function Model:reset_metrics(...) end
 ---The model is no longer pipelined.
 function Model:reset_pipeline_stage_assignment(...) end
 
+---Sets the states that stateful layers keep between batches to zero, in nested models, too.
+function Model:reset_states(...) end
+
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
 function Model:save(...) end
 

@@ -354,6 +354,11 @@ function Bidirectional:build(input_shape)
   self.backward:build_once(input_shape)
 end
 
+---Sets the states kept between batches to zero, in both directions.
+function Bidirectional:reset_states()
+  for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
+end
+
 function Bidirectional:get_config()
   local config = Layer.get_config(self)
   config.layer = parts.serialize("layer", self.wrapped)
