@@ -37,6 +37,29 @@ describe("first states", function()
   end)
 end)
 
+describe("states kept between batches", function()
+  local x = normal({8, 6, 3}, 1)
+
+  it("go on from batch to batch, and begin anew in layers, wrappers and nested models", function()
+    local o = {stateful = true, return_sequences = true}
+    local both = L.Bidirectional(L.GRU(4, o))
+    local model = keras.Sequential{keras.Sequential{L.LSTM(4, {stateful = true, batch_input_shape = {8, 6, 3}})}, L.Dense(1)}
+    for name, layer in pairs{layer = L.SimpleRNN(4, o), cell = L.RNN(L.LSTMCell(4), o), both = both, model = model} do
+      local first, second = layer(x), layer(x)
+      layer:reset_states()
+      assert.is_false(same(first, second), name)
+      assert.is_true(same(first, layer(x)), name)
+    end
+    local whole, parts = L.LSTM(4, {return_sequences = true}), L.LSTM(4, o)
+    whole(x)
+    parts(x)
+    parts:set_weights(whole:get_weights())
+    parts:reset_states()
+    local halves = {parts(ipu.slice(x, {0, 0, 0}, {8, 3, 3})), parts(ipu.slice(x, {0, 3, 0}, {8, 3, 3}))}
+    assert.is_true(same(ipu.concat(halves, {axis = 1}), whole(x)))
+  end)
+end)
+
 describe("dropout with a seed", function()
   -- With identity weights each element is 2 where the input is kept, 20 where the state is, or the
   -- sum.

@@ -86,12 +86,13 @@ local function refuse(layer, key, what)
     class.is_a(layer, require "ipulua.keras.model".Model) and "model" or "layer"), "value")
 end
 
-local function check_name(layer, key, value)
-  if type(key) ~= "string" then return end
-  local c = getmetatable(layer)
+local free_names = setmetatable({}, {__mode = "k"}) -- class → names that were looked at and are a script's
+
+local function check_name(layer, c, key, value)
   if c.properties[key] then refuse(layer, key, "a property that is only read") end
   if kept_names[key] then refuse(layer, key, "kept by the library") end
-  if type(value) ~= "function" and value ~= nil and is_method(layer, key) then refuse(layer, key, "a method") end
+  if not is_method(layer, key) then free_names[c][key] = true
+  elseif type(value) ~= "function" and value ~= nil then refuse(layer, key, "a method") end
 end
 
 local function is_mixed(layer)
@@ -101,7 +102,8 @@ end
 
 -- Of mixed precision: variables of floats are given in the dtype of the arithmetic while a call runs.
 local function is_cast(layer, value)
-  return core.is_variable(value) and is_mixed(layer) and layer.compute_dtype ~= value.dtype
+  return type(value) == "userdata" and is_mixed(layer) and core.is_variable(value)
+    and layer.compute_dtype ~= value.dtype
 end
 
 local function make_automatic(layer, key, variable)
@@ -112,9 +114,17 @@ end
 
 ---__newindex of layers: a field that has no value so far.
 function fields.assign(layer, key, value)
-  local setter = getmetatable(layer).setters[key]
-  if setter then return setter(layer, value) end
-  check_name(layer, key, value)
+  local c = getmetatable(layer)
+  local free = free_names[c]
+  if not free then
+    free = {}
+    free_names[c] = free
+  end
+  if not free[key] and type(key) == "string" then
+    local setter = c.setters[key]
+    if setter then return setter(layer, value) end
+    check_name(layer, c, key, value)
+  end
   local cast = rawget(layer, automatic)
   if cast then cast[key] = nil end
   if value == nil then return end
@@ -186,34 +196,63 @@ end
 
 -- ------------------------------------------------ what the fields hold
 
--- What is looked into: tables of a script. Objects of classes, and classes, are not.
-local function is_looked_into(value)
-  return type(value) == "table" and not class.of(value) and not class.is_class(value)
-end
+local held_classes = setmetatable({}, {__mode = "k"}) -- class → whether its objects are layers or metrics
 
-local function is_held(value)
-  return class.is_a(value, fields.Layer) or core.is_variable(value) or class.is_a(value, fields.Metric)
-end
-
--- Layers, variables and metrics in the fields, with their paths, "field" or "field.2"; keys of tables may be such, too.
-local function each_held(layer, visit)
-  local seen = {}
-  local function walk(value, path)
-    if is_held(value) then return visit(value, path) end
-    if not is_looked_into(value) or seen[value] then return end
-    seen[value] = true
-    for _, key in ipairs(nest.keys(value)) do
-      if is_held(key) then visit(key, path .. "." .. tostring(key)) end
-      walk(rawget(value, key), path .. "." .. tostring(key))
-    end
+local function holds_objects_of(c)
+  local held = held_classes[c]
+  if held == nil then
+    local k = c
+    while k and not rawequal(k, fields.Layer) and not rawequal(k, fields.Metric) do k = rawget(k,
+      "super") end
+    held = k ~= nil
+    held_classes[c] = held
   end
-  for _, key in ipairs(names_of(layer)) do walk(layer:variable(key), tostring(key)) end
+  return held
+end
+
+-- Whether a value is a layer, variable or metric; and whether it is a table of a script, to be
+-- looked into: other objects, and
+-- classes, are not.
+local function kind_of(value)
+  if type(value) == "userdata" then return core.is_variable(value), false end
+  local c = getmetatable(value)
+  if c == nil then return false, true end
+  if held_classes[c] ~= nil or class.is_class(c) then return holds_objects_of(c), false end
+  return false, not class.is_class(value)
+end
+
+-- Layers, variables and metrics in the fields, with the keys on the way to each; keys of tables may
+-- be such, too.
+local function each_held(layer, visit)
+  local seen, path = {}, {}
+  local function walk(value, key)
+    if type(value) ~= "table" and type(value) ~= "userdata" then return end
+    local is_held, is_table = kind_of(value)
+    path[#path + 1] = key
+    if is_held then
+      visit(value, path)
+    elseif is_table and not seen[value] then
+      seen[value] = true
+      for _, inner in ipairs(nest.keys(value)) do
+        walk(inner, inner)
+        walk(rawget(value, inner), inner)
+      end
+    end
+    path[#path] = nil
+  end
+  local cast = rawget(layer, automatic) or {}
+  for _, key in ipairs(names_of(layer)) do
+    local value = rawget(layer, key)
+    if value == nil then value = cast[key] end
+    if type(value) == "table" or type(value) == "userdata" then walk(value, key) end
+  end
 end
 
 local function distinct_of(layer, class_of)
   local list, seen = {}, {}
   each_held(layer, function(value)
-    if class.is_a(value, class_of) and not seen[value] and not rawequal(value, layer) then
+    if type(value) == "table" and not seen[value] and class.is_a(value, class_of)
+      and not rawequal(value, layer) then
       seen[value] = true
       list[#list + 1] = value
     end
@@ -242,7 +281,10 @@ end
 function Layer:place_of(inner)
   local found
   each_held(self, function(value, path)
-    if rawequal(value, inner) then found = found or path end
+    if found or not rawequal(value, inner) then return end
+    local keys = {}
+    for i, key in ipairs(path) do keys[i] = tostring(key) end
+    found = table.concat(keys, ".")
   end)
   return found
 end

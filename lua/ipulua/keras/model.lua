@@ -354,6 +354,13 @@ function Model:save(...) return require "ipulua.keras.saving".save(self, ...) en
 ---@return string
 function Model:to_json() return require "ipulua.keras.saving".to_json(self) end
 
+---Sets the states that stateful layers keep between batches to zero, in nested models, too.
+function Model:reset_states()
+  self:walk(function(layer)
+    if layer.stateful then layer:reset_states() end
+  end)
+end
+
 -- ------------------------------------------------ configs
 
 function Model:get_config()

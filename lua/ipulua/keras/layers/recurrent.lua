@@ -234,6 +234,7 @@ local function declare(name, own_rows)
   function c:setup()
     local given = {name = self.name .. "_cell", dtype = kept(self, "policy").name}
     for _, row in ipairs(cells.rows[name]) do given[row[1]] = rawget(self, row[1]) end
+    given.seed = given.seed or self.dropout_seed
     self.cell = Cell(given)
     self.input_spec = sequence_spec
   end
@@ -246,7 +247,9 @@ declare("SimpleRNN")
 
 -- Arguments that other implementations know; the result is the same.
 local ipu_rows <const> = {
-  {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "integer",
+    optional = true,
+    says = "what is taken for seed where that is not given"},
   {"partials_dtype", "dtype", "float32", says = "changes nothing"},
   {"options", "table", optional = true, says = "changes nothing"}, {"options_bwd", "table",
     optional = true, says = "changes nothing"},
@@ -349,6 +352,11 @@ end
 function Bidirectional:build(input_shape)
   self.forward_layer:build_once(input_shape)
   self.backward:build_once(input_shape)
+end
+
+---Sets the states kept between batches to zero, in both directions.
+function Bidirectional:reset_states()
+  for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
 end
 
 function Bidirectional:get_config()
