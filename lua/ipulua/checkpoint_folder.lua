@@ -1,6 +1,7 @@
 -- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json, which knows their SHA-256 and its
 -- own; dir/latest.json names the newest one. A folder is written beside its place, made durable and moved there in one step, and an
--- old one goes only when the new one is durable: whoever is killed at whatever moment leaves a complete one.
+-- old one goes only when the new one is durable: whoever is killed at whatever moment leaves a complete one. One process writes to dir
+-- at a time: others wait, or are told whose it is.
 
 local blame = require "ipulua.blame"
 local core = require "ipulua.core"
@@ -26,19 +27,40 @@ local function names_in(dir)
   return core.folder_exists(dir) and core.list_folder(dir) or {}
 end
 
+local function is_step(name) return type(name) == "string" and name:find("^step%-%d+$") ~= nil end
+
+-- What latest.json says; a name that is none of a checkpoint, such as one outside of the folder, says nothing.
+local function read_latest(dir)
+  local latest = read_json(dir .. "/" .. latest_file) or {}
+  return {step = is_step(latest.step) and latest.step or nil, best = is_step(latest.best) and latest.best or nil}
+end
+
 ---Names of the checkpoints in a folder, oldest first.
 ---@param dir string
 ---@return string[]
 function folder.list(dir)
   local list = {}
   for _, name in ipairs(names_in(dir)) do
-    if name:find("^step%-%d+$") then list[#list + 1] = name end
+    if is_step(name) then list[#list + 1] = name end
   end
   table.sort(list, function(a, b) return tonumber(a:sub(6)) < tonumber(b:sub(6)) end)
   return list
 end
 
 -- ------------------------------------------------ writing
+
+local PATIENCE <const> = 20 -- seconds: a checkpoint of the largest models takes less
+
+---Makes the folder and keeps other processes from writing to it while the result is not closed.
+---Errors: a process that has it and keeps it, which is named
+---@param dir string
+---@param seconds number? to wait for it
+---@return table closable
+function folder.own(dir, seconds)
+  core.make_folder(dir)
+  local lock = core.lock_folder(dir, seconds or PATIENCE)
+  return setmetatable({}, {__close = function() if lock then core.unlock_folder(lock) end end})
+end
 
 -- What a killed process left behind.
 local function remove_unfinished(dir)
@@ -56,6 +78,19 @@ local function remove_old(dir, keep, latest)
   end
 end
 
+local written <const> = {} -- folder → what latest.json said when this process had written
+
+-- Another process that has written since: of which training the newest checkpoint is, is chance then.
+local function tell_of_others(dir)
+  local former, now = written[dir], read_latest(dir)
+  written[dir] = nil
+  local state = former and now.step and now.step ~= former and read_json(dir .. "/" .. now.step .. "/" .. state_file)
+  if state and state.process ~= core.process_id() then
+    log.warn("checkpoint: process %s writes to '%s', too; which of the two wrote the newest checkpoint is chance",
+      tostring(state.process), dir)
+  end
+end
+
 ---Writes a checkpoint. members: file name → {tensors =, metadata =}; state: what else is to be known, as JSON can hold it.
 ---@param dir string
 ---@param step integer
@@ -65,11 +100,12 @@ end
 function folder.write(dir, step, content, options)
   local name = string.format("step-%06d", step)
   if untrained.keeps(dir) then return dir .. "/" .. name end
-  core.make_folder(dir)
+  local _ <close> = folder.own(dir)
   remove_unfinished(dir)
+  tell_of_others(dir)
   local temporary = string.format("%s/.%s.%d.tmp", dir, name, math.floor(core.epoch() * 1e6))
   core.make_folder(temporary)
-  local state = {format = format, files = {}}
+  local state = {format = format, files = {}, process = core.process_id()}
   for key, value in pairs(content.state) do state[key] = value end
   for file, member in pairs(content.members) do
     core.save(temporary .. "/" .. file, member.tensors, member.metadata or {})
@@ -77,10 +113,11 @@ function folder.write(dir, step, content, options)
   end
   state.sha256 = core.text_hash(json.encode(state)) -- of the text without it
   core.replace_file(temporary .. "/" .. state_file, json.encode(state) .. "\n")
-  local latest, best_before = {step = name}, (read_json(dir .. "/" .. latest_file) or {}).best
+  local latest, best_before = {step = name}, read_latest(dir).best
   if options.best then latest.best = name elseif best_before ~= name then latest.best = best_before end -- else it is replaced
   core.replace_folder(temporary, dir .. "/" .. name)
   core.replace_file(dir .. "/" .. latest_file, json.encode(latest) .. "\n")
+  written[dir] = name
   remove_old(dir, options.keep, latest)
   return dir .. "/" .. name
 end
@@ -89,9 +126,11 @@ end
 ---@param dir string
 function folder.remove(dir)
   if not core.folder_exists(dir) then return end
+  local lock = folder.own(dir)
   os.remove(dir .. "/" .. latest_file)
   remove_unfinished(dir)
   for _, name in ipairs(folder.list(dir)) do core.remove_folder(dir .. "/" .. name) end
+  getmetatable(lock).__close()
   if #core.list_folder(dir) == 0 then core.remove_folder(dir) end
 end
 
@@ -107,6 +146,7 @@ local function verified(path)
   state.sha256 = nil
   if core.text_hash(json.encode(state)) ~= hash then return nil, at .. " is not as it was written" end
   for file, want in pairs(type(state.files) == "table" and state.files or {}) do
+    if type(file) ~= "string" or file:find("[/\0]") then return nil, at .. " names files outside of its folder" end
     local member = path .. "/" .. file
     if not core.file_exists(member) then return nil, member .. " is missing" end
     if core.file_hash(member) ~= want then return nil, member .. " is not as it was written" end
@@ -126,11 +166,9 @@ end
 
 -- The newest first: the one that latest.json names, then the others backwards.
 local function candidates(dir)
-  local latest = read_json(dir .. "/" .. latest_file) or {}
+  local latest = read_latest(dir)
   local list = {}
-  if type(latest.step) == "string" and core.folder_exists(dir .. "/" .. latest.step) then
-    list[1] = latest.step
-  end
+  if latest.step and core.folder_exists(dir .. "/" .. latest.step) then list[1] = latest.step end
   local names = folder.list(dir)
   for i = #names, 1, -1 do
     if names[i] ~= list[1] then list[#list + 1] = names[i] end

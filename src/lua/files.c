@@ -3,11 +3,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/lock.h"
 #include "base/sha256.h"
 #include "lua/bind.h"
 #include "tensor/npy.h"
@@ -249,6 +251,58 @@ static int remove_folder(lua_State *L) {
   return 0;
 }
 
+#define LOCK_NAME "ipulua.FolderLock"
+
+static int free_lock(lua_State *L) {
+  FolderLock **l = lua_touserdata(L, 1);
+  folder_unlock(*l);
+  *l = NULL;
+  return 0;
+}
+
+/* What a folder is, however it is spelt: device and number. */
+static void push_identity(lua_State *L, const char *folder) {
+  struct stat info = {.st_dev = 0};
+  if (stat(folder, &info) != 0) lua_pushfstring(L, "%s", folder);
+  else lua_pushfstring(L, "%I:%I", (LUAI_UACINT)info.st_dev, (LUAI_UACINT)info.st_ino);
+}
+
+/* (folder, seconds to wait) → a lock for unlock_folder, which holds until then or the state's end; nil where the state has one. An error
+ * names the process whose it is. */
+static int lock_folder(lua_State *L) {
+  const char *folder = luaL_checkstring(L, 1);
+  double seconds = luaL_checknumber(L, 2);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LOCK_NAME "s");
+  push_identity(L, folder);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, -3) != LUA_TNIL) {
+    const FolderLock *held = *(FolderLock **)lua_touserdata(L, -1);
+    if (held && folder_lock_holds(held, folder)) return 0;
+  }
+  lua_pop(L, 1);
+  FolderLock **l = lua_newuserdatauv(L, sizeof *l, 0);
+  *l = NULL;
+  luaL_setmetatable(L, LOCK_NAME);
+  Error e = {0};
+  *l = folder_lock(&e, folder, seconds);
+  bind_check(L, &e);
+  lua_pushvalue(L, -1);
+  lua_insert(L, -4);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  return 1;
+}
+
+static int unlock_folder(lua_State *L) { /* (lock) */
+  luaL_checkudata(L, 1, LOCK_NAME);
+  return free_lock(L);
+}
+
+static int process_id(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)getpid());
+  return 1;
+}
+
 /* ---- the process ---- */
 
 static int now(lua_State *L) {
@@ -302,7 +356,9 @@ void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"save", save}, {"load", load}, {"file_exists", exists}, {"replace_file", replace_file}, {"file_hash", file_hash},
       {"text_hash", text_hash}, {"folder_exists", folder_there},
-      {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder}, {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
+      {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder},
+      {"lock_folder", lock_folder}, {"unlock_folder", unlock_folder}, {"process_id", process_id},
+      {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
       {"peak_memory", peak_memory}, {"process_seconds", process_seconds}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, NAMED_NAME);
@@ -311,5 +367,8 @@ void bind_open_files(lua_State *L) {
   luaL_newmetatable(L, LIST_NAME);
   lua_pushcfunction(L, free_list);
   lua_setfield(L, -2, "__gc");
-  lua_pop(L, 2);
+  luaL_newmetatable(L, LOCK_NAME);
+  lua_pushcfunction(L, free_lock);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 3);
 }

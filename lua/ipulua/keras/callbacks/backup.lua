@@ -6,6 +6,7 @@ local blame = require "ipulua.blame"
 local checkpoint = require "ipulua.keras.checkpoint"
 local folder = require "ipulua.checkpoint_folder"
 local log = require "ipulua.log"
+local start = require "ipulua.start"
 local state = require "ipulua.keras.training.state"
 
 local rows <const> = {
@@ -39,6 +40,7 @@ end
 -- Where fit begins: it calls resume.apply() when the programs are there.
 function BackupAndRestore:on_train_begin()
   self.steps_since_save = 0
+  if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end -- two trainings would go on from each other's backups
   local saved = folder.read(self.backup_dir)
   if not saved then return end
   local model, data = self.model, saved.state.training
@@ -85,6 +87,8 @@ end
 
 function BackupAndRestore:on_train_end()
   if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
+  if self.lock then getmetatable(self.lock).__close() end
+  self.lock = nil
 end
 
 return {BackupAndRestore = BackupAndRestore}

@@ -117,6 +117,16 @@ local function open(self, mode)
   return file
 end
 
+-- A log that can't be written ends the training, as a checkpoint does: nobody should find out when it is over.
+local function put(self, ...)
+  local done, problem = self.file:write(...)
+  if done then done, problem = self.file:flush() end
+  if done then return end
+  self.file:close()
+  self.file = nil
+  blame.error(string.format("CSVLogger: %s: cannot write: %s", self.filename, problem), "runtime")
+end
+
 -- Can it be written? Opened to append, nothing is lost yet: a resumed training goes on with the file.
 function CSVLogger:on_train_begin()
   open(self, "ab"):close()
@@ -166,13 +176,12 @@ function CSVLogger:on_epoch_end(epoch, logs)
     self.keys = nest.keys(logs)
   end
   if self.wants_header then
-    self.file:write(table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
+    put(self, table.concat({"epoch", table.unpack(self.keys)}, self.separator), "\n")
     self.wants_header = false
   end
   local row = {tostring(epoch)}
   for i, name in ipairs(self.keys) do row[i + 1] = field(self, logs[name]) end
-  self.file:write(table.concat(row, self.separator), "\n")
-  self.file:flush()
+  put(self, table.concat(row, self.separator), "\n")
 end
 
 function CSVLogger:_leave()

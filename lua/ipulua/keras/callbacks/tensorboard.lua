@@ -99,7 +99,7 @@ function TensorBoard:init(...)
     local value = self[name]
     if value ~= false and value ~= 0 then log.warn("TensorBoard: '%s' has no effect: scalars and histograms are written", name) end
   end
-  self.writers, self.step, self.since_write = {}, 0, 0
+  self.writers, self.names, self.step, self.since_write = {}, {}, 0, 0
 end
 
 base._keep_fields(TensorBoard, {"step", "since_write"})
@@ -120,6 +120,18 @@ local function file_name()
     read_word("/proc/self/stat") or "0", serial)
 end
 
+-- Curves that can't be written end the training, as a checkpoint does.
+local function checked(self, kind, done, problem)
+  if done then return end
+  local name = self.names[kind]
+  self.writers[kind]:close()
+  self.writers[kind] = nil
+  blame.error(string.format("TensorBoard: %s: cannot write: %s", name, problem), "runtime")
+end
+
+function TensorBoard:put(kind, text) checked(self, kind, self:writer(kind):write(text)) end
+function TensorBoard:flush(kind) checked(self, kind, self:writer(kind):flush()) end
+
 function TensorBoard:writer(kind)
   if self.writers[kind] then return self.writers[kind] end
   local folder = self.log_dir .. "/" .. kind
@@ -127,18 +139,17 @@ function TensorBoard:writer(kind)
   local name = folder .. "/" .. file_name()
   local file, problem = io.open(name, "wb")
   if not file then blame.error("TensorBoard: " .. problem, "not_found") end
-  file:write(record(event(core.epoch(), nil, protobuf.bytes(3, "brain.Event:2"))))
-  self.writers[kind] = file
+  self.writers[kind], self.names[kind] = file, name
+  self:put(kind, record(event(core.epoch(), nil, protobuf.bytes(3, "brain.Event:2"))))
   return file
 end
 
 function TensorBoard:write(kind, step, logs, prefix)
-  local file = self:writer(kind)
   for _, name in ipairs(nest.keys(logs)) do
     local value = logs[name]
-    if type(value) == "number" then file:write(record(event(core.epoch(), step, scalar(prefix .. name, value)))) end
+    if type(value) == "number" then self:put(kind, record(event(core.epoch(), step, scalar(prefix .. name, value)))) end
   end
-  file:flush()
+  self:flush(kind)
 end
 
 function TensorBoard:on_train_batch_end(_, logs, info)
@@ -156,12 +167,11 @@ function TensorBoard:on_epoch_begin()
 end
 
 function TensorBoard:write_histograms(epoch)
-  local file = self:writer("train")
   for _, entry in ipairs(saving.paths(self.model)) do
     local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
-    if summary then file:write(record(event(core.epoch(), epoch, summary))) end
+    if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
   end
-  file:flush()
+  self:flush "train"
 end
 
 function TensorBoard:on_epoch_end(epoch, logs)
