@@ -30,6 +30,7 @@ static Graph *differentiate_branch(const Branches *b, const Graph *region, Value
     return NULL;
   }
   r->scope = b->g->scope;
+  r->apart = b->g->apart;
   Value **ys = out + outputs, **dys = ys + outputs;
   int y_count = 0;
   for (int i = 0; i < b->count; i++) {

@@ -54,7 +54,7 @@ static Value **values(Loop *l, int count) { return room(l, count, sizeof(Value *
 static Graph *new_region(Loop *l) {
   Graph *r = graph_new();
   if (!r) no_memory(l);
-  else r->scope = l->g->scope;
+  else r->scope = l->g->scope, r->apart = l->g->apart;
   return r;
 }
 
