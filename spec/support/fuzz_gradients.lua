@@ -229,7 +229,7 @@ local function agreed(seed, forms, f, e)
     expected, last = expected or got, last or now
     for i, name in ipairs(sources) do
       local off = worst(expected[i], got[i])
-      if not (off < 1e-9) then -- luacheck: ignore 581, NaN is off
+      if not (off < 1e-9) then -- luacheck: ignore 581 (NaN is off)
         return nil, string.format("seed %d: d/d%s by %s is off by %g", seed, name, form[1], off)
       end
     end
