@@ -30,16 +30,18 @@ specs_of() {
 }
 checks_of() { case $1 in libpng | libjpeg) echo tensor_check data_check ;; esac; }
 
-# A pkg-config that doesn't know the parts, and headers of theirs that nobody may include.
+# A pkg-config that doesn't know the parts, and headers of theirs that nobody may include: in a folder for each case, since a compiler's
+# cache takes a folder of the same name for the same.
 hide() {
-  rm -rf "$copy/hidden" && mkdir -p "$copy/hidden/editline"
   local part header
+  hidden="$copy/hidden-$*" hidden=${hidden// /-}
+  mkdir -p "$hidden/editline"
   { echo '#!/bin/sh'; echo 'case " $* " in'
     for part; do echo "*\" $part \"*) exit 1 ;;"; done
-    echo esac; echo 'exec pkg-config "$@"'; } >"$copy/hidden/pkg-config"
-  chmod +x "$copy/hidden/pkg-config"
+    echo esac; echo 'exec pkg-config "$@"'; } >"$hidden/pkg-config"
+  chmod +x "$hidden/pkg-config"
   for part; do
-    for header in $(headers_of "$part"); do echo "#error \"$part is not there\"" >"$copy/hidden/$header"; done
+    for header in $(headers_of "$part"); do echo "#error \"$part is not there\"" >"$hidden/$header"; done
   done
 }
 
@@ -86,7 +88,7 @@ without() { # parts
   done
   mapfile -t checks < <(printf '%s\n' ${checks[@]+"${checks[@]}"} | sort -u | grep .)
   mapfile -t specs < <(printf '%s\n' "${specs[@]}" | sort -u)
-  CPATH=$copy/hidden count "building $name" counted build "$copy" PKG_CONFIG="$copy/hidden/pkg-config" all \
+  CPATH=$hidden count "building $name" counted build "$copy" PKG_CONFIG="$hidden/pkg-config" all \
     ${checks[@]+"${checks[@]/#/$copy/}"} || return
   for check in ${checks[@]+"${checks[@]}"}; do count "$check $name" "$copy/$check"; done
   HIDDEN=$parts IPULUA=$copy/ipulua count "specs $name" busted --lua="$copy/ipulua" -o spec/support/output.lua "${specs[@]}"
