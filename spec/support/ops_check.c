@@ -209,7 +209,7 @@ static void check_gradient(Sweep *w, const Sample *s, int outputs) {
 
 /* ---- dtypes ---- */
 
-static double tolerance(Dtype d) { return d == F32 ? 2e-5 : d == F16 ? 4e-3 : d == BF16 ? 3e-2 : 1e-12; }
+static double tolerance(Dtype d) { return d == F32 ? 2e-5 : d == F16 ? 1e-3 : d == BF16 ? 8e-3 : 1e-12; }
 
 static int64_t wrapped(Dtype d, int64_t v) {
   switch (d) {
@@ -235,9 +235,8 @@ static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand,
   for (int64_t i = 0; i < n; i++) {
     double x = dtype_get(a, got->data, i), y = dtype_get(b, wanted->data, i);
     bool good = dtype_is_float(a)
-                    ? fabs(x - y) <= bound * (fabs(y) + 0.3 * scale) || (isnan(x) && isnan(y)) || x == y
+                    ? fabs(x - y) <= bound * (fabs(y) + 0.01 * scale) || (isnan(x) && isnan(y)) || x == y
                     : dtype_get_integer(a, got->data, i) == wrapped(a, dtype_get_integer(b, wanted->data, i));
-    if (a == F16 && fabs(y) > 60000) good = true;
     if (!good) {
       snprintf(text, size, "in %s element %lld is %.9g, not %.9g", dtype_name(operand), (long long)i, x, y);
       return false;
@@ -246,9 +245,21 @@ static bool close_enough(const Tensor *got, const Tensor *wanted, Dtype operand,
   return true;
 }
 
+/* Rows that take one integer type alone; all others take every dtype of their samples' kind. */
+static bool may_refuse(const OpDef *op, Dtype integer) {
+  static const struct {
+    const char *name;
+    Dtype other;
+  } rows[] = {{"nn.max_pool_grad", U8}, {"nn.max_pool_pick", U8}, {"remote_load_slot", I32}, {"remote_store_slot", I32}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (!strcmp(rows[i].name, op->name)) return integer != I32 && integer != rows[i].other;
+  return false;
+}
+
 /* The case in (real, integer) against the case in (float64, wide). */
-static void check_dtype(Sweep *w, const Sample *s, Dtype real, Dtype integer, Dtype wide, bool must) {
+static void check_dtype(Sweep *w, const Sample *s, Dtype real, Dtype integer, Dtype wide) {
   Case c, ref;
+  bool must = real == F64 ? !may_refuse(s->op, integer) : true;
   char text[200];
   bool open = case_open(&c, s, real, integer);
   if (open && case_open(&ref, s, F64, wide)) {
@@ -275,8 +286,8 @@ static void check_dtypes(Sweep *w, const Sample *s) {
     integers = integers || strchr("IS", s->operand[i].letter);
   }
   static const Dtype reals[] = {F32, F16, BF16}, whole[] = {I32, I64, I8, U8};
-  for (int i = 0; i < 3 && floats; i++) check_dtype(w, s, reals[i], I32, I32, i == 0);
-  for (int i = 0; i < 4 && integers; i++) check_dtype(w, s, F64, whole[i], floats ? I32 : I64, false);
+  for (int i = 0; i < 3 && floats; i++) check_dtype(w, s, reals[i], I32, I32);
+  for (int i = 0; i < 4 && integers; i++) check_dtype(w, s, F64, whole[i], floats ? I32 : I64);
 }
 
 /* Whatever dtype comes, infer and eval answer. */

@@ -181,9 +181,7 @@ static void check_cost(const Target *t, const Sample *s, const Node *n, const Co
   bound = flops / peak;
   if (!(s->op->traits & INTERNAL)) check(cycles * peak >= flops * 0.999, "not below the roofline", s, n);
   bound = plain_way(t, s, n, c);
-  /* A rough bound. A few thousand cycles over it are PopLibs' own choices: of one pass of the published mobilenet_depthwise_11 on GC2 the
-   * planner takes the dearer of two ways by 7,400. */
-  check(!c->fits || cycles <= 1.2 * bound || cycles <= bound + 2500, "not over plain vector work", s, n);
+  check(!c->fits || cycles <= 1.2 * bound, "not over plain vector work", s, n);
 }
 
 /* One product that adds nothing up: a column times a row. */
@@ -229,9 +227,9 @@ static void check_sample(const Target *t, const Sample *s, bool *any) {
       if (twice) {
         s->op->cost(t, twice, &d);
         double before = cost_cycles(&c), after = cost_cycles(&d), saved = may_fall(n, twice, &c, &d);
-        /* but for stages that a better spread saves (2,500 cycles each; some rows reduce three times), or another plan */
-        seen = after, bound = before;
-        check(!c.fits || !d.fits || after >= 0.6 * saved * before || after >= before - 7500, "grows with size", s, twice);
+        /* Another plan may save a part of it; of a small price a stage, which is half of it or more where there are two. */
+        seen = after, bound = (before > 2500 ? 0.6 : 0.42) * saved * before;
+        check(!c.fits || !d.fits || after >= bound, "grows with size", s, twice);
       }
     }
     graph_free(g);
