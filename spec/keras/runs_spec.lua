@@ -225,4 +225,30 @@ describe("fit", function()
     for _ in io.lines(path) do lines = lines + 1 end
     assert.equal(3, lines)
   end)
+
+  it("warns when a backup doesn't hold a hyperparameter that a callback sets", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local log, warned = require "ipulua.log", {}
+    local warn = log.warn
+    log.warn = function(...) warned[#warned + 1] = string.format(...) end
+    finally(function()
+      log.warn = warn
+      os.execute("rm -rf " .. folder)
+    end)
+    local model = keras.Sequential{layers.Dense{2, input_shape = {5}}}
+    model:compile{optimizer = keras.optimizers.SGD{0.125, momentum = 0.5}, loss = "mse"}
+    local Set = keras.callbacks.Callback:extend "Set"
+    function Set:on_epoch_begin(epoch)
+      self.model.optimizer.learning_rate = 0.25 / (epoch + 1) -- a variable
+      if epoch == 2 then self.model.optimizer.momentum = 0.25 end
+    end
+    local epochs = {2, 4}
+    for i, count in ipairs(epochs) do
+      model:fit{x, y, batch_size = 4, epochs = count, verbose = 0,
+        callbacks = {Set(), keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false}}}
+      assert.equal(i - 1, #warned)
+    end
+    assert.matches("a hyperparameter was set while training", warned[1])
+  end)
 end)

@@ -136,7 +136,7 @@ local pipelining_names <const> = "device_mapping accumulate_outfeed pipeline_sch
   .. "gradient_accumulation_for_captured_grads name"
 local function pipelining_rows()
   return with(rows_of(require "ipulua.pipeline".rows, pipelining_names),
-    {steps_row, reduction_row, {"schedule", "any"}, {"optimizer_function_options", "any"}})
+    {steps_row, reduction_row, {"schedule", "any"}})
 end
 local automatic <const> = "is set automatically by the model"
 local incompatible <const> = "is not compatible with Keras models"

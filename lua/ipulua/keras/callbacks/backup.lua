@@ -39,8 +39,9 @@ end
 
 -- Where fit begins: it calls resume.apply() when the programs are there.
 function BackupAndRestore:on_train_begin()
-  self.steps_since_save = 0
-  if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end -- two trainings would go on from each other's backups
+  self.steps_since_save, self.version = 0, self.model._run.entry.version
+  -- Two trainings would go on from each other's backups.
+  if not start.options.estimate then self.lock = folder.own(self.backup_dir, 0) end
   local saved = folder.read(self.backup_dir)
   if not saved then return end
   local model, data = self.model, saved.state.training
@@ -54,8 +55,18 @@ function BackupAndRestore:on_train_begin()
   rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
 end
 
+-- Hyperparameters are constants of the program, which no backup holds.
+local function warn_changed(self)
+  local version = self.model._run.entry.version
+  if version == self.version then return end
+  self.version = version
+  log.warn("BackupAndRestore: a hyperparameter was set while training; a resumed run has the one that its optimizer is made with, and "
+    .. "draws other random numbers than one that goes through")
+end
+
 function BackupAndRestore:save(epoch, step, latest)
   local model = self.model
+  warn_changed(self)
   local data, tensors = state.save(model, model._run, epoch, step, latest)
   local members = checkpoint.members(objects_of(model))
   members["training.safetensors"] = {tensors = tensors}
