@@ -128,6 +128,47 @@ describe("several outputs", function()
     assert.near(2 * r.single, r.double, 1e-6)
   end)
 
+  it("begin anew in each run with the metrics in their fields", function()
+    local Mean = keras.metrics.Metric:extend("F1")
+    function Mean:init(o)
+      keras.metrics.Metric.init(self, o or {})
+      self.precision, self.others = keras.metrics.Precision(), {keras.metrics.Recall()}
+    end
+    function Mean:update_state(labels, p)
+      self.precision:update_state(labels, p)
+      self.others[1]:update_state(labels, p)
+    end
+    function Mean:result()
+      local a, b = self.precision:result(), self.others[1]:result()
+      return 2 * a * b / (a + b)
+    end
+    local i = keras.Input{shape = {5}}
+    local model = keras.Model{inputs = i, outputs = L.Dense{2, activation = "sigmoid"}(i)}
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.5), metrics = {Mean()}}
+    local labels = ipu.cast(ipu.greater(y, 0), "float32")
+    model:fit(x, labels, {verbose = 0, batch_size = 20, epochs = 3})
+    local p = ipu.cast(ipu.greater(model:predict(x, {batch_size = 20}), 0.5), "float32")
+    local hits = ipu.reduce_sum(p * labels):item()
+    local want = 2 * hits / (ipu.reduce_sum(p) + ipu.reduce_sum(labels)):item()
+    for _ = 1, 2 do assert.near(want, evaluate(model, labels).f1, 1e-5) end
+  end)
+
+  it("begin anew with variables in their fields", function()
+    local Count = keras.metrics.Metric:extend("Count")
+    function Count:init(o)
+      keras.metrics.Metric.init(self, o or {})
+      self.own = {ipu.Variable(0.0)}
+      self.made = self:add_weight{name = "made"}
+    end
+    function Count:update_state()
+      self.own[1]:assign_add(1)
+      self.made:assign_add(10)
+    end
+    function Count:result() return self.own[1] + self.made end
+    local model = model_of(1, {loss = "mse", metrics = {Count()}})
+    for _ = 1, 2 do assert.equal(33, evaluate(model, y).count) end
+  end)
+
   it("multiply weights of classes and of samples, of vectors and columns", function()
     local labels = ipu.cast(ipu.greater(w, 0.5), "float32")
     local i = keras.Input{shape = {5}}

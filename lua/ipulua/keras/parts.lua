@@ -205,8 +205,9 @@ local function why_unwritable(owner, path, value)
   local what = type(value) == "function" and "a function" or args.describe(value)
   local f = type(value) == "function" and debug.getinfo(value, "S")
   if f and f.what ~= "C" then what = string.format("%s of the script's own (%s:%d)", what, f.short_src, f.linedefined) end
-  return string.format("%s: its '%s' is %s, which can't be saved; a function is saved by its name when it is registered, "
-    .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with get_config", owner, path, what)
+  local where = path == "" and owner or string.format("%s: its '%s'", owner, path)
+  return string.format("%s is %s, which can't be saved; a function is saved by its name when it is registered, "
+    .. "keras.utils.register_keras_serializable(f, {name = …}), anything else by a class with get_config", where, what)
 end
 
 local function owner_of(description)

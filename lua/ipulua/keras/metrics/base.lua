@@ -7,6 +7,7 @@ local class = require "ipulua.class"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local names = require "ipulua.keras.names"
+local nest = require "ipulua.keras.nest"
 local parts = require "ipulua.keras.parts"
 local shapes = require "ipulua.keras.shapes"
 local tracing = require "ipulua.tracing"
@@ -69,9 +70,47 @@ function Metric:result()
   blame.error(self.__name .. " defines no result", "not_implemented")
 end
 
----Begins anew.
+-- What a metric's fields hold besides the variables of add_weight: variables and other metrics,
+-- such as precision and recall of a mean
+-- of both; tables of them count, too.
+local function in_fields(metric)
+  local found, seen = {variables = {}, metrics = {}}, {[metric] = true}
+  for _, v in ipairs(metric.variables) do seen[core.variable_identity(v)] = true end
+  local function walk(value)
+    local id = core.is_variable(value) and core.variable_identity(value) or type(value) == "table"
+      and value
+    if not id or seen[id] then return end
+    seen[id] = true
+    if id ~= value then
+      table.insert(found.variables, value)
+    elseif class.is_a(value, Metric) then
+      table.insert(found.metrics, value)
+    elseif not class.of(value) and not class.is_class(value) then
+      for _, key in ipairs(nest.keys(value)) do walk(rawget(value, key)) end
+    end
+  end
+  for _, key in ipairs(nest.keys(metric)) do walk(rawget(metric, key)) end
+  return found
+end
+
+local function append(list, more) return table.move(more, 1, #more, #list + 1, list) end
+
+---Its own variables, then those of metrics in its fields.
+---@return userdata[]
+---@package
+function Metric:all_variables()
+  local found, list = in_fields(self), append({}, self.variables)
+  append(list, found.variables)
+  for _, inner in ipairs(found.metrics) do append(list, inner:all_variables()) end
+  return list
+end
+
+---Begins anew, with the metrics in its fields.
 function Metric:reset_state()
-  for _, v in ipairs(self.variables) do v:assign(core.full(v.shape, 0, v.dtype)) end
+  local found = in_fields(self)
+  for _, v in ipairs(append(append({}, self.variables),
+    found.variables)) do v:assign(core.full(v.shape, 0, v.dtype)) end
+  for _, inner in ipairs(found.metrics) do inner:reset_state() end
 end
 
 ---update_state, then result.

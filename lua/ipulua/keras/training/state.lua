@@ -46,7 +46,7 @@ end
 local function variables_of(model)
   local list = {}
   for i, metric in ipairs(model.metrics) do
-    for k, v in ipairs(metric.variables) do list[string.format("metric/%d/%d", i, k)] = v end
+    for k, v in ipairs(metric:all_variables()) do list[string.format("metric/%d/%d", i, k)] = v end
   end
   local count = 0
   model:walk(function(layer)
