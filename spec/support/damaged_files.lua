@@ -90,14 +90,17 @@ local function each_change(value, f, path)
   end
 end
 
----Tries read(text) on all that differ from a JSON text in one value.
+---Tries read(text) on what differs from a JSON text in one value.
 ---@param text string
 ---@param read fun(text: string)
+---@param step integer? each step-th change alone
 ---@return string[] problems
 ---@return integer tried
-function damaged.try_values(text, read)
-  local value, problems, tried = ipu.json.decode(text), {}, 0
+function damaged.try_values(text, read, step)
+  local value, problems, tried, count = ipu.json.decode(text), {}, 0, 0
   each_change(value, function(change)
+    count = count + 1
+    if count % (step or 1) ~= 0 then return end
     local began = os.clock()
     local ok, message = pcall(read, ipu.json.encode(value))
     local problem = not ok and damaged.what_is_raw(message)
