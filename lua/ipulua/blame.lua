@@ -107,6 +107,29 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
+-- A mistake that Lua itself found in one of the library's files, or while C called it: nobody blamed the user for it.
+local function is_own_mistake(problem, former)
+  if type(problem) ~= "string" then return false end
+  if blame.last ~= former and problem:find(blame.last.message, 1, true) then return false end
+  local source = problem:match("^([^\n]-):%d+: ")
+  return not source or source:find("ipulua/", 1, true) ~= nil
+end
+
+---f(…) that makes something of a file's content: where the content is none that f can be given, and only Lua notices, that is told in the
+---file's terms. Errors that are told already, and those of a script's own functions, stay.
+---@param what string "load_model: 'x.safetensors'"
+---@param f function
+---@param ... any
+---@return any ...
+function blame.reading(what, f, ...)
+  local former <const> = blame.last
+  local results = table.pack(pcall(f, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  if not is_own_mistake(results[2], former) then error(results[2], 0) end
+  require "ipulua.log".debug("%s: %s", what, results[2])
+  blame.error(what .. " is damaged, or of another version", "value")
+end
+
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?
 function blame.last_error()

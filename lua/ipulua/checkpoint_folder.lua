@@ -145,7 +145,8 @@ local function verified(path)
   local hash = state.sha256
   state.sha256 = nil
   if core.text_hash(json.encode(state)) ~= hash then return nil, at .. " is not as it was written" end
-  for file, want in pairs(type(state.files) == "table" and state.files or {}) do
+  if type(state.files) ~= "table" then return nil, at .. " has no list of files" end
+  for file, want in pairs(state.files) do
     if type(file) ~= "string" or file:find("[/\0]") then return nil, at .. " names files outside of its folder" end
     local member = path .. "/" .. file
     if not core.file_exists(member) then return nil, member .. " is missing" end

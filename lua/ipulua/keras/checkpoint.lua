@@ -327,6 +327,10 @@ function Checkpoint:restore(...)
   local saved = folder.read(a.dir)
   if not saved then blame.error(string.format("Checkpoint.restore: there is no checkpoint in '%s'", a.dir), "not_found") end
   local list = checkpoint.objects_of(self)
+  local state_of <const> = saved.state
+  if type(state_of.random) ~= "table" or type(state_of.values) ~= "table" or math.type(state_of.save_counter or 0) ~= "integer" then
+    blame.error(string.format("Checkpoint.restore: '%s/state.json' is none of a Checkpoint", saved.path), "value")
+  end
   local commit <const> = checkpoint.plan("Checkpoint.restore", list, saved)
   restore_places(list, saved)
   commit()

@@ -425,7 +425,8 @@ end
 function saving.model_from_json(text, options)
   local spec, problem = json.parse(text)
   if problem then blame.error("model_from_json: " .. problem, type(text) == "string" and "value" or "type") end
-  return saving.model_from_config(parts.unwritten(json.unpack(spec)), own_names.given(options))
+  return blame.reading("model_from_json: the model's description", saving.model_from_config, parts.unwritten(json.unpack(spec)),
+    own_names.given(options))
 end
 
 ---@param spec table {class_name =, config =}
@@ -592,17 +593,20 @@ function saving.load_model(...)
     if problem then blame.error(string.format("load_model: '%s' is damaged: '%s' is not JSON: %s", a.path, name, problem), "value") end
     return parts.unwritten(json.unpack(value))
   end
-  local model = saving.model_from_config(described "model", a.custom_objects)
+  local file = "load_model: '" .. a.path .. "'"
+  local model = blame.reading(file, saving.model_from_config, described "model", a.custom_objects)
   if metadata.inputs then build_again(model, described "inputs", a.path) end
   local entries = saving.as_in_file(saving.paths(model), tensors, metadata)
   local plan, expected = saving.plan("load_model", entries, tensors)
   check_left("load_model", tensors, expected)
   saving.commit(plan)
   if metadata.options then
-    for key, value in pairs(described "options") do model._options[key] = options_again(value) end
+    local options = described "options"
+    if type(options) ~= "table" then blame.error(file .. " is damaged: 'options' is no table", "value") end
+    for key, value in pairs(options) do model._options[key] = options_again(value) end
   end
   if a.compile and metadata.training then
-    saving.compile(model, described "training", a.custom_objects)
+    blame.reading(file, saving.compile, model, described "training", a.custom_objects)
     saving.commit(saving.plan_optimizer("load_model", model.optimizer, entries, tensors))
   end
   return model

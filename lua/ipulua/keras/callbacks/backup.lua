@@ -45,13 +45,16 @@ function BackupAndRestore:on_train_begin()
   local saved = folder.read(self.backup_dir)
   if not saved then return end
   local model, data = self.model, saved.state.training
-  if not data then blame.error(string.format("BackupAndRestore: '%s' holds no backup of a training", saved.path), "value") end
+  local what <const> = string.format("BackupAndRestore: '%s'", saved.path)
+  if type(data) ~= "table" or math.type(data.epoch) ~= "integer" or math.type(data.step) ~= "integer" or data.epoch < 0 or data.step < 0 then
+    blame.error(what .. " holds no backup of a training", "value")
+  end
   local function apply()
     local commit <const> = checkpoint.plan("BackupAndRestore", objects_of(model), saved)
-    state.restore(model, model._run, data, (saved.member("training.safetensors")), commit)
+    blame.reading(what, state.restore, model, model._run, data, (saved.member("training.safetensors")), commit)
     log.info("BackupAndRestore: going on from %s: epoch %d, step %d", saved.path, data.epoch + 1, data.step)
   end
-  local latest = state.unpack(data.latest, (saved.member("training.safetensors")))
+  local latest = state.unpack(data.latest, (saved.member("training.safetensors")) or {})
   rawset(model, "_resume", {epoch = data.epoch, step = data.step, latest = latest, apply = apply})
 end
 

@@ -185,7 +185,7 @@ return function(...)
   if not file then blame.error("onnx.import: " .. problem, "not_found") end
   local data = file:read("a")
   file:close()
-  local graph = format.decode(data or "", "onnx.import: " .. path)
+  local graph = blame.reading("onnx.import: " .. path, format.decode, data or "", "onnx.import: " .. path)
   check(graph, "onnx.import: " .. path)
   local inputs, taken = {}, {}
   for i, v in ipairs(graph.inputs) do
