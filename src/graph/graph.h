@@ -66,6 +66,7 @@ struct Graph {
   Graph **region; /* graphs of attributes, freed with this one */
   int region_count, region_capacity;
   Scope scope;
+  int64_t apart; /* while this is differentiated by a variable: its serial number (the row of `reading`) */
 };
 
 Graph *graph_new(void); /* NULL when memory is out */

@@ -23,7 +23,6 @@ void trace_free(Trace *t) {
   graph_free(t->graph);
   tensor_map_clear(&t->constant);
   free(t->extra);
-  free(t->reading);
   free(t->effect);
   free(t->derivation);
   free(t->placeholder);
@@ -48,18 +47,12 @@ Value *trace_argument(Trace *t, const Type *type, const char *name) {
 
 bool trace_owns(const Trace *t, const Value *v) { return v->node->arena == t->graph->arena; }
 
-static bool note_reading(Trace *t, const Variable *v, Value *value) {
-  if (!array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
-  t->reading[t->reading_count++] = (Reading){v, value};
-  return true;
-}
-
 static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *type) {
   if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra)) return NULL;
   Scope scope = t->graph->scope;
   Value *inner = graph_input(t->graph, type, variable ? variable->name : NULL);
   t->graph->scope = scope;
-  if (!inner || (variable && !note_reading(t, variable, inner))) return NULL;
+  if (!inner) return NULL;
   Extra *x = &t->extra[t->extra_count++];
   *x = (Extra){outer, variable_retain(variable), inner, inner, 0};
   return x;
@@ -116,13 +109,18 @@ Value *trace_read(Trace *t, Variable *v) {
   return x ? x->current : NULL;
 }
 
+Value *trace_first(Trace *t, Variable *v) {
+  Extra *x = find_variable(t, v);
+  return x ? x->inner : NULL;
+}
+
 void trace_assign(Trace *t, Variable *v, Value *value) {
   if (t->deferred) {
     if (value) trace_add_effect(t, v, value, value->node);
     return;
   }
   Extra *x = find_variable(t, v);
-  if (x && value && note_reading(t, v, value)) x->current = value;
+  if (x && value) x->current = value;
 }
 
 Value *trace_constant(Trace *t, Tensor *tensor) {

@@ -16,15 +16,9 @@ typedef struct Extra {
   Value *outer;       /* in the enclosing graph; NULL in a root trace */
   Variable *variable; /* NULL: a captured value */
   Value *inner;       /* the input */
-  Value *current;     /* the variable's value now */
+  Value *current;     /* the variable's value now; another one than inner where it was assigned */
   int effects;        /* deferred: how many effects there were when this was read */
 } Extra;
-
-/* What was read of a variable: its input, and behind an assignment what it has become. */
-typedef struct Reading {
-  const Variable *variable;
-  Value *value;
-} Reading;
 
 /* A variable changes when trigger is computed; stands before the node at position. */
 typedef struct Effect {
@@ -53,8 +47,6 @@ struct Trace {
   int argument_count;
   Extra *extra;
   int extra_count, extra_capacity;
-  Reading *reading; /* of all that the trace knows of variables, in order */
-  int reading_count, reading_capacity;
   TensorMap constant; /* tensors that are known while tracing: each is one value */
   bool deferred, has_unknown;
   Offload offload; /* of a root trace's program */
@@ -77,8 +69,9 @@ Value *trace_argument(Trace *t, const Type *type, const char *name);
 Value *trace_import(Trace *t, Value *v);
 bool trace_owns(const Trace *t, const Value *v);
 Value *trace_read(Trace *t, Variable *v);
+Value *trace_first(Trace *t, Variable *v); /* what it held when the trace began */
 Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
-/* From now on reading v gives value, which is no other tensor of the script's: gradients by v end there. */
+/* From now on reading v gives value: a "reading" (ops/unary.c) of what is assigned, or what a loop or branch gave. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
 bool trace_writes(const Trace *t); /* has it assigned a variable? */

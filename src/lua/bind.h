@@ -113,7 +113,9 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what);
 /* A concrete tensor at index (reads variables); raises for symbolic ones, saying what to do instead. Borrowed: kept alive by
  * the value at index, or by one that is pushed. Pushes exactly one value. */
 Tensor *bind_concrete(lua_State *L, int index, const char *what);
-/* Pushes what the variable at index holds as a tensor of the script's, which tapes know for a reading. */
+/* Pushes what the variable at index holds now, whatever is traced, as a tensor of its own. */
+void bind_push_held(lua_State *L, int index, const char *what);
+/* Pushes what the variable at index holds as a tensor of the script's, which tapes know for a reading; symbolic in a traced function. */
 void bind_push_reading(lua_State *L, int index, const char *what);
 void bind_push_shape(lua_State *L, const Type *t);
 

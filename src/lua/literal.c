@@ -130,6 +130,12 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
     else bind_push_reading(L, index, what);
     return;
   }
+  const State *s = bind_state(L);
+  if (bind_type_at(L, index, &type) && (s->trace || s->tapes)) { /* an op like others, which gradients go through */
+    Attr attrs[MAX_ATTRS] = {attr_dtype(dtype)};
+    bind_apply(L, bind_op(L, "cast"), &index, 1, attrs);
+    return;
+  }
   luaL_checkstack(L, 2 * MAX_RANK + 8, NULL);
   measure(L, index, &l, 0);
   Error e = {0};

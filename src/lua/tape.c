@@ -266,12 +266,6 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   return c;
 }
 
-/* What the program gave a variable is its value on the tape from now on: a reading that depends on nobody's but through the call. */
-static void note_written(Tape *t, Variable *v, Value *written) {
-  Value *value = op1(t->graph, "reading", written);
-  if (value && !note_reading(t, v, value)) fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
-}
-
 static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results) {
   Graph *g = t->graph, *body = g ? graph_copy(p->traced) : NULL;
   if (!g) return; /* cleared meanwhile */
@@ -293,11 +287,8 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   }
   for (int i = 0; n && i < written_count; i++) {
     Variable *v = p->variable[written[i] - p->argument_count];
-    if (tape_note(t, &n->out[p->result_count + i], v->value)) continue;
-    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    if (!note_reading(t, v, &n->out[p->result_count + i])) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
-  for (int i = 0; n && i < written_count; i++)
-    note_written(t, p->variable[written[i] - p->argument_count], &n->out[p->result_count + i]);
   raise_of(L, g);
   tell_collector(L, t);
 }

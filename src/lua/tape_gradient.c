@@ -100,13 +100,14 @@ static int readings_of(const Tape *t, const Variable *v) {
   return n;
 }
 
-/* Asked for a variable that was read, assigned and read again: the sum over its readings, none of which is counted through another. */
+/* Asked for a variable that was read, assigned and read again: the sum over what it held each time. What a function gave it is counted
+ * within that function. */
 static Value *sum_over_readings(lua_State *L, Tape *t, const Question *q, const Variable *v) {
   int count = 0;
   Value **xs = room_for(L, t->reading_count), **dx = room_for(L, t->reading_count), *sum = NULL;
   for (int i = 0; i < t->reading_count; i++)
-    if (t->reading[i].variable == v) xs[count++] = t->reading[i].value;
-  autodiff_apart(t->graph, q->ys, q->dys, q->y_count, xs, count, dx);
+    if (t->reading[i].variable == v && node_is_input(t->reading[i].value->node)) xs[count++] = t->reading[i].value;
+  autodiff_by(t->graph, v->serial, q->ys, q->dys, q->y_count, xs, count, dx);
   for (int i = 0; i < count; i++)
     if (dx[i]) sum = sum ? ops_add(t->graph, sum, dx[i]) : dx[i];
   lua_pop(L, 2);

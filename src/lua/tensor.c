@@ -131,15 +131,23 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   return bind_test_tensor(L, -1)->tensor;
 }
 
-void bind_push_reading(lua_State *L, int index, const char *what) {
-  Variable *v = bind_test_variable(L, index);
+void bind_push_held(lua_State *L, int index, const char *what) {
   Tensor *value = bind_concrete(L, index, what);
   Error e = {0};
   Tensor *own = tensor_view(&e, value, &value->type, value->stride, 0);
   bind_check(L, &e);
   bind_push_tensor(L, own);
   lua_remove(L, -2);
-  if (bind_state(L)->tapes && !bind_state(L)->trace) tape_record_reading(L, v);
+}
+
+void bind_push_reading(lua_State *L, int index, const char *what) {
+  State *s = bind_state(L);
+  if (s->trace) {
+    bind_push_value(L, bind_value(L, index, what), s->trace);
+    return;
+  }
+  bind_push_held(L, index, what);
+  if (s->tapes) tape_record_reading(L, bind_test_variable(L, index));
 }
 
 /* ---- methods ---- */

@@ -81,7 +81,7 @@ static int new_variable(lua_State *L) {
 
 /* The value at once, whatever is traced. */
 static int value_of(lua_State *L) {
-  bind_push_reading(L, 1, check(L)->name);
+  bind_push_held(L, 1, check(L)->name);
   return 1;
 }
 
@@ -205,7 +205,10 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   if (deferred) {
     assign_later(L, v);
   } else if (s->trace) {
-    Value *value = op1(s->trace->trace->graph, "reading", bind_value(L, 2, v->name));
+    Value *value = bind_value(L, 2, v->name);
+    Value *operand[2] = {value, trace_first(s->trace->trace, v)};
+    Attr which = attr_int(v->serial);
+    value = op_with(s->trace->trace->graph, "reading", operand, 2, &which);
     trace_assign(s->trace->trace, v, value);
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);

@@ -134,6 +134,12 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
   dx[0] = dy[0];
 }
 
+/* By the variable itself each reading counts, wherever it is, and none through what was assigned; by all else that is what counts. */
+static void grad_reading(Graph *g, const Node *n, Value *const *dy, Value **dx) {
+  bool by_itself = g->apart && n->attr[0].i == g->apart;
+  dx[by_itself ? 1 : 0] = dy[0];
+}
+
 static Status eval_known(const Call *c) {
   copy_bytes(c, c->out[0], c->in[1], type_bytes(c->out_type[0]));
   return OK;
@@ -194,16 +200,16 @@ const OpDef ops_unary[] = {
              .grad = grad_identity,
              .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "reading",
-     .summary = "x itself: what a variable holds behind an assignment of x.",
+     .summary = "x itself: what a variable holds behind an assignment of x; before it was what `former` is derived from.",
      .shapes = "any",
-     .inputs = {"x"},
+     .inputs = {"x", "former"},
+     .attrs = {{"variable", ATTR_INT, "0", NULL, "which one"}},
      .traits = VIEW | INTERNAL | MARKER,
      .infer = infer_same,
      .simplify = simplify_whole,
      .cost = cost_of_view,
      .eval = eval_copy,
-     .grad = grad_identity,
-     .sample = "F[2,3] | I5[4] | B[2]"},
+     .grad = grad_reading},
     {.name = "known",
      .summary = "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
      .shapes = "any",

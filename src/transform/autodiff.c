@@ -10,7 +10,6 @@
 /* Per node: does it depend on an x or is one, does an operand depend on one, and the gradients collected for its outputs. */
 typedef struct Entry {
   bool depends, passes_on;
-  bool is_asked; /* one of its outputs is an x */
   Value **gradient; /* [out_count]; NULL until the first arrives */
 } Entry;
 
@@ -18,9 +17,6 @@ typedef struct Pass {
   Graph *graph;
   Entry *entry; /* by position in graph->node */
   int first, count; /* nodes [first, count) are differentiated */
-  Value *const *xs;
-  int x_count;
-  bool apart; /* what arrives at an x goes no further */
 } Pass;
 
 static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id]; }
@@ -40,7 +36,7 @@ static void collect(Pass *p, Value *v, Value *gradient) {
 /* x may be one of several outputs of a node that itself depends on nothing wanted. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
-    if (xs[i]) entry_of(p, xs[i])->depends = entry_of(p, xs[i])->is_asked = true;
+    if (xs[i]) entry_of(p, xs[i])->depends = true;
   for (int i = p->first; i < p->count; i++) {
     const Node *n = p->graph->node[i];
     if (n->op->traits & NO_GRADIENT) continue; /* depends only when it is an x itself */
@@ -82,20 +78,9 @@ static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, V
       if (n->in[k] == n->in[i]) dx[i] = NULL;
 }
 
-/* dy of n without those of its outputs that are an x. NULL: there are no others. */
-static Value **without_asked(const Pass *p, const Node *n, Value *const *dy) {
-  Value **rest = arena_copy(p->graph->arena, dy, (size_t)n->out_count * sizeof *rest);
-  bool any = false;
-  for (int i = 0; rest && i < p->x_count; i++)
-    if (p->xs[i] && p->xs[i]->node == n) rest[p->xs[i]->index] = NULL;
-  for (int i = 0; rest && i < n->out_count; i++) any = any || rest[i];
-  return any ? rest : NULL;
-}
-
 static void differentiate(Pass *p, const Node *n) {
   Graph *g = p->graph;
   Value **dy = p->entry[n->id].passes_on ? p->entry[n->id].gradient : NULL;
-  if (dy && p->apart && p->entry[n->id].is_asked) dy = without_asked(p, n, dy);
   bool control = n->op->traits & CONTROL;
   if (!dy || n->in_count == 0) return;
   if (!n->op->grad && !n->op->compose && !control) {
@@ -128,11 +113,10 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
   return NULL;
 }
 
-static Status pass_back(Pass p, Value *const *ys, Value *const *dys, int y_count, Value **dx) {
-  Graph *g = p.graph;
-  Value *const *xs = p.xs;
-  int x_count = p.x_count;
+/* What autodiff does, of the graph's nodes from first on. */
+static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
+  Pass p = {.graph = g, .first = first, .count = g->node_count};
   p.entry = calloc((size_t)p.count, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   Scope scope = g->scope;
@@ -146,23 +130,17 @@ static Status pass_back(Pass p, Value *const *ys, Value *const *dys, int y_count
   return g->error.status;
 }
 
-/* What autodiff does, of the graph's nodes from first on. */
-static Status run(Graph *g, int first, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
-  return pass_back((Pass){.graph = g, .first = first, .count = g->node_count, .xs = xs, .x_count = x_count}, ys, dys, y_count, dx);
-}
-
-static Status begin(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx, bool apart) {
+Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
   if (g->error.status != OK) return g->error.status;
-  pass_back((Pass){.graph = g, .count = g->node_count, .xs = xs, .x_count = x_count, .apart = apart}, ys, dys, y_count, dx);
+  run(g, 0, ys, dys, y_count, xs, x_count, dx);
   if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;
 }
 
-Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
-  return begin(g, ys, dys, y_count, xs, x_count, dx, false);
-}
-
-Status autodiff_apart(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
-  return begin(g, ys, dys, y_count, xs, x_count, dx, true);
+Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
+  g->apart = variable;
+  Status s = autodiff(g, ys, dys, y_count, xs, x_count, dx);
+  g->apart = 0;
+  return s;
 }

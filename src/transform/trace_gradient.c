@@ -45,20 +45,12 @@ static Status no_memory(Graph *g) { return fail(&g->error, ERR_OUT_OF_MEMORY, "o
 
 /* ---- what stands for a source in a trace ---- */
 
-static bool is_reading(const Trace *t, const Variable *variable, const Value *v) {
-  for (int i = 0; i < t->reading_count; i++)
-    if (t->reading[i].value == v && t->reading[i].variable == variable) return true;
-  return false;
-}
-
 static bool stands_for(const Trace *t, const Source *s, const Value *v) {
-  if (s->value) {
-    if (v == s->value) return true;
-    for (int i = 0; i < t->extra_count && node_is_input(v->node); i++)
-      if (t->extra[i].inner == v) return t->extra[i].outer == s->value && !t->extra[i].variable;
-    return false;
-  }
-  return s->variable ? is_reading(t, s->variable, v) : node_is_constant(v->node) && v->node->attr[0].tensor == s->tensor;
+  if (s->tensor) return node_is_constant(v->node) && v->node->attr[0].tensor == s->tensor;
+  if (s->value && v == s->value) return true;
+  for (int i = 0; i < t->extra_count && node_is_input(v->node); i++)
+    if (t->extra[i].inner == v) return t->extra[i].variable == s->variable && (s->variable || t->extra[i].outer == s->value);
+  return false;
 }
 
 static int source_of(const Asked *a, const Level *l, const Value *v) {
@@ -76,10 +68,10 @@ static int by_address(const void *x, const void *y) {
 /* So that most values need no look at all sources. */
 static void name_sources(const Asked *a, Level *l) {
   const Trace *t = l->trace;
-  for (int i = 0; i < t->reading_count; i++) {
-    const Variable *v = t->reading[i].variable;
-    if (a->variable_count && bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
-      l->named[t->reading[i].value->node->id] = true;
+  for (int i = 0; i < t->extra_count; i++) {
+    const Variable *v = t->extra[i].variable;
+    if (v && a->variable_count && bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
+      l->named[t->extra[i].inner->node->id] = true;
   }
   for (int i = 0; i < a->source_count; i++) {
     const Source *s = &a->source[i];
@@ -91,20 +83,15 @@ static void name_sources(const Asked *a, Level *l) {
   }
 }
 
-/* Those of t itself, in a list that the caller frees. */
-static Value **own_values(const Asked *a, const Source *s, int *count) {
+/* That of t itself, if it has one. */
+static Value *own_value(const Asked *a, const Source *s) {
   const Trace *t = a->t;
-  Value **list = arena_alloc(a->arena, (size_t)(t->reading_count + t->extra_count + 2) * sizeof *list);
   const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;
-  *count = 0;
-  if (!list) return NULL;
-  if (known) list[(*count)++] = known->value;
-  if (s->value && trace_owns(t, s->value)) list[(*count)++] = s->value;
-  for (int i = 0; i < t->extra_count && s->value; i++)
-    if (stands_for(t, s, t->extra[i].inner)) list[(*count)++] = t->extra[i].inner;
-  for (int i = 0; i < t->reading_count && s->variable; i++)
-    if (t->reading[i].variable == s->variable) list[(*count)++] = t->reading[i].value;
-  return list;
+  if (known) return known->value;
+  if (s->value && trace_owns(t, s->value)) return s->value;
+  for (int i = 0; i < t->extra_count; i++)
+    if (stands_for(t, s, t->extra[i].inner)) return t->extra[i].inner;
+  return NULL;
 }
 
 /* ---- what comes from outside ---- */
@@ -148,8 +135,7 @@ static void need(Asked *a, const Value *v) {
 
 /* From t outwards: an inner trace needs what it takes from outer ones. */
 static void find_needed(Asked *a) {
-  for (int i = 0; i < a->t->extra_count; i++)
-    if (source_of(a, &a->level[a->levels], a->t->extra[i].inner) < 0) need(a, a->t->extra[i].outer);
+  for (int i = 0; i < a->t->extra_count; i++) need(a, a->t->extra[i].outer);
   for (int k = a->levels - 1; k >= 0; k--) {
     const Graph *g = a->level[k].trace->graph;
     for (int i = g->node_count - 1; i >= 0; i--) {
@@ -247,7 +233,9 @@ static Taken find_taken(Asked *a) {
   Taken k = {arena_alloc(a->arena, room * sizeof(Value *)), arena_alloc(a->arena, room * sizeof(Value *)), 0};
   for (int i = 0; k.inner && k.outer && i < extras; i++) {
     Value *inner = t->extra[i].inner, *outer = t->extra[i].outer;
-    if (!outer || source_of(a, &a->level[a->levels], inner) >= 0 || !is_hot(a, outer)) continue;
+    const Level *l = outer ? level_of(a, outer) : NULL;
+    bool asked = source_of(a, &a->level[a->levels], inner) >= 0; /* by others than itself it may be asked for, too */
+    if (!l || !(asked ? l->hot[outer->node->id] : is_hot(a, outer))) continue;
     k.inner[k.count] = inner;
     k.outer[k.count++] = brought(a, outer);
   }
@@ -260,13 +248,12 @@ static bool is_among(const int *list, int count, int i) {
   return false;
 }
 
-typedef Status (*Differentiate)(Graph *, Value *const *, Value *const *, int, Value *const *, int, Value **);
-
-/* d(ys) / d xs [count], whose gradients go to dx[of[i]]; the leaves of those sources are counted, too. */
-static void differentiate(Asked *a, Differentiate f, const Taken *taken, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
+/* d(ys) / d xs [count], which go to dx[of[i]]; the leaves of those sources are counted, too. by: 0, or the one variable that is asked. */
+static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
                           const int *of, int count, Value **dx) {
-  int all = count + taken->count;
-  size_t room = (size_t)(all + taken->count + a->leaf_count + 1);
+  int all = count, outside = 0;
+  Value **outer;
+  size_t room = (size_t)(count + taken->count + a->leaf_count + 1);
   Value **x = arena_alloc(a->arena, room * sizeof *x), **d = arena_alloc(a->arena, room * sizeof *d);
   Value **y = arena_alloc(a->arena, room * sizeof *y), **dy = arena_alloc(a->arena, room * sizeof *dy);
   if (!x || !d || !y || !dy) {
@@ -274,46 +261,49 @@ static void differentiate(Asked *a, Differentiate f, const Taken *taken, Value *
     return;
   }
   for (int i = 0; i < count; i++) x[i] = xs[i];
-  for (int i = 0; i < taken->count; i++) x[count + i] = taken->inner[i];
-  f(a->g, ys, dys, y_count, x, all, d);
+  outer = arena_alloc(a->arena, room * sizeof *outer);
+  for (int i = 0; outer && i < taken->count; i++) {
+    bool asked = false;
+    for (int k = 0; k < count; k++) asked = asked || xs[k] == taken->inner[i];
+    if (!asked) outer[all - count] = taken->outer[i], x[all++] = taken->inner[i];
+  }
+  autodiff_by(a->g, by, ys, dys, y_count, x, all, d);
   for (int i = 0; i < count; i++) add_to(a->g, &dx[of[i]], d[i]);
-  int outside = 0;
-  for (int i = 0; i < taken->count; i++)
-    if (d[count + i]) y[outside] = taken->outer[i], dy[outside++] = d[count + i];
+  for (int i = count; i < all; i++)
+    if (d[i]) y[outside] = outer[i - count], dy[outside++] = d[i];
   if (!outside) return;
   for (int i = 0; i < a->leaf_count; i++) x[i] = is_among(of, count, a->leaf[i].source) ? a->leaf[i].value : NULL;
-  f(a->g, y, dy, outside, x, a->leaf_count, d);
+  autodiff_by(a->g, by, y, dy, outside, x, a->leaf_count, d);
   for (int i = 0; i < a->leaf_count; i++) add_to(a->g, &dx[a->leaf[i].source], d[i]);
 }
 
-/* In how many places source i has a value of its own, outside of t. */
-static int leaves_of(const Asked *a, int i) {
-  int n = 0;
-  for (int k = 0; k < a->leaf_count; k++) n += a->leaf[k].source == i;
-  return n;
+/* Assigned in t, or in a trace around it. */
+static bool is_assigned(const Asked *a, const Variable *v) {
+  for (int k = 0; k <= a->levels; k++) {
+    const Trace *t = a->level[k].trace;
+    for (int i = 0; i < t->extra_count; i++)
+      if (t->extra[i].variable == v && t->extra[i].current != t->extra[i].inner) return true;
+  }
+  return false;
 }
 
-/* Sources with one value of their own in t go together; a variable with several readings by itself. */
+/* A variable that was assigned by itself, all others together. */
 static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, Value **dx) {
   const Taken taken = find_taken(a);
   size_t room = (size_t)(a->source_count + 1);
   int *together = arena_alloc(a->arena, room * sizeof *together), all = 0;
   Value **xs = arena_alloc(a->arena, room * sizeof *xs);
   for (int i = 0; xs && together && i < a->source_count && a->g->error.status == OK; i++) {
-    int count;
-    Value **own = own_values(a, &a->source[i], &count);
-    if (!own) break;
-    if (!count) own[count++] = NULL;
-    if (!a->source[i].variable || count + leaves_of(a, i) < 2) {
-      xs[all] = own[0];
-      together[all++] = i;
+    const Variable *v = a->source[i].variable;
+    Value *own = own_value(a, &a->source[i]);
+    if (v && is_assigned(a, v)) {
+      differentiate(a, v->serial, &taken, ys, dys, y_count, &own, &i, 1, dx);
       continue;
     }
-    int *of = arena_alloc(a->arena, (size_t)count * sizeof *of);
-    for (int k = 0; of && k < count; k++) of[k] = i;
-    if (of) differentiate(a, autodiff_apart, &taken, ys, dys, y_count, own, of, count, dx);
+    xs[all] = own;
+    together[all++] = i;
   }
-  if (all) differentiate(a, autodiff, &taken, ys, dys, y_count, xs, together, all, dx);
+  if (all) differentiate(a, 0, &taken, ys, dys, y_count, xs, together, all, dx);
 }
 
 /* ---- tensors ---- */

@@ -1,0 +1,265 @@
+-- One derivative: what docs/gradients.md's table says, in every form in which a gradient can be asked for.
+
+local fuzz = require "spec.support.fuzz_gradients"
+local ipu = require "ipulua"
+
+local x, c, same, ones = ipu.tensor{1, 2, 3}, ipu.tensor{4, 5, 6}, ipu.tensor{4, 5, 6}, ipu.ones{3}
+local v = ipu.Variable(ipu.tensor{1, 2, 3})
+local start = ipu.tensor{1, 2, 3}
+local before = v:read_value()
+local rows = ipu.tensor{{1, 2}, {3, 4}}
+local sum <const> = ipu.reduce_sum
+
+local log1pexp = ipu.custom_gradient(function(a)
+  local e = ipu.exp(a)
+  return ipu.log(1 + e), function(dy) return dy * (1 - 1 / (1 + e)) end
+end)
+local nested = ipu.func(function(a) return a * c end)
+local called = ipu.host_callback(function(a) return a * 5 end, {outputs = {{{3}, "float32"}}})
+
+-- What is computed of the argument, by what it is differentiated, and the derivative by hand.
+local cells <const> = {
+  {"a product", function(a) return sum(a * a) end, x, {2, 4, 6}},
+  {"a stopped gradient", function(a) return sum(a * ipu.stop_gradient(a)) end, x, {1, 2, 3}},
+  {"a stopped variable", function(a) return sum(a * ipu.stop_gradient(v) + v) end, v, {1, 1, 1}},
+  {"a captured tensor", function(a) return sum(a * c) end, c, {1, 2, 3}},
+  {"one of two of equal numbers", function(a) return sum(a * c + a * a * same) end, c, {1, 2, 3}},
+  {"the other one", function(a) return sum(a * c + a * a * same) end, same, {1, 4, 9}},
+  {"captured ones", function(a) return sum((a + a) * ones) end, ones, {2, 4, 6}},
+  {"captured, computed while tracing", function(a) return sum(a * (c * 2 + ipu.sin(same))) end, c, {2, 4, 6}},
+  {"captured in a loop", function(a) return sum(ipu.loops.repeat_n(2, function(s) return s * c end, {a})) end, c, {8, 20, 36}},
+  {"captured in a branch", function(a)
+    return ipu.cond(ipu.greater(sum(a), 0), function() return sum(a * c) end, function() return sum(a) end)
+  end, c, {1, 2, 3}},
+  {"captured in a branch in a loop", function(a)
+    return sum(ipu.loops.repeat_n(2, function(s)
+      return ipu.cond(ipu.greater(sum(s), 0), function() return s * c end, function() return s end)
+    end, {a}))
+  end, c, {8, 20, 36}},
+  {"captured as a loop's first value", function(a)
+    return sum(ipu.loops.repeat_n(2, function(s) return s * a end, {c}))
+  end, c, {1, 4, 9}},
+  {"captured by a function that is called", function(a) return sum(nested(a) * a) end, c, {1, 4, 9}},
+  {"the argument behind it", function(a) return sum(nested(a) * a) end, x, {8, 20, 36}},
+  {"a reading from before", function(a) return sum(a * before + v) end, v, {1, 1, 1}},
+  {"that reading itself", function(a) return sum(a * before + v) end, before, {1, 2, 3}},
+  {"read_value", function() local r = v:read_value(); return sum(r * v) end, v, {2, 4, 6}},
+  {"ipu.tensor of a variable", function() return sum(ipu.tensor(v) * v) end, v, {2, 4, 6}},
+  {"a variable that is carried", function()
+    return sum(ipu.loops.repeat_n(2, function(s) return s * v end, {v}))
+  end, v, {3, 12, 27}},
+  {"a variable carried by while_loop", function()
+    local _, s = ipu.while_loop(function(i, _) return ipu.less(i, 2) end, function(i, s) return i + 1, s * v end, {0, v})
+    return sum(s)
+  end, v, {3, 12, 27}},
+  {"rows", function() return sum(rows[1] * rows[2]) + sum(rows * rows) end, rows, {{5, 8}, {7, 10}}},
+  {"rows of a variable", function() return sum(v[1] * v[3] + v[2]) end, v, {3, 1, 1}},
+  {"readings before an assignment", function(a)
+    local y = sum(v * a)
+    v:assign(v + 1)
+    return y
+  end, v, {1, 2, 3}},
+  {"readings before and after one", function(a)
+    local y = sum(v * a)
+    v:assign(a * 1.5)
+    return y + sum(v)
+  end, v, {2, 3, 4}},
+  {"an assignment of what depends on it", function(a)
+    v:assign(v + a)
+    return sum(v * c) + sum(v * a)
+  end, v, {5, 7, 9}},
+  {"a custom gradient", function(a) return sum(log1pexp(a * 0)) end, x, {0, 0, 0}},
+  {"a host callback", function(a) return sum(called(ipu.stop_gradient(a)) * a) end, x, {5, 10, 15}},
+}
+
+local function taped(f, a, source)
+  local tape = ipu.GradientTape()
+  local y = tape(function() return f(a) end)
+  return tape:gradient(y, source == x and a or source)
+end
+
+local function around(g, source)
+  local tape = ipu.GradientTape()
+  local y = tape(g, x)
+  return tape:gradient(y, source)
+end
+
+local function asked(f, a, source) return ipu.gradients(f(a), {source == x and a or source})[1] end
+
+local forms <const> = {
+  {"by an eager tape", function(f, source) return taped(f, x, source) end},
+  {"by a tape around the function", function(f, source) return around(ipu.func(f), source) end},
+  {"by a tape around it, a second time", function(f, source)
+    local g = ipu.func(f)
+    g(x)
+    v:assign(start)
+    around(g, source)
+    collectgarbage()
+    v:assign(start)
+    return around(g, source)
+  end},
+  {"by a tape inside", function(f, source) return ipu.func(function(a) return taped(f, a, source) end)(x) end},
+  {"by ipu.gradients", function(f, source) return ipu.func(function(a) return asked(f, a, source) end)(x) end},
+  {"by ipu.gradients in a loop", function(f, source)
+    return ipu.func(function(a)
+      return ipu.loops.repeat_n(2, function(s)
+        v:assign(start)
+        return s * 0 + asked(f, a, source)
+      end, {ipu.zeros_like(source)})
+    end)(x)
+  end},
+  {"by ipu.gradients in a branch behind it", function(f, source)
+    return ipu.func(function(a)
+      local y = f(a)
+      return ipu.cond(ipu.is_finite(y), function() return ipu.gradients(y, {source == x and a or source})[1] end,
+        function() return ipu.zeros_like(source) end)
+    end)(x)
+  end},
+  {"by ipu.gradients in a branch that goes on", function(f, source)
+    return ipu.func(function(a)
+      local y = f(a)
+      return ipu.cond(ipu.is_finite(y), function() return ipu.gradients(y * 2 - y, {source == x and a or source})[1] end,
+        function() return ipu.zeros_like(source) end)
+    end)(x)
+  end},
+}
+
+describe("one derivative:", function()
+  before_each(function() v:assign(start) end)
+
+  for _, cell in ipairs(cells) do
+    local name, f, source, expected = table.unpack(cell)
+    for _, form in ipairs(forms) do
+      if not (name == "a host callback" and form[1]:find("around", 1, true)) then
+        it(name .. " " .. form[1], function() assert.same(expected, form[2](f, source):totable()) end)
+      end
+    end
+  end
+
+  local function second(g) -- 1 / (1 + e^-a) has the derivative s (1 - s)
+    local a = ipu.tensor({0.5, -1, 2}, {dtype = "float64"})
+    local s = ipu.sigmoid(a)
+    assert.is_true(ipu.reduce_max(ipu.abs(g(a) - s * (1 - s))):item() < 1e-12)
+  end
+
+  it("a custom gradient's own derivative goes through what it has of the function around it", function()
+    second(ipu.func(function(a) return ipu.gradients(ipu.gradients(log1pexp(a), {a})[1], {a})[1] end))
+    second(function(a)
+      local outer = ipu.GradientTape()
+      local slope = outer(function() return taped(function(b) return sum(log1pexp(b)) end, a, a) end)
+      return outer:gradient(slope, a)
+    end)
+    second(function(a)
+      local outer, f = ipu.GradientTape(), ipu.func(function(b) return ipu.gradients(log1pexp(b), {b})[1] end)
+      local slope = outer(f, a)
+      return outer:gradient(slope, a)
+    end)
+  end)
+
+  -- The documented difference: what was assigned carries its gradient on in a compiled function, and doesn't outside.
+  it("an assignment carries the gradient to what was assigned where it is traced", function()
+    local function f(a)
+      v:assign(a * 3)
+      return sum(v * c)
+    end
+    assert.is_nil(taped(f, x, x))
+    v:assign(start)
+    assert.same({12, 15, 18}, around(ipu.func(f), x):totable())
+    assert.same({12, 15, 18}, ipu.func(function(a) return asked(f, a, x) end)(x):totable())
+  end)
+
+  it("what a tape's function has of a host callback is no constant to compute again", function()
+    local f = ipu.func(function(a) return sum(called(a) * a) end)
+    local tape = ipu.GradientTape()
+    local y = tape(f, x)
+    local ok, message = pcall(tape.gradient, tape, y, x)
+    if ok then assert.same({5, 10, 15}, message:totable())
+    else assert.is_truthy(message:find("derivative_spec.lua:%d+: gradients: what a callback gave"), message) end
+  end)
+
+  it("a table of targets is the sum of its tensors, with gradients in the same structure", function()
+    local function gradient(target, dy)
+      local tape = ipu.GradientTape()
+      local y = tape(target)
+      return tape:gradient(y, v, dy)
+    end
+    assert.same({6, 6, 6}, gradient(function() return {{v * 1, v * 3}, v * 2} end):totable())
+    assert.same({3, 3, 3}, gradient(function() return {a = v * 1, b = v * 2} end):totable())
+    assert.same({5, 6, 7}, gradient(function() return {a = v * 1, b = v * 2} end, {a = ipu.tensor{3, 4, 5}}):totable())
+    local ok, message = pcall(gradient, function() return {a = v * 1} end, {c = ipu.ones{3}})
+    assert.is_truthy(not ok and message:find("a gradient for each of the outputs", 1, true), message)
+  end)
+
+  local wrong <const> = {
+    {ipu.nn.softmax, ipu.ones{5}}, {ipu.identity, ipu.ones{5}}, {function(a) return a * 2 end, ipu.ones{2, 3}},
+    {ipu.tanh, ipu.ones{1}}, {ipu.tanh, ipu.ones({3}, {dtype = "float64"})},
+  }
+  it("an output's gradient has the output's shape and dtype", function()
+    for _, case in ipairs(wrong) do
+      local f, dy = table.unpack(case)
+      for _, form in ipairs{
+        ipu.func(function(a, b) return ipu.gradients(f(a), {a}, {b})[1] end),
+        ipu.func(function(a, b) local tape = ipu.GradientTape(); return tape:gradient(tape(f, a), a, b) end),
+        function(a, b) local tape = ipu.GradientTape(); return tape:gradient(tape(f, a), a, b) end,
+      } do
+        local ok, message = pcall(form, x, dy)
+        assert.is_truthy(not ok and message:find("what is given as an output's gradient", 1, true), tostring(message))
+      end
+    end
+  end)
+
+  it("random programs agree in all forms", function()
+    for seed = 1, 36 do assert.is_nil(fuzz.check(seed)) end
+  end)
+end)
+
+describe("a tape's record", function()
+  local function nodes_kept(make)
+    collectgarbage()
+    collectgarbage()
+    local bytes = require "ipulua.core".bytes_alive()
+    for _ = 1, 200 do make() end
+    collectgarbage()
+    collectgarbage()
+    return require "ipulua.core".bytes_alive() - bytes
+  end
+
+  it("goes with the answer, and with the tape", function()
+    local w = ipu.Variable(ipu.ones{1000})
+    local function step() return sum(w * w * 2) end
+    assert.equal(0, nodes_kept(function()
+      local tape = ipu.GradientTape()
+      local y = tape(step)
+      tape:gradient(y, w)
+    end))
+    assert.equal(0, nodes_kept(function()
+      local tape = ipu.GradientTape()
+      return tape:gradient(step(), w) -- never closed
+    end))
+    assert.equal(0, nodes_kept(function() ipu.GradientTape()(step) end)) -- never asked
+    assert.equal(0, nodes_kept(function() ipu.GradientTape(); step() end)) -- neither
+  end)
+
+  it("of a persistent one stays, and doesn't grow by being asked", function()
+    local w = ipu.Variable(ipu.ones{1000})
+    local tape = ipu.GradientTape{persistent = true}
+    local y = tape(function() return sum(w * w * 2) end)
+    tape:gradient(y, w)
+    assert.equal(0, nodes_kept(function() tape:gradient(y, w) end))
+    assert.equal(4, tape:gradient(y, w)[1]:item())
+  end)
+
+  it("is its own: one tape's end is nothing to another", function()
+    local outer = ipu.GradientTape{persistent = true}
+    local y = outer(function()
+      local inner = ipu.GradientTape()
+      local z = inner(function() return sum(x * x * x) end)
+      local g = inner:gradient(z, x)
+      collectgarbage()
+      return sum(g * x)
+    end)
+    assert.same({9, 36, 81}, outer:gradient(y, x):totable()) -- of 3 x^3
+    local other = ipu.GradientTape()
+    assert.is_nil(other:gradient(y, x))
+  end)
+end)
