@@ -1,0 +1,147 @@
+-- Code that runs inside of a program: what it reads, assigns, calls and waits for (docs/sessions.md).
+
+local core = require "ipulua.core"
+local ipu = require "ipulua"
+
+local scalar <const> = {outputs = {{{}, "float32"}}}
+
+-- A function of three iterations that adds x to v, and calls f(v) after each.
+local function counting(v, f)
+  local call = ipu.host_callback(function(now) return f(now) or 0 end, scalar)
+  return ipu.func(function(x)
+    for _ in ipu.range(3) do
+      v:assign_add(x)
+      call(v)
+    end
+    return v * 1
+  end)
+end
+
+local function as_job(f, x)
+  local job = ipu.IPUStrategy():run_async(f, {args = {x}})
+  return job:wait()
+end
+
+local function at_once(f, x) return f(x) end
+
+for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
+  describe("inside of " .. name, function()
+    local sizes <const> = {3, 40000}
+
+    for _, n in ipairs(sizes) do
+      it("a reading is what the variable held then, of " .. n, function()
+        local v, read, given = ipu.Variable(ipu.zeros{n}), {}, {}
+        run(counting(v, function(now) read[#read + 1], given[#given + 1] = v:read_value(), now end), ipu.ones{n})
+        for i = 1, 3 do
+          assert.equal(i * n, ipu.reduce_sum(read[i]):item())
+          assert.equal(i * n, ipu.reduce_sum(given[i]):item())
+        end
+        assert.equal(3 * n, ipu.reduce_sum(v):item())
+      end)
+    end
+
+    it("rows and expressions of a variable are of that moment, too", function()
+      local v, rows = ipu.Variable(ipu.zeros{2, 2}), {}
+      run(counting(v, function() rows[#rows + 1] = {v[2], v + 0, ipu.tensor(v)} end), ipu.ones{2, 2})
+      for i = 1, 3 do
+        assert.same({i, i}, rows[i][1]:totable())
+        assert.same({{i, i}, {i, i}}, rows[i][2]:totable())
+        assert.same({{i, i}, {i, i}}, rows[i][3]:totable())
+      end
+    end)
+
+    it("the program's variables can't be assigned, others can; afterwards both", function()
+      local v, other = ipu.Variable(ipu.zeros{40000}), ipu.Variable(0.0)
+      local f = counting(v, function()
+        other:assign_add(1)
+        local held = v:read_value()
+        local ok, message = pcall(v.assign, v, ipu.ones{40000})
+        assert(not ok and message:find("variable 'Variable.*' can't be assigned inside of a program that uses it"), message)
+        return held and 0
+      end)
+      assert.equal(3, run(f, ipu.ones{40000})[1]:item())
+      assert.equal(3, other:item())
+      v:assign(ipu.zeros{40000})
+      assert.equal(3, run(f, ipu.ones{40000})[7]:item())
+    end)
+
+    it("the function that runs can't be called, another one can", function()
+      local v, f = ipu.Variable(ipu.zeros{3}), nil
+      local twice = ipu.func(function(a) return a * 2 end)
+      local seen = {}
+      f = counting(v, function(now)
+        seen[#seen + 1] = twice(now)[1]:item()
+        local ok, message = pcall(f, ipu.ones{3})
+        assert(not ok and message:find("a callback can't call the function that it is called from", 1, true), message)
+      end)
+      assert.same({3, 3, 3}, run(f, ipu.ones{3}):totable())
+      assert.same({2, 4, 6}, seen)
+    end)
+
+    it("a function that changes the program's variables can't be called", function()
+      local v = ipu.Variable(ipu.zeros{3})
+      local change = ipu.func(function() v:assign_add(ipu.ones{3}) end)
+      local f = counting(v, function()
+        local ok, message = pcall(change)
+        assert(not ok and message:find("can't be assigned inside of a program", 1, true), message)
+      end)
+      assert.same({3, 3, 3}, run(f, ipu.ones{3}):totable())
+    end)
+
+    it("the system isn't configured", function()
+      local v = ipu.Variable(ipu.zeros{3})
+      run(counting(v, function()
+        local ok, message = pcall(core.set_numerics, {inv = true})
+        assert(not ok and message:find("can't be done inside of a callback", 1, true), message)
+      end), ipu.ones{3})
+    end)
+
+    it("an error leaves nothing behind", function()
+      local v, fails = ipu.Variable(ipu.zeros{3}), true
+      local f = counting(v, function() if fails then error("own words") end end)
+      local ok, message = pcall(run, f, ipu.ones{3})
+      assert.is_truthy(not ok and message:find("own words", 1, true), message)
+      fails = false
+      v:assign(ipu.zeros{3})
+      assert.same({3, 3, 3}, run(f, ipu.ones{3}):totable())
+    end)
+
+    it("a tape of the callback's own works, and one around sees nothing of it", function()
+      local v, found = ipu.Variable(ipu.ones{3}), {}
+      local w = ipu.Variable(ipu.ones{3})
+      local f = counting(v, function(now)
+        local tape = ipu.GradientTape()
+        local y = tape(function() return ipu.reduce_sum(w * now) end)
+        found[#found + 1] = tape:gradient(y, w)[1]:item()
+      end)
+      local tape = ipu.GradientTape()
+      local y = tape(function() return run(f, ipu.ones{3}) end)
+      assert.same({2, 3, 4}, found)
+      assert.is_nil(tape:gradient(y, w))
+    end)
+  end)
+end
+
+describe("inside of a job", function()
+  it("nothing waits for it", function()
+    local v, job = ipu.Variable(ipu.zeros{3}), nil
+    local f = counting(v, function()
+      local ok, message = pcall(job.wait, job)
+      assert(not ok and message:find("job:wait() is called by the job itself", 1, true), message)
+      local begun, words = pcall(ipu.IPUStrategy().run_async, ipu.IPUStrategy(), ipu.func(function(a) return a end), {args = {ipu.ones{1}}})
+      assert(not begun and words:find("run_async can't be done inside of a callback", 1, true), words)
+    end)
+    job = ipu.IPUStrategy():run_async(f, {args = {ipu.ones{3}}})
+    assert.same({3, 3, 3}, job:wait():totable())
+  end)
+
+  it("the collector may come for the job that nobody holds", function()
+    local v = ipu.Variable(ipu.zeros{3})
+    local f = counting(v, function()
+      collectgarbage()
+      collectgarbage()
+    end)
+    ipu.IPUStrategy():run_async(f, {args = {ipu.ones{3}}})
+    assert.is_number(v:read_value()[1]:item()) -- waits for the job, if it still runs
+  end)
+end)
