@@ -25,7 +25,7 @@ Graph *graph_new(void) {
 
 Graph *graph_beside(const Graph *other) {
   Graph *g = graph_new();
-  if (g) g->scope = other->scope, g->next_stream = other->next_stream;
+  if (g) g->scope = other->scope, g->next_stream = other->next_stream, g->apart = other->apart;
   return g;
 }
 

@@ -1,5 +1,5 @@
-/* Values by the tensors that they have: what tapes and traces know tensors by. A tensor in a map is retained, so that no other
- * one gets its address. */
+/* Values by the tensors that they have: what tapes and traces know tensors by. A tensor in a map is
+ * retained, so that no other one gets its address. */
 #ifndef IPULUA_GRAPH_TENSOR_MAP_H
 #define IPULUA_GRAPH_TENSOR_MAP_H
 #include "graph/graph.h"

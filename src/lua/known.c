@@ -11,7 +11,8 @@ static TraceRef *root_of(TraceRef *r) {
   return r;
 }
 
-void known_record(lua_State *L, const OpDef *op, Tensor *const *in, int count, const Attr *attrs, int first, int out_count) {
+void known_record(lua_State *L, const OpDef *op, Tensor *const *in, int count, const Attr *attrs,
+                  int first, int out_count) {
   TraceRef *root = root_of(bind_state(L)->trace);
   Tensor *out[MAX_OUTPUTS];
   bool has_gradient = (op->grad || op->compose) && !(op->traits & NO_GRADIENT), any = false;
@@ -42,7 +43,8 @@ static Value *value_of(Trace *t, const Tape *past, Tensor *tensor) {
   if (!s || node_is_input(s->value->node)) return trace_constant(t, tensor);
   Value *x = computed(t, past, s->value), *value = x ? graph_constant(t->graph, tensor) : NULL;
   Value *known = value ? op2(t->graph, "known", x, value) : NULL;
-  if (known && !tensor_map_put(&t->constant, tensor, known, NULL)) fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+  if (known && !tensor_map_put(&t->constant, tensor, known, NULL))
+    fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
   return known;
 }
 

@@ -69,7 +69,8 @@ Tensor *tape_noted(const Tape *t, const Value *v) {
     int middle = low + (high - low) / 2;
     const Value *m = t->note[middle].value;
     if (m == v) return t->note[middle].tensor;
-    if (m->node->id < v->node->id || (m->node->id == v->node->id && m->index < v->index)) low = middle + 1;
+    if (m->node->id < v->node->id || (m->node->id == v->node->id && m->index < v->index))
+      low = middle + 1;
     else high = middle;
   }
   return NULL;
@@ -93,15 +94,19 @@ static bool note_reading(Tape *t, Variable *v, Value *value) {
   Tensor *held = v->writers ? tensor_from(&e, &v->type, v->value->data) : tensor_retain(v->value);
   bool noted = held && tape_note(t, value, held) && tensor_map_put(&t->known, v->value, value, v);
   tensor_release(held);
-  if (!noted || !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading)) return false;
+  if (!noted ||
+      !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading))
+    return false;
   t->reading[t->reading_count++] = (TapeReading){variable_retain(v), value};
   return true;
 }
 
-/* A variable is one input however often it is read, until it is assigned: then its tensor is another one. */
+/* A variable is one input however often it is read, until it is assigned: then its tensor is
+ * another one. */
 static Value *value_of_variable(Tape *t, Variable *v) {
   const TensorSlot *s = tensor_map_find(&t->known, v->value);
-  if (s && s->variable == v && !v->writers) return s->value; /* what a program is writing on is another value each time */
+  if (s && s->variable == v && !v->writers)
+    return s->value; /* what a program is writing on is another value each time */
   Value *value = graph_input(t->graph, &v->type, v->name);
   return value && note_reading(t, v, value) ? value : NULL;
 }
@@ -132,15 +137,17 @@ static void take_error(Tape *t, Error *e) {
   error_clear(&t->graph->error);
 }
 
-static void record(Tape *t, const OpDef *op, Value *const *in, int count, const Attr *attrs, Tensor *const *out, int out_count) {
+static void record(Tape *t, const OpDef *op, Value *const *in, int count, const Attr *attrs,
+                   Tensor *const *out, int out_count) {
   Graph *g = t->graph;
   Node *n = graph_node(g, op, in, count, attrs);
   for (int i = 0; n && i < out_count; i++)
-    if (!give_value(t, out[i], &n->out[i])) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    if (!give_value(t, out[i], &n->out[i]))
+      fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
 }
 
-void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, int count, const Attr *attrs, Tensor *const *out,
-                    int out_count) {
+void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, int count,
+                    const Attr *attrs, Tensor *const *out, int out_count) {
   if (!begin(t)) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
   Value **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
   bind_mark_line(L, t->graph);
@@ -150,7 +157,8 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
   raise_of(L, t->graph);
 }
 
-void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count, const Attr *attrs, int first, int out_count) {
+void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,
+                 const Attr *attrs, int first, int out_count) {
   Value **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
   Tensor **out = lua_newuserdatauv(L, (size_t)(out_count + 1) * sizeof *out, 0);
   Variable **variable = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *variable, 0);
@@ -159,13 +167,15 @@ void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const 
   State *s = bind_state(L);
   const char *where = bind_where(L);
   Error e = {0};
-  for (Tape *t = tape_first(s); t && e.status == OK; t = following(t)) { /* without Lua: its collector may end a tape */
+  for (Tape *t = tape_first(s); t && e.status == OK;
+       t = following(t)) { /* without Lua: its collector may end a tape */
     if (!begin(t)) {
       fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
       break;
     }
     bind_mark_at(s, t->graph, where);
-    for (int i = 0; i < count; i++) value[i] = variable[i] ? value_of_variable(t, variable[i]) : tape_value_of(t, in[i]);
+    for (int i = 0; i < count; i++)
+      value[i] = variable[i] ? value_of_variable(t, variable[i]) : tape_value_of(t, in[i]);
     record(t, op, value, count, attrs, out, out_count);
     take_error(t, &e);
   }
@@ -193,7 +203,8 @@ void tape_record_reading(lua_State *L, Variable *v) {
   bind_check(L, &e);
 }
 
-void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *in, Tensor *const *out, Error *e) {
+void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *in,
+                      Tensor *const *out, Error *e) {
   for (Tape *t = tape_first(s); t && e->status == OK; t = following(t)) {
     if (t == but) continue;
     Value **value = begin(t) ? calloc((size_t)n->in_count + 1, sizeof *value) : NULL;
@@ -213,9 +224,10 @@ void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *i
 /* ---- programs ---- */
 
 struct TapeCall {
-  int tapes, inputs; /* Lua code may begin and end tapes meanwhile: those that recorded when it began */
-  Tape **tape;       /* a list on the stack keeps them alive */
-  Value **in;        /* [tapes][inputs] */
+  int tapes,
+      inputs;  /* Lua code may begin and end tapes meanwhile: those that recorded when it began */
+  Tape **tape; /* a list on the stack keeps them alive */
+  Value **in;  /* [tapes][inputs] */
 };
 
 static int count_tapes(const State *s) {
@@ -232,7 +244,8 @@ static void read_inputs(lua_State *L, const Program *p, int arguments, Tape *t, 
     *in++ = tape_value_at(L, t, lua_gettop(L));
     lua_pop(L, 1);
   }
-  for (int i = 0; i < p->variable_count; i++) *in++ = p->variable[i]->value ? value_of_variable(t, p->variable[i]) : NULL;
+  for (int i = 0; i < p->variable_count; i++)
+    *in++ = p->variable[i]->value ? value_of_variable(t, p->variable[i]) : NULL;
   for (int i = 0; i < p->lifted.count; i++) *in++ = tape_value_of(t, p->lifted.tensor[i]);
 }
 
@@ -245,7 +258,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   program_lift(&e, p);
   bind_check(L, &e);
   int inputs = p->argument_count + p->variable_count + p->lifted.count;
-  TapeCall *c = lua_newuserdatauv(L, sizeof *c + (size_t)tapes * ((size_t)inputs * sizeof *c->in + sizeof *c->tape), 1);
+  TapeCall *c = lua_newuserdatauv(
+      L, sizeof *c + (size_t)tapes * ((size_t)inputs * sizeof *c->in + sizeof *c->tape), 1);
   *c = (TapeCall){.tapes = tapes, .inputs = inputs, .tape = (Tape **)(void *)(c + 1)};
   c->in = (Value **)(void *)(c->tape + tapes);
   lua_createtable(L, tapes, 0);
@@ -266,7 +280,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   return c;
 }
 
-static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results) {
+static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs,
+                      int results) {
   Graph *g = t->graph, *body = g ? graph_copy(p->traced) : NULL;
   if (!g) return; /* cleared meanwhile */
   int64_t *written = arena_alloc(g->arena, (size_t)(p->variable_count + 1) * sizeof *written);
@@ -278,7 +293,10 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   for (int i = 0; i < p->variable_count; i++)
     if (p->writes[i]) written[written_count++] = p->argument_count + i;
   bind_mark_line(L, g);
-  ControlParts parts = {.body = body, .explicit_count = p->result_count, .written = written, .written_count = written_count};
+  ControlParts parts = {.body = body,
+                        .explicit_count = p->result_count,
+                        .written = written,
+                        .written_count = written_count};
   Node *n = control_node(g, &control_call, in, inputs, &parts);
   for (int i = 0; n && i < p->result_count; i++) {
     lua_rawgeti(L, results, i + 1);
@@ -287,7 +305,8 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
   }
   for (int i = 0; n && i < written_count; i++) {
     Variable *v = p->variable[written[i] - p->argument_count];
-    if (!note_reading(t, v, &n->out[p->result_count + i])) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    if (!note_reading(t, v, &n->out[p->result_count + i]))
+      fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
   raise_of(L, g);
   tell_collector(L, t);
@@ -296,7 +315,8 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
 void tape_end_call(lua_State *L, Program *p, TapeCall *call) {
   int results = lua_gettop(L);
   for (int i = 0; i < call->tapes; i++)
-    note_call(L, p, call->tape[i], call->in + (size_t)i * (size_t)call->inputs, call->inputs, results);
+    note_call(L, p, call->tape[i], call->in + (size_t)i * (size_t)call->inputs, call->inputs,
+              results);
 }
 
 /* ---- tapes ---- */
@@ -310,7 +330,8 @@ static int free_tape(lua_State *L) {
   return 0;
 }
 
-/* Tapes that nobody holds record until the collector comes for them: it is called before there are many. */
+/* Tapes that nobody holds record until the collector comes for them: it is called before there are
+ * many. */
 static void collect_forgotten(lua_State *L, State *s) {
   int open = count_tapes(s);
   if (open < s->many_tapes) return;
@@ -357,8 +378,12 @@ static int unrecorded(lua_State *L) {
 }
 
 void bind_open_tape(lua_State *L) {
-  static const luaL_Reg functions[] = {{"tape_new", new_tape}, {"tape_pause", pause_tape}, {"tape_release", release_tape},
-                                       {"tape_gradients", tape_gradients}, {"tape_records", records}, {"unrecorded", unrecorded},
+  static const luaL_Reg functions[] = {{"tape_new", new_tape},
+                                       {"tape_pause", pause_tape},
+                                       {"tape_release", release_tape},
+                                       {"tape_gradients", tape_gradients},
+                                       {"tape_records", records},
+                                       {"unrecorded", unrecorded},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);
   lua_newtable(L);

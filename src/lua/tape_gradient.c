@@ -8,7 +8,8 @@
 #include "transform/clone.h"
 
 /* A loop, branch or call of the gradient: a program of its own. */
-static Status run_control(Engine *engine, const Node *n, Tensor *const *in, Tensor ***out, int *out_count, Error *e) {
+static Status run_control(Engine *engine, const Node *n, Tensor *const *in, Tensor ***out,
+                          int *out_count, Error *e) {
   Trace *to = trace_new(NULL);
   Value **values = calloc((size_t)(n->in_count + n->out_count) + 1, sizeof *values);
   Program *p = NULL;
@@ -18,7 +19,8 @@ static Status run_control(Engine *engine, const Node *n, Tensor *const *in, Tens
     Node *made = clone_node(to->graph, n, values);
     for (int i = 0; made && i < n->out_count; i++) values[i] = &made->out[i];
     if (made) trace_end_root(to, values, n->out_count, NULL);
-    p = program_compile(e, to, n->out_count, NULL, 0, engine->kernels, &engine->numerics, engine->threads, n->op->name);
+    p = program_compile(e, to, n->out_count, NULL, 0, engine->kernels, &engine->numerics,
+                        engine->threads, n->op->name);
   } else {
     fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   }
@@ -34,10 +36,10 @@ static Status run_node(State *s, Tape *t, const Node *n, Error *e) {
   Tensor **in = calloc((size_t)n->in_count + 1, sizeof *in), **out = NULL;
   int out_count = 0;
   for (int k = 0; in && k < n->in_count; k++) in[k] = tape_noted(t, n->in[k]);
-  Status status = !in ? fail(e, ERR_OUT_OF_MEMORY, "out of memory")
-                  : n->op->traits & CONTROL
-                      ? run_control(s->engine, n, in, &out, &out_count, e)
-                      : eager_apply(s->engine, n->op, in, n->in_count, n->attr, n->source, &out, &out_count, e);
+  Status status = !in                       ? fail(e, ERR_OUT_OF_MEMORY, "out of memory")
+                  : n->op->traits & CONTROL ? run_control(s->engine, n, in, &out, &out_count, e)
+                                            : eager_apply(s->engine, n->op, in, n->in_count,
+                                                          n->attr, n->source, &out, &out_count, e);
   if (status == OK) tape_record_node(s, t, n, in, out, e);
   for (int k = 0; k < out_count; k++) {
     if (!tape_note(t, &n->out[k], out[k])) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
@@ -55,7 +57,8 @@ static Status evaluate(State *s, Tape *t, int from, Error *e) {
     Node *n = g->node[i];
     if (node_is_input(n)) continue;
     if (!node_is_constant(n)) run_node(s, t, n, e);
-    else if (!tape_note(t, &n->out[0], n->attr[0].tensor)) fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    else if (!tape_note(t, &n->out[0], n->attr[0].tensor))
+      fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   }
   return e->status;
 }
@@ -100,13 +103,14 @@ static int readings_of(const Tape *t, const Variable *v) {
   return n;
 }
 
-/* Asked for a variable that was read, assigned and read again: the sum over what it held each time. What a function gave it is counted
- * within that function. */
+/* Asked for a variable that was read, assigned and read again: the sum over what it held each time.
+ * What a function gave it is counted within that function. */
 static Value *sum_over_readings(lua_State *L, Tape *t, const Question *q, const Variable *v) {
   int count = 0;
   Value **xs = room_for(L, t->reading_count), **dx = room_for(L, t->reading_count), *sum = NULL;
   for (int i = 0; i < t->reading_count; i++)
-    if (t->reading[i].variable == v && node_is_input(t->reading[i].value->node)) xs[count++] = t->reading[i].value;
+    if (t->reading[i].variable == v && node_is_input(t->reading[i].value->node))
+      xs[count++] = t->reading[i].value;
   autodiff_by(t->graph, v->serial, q->ys, q->dys, q->y_count, xs, count, dx);
   for (int i = 0; i < count; i++)
     if (dx[i]) sum = sum ? ops_add(t->graph, sum, dx[i]) : dx[i];
@@ -132,7 +136,9 @@ static int push_gradients(lua_State *L, Tape *t, const Question *q) {
     const TensorSlot *s = tensor ? tensor_map_find(&t->known, tensor) : NULL;
     if (tensor && !s && t->records) tensor_map_put(&t->known, tensor, q->dx[i], NULL);
     Error e = {0}; /* a variable's own tensor stays its own */
-    if (tensor) tensor = s && s->variable ? tensor_view(&e, tensor, &tensor->type, tensor->stride, 0) : tensor_retain(tensor);
+    if (tensor)
+      tensor = s && s->variable ? tensor_view(&e, tensor, &tensor->type, tensor->stride, 0)
+                                : tensor_retain(tensor);
     bind_check(L, &e);
     if (tensor) bind_push_tensor(L, tensor);
     else lua_pushboolean(L, false);
@@ -143,7 +149,8 @@ static int push_gradients(lua_State *L, Tape *t, const Question *q) {
 
 /* What a tape that has stopped recording computed for an answer is no part of it. */
 static void forget(Tape *t, const GraphMark *mark, int from) {
-  while (t->count && t->note[t->count - 1].value->node->id >= from) tensor_release(t->note[--t->count].tensor);
+  while (t->count && t->note[t->count - 1].value->node->id >= from)
+    tensor_release(t->note[--t->count].tensor);
   graph_rewind(t->graph, mark);
 }
 

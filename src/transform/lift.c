@@ -11,11 +11,13 @@ static int by_address(const void *a, const void *b) {
 }
 
 static int position_of(const TensorList *list, const Tensor *t) {
-  Tensor **found = list->count ? bsearch(&t, list->tensor, (size_t)list->count, sizeof t, by_address) : NULL;
+  Tensor **found =
+      list->count ? bsearch(&t, list->tensor, (size_t)list->count, sizeof t, by_address) : NULL;
   return found ? (int)(found - list->tensor) : -1;
 }
 
-/* Operand k of n may be asked for: the value of something known, which is computed from others, may not. */
+/* Operand k of n may be asked for: the value of something known, which is computed from others, may
+ * not. */
 static const Node *constant_at(const Node *n, int k) {
   const Node *from = n->in[k]->node;
   return node_is_constant(from) && !(k == 1 && !strcmp(n->op->name, "known")) ? from : NULL;
@@ -29,7 +31,8 @@ static const Graph *region_of(const Node *n, int i) {
 
 static bool add(TensorList *list, const Node *constant) {
   if (!constant || !dtype_is_float(constant->out[0].type.dtype)) return true;
-  if (!array_reserve(&list->tensor, &list->capacity, list->count + 1, sizeof(Tensor *))) return false;
+  if (!array_reserve(&list->tensor, &list->capacity, list->count + 1, sizeof(Tensor *)))
+    return false;
   list->tensor[list->count++] = constant->attr[0].tensor;
   return true;
 }
@@ -39,7 +42,8 @@ static bool collect(const Graph *g, TensorList *list) {
   for (int i = 0; i < g->node_count && ok; i++) {
     const Node *n = g->node[i];
     for (int k = 0; k < n->in_count && ok; k++) ok = add(list, constant_at(n, k));
-    for (int r = CONTROL_BODY; r <= CONTROL_OTHER && ok; r++) ok = !region_of(n, r) || collect(region_of(n, r), list);
+    for (int r = CONTROL_BODY; r <= CONTROL_OTHER && ok; r++)
+      ok = !region_of(n, r) || collect(region_of(n, r), list);
   }
   for (int i = 0; i < g->output_count && ok; i++)
     if (node_is_constant(g->output[i]->node)) ok = add(list, g->output[i]->node);
@@ -71,7 +75,9 @@ static void mark_used(const Graph *g, const TensorList *list, bool *used) {
       if (region_of(n, r)) mark_used(region_of(n, r), list, used);
   }
   for (int i = 0; i < g->output_count; i++) {
-    int at = node_is_constant(g->output[i]->node) ? position_of(list, g->output[i]->node->attr[0].tensor) : -1;
+    int at = node_is_constant(g->output[i]->node)
+                 ? position_of(list, g->output[i]->node->attr[0].tensor)
+                 : -1;
     if (at >= 0) used[at] = true;
   }
 }
@@ -97,13 +103,16 @@ static bool save_operands(Graph *g, Node *n, int first, int count) {
   return true;
 }
 
-static Status no_memory(Graph *g) { return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff"); }
+static Status no_memory(Graph *g) {
+  return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+}
 
 /* Both regions get an input for each that one of them reads. */
 static Status lift_regions(Graph *g, Node *n, const TensorList *list, Value *const *value) {
   size_t room = (size_t)list->count + 1;
   bool *used = arena_alloc(g->arena, room);
-  Value **outer = arena_alloc(g->arena, room * sizeof *outer), **inner = arena_alloc(g->arena, room * sizeof *inner);
+  Value **outer = arena_alloc(g->arena, room * sizeof *outer),
+        **inner = arena_alloc(g->arena, room * sizeof *inner);
   if (!used || !outer || !inner) return no_memory(g);
   for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++)
     if (region_of(n, r)) mark_used(region_of(n, r), list, used);
@@ -115,8 +124,10 @@ static Status lift_regions(Graph *g, Node *n, const TensorList *list, Value *con
   for (int r = CONTROL_BODY; r <= CONTROL_OTHER; r++) {
     Graph *region = n->attr[r].kind == ATTR_GRAPH ? n->attr[r].graph : NULL;
     if (!region) continue;
-    for (int i = 0; i < list->count; i++) inner[i] = used[i] ? graph_input(region, &value[i]->type, NULL) : NULL;
-    if (lift_constants(region, list, inner) != OK) return fail(&g->error, region->error.status, "%s", region->error.message);
+    for (int i = 0; i < list->count; i++)
+      inner[i] = used[i] ? graph_input(region, &value[i]->type, NULL) : NULL;
+    if (lift_constants(region, list, inner) != OK)
+      return fail(&g->error, region->error.status, "%s", region->error.message);
   }
   bool ok = append_operands(g, n, outer, count);
   if (ok && n->op == &control_custom) ok = save_operands(g, n, first, count);

@@ -41,7 +41,9 @@ typedef struct Asked {
   int leaf_count, leaf_capacity;
 } Asked;
 
-static Status no_memory(Graph *g) { return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff"); }
+static Status no_memory(Graph *g) {
+  return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+}
 
 /* ---- what stands for a source in a trace ---- */
 
@@ -49,7 +51,8 @@ static bool stands_for(const Trace *t, const Source *s, const Value *v) {
   if (s->tensor) return node_is_constant(v->node) && v->node->attr[0].tensor == s->tensor;
   if (s->value && v == s->value) return true;
   for (int i = 0; i < t->extra_count && node_is_input(v->node); i++)
-    if (t->extra[i].inner == v) return t->extra[i].variable == s->variable && (s->variable || t->extra[i].outer == s->value);
+    if (t->extra[i].inner == v)
+      return t->extra[i].variable == s->variable && (s->variable || t->extra[i].outer == s->value);
   return false;
 }
 
@@ -70,7 +73,8 @@ static void name_sources(const Asked *a, Level *l) {
   const Trace *t = l->trace;
   for (int i = 0; i < t->extra_count; i++) {
     const Variable *v = t->extra[i].variable;
-    if (v && a->variable_count && bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
+    if (v && a->variable_count &&
+        bsearch(&v, a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address))
       l->named[t->extra[i].inner->node->id] = true;
   }
   for (int i = 0; i < a->source_count; i++) {
@@ -122,7 +126,8 @@ static void find_hot(Asked *a) {
       const Node *n = g->node[i];
       const Extra *x = node_is_input(n) ? extra_of(l->trace, &n->out[0]) : NULL;
       if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
-      if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL))) continue;
+      if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL)))
+        continue;
       for (int j = 0; j < n->in_count && !l->hot[n->id]; j++) l->hot[n->id] = is_hot(a, n->in[j]);
     }
   }
@@ -151,13 +156,15 @@ static void find_needed(Asked *a) {
 /* What stands in t for a value of a trace around it. */
 static Value *brought(Asked *a, Value *v) {
   Level *l = level_of(a, v);
-  Value **made = l ? l->map[v->node->id] : NULL, *same = made ? made[v->index] : trace_import(a->t, v);
+  Value **made = l ? l->map[v->node->id] : NULL,
+        *same = made ? made[v->index] : trace_import(a->t, v);
   int source = l ? source_of(a, l, v) : -1;
   if (source < 0) return same;
   for (int i = 0; i < a->leaf_count; i++)
     if (a->leaf[i].of == v) return a->leaf[i].value;
   Value *leaf = op1(a->g, "identity", same);
-  if (!array_reserve(&a->leaf, &a->leaf_capacity, a->leaf_count + 1, sizeof *a->leaf)) return no_memory(a->g), NULL;
+  if (!array_reserve(&a->leaf, &a->leaf_capacity, a->leaf_count + 1, sizeof *a->leaf))
+    return no_memory(a->g), NULL;
   a->leaf[a->leaf_count++] = (Leaf){v, leaf, source};
   return leaf;
 }
@@ -185,14 +192,18 @@ static bool find_levels(Asked *a) {
   if (!a->variable) return false;
   for (int i = 0; i < a->source_count; i++)
     if (a->source[i].variable) a->variable[a->variable_count++] = a->source[i].variable;
-  if (a->variable_count) qsort(a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address);
+  if (a->variable_count)
+    qsort(a->variable, (size_t)a->variable_count, sizeof *a->variable, by_address);
   for (const Trace *t = a->t; t->parent && !t->follows; t = t->parent)
     if (a->levels++ == MOST_LEVELS) return false;
   Trace *t = a->t;
   for (int k = a->levels; k >= 0; k--, t = t->parent) {
     Level *l = &a->level[k];
     size_t nodes = (size_t)t->graph->next_id + 1;
-    *l = (Level){.trace = t, .nodes = t->graph->next_id, .named = arena_alloc(a->arena, nodes), .hot = arena_alloc(a->arena, nodes)};
+    *l = (Level){.trace = t,
+                 .nodes = t->graph->next_id,
+                 .named = arena_alloc(a->arena, nodes),
+                 .hot = arena_alloc(a->arena, nodes)};
     l->needed = arena_alloc(a->arena, nodes);
     l->map = arena_alloc(a->arena, nodes * sizeof *l->map);
     if (!l->named || !l->hot || !l->needed || !l->map) return false;
@@ -230,11 +241,13 @@ static Taken find_taken(Asked *a) {
   const Trace *t = a->t;
   size_t room = (size_t)t->extra_count + 1;
   int extras = t->extra_count;
-  Taken k = {arena_alloc(a->arena, room * sizeof(Value *)), arena_alloc(a->arena, room * sizeof(Value *)), 0};
+  Taken k = {arena_alloc(a->arena, room * sizeof(Value *)),
+             arena_alloc(a->arena, room * sizeof(Value *)), 0};
   for (int i = 0; k.inner && k.outer && i < extras; i++) {
     Value *inner = t->extra[i].inner, *outer = t->extra[i].outer;
     const Level *l = outer ? level_of(a, outer) : NULL;
-    bool asked = source_of(a, &a->level[a->levels], inner) >= 0; /* by others than itself it may be asked for, too */
+    bool asked = source_of(a, &a->level[a->levels], inner) >=
+                 0; /* by others than itself it may be asked for, too */
     if (!l || !(asked ? l->hot[outer->node->id] : is_hot(a, outer))) continue;
     k.inner[k.count] = inner;
     k.outer[k.count++] = brought(a, outer);
@@ -248,14 +261,18 @@ static bool is_among(const int *list, int count, int i) {
   return false;
 }
 
-/* d(ys) / d xs [count], which go to dx[of[i]]; the leaves of those sources are counted, too. by: 0, or the one variable that is asked. */
-static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
-                          const int *of, int count, Value **dx) {
+/* d(ys) / d xs [count], which go to dx[of[i]]; the leaves of those sources are counted, too. by: 0,
+ * or the one variable that is asked. */
+static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const *ys,
+                          Value *const *dys, int y_count, Value *const *xs, const int *of,
+                          int count, Value **dx) {
   int all = count, outside = 0;
   Value **outer;
   size_t room = (size_t)(count + taken->count + a->leaf_count + 1);
-  Value **x = arena_alloc(a->arena, room * sizeof *x), **d = arena_alloc(a->arena, room * sizeof *d);
-  Value **y = arena_alloc(a->arena, room * sizeof *y), **dy = arena_alloc(a->arena, room * sizeof *dy);
+  Value **x = arena_alloc(a->arena, room * sizeof *x),
+        **d = arena_alloc(a->arena, room * sizeof *d);
+  Value **y = arena_alloc(a->arena, room * sizeof *y),
+        **dy = arena_alloc(a->arena, room * sizeof *dy);
   if (!x || !d || !y || !dy) {
     no_memory(a->g);
     return;
@@ -272,7 +289,8 @@ static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const
   for (int i = count; i < all; i++)
     if (d[i]) y[outside] = outer[i - count], dy[outside++] = d[i];
   if (!outside) return;
-  for (int i = 0; i < a->leaf_count; i++) x[i] = is_among(of, count, a->leaf[i].source) ? a->leaf[i].value : NULL;
+  for (int i = 0; i < a->leaf_count; i++)
+    x[i] = is_among(of, count, a->leaf[i].source) ? a->leaf[i].value : NULL;
   autodiff_by(a->g, by, y, dy, outside, x, a->leaf_count, d);
   for (int i = 0; i < a->leaf_count; i++) add_to(a->g, &dx[a->leaf[i].source], d[i]);
 }
@@ -308,9 +326,11 @@ static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, V
 
 /* ---- tensors ---- */
 
-/* Loops and branches that have ended hold a tensor as a constant of their own: it is handed to them. */
+/* Loops and branches that have ended hold a tensor as a constant of their own: it is handed to
+ * them. */
 static void lift_sources(Asked *a) {
-  TensorList list = {.tensor = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof(Tensor *))};
+  TensorList list = {.tensor =
+                         arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof(Tensor *))};
   Value **value = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *value);
   for (int i = 0; list.tensor && i < a->source_count; i++)
     if (a->source[i].tensor) list.tensor[list.count++] = a->source[i].tensor;
@@ -322,7 +342,8 @@ static void lift_sources(Asked *a) {
   }
 }
 
-Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count, const Source *source, int source_count, Value **dx) {
+Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count,
+                       const Source *source, int source_count, Value **dx) {
   Graph *g = t->graph;
   memset(dx, 0, (size_t)source_count * sizeof *dx);
   Asked *a = calloc(1, sizeof *a);

@@ -10,7 +10,9 @@ typedef struct Source {
   Tensor *tensor;           /* known while tracing */
 } Source;
 
-/* dx[i] becomes d(sum of ys · dys) / d source[i], in t, or NULL where there is no path. ys and dys (or NULL) are t's. What t took from
- * the traces around it may depend on the sources: that part of them is computed once more in t. */
-Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count, const Source *source, int source_count, Value **dx);
+/* dx[i] becomes d(sum of ys · dys) / d source[i], in t, or NULL where there is no path. ys and dys
+ * (or NULL) are t's. What t took from the traces around it may depend on the sources: that part of
+ * them is computed once more in t. */
+Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count,
+                       const Source *source, int source_count, Value **dx);
 #endif
