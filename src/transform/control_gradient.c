@@ -29,7 +29,6 @@ static Graph *differentiate_branch(const Branches *b, const Graph *region, Value
     graph_free(r);
     return NULL;
   }
-  r->apart = b->g->apart;
   Value **ys = out + outputs, **dys = ys + outputs;
   int y_count = 0;
   for (int i = 0; i < b->count; i++) {

@@ -54,7 +54,6 @@ static Value **values(Loop *l, int count) { return room(l, count, sizeof(Value *
 static Graph *new_region(Loop *l) {
   Graph *r = graph_beside(l->g);
   if (!r) no_memory(l);
-  else r->apart = l->g->apart;
   return r;
 }
 
