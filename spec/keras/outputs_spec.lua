@@ -269,3 +269,24 @@ describe("losses", function()
       "'aggregation' must be")
   end)
 end)
+
+describe("inputs by name", function()
+  it("are wanted all, and what is none is told once", function()
+    local log = require "ipulua.log"
+    local function input(name) return keras.Input{shape = {2}, name = name} end
+    local a, b, c = input "a", input "b", input "c"
+    local v = {a = ipu.ones{3, 2}, b = ipu.ones{3, 2} * 2, c = ipu.ones{3, 2} * 3}
+    for _, structure in ipairs{{a, b, c}, {a = a, b = b, c = c}} do
+      local model = keras.Model{inputs = structure, outputs = L.Concatenate(){a, b, c}}
+      assert.same({1, 1, 2, 2, 3, 3}, model(v):totable()[1])
+      assert.error_matches(function() model{a = v.a, c = v.c} end, "its input 'b' is missing")
+      local function more() return model{a = v.a, b = v.b, c = v.c, d = v.a} end
+      local told, y = log.capture("warn", more)
+      assert.matches("has no input 'd'", table.concat(told))
+      assert.same({1, 1, 2, 2, 3, 3}, y:totable()[1])
+      assert.same({}, (log.capture("warn", more)))
+    end
+    local nested = keras.Model{inputs = {first = a, rest = {b, c}}, outputs = L.Concatenate(){a, b, c}}
+    assert.same({1, 1, 2, 2, 3, 3}, nested{first = v.a, rest = {v.b, v.c}}:totable()[1])
+  end)
+end)

@@ -11,6 +11,7 @@ local graph = require "ipulua.keras.graph"
 local infer = require "ipulua.keras.infer"
 local ipu = require "ipulua"
 local KerasTensor = require "ipulua.keras.tensor"
+local log = require "ipulua.log"
 local Layer = require "ipulua.keras.layer"
 local layer_fields = require "ipulua.keras.layer_fields"
 local layer_weights = require "ipulua.keras.layer_weights"
@@ -182,16 +183,43 @@ local function masked(x, mask)
   return copy
 end
 
--- Inputs by name, where a table with names is given for the inputs of a list.
-local function by_name(self, values)
-  local g = self._graph
-  local list = {}
-  for i, t in ipairs(g.inputs) do
-    list[i] = values[t.layer.name]
-    if list[i] == nil then
-      blame.error(string.format("model '%s': its input '%s' is missing", self.name, t.layer.name), "value")
+local function missing(self, name)
+  blame.error(string.format("model '%s': its input '%s' is missing", self.name, tostring(name)), "value")
+end
+
+-- What a table has beside a model's inputs is told once; datasets may hold more than a model reads.
+local function tell_others(self, given, is_input)
+  if self._told_inputs then return end
+  for _, key in ipairs(nest.keys(given)) do
+    if not is_input[key] then
+      keep(self, "_told_inputs", true)
+      log.warn("model '%s' has no input '%s'; what is given under that name is left out", self.name, tostring(key))
     end
   end
+end
+
+-- Inputs by name, where a table with names is given for the inputs of a list.
+local function by_name(self, given)
+  local list, is_input = {}, {}
+  for i, t in ipairs(self._graph.inputs) do
+    is_input[t.layer.name] = true
+    list[i] = given[t.layer.name]
+    if list[i] == nil then missing(self, t.layer.name) end
+  end
+  tell_others(self, given, is_input)
+  return list
+end
+
+-- Inputs by the keys of the table that the model was made with.
+local function by_key(self, structure, given, list)
+  local is_input = {}
+  for _, key in ipairs(nest.keys(structure)) do
+    is_input[key] = true
+    if given[key] == nil then missing(self, key) end
+    if args.is_plain(structure[key]) and args.is_plain(given[key]) then by_key(self, structure[key], given[key], list)
+    else list[#list + 1] = given[key] end
+  end
+  tell_others(self, given, is_input)
   return list
 end
 
@@ -210,8 +238,7 @@ local function graph_inputs(self, inputs, options)
   end
   if args.is_plain(inputs) and #inputs == 0 and next(inputs) ~= nil then
     if args.is_plain(g.input_structure) and #g.input_structure == 0 then
-      values = {}
-      for i, key in ipairs(nest.keys(g.input_structure)) do values[i] = inputs[key] end
+      values = by_key(self, g.input_structure, inputs, {})
     else
       values = by_name(self, inputs)
     end
