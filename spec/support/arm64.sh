@@ -53,10 +53,14 @@ count() { # name, command
   echo "$name on arm64: $counts ($((SECONDS - start)) s)"
 }
 
-printf '#!/bin/sh\nexec qemu-aarch64 -L %s %s/ipulua "$@"\n' "$system" "$PWD/$build" >"$build/run-ipulua"
-chmod +x "$build/run-ipulua"
-for check in $checks; do count "$check" qemu-aarch64 -L "$system" "$build/$check"; done
-export IPULUA=$build/run-ipulua
+# Specs find programs beside the command: each with qemu in front of it.
+mkdir -p "$build/run"
+for program in ipulua $checks; do
+  printf '#!/bin/sh\nexec qemu-aarch64 -L %s %s/%s "$@"\n' "$system" "$PWD/$build" "$program" >"$build/run/$program"
+  chmod +x "$build/run/$program"
+done
+for check in $checks; do count "$check" "$build/run/$check"; done
+export IPULUA=$build/run/ipulua
 for spec in $specs; do count "$spec" busted --lua="$IPULUA" -o spec/support/output.lua "$spec"; done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -28,7 +28,7 @@ fail() { echo "a fresh root of $suite: $1" >&2; exit 3; }
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/ipulua-$suite.XXXXXX") || exit 3
 # Removed only once nothing is mounted below it: folders of this machine are.
 remove() {
-  umount -R "$root" || umount -R -l "$root"
+  umount -R "$root" 2>/dev/null || umount -R -l "$root"
   grep -qF " $root" /proc/self/mountinfo && { echo "still mounted: $root" >&2; return; }
   rm -rf --one-file-system "$root"
 }
