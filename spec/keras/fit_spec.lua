@@ -323,6 +323,50 @@ it("without a batch_size fewer than 32 samples are one batch; evaluate and predi
   assert.error_matches(function() model:predict(ipu.ones{37, 1}) end, "37 samples in batches of 32: it has a partial batch")
 end)
 
+describe("fit that ends before its last epoch", function()
+  -- What is warned of by a fit with these arguments, in a process of its own.
+  local function warned(given, prepare)
+    local r = command.run{command.ipulua, "-e", ([[
+      local ipu = require "ipulua"
+      local keras = ipu.keras
+      local m = keras.Sequential{keras.layers.Dense{1}}
+      m:compile{optimizer = "sgd", loss = "mse"}
+      local function stop_after(epoch)
+        return keras.callbacks.LambdaCallback{on_epoch_end = function(e) m.stop_training = e + 1 == epoch end}
+      end
+      %s
+      local h = m:fit{x = ipu.ones{8, 2}, y = ipu.ones{8, 1}, batch_size = 4, %s}
+      print(#h.epoch)]]):format(prepare or "", given), env = {IPULUA_PROGRESS = "off"}}
+    assert.equal(0, r.status, r.err)
+    return r.err, r.out
+  end
+
+  it("says which way it was", function()
+    local stopped = "ipulua: warning: fit: training was ended by a callback: stop_training is set after epoch 2 of 5\n"
+    assert.same({stopped, "2\n"}, {warned "epochs = 5, callbacks = stop_after(2)"})
+    assert.same({stopped, "2\n"}, {warned [[epochs = 5,
+      callbacks = keras.callbacks.EarlyStopping{monitor = "loss", min_delta = 100}]]})
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n", "0\n"},
+      {warned "epochs = 5, initial_epoch = 5"})
+    assert.matches("the loss is %-?nan; training ends\n.*stop_training is set after epoch 1 of 5\n$",
+      (warned("epochs = 5, callbacks = keras.callbacks.TerminateOnNaN()", "m.optimizer.learning_rate = 0 / 0")))
+    assert.same({"ipulua: warning: fit: interrupted; the model keeps what it has learnt so far\n", "1\n"},
+      {warned [[epochs = 5, callbacks = keras.callbacks.LambdaCallback{on_batch_end = function() io.popen("kill -INT $PPID"):close() end}]]})
+    local folder = command.folder()
+    local backup = ("callbacks = keras.callbacks.BackupAndRestore{'%s', delete_checkpoint = false}"):format(folder)
+    warned("epochs = 5, " .. backup)
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n", "5\n"},
+      {warned("epochs = 5, " .. backup)})
+    command.remove(folder)
+  end)
+
+  it("and one that doesn't says nothing, nor one that is to be quiet", function()
+    assert.same({"", "5\n"}, {warned "epochs = 5"})
+    assert.same({"", "5\n"}, {warned "epochs = 5, callbacks = stop_after(5)"})
+    assert.same({"", "2\n"}, {warned "epochs = 5, verbose = 0, callbacks = stop_after(2)"})
+  end)
+end)
+
 describe("fit refuses", function()
   local endless = data.from_tensor_slices{x, y}:batch(2, {drop_remainder = true}):repeat_n()
 

@@ -195,19 +195,34 @@ local function begin_resumed(self, run)
   return resume
 end
 
+-- Each way by which fit ends before its last epoch has a sentence; errors, such as a dataset's end, have their own.
+local function say_end(self, a, first, done, interrupted)
+  if interrupted then
+    log.warn("fit: interrupted; the model keeps what it has learnt so far")
+  elseif progress.verbosity(a.verbose) == 0 or done == a.epochs and first < a.epochs then -- asked to be quiet, or all was done
+    return
+  elseif self.stop_training then
+    log.warn("fit: training was ended by a callback: stop_training is set after epoch %d of %d", done, a.epochs)
+  else
+    log.warn("fit: no epoch is left: training begins behind epoch %d of %d", first, a.epochs)
+  end
+end
+
 -- Returns the last epoch's logs by name.
 local function run_epochs(self, run, a)
   local named, interrupted = {}, false
   local resume = begin_resumed(self, run)
-  for epoch = resume and resume.epoch or a.initial_epoch, a.epochs - 1 do
+  local first = resume and resume.epoch or a.initial_epoch
+  local done = first
+  for epoch = first, a.epochs - 1 do
     if self.stop_training then break end
     named, interrupted = run_epoch(self, run, epoch, a, resume)
-    resume = nil
+    resume, done = nil, epoch + 1
     rawset(self, "_interrupted", interrupted)
     run.callbacks:on_epoch_end(epoch, named)
     if interrupted then break end
   end
-  if interrupted then log.warn("fit: interrupted; the model keeps what it has learnt so far") end
+  say_end(self, a, first, done, interrupted)
   return named
 end
 
