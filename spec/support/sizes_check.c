@@ -164,6 +164,7 @@ static Independence compare_slices(Sweep *w, const OpDef *op, const Form *form, 
     for (int j = 0; j < whole.outputs && j < part.outputs; j++) {
       const Type *t = &whole.out[j]->type, *p = &part.out[j]->type;
       bool fits = t->rank > 0 && t->rank == p->rank && t->shape[0] == batch && p->shape[0] == rows;
+      for (int a = 1; a < t->rank; a++) fits = fits && t->shape[a] == p->shape[a];
       if (!fits || !near(part.out[j], whole.out[j], first)) found = DEPENDS;
     }
     case_close(&part);
