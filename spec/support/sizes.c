@@ -29,7 +29,8 @@ bool form_stretch(const Form *from, Strategy how, int64_t extent, Form *to) {
   for (int i = 0; i < from->count; i++) {
     Type *t = &to->type[i];
     if (t->rank == 0) continue;
-    if (how == LEADING_EQUAL ? t->shape[0] == front : how == LEADING_FIRST && i == 0) t->shape[0] = extent;
+    if (how == LEADING_EQUAL ? t->shape[0] == front : how == LEADING_FIRST && i == 0)
+      t->shape[0] = extent;
     if (how == LAST_EQUAL && t->shape[t->rank - 1] == end) t->shape[t->rank - 1] = extent;
     for (int a = 0; how == EVERY_EQUAL && a < t->rank; a++)
       if (t->shape[a] == front) t->shape[a] = extent;
@@ -43,10 +44,12 @@ const char *form_text(Arena *a, const Form *f) {
   text[0] = 0;
   for (int i = 0; i < f->count; i++) {
     n += snprintf(text + n, sizeof text - (size_t)n, "%c", f->letter[i]);
-    if (f->below[i]) n += snprintf(text + n, sizeof text - (size_t)n, "%lld", (long long)f->below[i]);
+    if (f->below[i])
+      n += snprintf(text + n, sizeof text - (size_t)n, "%lld", (long long)f->below[i]);
     n += snprintf(text + n, sizeof text - (size_t)n, "[");
     for (int k = 0; k < f->type[i].rank; k++)
-      n += snprintf(text + n, sizeof text - (size_t)n, k ? ",%lld" : "%lld", (long long)f->type[i].shape[k]);
+      n += snprintf(text + n, sizeof text - (size_t)n, k ? ",%lld" : "%lld",
+                    (long long)f->type[i].shape[k]);
     n += snprintf(text + n, sizeof text - (size_t)n, "] ");
   }
   return arena_print(a, "%s%s", text, f->attrs);
@@ -80,12 +83,17 @@ void sizes_expand(const Tensor *from, Tensor *to) {
 /* ---- what the samples don't reach ---- */
 
 const OwnCase sizes_own[] = {
-    {"random.normal", "{shape = 40001}"}, {"random.normal", "{shape = 16385, dtype = 'float64'}"}, {"random.uniform", "{shape = 40001}"},
-    {"random.uniform", "{shape = 40001, dtype = 'int32', maxval = 10}"}, {"random.truncated_normal", "{shape = 40001}"},
+    {"random.normal", "{shape = 40001}"},
+    {"random.normal", "{shape = 16385, dtype = 'float64'}"},
+    {"random.uniform", "{shape = 40001}"},
+    {"random.uniform", "{shape = 40001, dtype = 'int32', maxval = 10}"},
+    {"random.truncated_normal", "{shape = 40001}"},
     {"random.bernoulli", "{shape = 40001}"},
-    {"broadcast_to", "F[20000,1] {shape = {20000, 3}}"}, {"broadcast_to", "F[331] {shape = {200, 331}}"},
+    {"broadcast_to", "F[20000,1] {shape = {20000, 3}}"},
+    {"broadcast_to", "F[331] {shape = {200, 331}}"},
     {"pad_grad", "F[40001,3] {paddings = {1, 1, 0, 1}, mode = 'REFLECT', shape = {39999, 2}}"},
-    {"strided_slice_grad", "F[20000,3] {begins = {1, 0}, ends = {false, false}, strides = {2, 1}, shape = {40001, 3}}"},
+    {"strided_slice_grad",
+     "F[20000,3] {begins = {1, 0}, ends = {false, false}, strides = {2, 1}, shape = {40001, 3}}"},
     {"nn.simple_rnn_grad", "F[43,24,33] F[43,33] F[33,33] U[43,24,33]"},
     {"histogram_update", "H[3] F[70001] P[2]"},
     {"nn.lstm", "F[33,5,40] F[40,52] F[13,52] F[52] F[33,13] F[33,13]"},
@@ -95,7 +103,9 @@ const OwnCase sizes_own[] = {
     {"nn.lstm_grad", "F[41,17,13] F[41,13] F[41,13] F[13,52] U[41,17,52] F[41,17,13]"},
     {"nn.lstm_grad", "F[33,20,13] F[33,13] F[33,13] F[13,52] U[33,20,52] F[33,20,13] B[33,20]"},
     {"nn.gru_grad", "F[41,23,13] F[41,13] F[13,39] U[41,23,39] F[41,23,13] F[41,23,13]"},
-    {"nn.gru_grad", "F[41,23,13] F[41,13] F[13,39] U[41,23,39] F[41,23,13] F[41,23,13] B[41,23] {reset_after = false}"},
+    {"nn.gru_grad",
+     "F[41,23,13] F[41,13] F[13,39] U[41,23,39] F[41,23,13] F[41,23,13] B[41,23] {reset_after = "
+     "false}"},
     {0}};
 
 static bool is_among(const char *const *list, const char *op) {
@@ -110,17 +120,26 @@ bool sizes_small(const char *op) {
 }
 
 bool sizes_whole(const char *op) {
-  static const char *const list[] = {"clip_by_norm", "clip_by_global_norm", "strided_slice", "cumprod", NULL};
+  static const char *const list[] = {"clip_by_norm", "clip_by_global_norm", "strided_slice",
+                                     "cumprod", NULL};
   return is_among(list, op);
 }
 
 bool sizes_costly(const char *op) {
-  static const char *const list[] = {"nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.depthwise_conv2d", "sort",
-                                     "argsort", "nn.dot_product_attention", "nn.attention_grad", NULL};
+  static const char *const list[] = {"nn.conv1d_transpose",
+                                     "nn.conv2d_transpose",
+                                     "nn.conv3d_transpose",
+                                     "nn.depthwise_conv2d",
+                                     "sort",
+                                     "argsort",
+                                     "nn.dot_product_attention",
+                                     "nn.attention_grad",
+                                     NULL};
   return is_among(list, op);
 }
 
 bool sizes_kinked(const char *op) {
-  static const char *const list[] = {"round", "mod", "floordiv", "sort", "cumprod", "cumprod_grad", NULL};
+  static const char *const list[] = {"round",   "mod",          "floordiv", "sort",
+                                     "cumprod", "cumprod_grad", NULL};
   return is_among(list, op);
 }

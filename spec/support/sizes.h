@@ -1,4 +1,5 @@
-/* What sizes_check stretches and compares with: samples as shapes, cases of rows whose samples don't stretch, plain loops. */
+/* What sizes_check stretches and compares with: samples as shapes, cases of rows whose samples
+ * don't stretch, plain loops. */
 #ifndef SPEC_SIZES_H
 #define SPEC_SIZES_H
 #include "base/pool.h"
@@ -15,12 +16,19 @@ typedef struct Form {
   const char *attrs; /* "{…}" or "" */
 } Form;
 
-/* Which extents become another one: all in front that equal the first operand's, all at the end, only the first operand's, or all
- * that equal the first one. */
-typedef enum Strategy { LEADING_EQUAL, LAST_EQUAL, LEADING_FIRST, EVERY_EQUAL, STRATEGIES } Strategy;
+/* Which extents become another one: all in front that equal the first operand's, all at the end,
+ * only the first operand's, or all that equal the first one. */
+typedef enum Strategy {
+  LEADING_EQUAL,
+  LAST_EQUAL,
+  LEADING_FIRST,
+  EVERY_EQUAL,
+  STRATEGIES
+} Strategy;
 
 void form_of(const Sample *s, Form *f); /* without the counter of RANDOM rows */
-bool form_stretch(const Form *from, Strategy how, int64_t extent, Form *to); /* false: there is no such extent */
+bool form_stretch(const Form *from, Strategy how, int64_t extent,
+                  Form *to); /* false: there is no such extent */
 const char *form_text(Arena *a, const Form *f);
 const char *form_attributes(const char *text);
 bool form_is_cheap(const Form *f);
@@ -31,10 +39,11 @@ typedef struct OwnCase {
   const char *op, *text;
 } OwnCase;
 extern const OwnCase sizes_own[]; /* up to one without op */
-bool sizes_small(const char *op);  /* no size makes it take another way */
-bool sizes_whole(const char *op);  /* its rows depend on each other, though small ones seem not to */
+bool sizes_small(const char *op); /* no size makes it take another way */
+bool sizes_whole(const char *op); /* its rows depend on each other, though small ones seem not to */
 bool sizes_costly(const char *op); /* long rows take long */
-bool sizes_kinked(const char *op); /* its derivative jumps at so many places that differences say nothing */
+bool sizes_kinked(
+    const char *op); /* its derivative jumps at so many places that differences say nothing */
 
 /* Rows compared with plain loops, by all teams. */
 void sizes_plain(Pool *const *team, int teams, int argc, char **argv, int *passed, int *failed);

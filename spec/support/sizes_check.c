@@ -1,11 +1,18 @@
-/* Every row of the registry at the sizes where the code takes another way: its samples are stretched until they lie just below, at
- * and above the counts at which chunks, blocks and panels begin (enum TARGETS), and asked
- *   threads      teams of 1, 2, 3 and 17 give equal bits
- *   slices       the rows of a batch give what they give alone, where that is so of a batch of 3
- *   derivative   the gradient along a random direction is the difference quotient, in float64
- *   broadcasts   operands of any broadcast give the bits of whole operands
- * A row that no sample of is stretched above STRETCHED elements needs one in `own`, or its reason in `small`. Some rows are compared
- * with plain loops besides: products, batch normalisation, sums, what replicas combine. Arguments name rows. */
+/* Every row of the registry at the sizes where the code takes another way: its samples are stretched
+ * until they lie just below, at and above the counts at which chunks, blocks and panels begin
+ * (TARGETS), and asked:
+ *
+ * - threads: teams of 1, 2, 3 and 17 give equal bits;
+ *
+ * - slices: the rows of a batch give what they give alone, where that is so of a batch of 3;
+ *
+ * - derivative: the gradient along a random direction is the difference quotient, in float64;
+ *
+ * - broadcasts: operands of any broadcast give the bits of whole operands.
+ *
+ * A row that no sample of is stretched above STRETCHED elements needs one in sizes_own, or its name
+ * in sizes_small. Some rows are compared with plain loops besides (sizes_plain.c). Arguments name
+ * rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,9 +71,11 @@ static bool case_open(Sweep *w, Case *c, const OpDef *op, const char *text, Dtyp
   if (!sample_next(&c->error, w->arena, op, &text, &c->sample)) return false;
   c->graph = graph_new();
   c->node = sample_node(c->graph, &c->sample, real, I32);
-  if (!c->node || c->node->out_count > SIZES_OUTPUTS || is_huge(c->node)) return case_close(c), false;
+  if (!c->node || c->node->out_count > SIZES_OUTPUTS || is_huge(c->node))
+    return case_close(c), false;
   c->outputs = c->node->out_count;
-  for (int i = 0; i < c->sample.count; i++) c->in[i] = sample_tensor(&c->error, &c->sample, i, real, I32);
+  for (int i = 0; i < c->sample.count; i++)
+    c->in[i] = sample_tensor(&c->error, &c->sample, i, real, I32);
   return true;
 }
 
@@ -123,13 +132,15 @@ static bool near(const Tensor *part, const Tensor *whole, int64_t first) {
   }
   for (int64_t i = 0; i < n; i++) {
     double x = dtype_get(d, part->data, i), y = dtype_get(d, whole->data, first * row + i);
-    if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 2e-5 * (fabs(y) + 0.3 * scale))) return false;
+    if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 2e-5 * (fabs(y) + 0.3 * scale)))
+      return false;
   }
   return true;
 }
 
 /* Rows [first, first + rows) of the operands that have the batch's extent in front. */
-static bool run_slice(Sweep *w, Case *part, const Case *whole, const Form *form, int64_t first, int64_t rows) {
+static bool run_slice(Sweep *w, Case *part, const Case *whole, const Form *form, int64_t first,
+                      int64_t rows) {
   Form f;
   int64_t batch = form->type[0].shape[0];
   form_stretch(form, LEADING_EQUAL, rows, &f);
@@ -138,7 +149,8 @@ static bool run_slice(Sweep *w, Case *part, const Case *whole, const Form *form,
     const Type *t = &whole->in[i]->type;
     bool sliced = t->rank > 0 && t->shape[0] == batch && i < form->count;
     size_t skip = sliced ? type_bytes(t) / (size_t)batch * (size_t)first : 0;
-    memcpy(part->in[i]->data, (const char *)whole->in[i]->data + skip, type_bytes(&part->in[i]->type));
+    memcpy(part->in[i]->data, (const char *)whole->in[i]->data + skip,
+           type_bytes(&part->in[i]->type));
   }
   if (case_run(part, w->team[0])) return true;
   case_close(part);
@@ -164,6 +176,7 @@ static Independence compare_slices(Sweep *w, const OpDef *op, const Form *form, 
     for (int j = 0; j < whole.outputs && j < part.outputs; j++) {
       const Type *t = &whole.out[j]->type, *p = &part.out[j]->type;
       bool fits = t->rank > 0 && t->rank == p->rank && t->shape[0] == batch && p->shape[0] == rows;
+      for (int a = 1; a < t->rank; a++) fits = fits && t->shape[a] == p->shape[a];
       if (!fits || !near(part.out[j], whole.out[j], first)) found = DEPENDS;
     }
     case_close(&part);
@@ -173,7 +186,8 @@ static Independence compare_slices(Sweep *w, const OpDef *op, const Form *form, 
 }
 
 static bool may_slice(const OpDef *op, const Form *form) {
-  return !(op->traits & (RANDOM | PER_REPLICA)) && form->count > 0 && form->type[0].rank > 0 && !sizes_whole(op->name);
+  return !(op->traits & (RANDOM | PER_REPLICA)) && form->count > 0 && form->type[0].rank > 0 &&
+         !sizes_whole(op->name);
 }
 
 static bool is_independent(Sweep *w, const OpDef *op, const Form *form) {
@@ -185,7 +199,8 @@ static bool is_independent(Sweep *w, const OpDef *op, const Form *form) {
 
 static void check_slices(Sweep *w, const OpDef *op, const Form *form) {
   Independence found = compare_slices(w, op, form, form->type[0].shape[0] / 2 + 1);
-  if (found != CANNOT_TELL) expect(w, found == INDEPENDENT, op->name, "slices", form_text(w->arena, form));
+  if (found != CANNOT_TELL)
+    expect(w, found == INDEPENDENT, op->name, "slices", form_text(w->arena, form));
 }
 
 /* ---- derivatives ---- */
@@ -198,7 +213,8 @@ static void draw(Tensor *t, uint32_t stream) {
 
 static double inner_product(const Tensor *a, const Tensor *b) {
   double sum = 0;
-  for (int64_t i = 0; a && b && i < type_count(&a->type); i++) sum += dtype_get(F64, a->data, i) * dtype_get(F64, b->data, i);
+  for (int64_t i = 0; a && b && i < type_count(&a->type); i++)
+    sum += dtype_get(F64, a->data, i) * dtype_get(F64, b->data, i);
   return sum;
 }
 
@@ -208,7 +224,8 @@ typedef struct Direction {
 
 static bool differentiate(Case *c, Direction *d, Pool *pool) {
   Graph *g = c->graph;
-  Value *y[SIZES_OUTPUTS], *dy[SIZES_OUTPUTS], *x[SAMPLE_OPERANDS] = {0}, *dx[SAMPLE_OPERANDS] = {0};
+  Value *y[SIZES_OUTPUTS], *dy[SIZES_OUTPUTS], *x[SAMPLE_OPERANDS] = {0},
+                                               *dx[SAMPLE_OPERANDS] = {0};
   Tensor *in[SAMPLE_OPERANDS + SIZES_OUTPUTS], *out[SAMPLE_OPERANDS];
   int inputs = g->input_count, ys = 0, outputs = 0;
   for (int i = 0; i < inputs; i++) in[i] = c->in[i], x[i] = d->along[i] ? g->input[i] : NULL;
@@ -255,7 +272,8 @@ static void compare_direction(Sweep *w, Case *c, Direction *d, const char *text)
   }
   double found = (value_at(c, d, h, w->team[1]) - value_at(c, d, -h, w->team[1])) / (2 * h);
   char what[300];
-  snprintf(what, sizeof what, "%.200s: %.9g along a direction, %.9g by differences", text, slope, found);
+  snprintf(what, sizeof what, "%.200s: %.9g along a direction, %.9g by differences", text, slope,
+           found);
   bool good = fabs(slope - found) <= 1e-3 * (fabs(found) + 0.1 * sqrt(size)) + 1e-6;
   expect(w, good, c->sample.op->name, "derivative", what);
 }
@@ -263,10 +281,13 @@ static void compare_direction(Sweep *w, Case *c, Direction *d, const char *text)
 static void check_derivative(Sweep *w, const OpDef *op, const char *text) {
   Case c;
   Direction d = {0};
-  if ((op->traits & (NO_GRADIENT | RANDOM)) || sizes_kinked(op->name) || !case_open(w, &c, op, text, F64)) return;
+  if ((op->traits & (NO_GRADIENT | RANDOM)) || sizes_kinked(op->name) ||
+      !case_open(w, &c, op, text, F64))
+    return;
   bool any = false;
   for (int j = 0; j < c.outputs; j++) {
-    if (c.node->out[j].type.dtype != F64 || (op->visible_outputs && j >= op->visible_outputs)) continue;
+    if (c.node->out[j].type.dtype != F64 || (op->visible_outputs && j >= op->visible_outputs))
+      continue;
     draw(d.weight[j] = tensor_new(&c.error, &c.node->out[j].type), (uint32_t)j);
   }
   for (int i = 0; i < c.sample.count; i++) {
@@ -296,7 +317,8 @@ static void check_broadcast(Sweep *w, const OpDef *op, const char *text) {
   for (int i = 0; ran && i < f.count; i++) sizes_expand(c.in[i], whole.in[i]);
   if (ran && case_run(&whole, w->team[0])) {
     for (int t = 0; t < 2; t++)
-      expect(w, case_run(&c, w->team[t]) && same_bits(c.out[0], whole.out[0]), op->name, "broadcasts", text);
+      expect(w, case_run(&c, w->team[t]) && same_bits(c.out[0], whole.out[0]), op->name,
+             "broadcasts", text);
     case_close(&whole);
   } else if (ran) {
     case_close(&whole);
@@ -331,7 +353,8 @@ static void check_form(Sweep *w, const OpDef *op, const Form *form, bool slices,
   check_derivative(w, op, text);
 }
 
-/* A sample with as many elements in its first operand as each target has, one row fewer and one more. */
+/* A sample with as many elements in its first operand as each target has, one row fewer and one
+ * more. */
 static void stretch(Sweep *w, const OpDef *op, const Form *form, Strategy strategy) {
   Form f;
   if (!form_stretch(form, strategy, 1, &f)) return;
@@ -353,9 +376,11 @@ static void check_sample(Sweep *w, const Sample *s, bool first) {
   Form form;
   form_of(s, &form);
   for (Strategy k = 0; k < STRATEGIES; k++)
-    if (k == LEADING_EQUAL || (first && k == LAST_EQUAL && !sizes_costly(s->op->name)) || w->largest < STRETCHED)
+    if (k == LEADING_EQUAL || (first && k == LAST_EQUAL && !sizes_costly(s->op->name)) ||
+        w->largest < STRETCHED)
       stretch(w, s->op, &form, k);
-  if (first && s->op->strip && s->count > 1 && (s->op->traits & ELEMENTWISE)) check_broadcasts(w, s->op, s);
+  if (first && s->op->strip && s->count > 1 && (s->op->traits & ELEMENTWISE))
+    check_broadcasts(w, s->op, s);
 }
 
 static void check_own(Sweep *w, const OpDef *op) {

@@ -1,4 +1,5 @@
-/* Rows whose chunks don't depend on the team, so that teams can't tell on them, compared with plain loops in float64. */
+/* Rows whose chunks don't depend on the team, so that teams can't tell on them, compared with plain
+ * loops in float64. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,8 @@ static bool run(Plain *p, Ran *r, const char *op, const char *text) {
   const char *at = text;
   memset(r, 0, sizeof *r);
   if (!sample_wanted(op_find(op), p->argc, p->argv)) return false;
-  if (!sample_next(&e, p->arena, op_find(op), &at, &r->sample)) return tell(p, false, op, text), false;
+  if (!sample_next(&e, p->arena, op_find(op), &at, &r->sample))
+    return tell(p, false, op, text), false;
   r->graph = graph_new();
   r->node = sample_node(r->graph, &r->sample, F32, I32);
   if (!r->node) return tell(p, false, op, text), graph_free(r->graph), false;
@@ -59,22 +61,29 @@ static bool run(Plain *p, Ran *r, const char *op, const char *text) {
 }
 
 static double get(const Tensor *t, int64_t i) { return dtype_get(t->type.dtype, t->data, i); }
-static bool close(double x, double y, double scale) { return fabs(x - y) <= 2e-5 * (fabs(y) + scale); }
+static bool close(double x, double y, double scale) {
+  return fabs(x - y) <= 2e-5 * (fabs(y) + scale);
+}
 
-/* ---- products: both sides of tiles, panels, blocks of k, and of what decides how a product is cut ---- */
+/* ---- products: both sides of tiles, panels, blocks of k, and of what decides how a product is cut
+ * ---- */
 
 static void compare_product(Plain *p, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
   Ran r;
-  const char *text = arena_print(p->arena, "F[%lld,%lld] F[%lld,%lld] {transpose_a = %s, transpose_b = %s}", (long long)(ta ? k : m),
-                                 (long long)(ta ? m : k), (long long)(tb ? n : k), (long long)(tb ? k : n), ta ? "true" : "false",
-                                 tb ? "true" : "false");
+  const char *text =
+      arena_print(p->arena, "F[%lld,%lld] F[%lld,%lld] {transpose_a = %s, transpose_b = %s}",
+                  (long long)(ta ? k : m), (long long)(ta ? m : k), (long long)(tb ? n : k),
+                  (long long)(tb ? k : n), ta ? "true" : "false", tb ? "true" : "false");
   if (!run(p, &r, "matmul", text)) return;
-  const float *a = (const float *)(const void *)r.in[0]->data, *b = (const float *)(const void *)r.in[1]->data;
+  const float *a = (const float *)(const void *)r.in[0]->data,
+              *b = (const float *)(const void *)r.in[1]->data;
   bool good = true, large = m * n * k > 50000000;
-  for (int64_t i = 0; i < m && good; i += large && i < m - 17 ? 13 : 1) /* of large ones some rows, and all of the last panel */
+  for (int64_t i = 0; i < m && good;
+       i += large && i < m - 17 ? 13 : 1) /* of large ones some rows, and all of the last panel */
     for (int64_t j = 0; j < n && good; j++) {
       double sum = 0;
-      for (int64_t q = 0; q < k; q++) sum += (double)a[ta ? q * m + i : i * k + q] * (double)b[tb ? j * k + q : q * n + j];
+      for (int64_t q = 0; q < k; q++)
+        sum += (double)a[ta ? q * m + i : i * k + q] * (double)b[tb ? j * k + q : q * n + j];
       good = close(get(r.out[0], i * n + j), sum, sqrt((double)k));
     }
   tell(p, good, "matmul", text);
@@ -83,28 +92,34 @@ static void compare_product(Plain *p, int64_t m, int64_t n, int64_t k, bool ta, 
 
 static void products(Plain *p) {
   static const int64_t extents[][3] = {
-      {1, 1, 1},     {1, 129, 65},   {7, 15, 9},     {8, 16, 8},     {9, 17, 33},   {14, 31, 64},  {15, 33, 127}, {17, 47, 129},
-      {31, 48, 200}, {33, 49, 511},  {40, 64, 512},  {41, 65, 513},  {47, 7, 300},  {48, 9, 288},  {49, 9, 289},  {63, 100, 600},
-      {64, 40, 512}, {65, 40, 520},  {96, 128, 100}, {97, 129, 99},  {130, 513, 20}, {20, 960, 33}, {3, 481, 700}, {128, 256, 70},
-      {129, 3, 1030}, {1, 700, 300}, {500, 1, 260},  {32, 257, 300}, {32, 193, 259}, {257, 511, 40}, {513, 31, 17}, {150, 260, 128},
-      {529, 300, 1281}, {135, 1033, 1460}};
+      {1, 1, 1},      {1, 129, 65},    {7, 15, 9},       {8, 16, 8},       {9, 17, 33},
+      {14, 31, 64},   {15, 33, 127},   {17, 47, 129},    {31, 48, 200},    {33, 49, 511},
+      {40, 64, 512},  {41, 65, 513},   {47, 7, 300},     {48, 9, 288},     {49, 9, 289},
+      {63, 100, 600}, {64, 40, 512},   {65, 40, 520},    {96, 128, 100},   {97, 129, 99},
+      {130, 513, 20}, {20, 960, 33},   {3, 481, 700},    {128, 256, 70},   {129, 3, 1030},
+      {1, 700, 300},  {500, 1, 260},   {32, 257, 300},   {32, 193, 259},   {257, 511, 40},
+      {513, 31, 17},  {150, 260, 128}, {529, 300, 1281}, {135, 1033, 1460}};
   for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
-    for (int t = 0; t < 4; t++) compare_product(p, extents[i][0], extents[i][1], extents[i][2], t & 1, t & 2);
+    for (int t = 0; t < 4; t++)
+      compare_product(p, extents[i][0], extents[i][1], extents[i][2], t & 1, t & 2);
 }
 
 /* ---- batch normalisation: chunks of 32,768 elements, of rows as many as fit ---- */
 
-static void batch_moments(const Tensor *x, int64_t rows, int64_t channels, int64_t c, double *mean, double *variance) {
+static void batch_moments(const Tensor *x, int64_t rows, int64_t channels, int64_t c, double *mean,
+                          double *variance) {
   *mean = *variance = 0;
   for (int64_t i = 0; i < rows; i++) *mean += get(x, i * channels + c) / (double)rows;
-  for (int64_t i = 0; i < rows; i++) *variance += pow(get(x, i * channels + c) - *mean, 2) / (double)rows;
+  for (int64_t i = 0; i < rows; i++)
+    *variance += pow(get(x, i * channels + c) - *mean, 2) / (double)rows;
 }
 
 static void compare_batch_norm(Plain *p, int64_t rows, int64_t channels, bool given) {
   Ran r;
   long long c = channels;
   const char *statistics = given ? arena_print(p->arena, " F[%lld] P[%lld]", c, c) : "";
-  const char *text = arena_print(p->arena, "F[%lld,%lld] F[%lld] F[%lld]%s", (long long)rows, c, c, c, statistics);
+  const char *text =
+      arena_print(p->arena, "F[%lld,%lld] F[%lld] F[%lld]%s", (long long)rows, c, c, c, statistics);
   if (!run(p, &r, "nn.batch_norm", text)) return;
   bool good = true;
   for (int64_t k = 0; k < channels && good; k++) {
@@ -113,7 +128,9 @@ static void compare_batch_norm(Plain *p, int64_t rows, int64_t channels, bool gi
     else batch_moments(r.in[0], rows, channels, k, &mean, &variance);
     good = close(get(r.out[1], k), mean, 1) && close(get(r.out[2], k), variance, 1);
     for (int64_t i = 0; i < rows && good; i++) {
-      double y = (get(r.in[0], i * channels + k) - mean) / sqrt(variance + 0.001) * get(r.in[1], k) + get(r.in[2], k);
+      double y =
+          (get(r.in[0], i * channels + k) - mean) / sqrt(variance + 0.001) * get(r.in[1], k) +
+          get(r.in[2], k);
       good = close(get(r.out[0], i * channels + k), y, 2);
     }
   }
@@ -124,17 +141,22 @@ static void compare_batch_norm(Plain *p, int64_t rows, int64_t channels, bool gi
 static void compare_batch_norm_grad(Plain *p, int64_t rows, int64_t channels) {
   Ran r;
   long long n = rows, c = channels;
-  const char *text = arena_print(p->arena, "F[%lld,%lld] F[%lld,%lld] F[%lld] P[%lld] F[%lld]", n, c, n, c, c, c, c);
+  const char *text = arena_print(p->arena, "F[%lld,%lld] F[%lld,%lld] F[%lld] P[%lld] F[%lld]", n,
+                                 c, n, c, c, c, c);
   if (!run(p, &r, "nn.batch_norm_grad", text)) return;
   const Tensor *dy = r.in[0], *x = r.in[1];
   bool good = true;
   for (int64_t k = 0; k < channels && good; k++) {
-    double mean = get(r.in[2], k), inverse = get(r.in[3], k), gamma = get(r.in[4], k), sum = 0, product = 0;
-    for (int64_t i = k; i < rows * channels; i += channels) sum += get(dy, i), product += get(dy, i) * (get(x, i) - mean) * inverse;
-    good = close(get(r.out[2], k), sum, sqrt((double)rows)) && close(get(r.out[1], k), product, 10 * sqrt((double)rows));
+    double mean = get(r.in[2], k), inverse = get(r.in[3], k), gamma = get(r.in[4], k), sum = 0,
+           product = 0;
+    for (int64_t i = k; i < rows * channels; i += channels)
+      sum += get(dy, i), product += get(dy, i) * (get(x, i) - mean) * inverse;
+    good = close(get(r.out[2], k), sum, sqrt((double)rows)) &&
+           close(get(r.out[1], k), product, 10 * sqrt((double)rows));
     for (int64_t i = k; i < rows * channels && good; i += channels) {
       double normal = (get(x, i) - mean) * inverse;
-      double dx = gamma * inverse * (get(dy, i) - sum / (double)rows - normal * product / (double)rows);
+      double dx =
+          gamma * inverse * (get(dy, i) - sum / (double)rows - normal * product / (double)rows);
       good = close(get(r.out[0], i), dx, 10);
     }
   }
@@ -143,7 +165,8 @@ static void compare_batch_norm_grad(Plain *p, int64_t rows, int64_t channels) {
 }
 
 static void batch_norms(Plain *p) {
-  static const int64_t extents[][2] = {{327, 100}, {328, 100}, {1000, 100}, {32768, 1}, {32769, 1}, {3, 20001}, {2049, 33}};
+  static const int64_t extents[][2] = {{327, 100}, {328, 100}, {1000, 100}, {32768, 1},
+                                       {32769, 1}, {3, 20001}, {2049, 33}};
   for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
     compare_batch_norm(p, extents[i][0], extents[i][1], false);
     compare_batch_norm(p, extents[i][0], extents[i][1], true);
@@ -153,9 +176,11 @@ static void batch_norms(Plain *p) {
 
 /* ---- sums and their kin along each axis ---- */
 
-static void compare_reduction(Plain *p, const char *op, int64_t outer, int64_t extent, int64_t inner) {
+static void compare_reduction(Plain *p, const char *op, int64_t outer, int64_t extent,
+                              int64_t inner) {
   Ran r;
-  const char *text = arena_print(p->arena, "F[%lld,%lld,%lld] {axis = 1}", (long long)outer, (long long)extent, (long long)inner);
+  const char *text = arena_print(p->arena, "F[%lld,%lld,%lld] {axis = 1}", (long long)outer,
+                                 (long long)extent, (long long)inner);
   if (!run(p, &r, op, text)) return;
   bool good = true;
   for (int64_t o = 0; o < outer && good; o++)
@@ -166,7 +191,10 @@ static void compare_reduction(Plain *p, const char *op, int64_t outer, int64_t e
         sum += x, size += x * x, greatest = fmax(greatest, x);
       }
       double y = get(r.out[0], o * inner + i);
-      good = !strcmp(op, "reduce_max") ? y == greatest : close(y, !strcmp(op, "reduce_mean") ? sum / (double)extent : sum, 0.01 * sqrt(size));
+      good = !strcmp(op, "reduce_max")
+                 ? y == greatest
+                 : close(y, !strcmp(op, "reduce_mean") ? sum / (double)extent : sum,
+                         0.01 * sqrt(size));
     }
   tell(p, good, op, text);
   finish(&r);
@@ -174,8 +202,9 @@ static void compare_reduction(Plain *p, const char *op, int64_t outer, int64_t e
 
 static void reductions(Plain *p) {
   static const char *const ops[] = {"reduce_sum", "reduce_mean", "reduce_max"};
-  static const int64_t extents[][3] = {{1, 32767, 1}, {1, 32769, 1}, {1, 70001, 1}, {1, 16385, 4}, {1, 2049, 33}, {700, 97, 1},
-                                       {33, 31, 65},  {2, 20003, 2}, {40001, 1, 1}, {1, 1, 40001}, {3, 2, 12001}};
+  static const int64_t extents[][3] = {{1, 32767, 1}, {1, 32769, 1}, {1, 70001, 1}, {1, 16385, 4},
+                                       {1, 2049, 33}, {700, 97, 1},  {33, 31, 65},  {2, 20003, 2},
+                                       {40001, 1, 1}, {1, 1, 40001}, {3, 2, 12001}};
   for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
       compare_reduction(p, ops[k], extents[i][0], extents[i][1], extents[i][2]);
@@ -199,7 +228,8 @@ static void compare_scatter(Plain *p, const char *combination, int64_t length) {
   const OpDef *op = op_find("reduce_scatter");
   long long n = length;
   const char *text = arena_print(p->arena, "F[%lld] F[%lld] F[%lld]", n, n, n), *at = text;
-  const char *own = arena_print(p->arena, "F[%lld] {op = '%s', replication_factor = %d}", n, combination, REPLICAS);
+  const char *own = arena_print(p->arena, "F[%lld] {op = '%s', replication_factor = %d}", n,
+                                combination, REPLICAS);
   Error e = {0};
   Sample values, s;
   if (!sample_wanted(op, p->argc, p->argv)) return;
@@ -218,14 +248,26 @@ static void compare_scatter(Plain *p, const char *combination, int64_t length) {
     for (int r = 0; r < REPLICAS; r++) {
       in[r] = sample_tensor(&e, &values, r, F32, I32), out[r] = tensor_new(&e, out_type);
       in_data[r] = in[r]->data, out_data[r] = out[r]->data;
-      call[r] = (Call){.in = &in_data[r], .out = &out_data[r], .in_type = &in_type, .out_type = &out_type, .node = node, .attr = node->attr,
-                       .in_count = 1, .out_count = 1, .replica = r, .kernels = kernels_select(), .pool = p->team[t], .error = &e};
+      call[r] = (Call){.in = &in_data[r],
+                       .out = &out_data[r],
+                       .in_type = &in_type,
+                       .out_type = &out_type,
+                       .node = node,
+                       .attr = node->attr,
+                       .in_count = 1,
+                       .out_count = 1,
+                       .replica = r,
+                       .kernels = kernels_select(),
+                       .pool = p->team[t],
+                       .error = &e};
       calls[r] = &call[r];
     }
     good = op->meet(calls, REPLICAS) == OK;
     int64_t share = out_type->shape[0];
     for (int64_t i = 0; i < REPLICAS * share && good; i++) {
-      double want = i < length ? !strcmp(combination, "LOCAL") ? values.operand[i / share].value[i] : combined(combination, &values, i) : 0;
+      double want = i < length ? !strcmp(combination, "LOCAL") ? values.operand[i / share].value[i]
+                                                               : combined(combination, &values, i)
+                               : 0;
       good = close(get(out[i / share], i % share), want, 0.1);
     }
     tell(p, good, op->name, own);
@@ -239,7 +281,8 @@ static void scatters(Plain *p) {
   static const char *const combinations[] = {"ADD", "MEAN", "SQUARE_ADD", "LOCAL"};
   static const int64_t lengths[] = {5, 3071, 3073, 49152, 49153, 100003};
   for (size_t c = 0; c < sizeof combinations / sizeof *combinations; c++)
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) compare_scatter(p, combinations[c], lengths[i]);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+      compare_scatter(p, combinations[c], lengths[i]);
 }
 
 void sizes_plain(Pool *const *team, int teams, int argc, char **argv, int *passed, int *failed) {
