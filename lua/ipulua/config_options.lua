@@ -43,9 +43,10 @@ options.table = {
   {"experimental.enable_prng_stability", "bool", false, "Keep replicas identical to the bit under stochastic rounding. They "
     .. "are either way: an operation rounds by the same random bits on all replicas, so that weights that begin equal and are changed alike "
     .. "stay equal.", {unused = true}},
-  {"experimental.multi_replica_distribution.process_index", "int", 0, "The index of this process, from 0.", {least = 0}},
+  {"experimental.multi_replica_distribution.process_index", "int", 0, "The index of this process, from 0.",
+    {least = 0, unused = true}},
   {"experimental.multi_replica_distribution.process_count", "int", 0, "The number of processes; 0: not distributed.",
-    {least = 0}},
+    {least = 0, unused = true}},
   {"floating_point_behaviour.inv", "bool", false, "Stop at invalid operations (0/0, inf - inf, sqrt(-1))."},
   {"floating_point_behaviour.div0", "bool", false, "Stop at divisions by zero."},
   {"floating_point_behaviour.oflo", "bool", false, "Stop at overflows."},
@@ -64,7 +65,8 @@ options.table = {
     {least = 0, most = largest_tile_count}},
   {"ipu_model.version", "str", "ipu2", "The chip: ipu1 (1216 tiles of 256 KiB), ipu2 (1472 tiles of 624 KiB) or ipu21.",
     {choices = {"", table.unpack(options.chip_versions)}}},
-  {"norms.use_stable_statistics", "bool", false, "Subtract the mean before squaring when a variance is computed."},
+  {"norms.use_stable_statistics", "bool", false, "Subtract the mean before squaring when a variance is computed, as is "
+    .. "done in any case.", {unused = true}},
   {"norms.experimental.distributed_batch_norm_replica_group_size", "int", 1, "How many replicas share the statistics of batch "
     .. "normalisation in training.", {least = 1}},
   {"optimizations.math.fast", "bool", false, "Allow programs rewrites that change how results of float32 and float64 are rounded: a "

@@ -16,6 +16,15 @@ local known <const> = {
   ["debug.allowOutOfMemory"] = {"bool"}, ["debug.floatPointOpException"] = {"bool"},
 }
 
+---The options that have an effect.
+---@return string[]
+function engine_options.names()
+  local list = {}
+  for name in pairs(known) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
 local told = {} -- names whose slip was told
 
 -- A slip in one of those would leave the option without effect, unnoticed.

@@ -60,7 +60,7 @@ function readers.initializer(text)
   return number + 0.0
 end
 
--- name, kind, default, words; `least` bounds an integer.
+-- name, kind, default, words; `least` bounds an integer; `unused`: scripts may set it, but nothing here reads it.
 flags.table = {
   {"help", "bool", false, "print these flags and stop"},
   {"use_ipu_model", "bool", false, "keep to the limits of the IPU Model: any number of IPUs, but no select_ipus and no "
@@ -71,27 +71,28 @@ flags.table = {
     .. "hostembedding, parameters"},
   {"synthetic_data_initializer", "initializer", "", "what synthetic inputs hold: uniform, normal or a number"},
   {"log_cycle_count", "int", -1, "log the cycles of this IPU in every run", least = -1},
-  {"while_loop_brute_force_max_trip_count", "int", 128, "how far to look for a loop's constant trip count", least = 0},
-  {"max_compilation_threads", "int", -1, "threads that compile; -1: all", least = -1},
-  {"max_infeed_threads", "int", -1, "threads that read datasets; -1: all", least = -1},
-  {"executable_cache_path", "text", "", "folder of compiled programs"},
-  {"dump_schedule_as_dot", "bool", false, "write the schedule as DOT"},
-  {"tensor_map_file_path", "text", "", "folder for the tile mapping as JSON"},
-  {"fallback_scheduler", "bool", false, "use the simple scheduler"},
-  {"allow_nans", "bool", false, "keep rewrites off that NaNs would tell apart"},
-  {"null_data_feed", "bool", false, "feeds deliver memory as it is"},
+  {"while_loop_brute_force_max_trip_count", "int", 128, "how far to look for a loop's constant trip count", least = 0, unused = true},
+  {"max_compilation_threads", "int", -1, "threads that compile; -1: all", least = -1, unused = true},
+  {"max_infeed_threads", "int", -1, "threads that read datasets; -1: all", least = -1, unused = true},
+  {"executable_cache_path", "text", "", "folder of compiled programs", unused = true},
+  {"dump_schedule_as_dot", "bool", false, "write the schedule as DOT", unused = true},
+  {"tensor_map_file_path", "text", "", "folder for the tile mapping as JSON", unused = true},
+  {"fallback_scheduler", "bool", false, "use the simple scheduler", unused = true},
+  {"allow_nans", "bool", false, "keep rewrites off that NaNs would tell apart", unused = true},
+  {"null_data_feed", "bool", false, "feeds deliver memory as it is", unused = true},
   {"show_progress_bar", "choice", "auto", "compile progress: true, false, auto (on a terminal)"},
-  {"use_on_demand", "bool", false, "wait for devices that are busy"},
-  {"on_demand_device_poll_time", "int", 1000, "milliseconds between two looks at a busy device", least = 100},
-  {"on_demand_device_timeout", "int", 3600000, "milliseconds to wait for a busy device", least = 0},
-  {"sync_replica_start", "bool", false, "let replicas start together"},
-  {"enable_hlo_verifier", "bool", false, "check graphs after every pass"},
-  {"disable_poplar_version_check", "bool", false, "accepted, without effect"},
-  {"save_vertex_graph", "text", "", "accepted, without effect"},
+  {"use_on_demand", "bool", false, "wait for devices that are busy", unused = true},
+  {"on_demand_device_poll_time", "int", 1000, "milliseconds between two looks at a busy device", least = 100, unused = true},
+  {"on_demand_device_timeout", "int", 3600000, "milliseconds to wait for a busy device", least = 0, unused = true},
+  {"sync_replica_start", "bool", false, "let replicas start together", unused = true},
+  {"enable_hlo_verifier", "bool", false, "check graphs after every pass", unused = true},
+  {"disable_poplar_version_check", "bool", false, "of the driver", unused = true},
+  {"save_vertex_graph", "text", "", "file for the graph of vertices", unused = true},
 }
 
 local by_name, names = {}, {}
 for i, row in ipairs(flags.table) do
+  if row.unused then row[4] = row[4] .. "; accepted, without effect" end
   by_name[row[1]] = row
   names[i] = row[1]
 end

@@ -53,8 +53,11 @@ function machine.pretend_target(target)
   return setmetatable({}, {__close = function() asked = former end})
 end
 
--- A version that the script assigned wins over the command line; without either it is the default's.
+-- Without a device programs are for the version that was named for that. Otherwise a version that the script assigned wins over the
+-- command line; without either it is the default's.
 local function default_target()
+  local connection = config.get("device_connection.type")
+  if connection == "PRE_COMPILE" or connection == "NEVER" then return chips[config.get("device_connection.version")] or "GC200" end
   local version = config.get("ipu_model.version")
   if config.is_assigned("ipu_model.version") or not start.options.target then return chips[version] or "GC200" end
   return machine.target(start.options.target)

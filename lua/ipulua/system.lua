@@ -40,7 +40,7 @@ config.on_apply(function(settings)
     oflo = settings[floating_point .. "oflo"], nanoo = settings[floating_point .. "nanoo"],
     esr = settings[floating_point .. "esr"] ~= "OFF", identical_only = settings[floating_point .. "esr"] == "REPLICA_IDENTICAL_ONLY",
     half_products = halves("matmuls.poplar_options"), half_convolutions = halves("convolutions.poplar_options"),
-    stable_statistics = settings["norms.use_stable_statistics"], fast_math = settings["optimizations.math.fast"],
+    fast_math = settings["optimizations.math.fast"],
     check_finite = checks_numerics(config.engine_options()),
   }
   core.set_synthetic(config.use_synthetic_data_for("infeed"), config.use_synthetic_data_for("outfeed"),
@@ -51,7 +51,7 @@ config.on_reset(function()
   core.settle()
   func.reset()
   core.set_numerics{inv = false, div0 = false, oflo = false, nanoo = false, esr = false, identical_only = false,
-    half_products = false, half_convolutions = false, stable_statistics = false, fast_math = false,
+    half_products = false, half_convolutions = false, fast_math = false,
     check_finite = checks_numerics(config.environment_options())}
   core.set_synthetic(false, false, 0, false)
 end)

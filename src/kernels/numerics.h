@@ -12,7 +12,6 @@ typedef struct Numerics {
   bool trap_invalid, trap_divide, trap_overflow;
   bool half_products, half_convolutions; /* of float16 accumulate in float16 */
   bool fast_math;            /* rewrites may change how results are rounded */
-  bool stable_statistics;    /* two-pass variance in normalisations */
   bool check_finite;         /* programs run op by op and stop at the first that makes a NaN or an infinity */
 } Numerics;
 

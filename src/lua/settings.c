@@ -46,7 +46,7 @@ static int set_numerics(lua_State *L) {
   } flags[] = {{"nanoo", &n->nan_on_overflow}, {"esr", &n->stochastic_rounding}, {"identical_only", &n->identical_only}, {"inv", &n->trap_invalid},
                {"div0", &n->trap_divide}, {"oflo", &n->trap_overflow}, {"half_products", &n->half_products},
                {"half_convolutions", &n->half_convolutions},
-               {"fast_math", &n->fast_math}, {"stable_statistics", &n->stable_statistics}, {"check_finite", &n->check_finite}};
+               {"fast_math", &n->fast_math}, {"check_finite", &n->check_finite}};
   luaL_checktype(L, 1, LUA_TTABLE);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (lua_getfield(L, 1, flags[i].name) != LUA_TNIL) *flags[i].flag = lua_toboolean(L, -1);
