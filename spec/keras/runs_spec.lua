@@ -1,5 +1,6 @@
--- A run that an error ends leaves nothing behind: the same run, begun again, has the bits of one in a fresh
--- model. Errors come from every hook of a callback, from elements of the data and from the host.
+-- A run that an error ends leaves nothing behind: the same run, begun again, has the bits of one in
+-- a fresh model. Errors come from every hook of a callback, from elements of the data and from the
+-- host.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
