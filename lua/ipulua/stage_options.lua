@@ -1,5 +1,5 @@
--- PipelineStageOptions at work, in pipelines and in pipelined Keras models: what a stage's matrix products and
--- convolutions add up in, forwards, backwards and in the weight update.
+-- PipelineStageOptions at work, in pipelines and in pipelined Keras models: what a stage's matrix
+-- products and convolutions add up in, forwards, backwards and in the weight update.
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
@@ -81,7 +81,8 @@ function stage_options.scope(options)
   return setmetatable({}, {__close = function() stage_options.enter(nil, around) end})
 end
 
--- Gradients inherit what the forward pass adds its products up in; the options of the backward pass say otherwise.
+-- Gradients inherit what the forward pass adds its products up in; the options of the backward pass
+-- say otherwise.
 ---@param a table
 ---@param place_of integer[] the place of each stage, from 0
 ---@param first integer the gradients' first node

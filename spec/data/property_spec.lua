@@ -20,7 +20,8 @@ local function plain(list)
   return true
 end
 
--- The elements of a queue over a dataset, one at a time: next() gives a number, `failed` or nil; and the queue.
+-- The elements of a queue over a dataset, one at a time: next() gives a number, `failed` or nil;
+-- and the queue.
 local function queue_of(ds)
   local queue = ipu.IPUInfeedQueue(ds:map(function(x) return ipu.cast(x, "int32") end))
   local f = ipu.func(function() return ipu.loops.repeat_n(1, function(_, x) return x end, {0}, queue) end)

@@ -1,5 +1,5 @@
--- A queue restored in another process gives what the saved one would have given: random numbers, orders and caches, in every order of
--- stages, in the epoch of the place and in those behind it.
+-- A queue restored in another process gives what the saved one would have given: random numbers,
+-- orders and caches, in every order of stages, in the epoch of the place and in those behind it.
 
 local chains = require "spec.support.dataset_chains"
 local core = require "ipulua.core"

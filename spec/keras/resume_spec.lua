@@ -1,5 +1,5 @@
--- A resumed training has the bits of one that was never interrupted: accumulated sums half full, on replicas,
--- random numbers and orders below and above caches.
+-- A resumed training has the bits of one that was never interrupted: accumulated sums half full, on
+-- replicas, random numbers and orders below and above caches.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -1,5 +1,6 @@
--- A run that an error ends leaves nothing behind: the same run, begun again, has the bits of one in a fresh
--- model. Errors come from every hook of a callback, from elements of the data and from the host.
+-- A run that an error ends leaves nothing behind: the same run, begun again, has the bits of one in
+-- a fresh model. Errors come from every hook of a callback, from elements of the data and from the
+-- host.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -250,5 +251,26 @@ describe("fit", function()
       assert.equal(i - 1, #warned)
     end
     assert.matches("a hyperparameter was set while training", warned[1])
+  end)
+
+  it("goes on from its last backup when it failed, in the same process", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    finally(function() os.execute("rm -rf " .. folder) end)
+    local function train(fails, backs_up)
+      local model = keras.Sequential{layers.Dense{2, input_shape = {5}, kernel_initializer = "ones"}}
+      model:compile{optimizer = "adam", loss = "mse"}
+      local list = {keras.callbacks.LambdaCallback{on_epoch_begin = function(epoch)
+        if fails and epoch == 2 then error "stop here" end
+      end}}
+      list[2] = backs_up and keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false} or nil
+      local fine = pcall(model.fit, model, {x, y, batch_size = 4, epochs = 4, verbose = 0, callbacks = list})
+      assert.equal(not fails, fine)
+      return model:get_weights()[1]:totable()
+    end
+    local whole = train(false, false)
+    train(true, true)
+    train(true, true)
+    assert.same(whole, train(false, true))
   end)
 end)

@@ -1,4 +1,5 @@
--- Where values cross a border, their types and structure are compared each time, not the first time only.
+-- Where values cross a border, their types and structure are compared each time, not the first time
+-- only.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"

@@ -1,5 +1,6 @@
--- What a function of the script that feeds a program may do while the program runs, in the foreground and in the
--- background: nothing that would wait for the program, which waits for the function, or that changes what it uses.
+-- What a function of the script that feeds a program may do while the program runs, in the
+-- foreground and in the background: nothing that would wait for the program, which waits for the
+-- function, or that changes what it uses.
 
 local ipu = require "ipulua"
 

@@ -1,5 +1,6 @@
--- PipelineStageOptions do for a stage what the configuration's dictionaries do for all: each kind by itself,
--- forwards and backwards, in ipu.pipeline and in Keras models; lists that don't fit are refused.
+-- PipelineStageOptions do for a stage what the configuration's dictionaries do for all: each kind
+-- by itself, forwards and backwards, in ipu.pipeline and in Keras models; lists that don't fit are
+-- refused.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -1,5 +1,5 @@
--- Random chains of dataset stages, each beside the same done on a Lua list. Items of a list are numbers,
--- or `failed` where reading the element fails: it keeps its place through all stages.
+-- Random chains of dataset stages, each beside the same done on a Lua list. Items of a list are
+-- numbers, or `failed` where reading the element fails: it keeps its place through all stages.
 
 local ipu = require "ipulua"
 local data = ipu.data
@@ -141,7 +141,8 @@ function stages.flat_map(ds, list)
   return ds:flat_map(function(x) return data.from_tensors(x):repeat_n(2) end), out
 end
 
--- In turn, `block` elements of each of up to `cycle` parts; reading the element that a part is made of may fail.
+-- In turn, `block` elements of each of up to `cycle` parts; reading the element that a part is made
+-- of may fail.
 local function interleaved(list, parts_of, cycle, block)
   local out, place, at, done, next_one, open = {}, {}, 1, 0, 1, 0
   while next_one <= #list or open > 0 do
@@ -180,7 +181,8 @@ function stages.enumerate(ds, list, random)
   return ds:enumerate(start):map(function(i, x) return i * 100 + x end), mapped(list, function(x, i) return (i - 1 + start) * 100 + x end)
 end
 
--- A failure of either leaves both elements behind; the second part is asked only when the first one has given an element.
+-- A failure of either leaves both elements behind; the second part is asked only when the first one
+-- has given an element.
 function stages.zip(ds, list, random)
   local other, bad, out = {}, random(9), {}
   for i = 1, 7 do other[i] = i == bad and failed or (i - 1) * 3 end

@@ -18,7 +18,8 @@ typedef struct BatchStage {
   int64_t owed;   /* elements of a batch that failed */
 } BatchStage;
 
-/* Batches up to this size are written straight to their place; larger ones grow as elements come. */
+/* Batches up to this size are written straight to their place; larger ones grow as elements
+ * come. */
 enum { AT_ONCE = 1 << 28 };
 static const int64_t MOST_ROWS = (int64_t)1 << 40;
 
@@ -343,7 +344,8 @@ static void window_shift(WindowStage *w) {
   elements_drop(&w->list, shift > w->list.count ? w->list.count : (int)shift);
 }
 
-/* Elements up to the window's end. One that failed keeps its place; it matters to windows that it belongs to. */
+/* Elements up to the window's end. One that failed keeps its place; it matters to windows that
+ * it belongs to. */
 static Status window_fill(WindowStage *w, bool *end, Error *e) {
   const WindowDataset *d = (const WindowDataset *)w->base.dataset;
   Elements *l = &w->list;

@@ -83,7 +83,8 @@ Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) 
   return dataset_finish(e, d);
 }
 
-/* skip and shard; position: elements to be left out before the next one. They aren't asked for, so nobody is told when one fails. */
+/* skip and shard; position: elements to be left out before the next one. They aren't asked for,
+ * so nobody is told when one fails. */
 static Status leave_out(Stage *s, Error *e) { return stage_pass_owed(s->input, &((CountStage *)s)->position, e); }
 
 static Status skip_open(Stage *s, Error *e) {

@@ -1,9 +1,9 @@
-/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element, or by the last one when there are no more: the
- * same order whatever the elements are kept as. Over rows the
- * buffer holds row numbers, and nothing is copied before somebody gathers; small elements of one shape lie in
- * it side by side, where tensors would take many times their bytes. The order is a function of the
- * seed, of which iterator of the dataset this is and of the epoch in it; draw number i uses number i of the
- * random stream. */
+/* shuffle: a buffer of elements, one drawn at random, its place taken by the next element, or by
+ * the last one when there are no more: the same order whatever the elements are kept as. Over
+ * rows the buffer holds row numbers, and nothing is copied before somebody gathers; small
+ * elements of one shape lie in it side by side, where tensors would take many times their bytes.
+ * The order is a function of the seed, of which iterator of the dataset this is and of the epoch
+ * in it; draw number i uses number i of the random stream. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +108,8 @@ static Tensor **element(ShuffleStage *f, int k) {
   return f->element + (size_t)k * (size_t)f->base.dataset->count;
 }
 
-/* Where the next element of the input goes; -1: the buffer is full. Elements are read before a draw, so that a failing input costs none. */
+/* Where the next element of the input goes; -1: the buffer is full. Elements are read before a
+ * draw, so that a failing input costs none. */
 static int vacant(const ShuffleStage *f) {
   if (f->drained) return -1;
   return f->has_gap ? f->gap : f->count < limit(&f->base) ? f->count : -1;
@@ -149,7 +150,8 @@ static Status fill_elements(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-/* Element k is handed out; its place is taken at the next request, or at once when there are no more. */
+/* Element k is handed out; its place is taken at the next request, or at once when there are no
+ * more. */
 static void leave(ShuffleStage *f, int k, void (*move)(ShuffleStage *, int from, int to)) {
   f->has_gap = true;
   f->gap = k;

@@ -1,5 +1,5 @@
-/* The inside of datasets and iterators, for the files of this folder. A dataset is a tree of Datasets;
- * reading it is a tree of Stages, each asked for elements by the one above. */
+/* The inside of datasets and iterators, for the files of this folder. A dataset is a tree of
+ * Datasets; reading it is a tree of Stages, each asked for elements by the one above. */
 #ifndef IPULUA_DATA_STAGE_H
 #define IPULUA_DATA_STAGE_H
 #include <stdatomic.h>
@@ -9,8 +9,9 @@
 typedef struct Stage Stage;
 typedef struct StageClass StageClass;
 
-/* Elements that lie in memory side by side. Stages over them hand on row numbers instead of elements
- * (Stage.rows is set), until something gathers the rows straight into their destination. */
+/* Elements that lie in memory side by side. Stages over them hand on row numbers instead of
+ * elements (Stage.rows is set), until something gathers the rows straight into their
+ * destination. */
 typedef struct Rows {
   int64_t length;
   int count;
@@ -44,8 +45,8 @@ struct StageClass {
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
   Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
   Status (*next_into)(Stage *s, void *const *out, bool *end, Error *e); /* NULL: next, copied */
-  /* Up to n row numbers of s->rows; *got < n only at the end. For stages that set s->rows in open, instead of
-   * next and next_into. */
+  /* Up to n row numbers of s->rows; *got < n only at the end. For stages that set s->rows in
+   * open, instead of next and next_into. */
   Status (*indices)(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
   Status (*skip)(Stage *s, int64_t n, int64_t *skipped, Error *e); /* NULL: next, dropped */
 };
@@ -69,8 +70,9 @@ typedef struct Tree {
   KnownShuffle *shuffle;
 } Tree;
 
-/* What can be given up as one (an iterator, or what a thread of it reads), and where a reading began. What a cache keeps is a function of
- * the dataset, not of when it was first read: below one, random numbers and orders are those of the first reading. */
+/* What can be given up as one (an iterator, or what a thread of it reads), and where a reading
+ * began. What a cache keeps is a function of the dataset, not of when it was first read: below
+ * one, random numbers and orders are those of the first reading. */
 typedef struct Scope {
   Tree *tree;
   const struct Scope *parent;
@@ -112,8 +114,9 @@ bool stage_calls_script(const Dataset *d);   /* a needs_caller: yes */
 void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
-/* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements keep their places, whatever fails. A stage
- * that makes one of several leaves the others behind too, but only when it is asked again, so that failures are told at once. */
+/* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements
+ * keep their places, whatever fails. A stage that makes one of several leaves the others behind
+ * too, but only when it is asked again, so that failures are told at once. */
 Scope scope_within(const Scope *parent);
 uint64_t stage_iteration(const Stage *s); /* what orders and random numbers of this reading depend on, beside its epoch */
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
@@ -129,8 +132,8 @@ Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e);
 Status stage_pass_owed(Stage *s, int64_t *owed, Error *e);
 Status stage_check_cancelled(const Stage *s, Error *e); /* ERR_CANCELLED in loops that may be endless */
 bool scope_is_cancelled(const Scope *scope);
-/* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by itself is let alone by the
- * first one. */
+/* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by
+ * itself is let alone by the first one. */
 bool scope_is_interrupted(const Scope *scope);
 Status scope_interrupt(Error *e); /* stop: the interruption is taken */
 Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below d */

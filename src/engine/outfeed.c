@@ -71,8 +71,9 @@ static Status set_columns(Outfeed *q, int replicas, int count, const Type *const
   return OK;
 }
 
-/* Every value is compared with those that are there: programs of several signatures and structures share a queue, one after the other.
- * LAST keeps one value, so that any other replaces it. */
+/* Every value is compared with those that are there: programs of several signatures and
+ * structures share a queue, one after the other. LAST keeps one value, so that any other
+ * replaces it. */
 static Status accept(Outfeed *q, int form, int replicas, int count, const Type *const *type, Error *e) {
   bool same = fits(q, replicas, count, type);
   if (same && (q->form == form || !q->count)) return q->form = form, OK;

@@ -1,6 +1,6 @@
-/* A program that runs on a thread while the script goes on: it may read outfeeds meanwhile. One job runs at a time; what would
- * touch its variables, or run another program, waits for it. Only the script's thread touches Lua: it serves the job's
- * requests whenever it waits. */
+/* A program that runs on a thread while the script goes on: it may read outfeeds meanwhile. One
+ * job runs at a time; what would touch its variables, or run another program, waits for it. Only
+ * the script's thread touches Lua: it serves the job's requests whenever it waits. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static HostAsker asker(const Job *j) {
 /* Is the script's thread inside of something that the job has called? */
 static bool called_by(const Job *j) { return asker(j) == ASKED_BY_IT; }
 
-/* Inside of what a thread that reads ahead has called nobody waits for a job: it may be fed by that thread. */
+/* Inside of what a thread that reads ahead has called nobody waits for a job: it may be fed by
+ * that thread. */
 static void check_may_wait(lua_State *L, const Job *j, const char *what) {
   if (asker(j) == ASKED_BY_ANOTHER)
     bind_fail(L, ERR_FAILED_PRECONDITION,
@@ -194,7 +195,8 @@ static void end_dropped(HostDeferred *d) {
   let_go(j);
 }
 
-/* A job nobody holds any more ends as soon as it can: dropped inside of a function that it waits for, behind that. */
+/* A job nobody holds any more ends as soon as it can: dropped inside of a function that it waits
+ * for, behind that. */
 static int drop_job(lua_State *L) {
   Job *j = check(L);
   if (is_over(j)) return 0;

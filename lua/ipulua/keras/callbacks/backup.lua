@@ -101,6 +101,10 @@ end
 
 function BackupAndRestore:on_train_end()
   if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
+end
+
+-- Also behind an error: the next training may own the folder.
+function BackupAndRestore:_leave()
   if self.lock then getmetatable(self.lock).__close() end
   self.lock = nil
 end
