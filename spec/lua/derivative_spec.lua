@@ -156,6 +156,51 @@ describe("one derivative:", function()
     end)
   end)
 
+  it("what a gradient function does on the side happens, as often as its gradient is computed", function()
+    local seen
+    local look = ipu.host_callback(function(d)
+      seen[#seen + 1] = d[1]:item()
+      return d
+    end, {outputs = {{{3}, "float32"}}})
+    local square = ipu.custom_gradient(function(a)
+      return a * a, function(dy)
+        look(dy)
+        return dy * 2 * a
+      end
+    end)
+    local twice <const> = {2, function(a) return sum(ipu.loops.repeat_n(2, square, {a})) end, {4, 32, 108}}
+    for _, case in ipairs{
+      {1, function(a) return sum(square(a)) end, {2, 4, 6}}, twice,
+      {1, function(a)
+        return sum(ipu.cond(ipu.less(0, sum(a)), function() return square(a) end, function() return a end))
+      end, {2, 4, 6}},
+    } do
+      for _, form in ipairs{
+        function(f) return taped(f, x, x) end, function(f) return around(ipu.func(f), x) end,
+        function(f) return ipu.func(function(a) return asked(f, a, x) end)(x) end,
+      } do
+        seen = {}
+        assert.same(case[3], form(case[2]):totable())
+        assert.equal(case[1], #seen)
+        assert.equal(1, seen[1])
+      end
+    end
+  end)
+
+  it("a gradient function assigns nothing", function()
+    local count = ipu.Variable(0.0)
+    local square = ipu.custom_gradient(function(a)
+      return a * a, function(dy)
+        count:assign_add(1)
+        return dy * 2 * a
+      end
+    end)
+    for _, form in ipairs{taped, function(f) return ipu.func(function(a) return asked(f, a, x) end)(x) end} do
+      local ok, message = pcall(form, function(a) return sum(square(a)) end, x, x)
+      assert.is_truthy(not ok and message:find("assigns variable 'Variable", 1, true), message)
+    end
+  end)
+
   -- The documented difference: what was assigned carries its gradient on in a compiled function, and doesn't outside.
   it("an assignment carries the gradient to what was assigned where it is traced", function()
     local function f(a)

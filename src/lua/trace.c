@@ -272,10 +272,6 @@ static int gradients(lua_State *L) {
     lua_rawgeti(L, 3, i + 1);
     if (lua_toboolean(L, -1)) dys[i] = bind_value_in(L, r, lua_gettop(L), "grad_ys");
     lua_pop(L, 1);
-    char want[TYPE_TEXT], got[TYPE_TEXT];
-    if (dys[i] && ys[i] && !type_equal(&dys[i]->type, &ys[i]->type))
-      return bind_fail(L, ERR_INVALID_ARGUMENT, "gradients: 'grad_ys' %d is %s, but the value that it belongs to is %s", i + 1,
-                       type_text(&dys[i]->type, got), type_text(&ys[i]->type, want));
   }
   Value **dx = lua_newuserdatauv(L, (size_t)(x_count + 1) * sizeof *dx, 0);
   if (r->trace->deferred) {

@@ -18,7 +18,8 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   for (int i = 0; i < op_attr_count(n->op); i++) {
     attrs[i] = n->attr[i];
     if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
-    attrs[i].graph = pure ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
+    bool own_gradient = n->op == &control_custom && i == CONTROL_OTHER; /* no part of what is computed again */
+    attrs[i].graph = pure && !own_gradient ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
     if (attrs[i].graph) graph_adopt(to, attrs[i].graph);
     else if (to->error.status == OK) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph");
   }
@@ -160,19 +161,20 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
   return true;
 }
 
-Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
+/* What the outputs need, or all of it. */
+static Status put_in(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, bool all, Value **outputs) {
   Arena *scratch = to->error.status == OK ? arena_new() : NULL;
   Value ***map = calloc((size_t)g->next_id + 1, sizeof *map);
   bool *live = scratch ? arena_alloc(scratch, (size_t)g->node_count + 1) : NULL;
   Scope scope = to->scope;
   int first = to->node_count;
-  bool ok = map && live && mark_needed(&to->error, g, needed, live);
+  bool ok = map && live && (all || mark_needed(&to->error, g, needed, live));
   for (int i = 0; i < g->input_count && ok; i++) {
     Value ***slot = &map[g->input[i]->node->id];
     ok = keep_outputs(scratch, slot, 1, NULL);
     if (ok) (*slot)[0] = inputs[i];
   }
-  ok = ok && copy_nodes(to, g, scratch, map, live);
+  ok = ok && copy_nodes(to, g, scratch, map, all ? NULL : live);
   for (int i = 0; i < g->output_count; i++) outputs[i] = ok && (!needed || needed[i]) ? copied(map, g->output[i]) : NULL;
   for (int i = first; i < to->node_count; i++) to->node[i]->place.backward |= scope.place.backward;
   to->scope = scope;
@@ -181,6 +183,14 @@ Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool 
   if (!ok) fail(&to->error, ERR_OUT_OF_MEMORY, "out of memory while copying a graph"); /* unless it failed before */
   if (VERIFYING) graph_verify(&to->error, to, "copying a region");
   return to->error.status;
+}
+
+Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs) {
+  return put_in(to, g, inputs, needed, false, outputs);
+}
+
+Status graph_inline_whole(Graph *to, const Graph *g, Value *const *inputs, Value **outputs) {
+  return put_in(to, g, inputs, NULL, true, outputs);
 }
 
 static Graph *copy_pure(const Graph *g, Error *e) {

@@ -27,6 +27,8 @@ Graph *graph_copy(const Graph *g);
  * stay behind, and a value that comes of one (an element of a queue) is refused: it can't be had a second time. Those nodes are
  * of the backward pass when to->scope is. */
 Status graph_inline(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, Value **outputs);
+/* All of g, with its effects: it happens here and nowhere else. */
+Status graph_inline_whole(Graph *to, const Graph *g, Value *const *inputs, Value **outputs);
 /* Put the nodes of a region into the trace `to`, as if they had been traced there: in place of its arguments stand the given
  * values, in place of captured ones (region->extra without variables, in order) those of captured. Variables are `to`'s. */
 Status clone_region(const Trace *region, Value *const *arguments, Value *const *captured, Trace *to);

@@ -98,7 +98,7 @@ static void own_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) 
     int64_t k = saved->ints.v[i];
     in[at++] = k >= 0 ? n->in[k] : &n->out[-1 - k];
   }
-  graph_inline(g, region, in, NULL, out);
+  graph_inline_whole(g, region, in, out);
   for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
 }
 
