@@ -119,6 +119,6 @@ describe("load_weights of .h5", function()
       return m:get_weights()[8]:totable()[1] ]]):format(folder))
     local r = command.run{"timeout", "60", "luajit", "-e", script,
       env = {LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua", IPULUA_LIBRARY = build .. "/libipulua.so.0"}}
-    assert.equal("7\n", r.out, r.err)
+    assert.equal(7, tonumber(r.out), r.err)
   end)
 end)
