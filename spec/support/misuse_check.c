@@ -260,7 +260,7 @@ static void check_row(Sweep *w, const OpDef *op) {
   Arena *arena = arena_new();
   int count = 0;
   while (sample_next(&e, arena, op, &text, &s)) check_sample(w, &s), count++;
-  if (!count) w->failed++, printf("FAIL %-24s has no sample\n", op->name);
+  if (!count && !(op->traits & MARKER)) w->failed++, printf("FAIL %-24s has no sample\n", op->name);
   arena_free(arena);
 }
 
