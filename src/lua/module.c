@@ -51,7 +51,9 @@ static int load_hdf5(lua_State *L) {
 
 void module_offer_plugins(lua_State *L, const char *folder, bool has_other_lua) {
   int flags = RTLD_NOW | RTLD_LOCAL;
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* they refuse it */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+  (void)has_other_lua; /* they refuse RTLD_DEEPBIND */
+#else
   if (has_other_lua) flags |= RTLD_DEEPBIND;
 #endif
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
