@@ -281,9 +281,9 @@ describe("inputs by name", function()
       assert.same({1, 1, 2, 2, 3, 3}, model(v):totable()[1])
       assert.error_matches(function() model{a = v.a, c = v.c} end, "its input 'b' is missing")
       local function more() return model{a = v.a, b = v.b, c = v.c, d = v.a} end
-      local told, y = log.capture("warn", more)
+      local told, out = log.capture("warn", more)
       assert.matches("has no input 'd'", table.concat(told))
-      assert.same({1, 1, 2, 2, 3, 3}, y:totable()[1])
+      assert.same({1, 1, 2, 2, 3, 3}, out:totable()[1])
       assert.same({}, (log.capture("warn", more)))
     end
     local nested = keras.Model{inputs = {first = a, rest = {b, c}}, outputs = L.Concatenate(){a, b, c}}
