@@ -5,6 +5,7 @@ local flag_table = require "ipulua.flags"
 local ipu = require "ipulua"
 local options = require "ipulua.config_options"
 local report = require "ipulua.report"
+local warnings = require "spec.support.warnings"
 
 local function on(shard, f) return ipu.ipu_shard(shard)(f) end
 local function estimate(f, inputs) return ipu.estimate(f, {inputs = inputs or {}, host = "model"}) end
@@ -133,6 +134,10 @@ local function configure(given)
 end
 
 describe("what is accepted is used:", function()
+  local caught = warnings.expected{"'optimizations.enable_fast_math' is deprecated", "existing configuration is being reset"}
+  setup(caught.start)
+  teardown(caught.stop)
+
   after_each(function()
     config.reset_ipu_configuration()
     config.set_flags("")

@@ -529,6 +529,7 @@ describe("settings", function()
         {matmul_options = {[wrong[1]] = wrong[2]}})
     end
     cfg.convolutions.poplar_options = {enableFastReduce = "true"} -- one of Poplar's many others
+    config.reset_ipu_configuration()
     cfg:configure_ipu_system()
     assert.same({partialsType = "half"}, config.get("matmuls.poplar_options"))
     cfg.matmuls.poplar_options.partialsType = 5
