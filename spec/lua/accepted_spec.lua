@@ -134,7 +134,7 @@ local function configure(given)
 end
 
 describe("what is accepted is used:", function()
-  local caught = warnings.expected{"'optimizations.enable_fast_math' is deprecated", "existing configuration is being reset"}
+  local caught = warnings.expected{"'optimizations.enable_fast_math' is deprecated"}
   setup(caught.start)
   teardown(caught.stop)
 
