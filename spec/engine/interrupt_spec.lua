@@ -38,7 +38,18 @@ describe("Ctrl-C in a function that changes variables", function()
 
   it("ends an iteration that has changed nothing yet, and finishes one that has", function()
     for _, order in ipairs{"one = heavy(y + ipu.cast(i, 'float32')) * 0 + 1 a:assign_add(one) b:assign_add(one)",
-      "a:assign_add(1) one = heavy(y + a) * 0 + 1 b:assign_add(one)"} do
+      "a:assign_add(1) one = heavy(y + a) * 0 + 1 b:assign_add(one)",
+      -- a loop inside of an iteration that has changed something already, and has yet to change more
+      [[a:assign_add(1)
+        one = ipu.reduce_sum(ipu.loops.repeat_n(50, function(z) return ipu.matmul(z, x) end, {y + a})) * 0 + 1
+        b:assign_add(one)]],
+      [[local count = ipu.loops.repeat_n(50, function(k)
+          a:assign_add(0.02 + heavy(y) * 0)
+          return k + 1
+        end, {0})
+        one = ipu.cast(count, 'float32') / 50
+        b:assign_add(one)
+        a:assign(b)]]} do
       local out = interrupted([[
         local f = ipu.func(function(y)
           return ipu.loops.repeat_n(1000000, function(i)

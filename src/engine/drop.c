@@ -29,33 +29,43 @@ static bool call_changes(const Program *p, const Step *s) {
   return false;
 }
 
-static void find_in(const Program *p, Block *b) {
-  for (int i = 0; b && i < b->count; i++) {
+static bool changes_itself(const Program *p, const Step *s) {
+  switch (s->kind) {
+    case STEP_OP:
+    case STEP_LOAD:
+    case STEP_STORE: return call_changes(p, s);
+    case STEP_CHAIN: return chain_changes(p, s->chain);
+    case STEP_GEMM: return is_kept(p, s->gemm->gemm.c) || chain_changes(p, s->gemm->epilogue);
+    case STEP_COPY: return is_kept(p, s->cell[1]);
+    case STEP_DEQUEUE:
+    case STEP_ENQUEUE:
+    case STEP_PIPELINE: return true;
+    default: return false;
+  }
+}
+
+/* Does anything in b change something? follows: is something changed behind b, in an iteration that b is a part of? */
+static bool find_in(const Program *p, Block *b, bool in_loop, bool follows) {
+  bool found = false;
+  for (int i = b ? b->count - 1 : -1; i >= 0; i--) {
     Step *s = &b->step[i];
-    switch (s->kind) {
-      case STEP_OP:
-      case STEP_LOAD:
-      case STEP_STORE: s->changes = call_changes(p, s); break;
-      case STEP_CHAIN: s->changes = chain_changes(p, s->chain); break;
-      case STEP_GEMM: s->changes = is_kept(p, s->gemm->gemm.c) || chain_changes(p, s->gemm->epilogue); break;
-      case STEP_COPY: s->changes = is_kept(p, s->cell[1]); break;
-      case STEP_DEQUEUE:
-      case STEP_ENQUEUE:
-      case STEP_PIPELINE: s->changes = true; break;
-      case STEP_REPEAT:
-      case STEP_WHILE:
-      case STEP_COND:
-      case STEP_CALL:
-        find_in(p, s->control.body);
-        find_in(p, s->control.other);
-        break;
+    bool is_loop = s->kind == STEP_REPEAT || s->kind == STEP_WHILE, behind = in_loop && (follows || found);
+    if (is_loop || s->kind == STEP_COND || s->kind == STEP_CALL) {
+      bool body = find_in(p, s->control.body, in_loop || is_loop, behind);
+      bool other = find_in(p, s->control.other, in_loop || is_loop, behind);
+      s->changes_follow = is_loop && behind;
+      found = found || body || other;
+    } else {
+      s->changes = changes_itself(p, s);
+      found = found || s->changes;
     }
   }
+  return found;
 }
 
 void drop_find_changes(Program *p) {
   if (p->changes_found) return;
-  find_in(p, &p->main);
+  find_in(p, &p->main, false, false);
   p->changes_found = true;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/drop.h"
 #include "engine/hunt.h"
 #include "engine/pipeline.h"
 #include "program/replicas.h"
@@ -115,13 +116,18 @@ static Status common_test(Team *t, const Phase *p, bool *out) {
   return OK;
 }
 
+/* An iteration around the loop that has yet to change something is finished first. */
+static bool is_asked_to_stop(Team *t, const Phase *loop) {
+  return !loop->step[0]->changes_follow && run_interrupted(&t->run[0]) != OK;
+}
+
 static Status run_repeat(Team *t, const Phase *p) {
   int32_t count = 0;
   Status s = common_number(t, p, CELL_TEST, "the number of iterations", &count);
   for (int32_t i = 0; i < count && s == OK; i++) {
     for (int r = 0; r < t->replication->count; r++) memcpy(p->step[r]->cell[CELL_INDEX], &i, sizeof i);
     s = run_phases(t, &p->body);
-    if (s == OK && i + 1 < count && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && i + 1 < count && is_asked_to_stop(t, p)) s = first_failure(t);
   }
   return s;
 }
@@ -135,7 +141,7 @@ static Status run_while(Team *t, const Phase *p) {
     if (s == OK) s = common_test(t, p, &more);
     if (s != OK || !more) return s;
     s = run_phases(t, &p->body);
-    if (s == OK && run_interrupted(&t->run[0]) != OK) s = first_failure(t);
+    if (s == OK && is_asked_to_stop(t, p)) s = first_failure(t);
   }
   return s;
 }
@@ -240,6 +246,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
   if (s == OK) {
     run_hold_variables(r->instance[0], 1);
+    drop_find_changes(r->instance[0]);
     s = run_phases(&t, &r->main);
     run_hold_variables(r->instance[0], -1);
   }

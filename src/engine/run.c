@@ -191,9 +191,10 @@ Status run_interrupted(Run *r) {
 }
 
 /* After an iteration: whoever wants to stop stops here, or in what the next one can throw away; after the last one by himself, for
- * the loop has done all that it was to do. */
-static Status end_iteration(Run *r, bool last, bool *changed) {
+ * the loop has done all that it was to do. An iteration around the loop that has changed something, and has yet to, is finished. */
+static Status end_iteration(Run *r, const Step *loop, bool last, bool *changed) {
   *changed = *changed || !r->droppable;
+  if (*changed && loop->changes_follow) return OK;
   Status s = last ? OK : run_interrupted(r);
   if (s == OK) drop_begin(r);
   return s;
@@ -212,7 +213,7 @@ static Status run_repeat(Run *r, Step *s) {
     r->goes_on = i + 1 < count;
     memcpy(s->cell[CELL_INDEX], &i, sizeof i);
     status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, i + 1 == count, &changed);
+    if (status == OK) status = end_iteration(r, s, i + 1 == count, &changed);
   }
   r->goes_on = outer;
   if (status == OK) return end_loop(r, changed);
@@ -229,7 +230,7 @@ static Status run_while(Run *r, Step *s) {
     if (status != OK) return status;
     if (!*(const uint8_t *)s->cell[CELL_TEST]) break;
     status = run_block(r, s->control.body);
-    if (status == OK) status = end_iteration(r, false, &changed);
+    if (status == OK) status = end_iteration(r, s, false, &changed);
     if (status != OK) return status;
   }
   return end_loop(r, changed);

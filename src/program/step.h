@@ -92,6 +92,7 @@ struct Step {
   int position;     /* in the program's linear order; liveness is counted in these */
   bool parallel;    /* worth a hand-off to the pool */
   bool changes;     /* a variable, a queue, what an op keeps (engine/drop.h) */
+  bool changes_follow; /* REPEAT, WHILE: behind it, in an iteration around it, something is changed */
   ReadAhead *ahead; /* DEQUEUE; NULL: elements are read when they are asked for */
   void **cell;      /* COPY: from, to. REPEAT, WHILE, COND: test, limit, index. OP: scratch. Set when memory is placed or bound */
   union {
