@@ -102,4 +102,15 @@ describe("the order of a program", function()
       for i = 1, rank do assert.same(value[i], variable[i]:totable()) end
     end
   end)
+
+  -- A quotient of integers has no kernel in a chain: it reads what the broadcast made.
+  it("makes a broadcast where what reads it has no kernel of its own", function()
+    for _, n in ipairs{10, 1000, 65537} do
+      for _, dtype in ipairs{"int32", "int64", "int8"} do
+        local x, y = ipu.full({1}, 6, {dtype = dtype}), ipu.full({n}, 4, {dtype = dtype})
+        local f = ipu.func(function(a, b) return ipu.div(ipu.broadcast_to(a, {n}), b) + 1 end)
+        assert.equal(n * 2.5, ipu.reduce_sum(f(x, y)):item())
+      end
+    end
+  end)
 end)
