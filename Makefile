@@ -338,6 +338,13 @@ FUZZ_SEED ?= $(shell date +%s)000
 fuzz: all ## random programs of all ops in all forms, and beside NumPy (SECONDS=60, FUZZ_SEED=)
 	@$(BUILD)/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED)
 
+# The six trainings of spec/support/soak.lua, or one of them, for so long each: make soak MINUTES=1 KIND=eager
+MINUTES ?= 10
+KIND ?= eager compiled pipeline replicas datasets prompt
+.PHONY: soak
+soak: all ## six kinds of training that go on: memory and time by the step (MINUTES=10, KIND=)
+	@for each in $(KIND); do $(BUILD)/ipulua spec/support/soak.lua $(MINUTES) $$each || exit; done
+
 .PHONY: built parts arm64 fresh fresh-demo fresh-all
 built: ## build everything, with the check programs
 	+@$(SUBMAKE) all checks

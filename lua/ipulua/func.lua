@@ -104,14 +104,14 @@ local func = {Function = Function}
 
 local forgotten <const> = 256 -- programs whose functions are gone, of which a report still tells
 
--- Records of programs that are gone are as many as that, the newest.
-local function prune()
-  if #compiled % forgotten ~= 0 then return end
+---Keeps the newest records of programs that are gone: so many.
+---@package
+function func.prune(most)
   local kept, gone = {}, 0
   for i = #compiled, 1, -1 do
     local record = compiled[i]
     if not record.entry[1] then gone = gone + 1 end
-    if record.entry[1] or gone <= forgotten then kept[#kept + 1] = record end
+    if record.entry[1] or gone <= most then kept[#kept + 1] = record end
   end
   for i = 1, #kept // 2 do kept[i], kept[#kept + 1 - i] = kept[#kept + 1 - i], kept[i] end
   compiled = kept
@@ -124,7 +124,7 @@ function func.register(entry)
   entry.record = {name = entry.name, executions = 0, facts = entry.program:describe(), shards = entry.shards,
     pipeline = entry.pipeline, entry = setmetatable({entry}, weak)}
   compiled[#compiled + 1] = entry.record
-  prune()
+  if #compiled % forgotten == 0 then func.prune(forgotten) end
   offloading.warn_unshared(entry.name, entry.record.facts)
   notify("compile", entry)
   return entry

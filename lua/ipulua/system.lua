@@ -129,14 +129,14 @@ end
 local events, first, last = {}, 1, 0 -- events[first … last]
 local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the device has
 
-local most_events <const> = 100000 -- nobody reads them: the oldest go
+local most_events <const> = 10000 -- 1.5 MB, where nobody reads them: the oldest go
 
 local function add(kind, entry, more)
   local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0, module = entry.name}
   for key, value in pairs(more or {}) do event[key] = value end
   last = last + 1
   events[last] = event
-  if last - first < most_events then return end
+  if last - first < most_events then return end -- as many as that, this one among them
   events[first] = nil
   first = first + 1
 end
@@ -203,7 +203,8 @@ func.listen(function(event, entry)
   if watching[event] then watching[event](entry) end
 end)
 
----What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---What happened on the devices since the last call, of more than 10,000 events the newest: a list of {type, timestamp, duration,
+---device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]

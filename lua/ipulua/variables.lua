@@ -11,12 +11,12 @@ local placement = require "ipulua.placement"
 local scope = require "ipulua.scope"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
+local used_names = require "ipulua.used_names"
 
 local variables = {}
 
 local all = setmetatable({}, {__mode = "v"}) -- in order of making; collected ones leave holes
 local count = 0
-local used_names = {}
 
 local function remember(v)
   count = count + 1
@@ -24,15 +24,9 @@ local function remember(v)
   return v
 end
 
-local function unique(name)
-  local found = name
-  while used_names[found] do
-    found = name .. "_" .. used_names[name]
-    used_names[name] = used_names[name] + 1
-  end
-  used_names[found] = used_names[found] or 1
-  return found
-end
+local names_given = used_names.new()
+
+local function unique(name) return names_given.unique(name) end
 variables.unique_name = unique
 
 local variable_spec <const> = {
@@ -108,12 +102,19 @@ function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
 end
 
+-- Those that are collected leave no holes behind it.
 local function list(test)
-  local found = core.plain{}
+  local found, kept = core.plain{}, 0
   for i = 1, count do
     local v = all[i]
-    if v and test(v) then found[#found + 1] = v end
+    if v then
+      kept = kept + 1
+      all[i] = nil
+      all[kept] = v
+      if test(v) then found[#found + 1] = v end
+    end
   end
+  count = kept
   return core.plain(found)
 end
 
@@ -134,7 +135,7 @@ local weak_keys <const> = {__mode = "k"}
 local initialisers = setmetatable({}, weak_keys) -- variable → function that gives its value; gone with the variable
 local pending = nil -- while a function is traced: what it made, a list of {variable, function}
 
-graph.on_reset(function() named, initialisers, used_names = {}, setmetatable({}, weak_keys), {} end)
+graph.on_reset(function() named, initialisers, names_given = {}, setmetatable({}, weak_keys), used_names.new() end)
 
 ---Has the value given by f at once (where programs are only priced: when it is wanted), and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)
@@ -314,6 +315,6 @@ function variables.get_variable(...)
   return v
 end
 
-function variables.forget_names() used_names = {} end
+function variables.forget_names() names_given = used_names.new() end
 
 return variables
