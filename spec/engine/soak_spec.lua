@@ -199,6 +199,21 @@ describe("what is kept for a script to ask for has a bound:", function()
     assert.is_true(#func.compiled() - before <= 2 * 256)
   end)
 
+  it("programs for variables that are gone", function()
+    local f, kept = ipu.func(function(w) return w * 2 end), ipu.Variable(ipu.ones{3})
+    f(kept)
+    for i = 1, 200 do
+      f(ipu.Variable(ipu.full({3}, i)))
+      if i % 8 == 0 then collectgarbage() end
+    end
+    assert.is_true(#f:signatures() <= 40)
+    kept:assign(ipu.full({3}, 7))
+    assert.same({14, 14, 14}, f(kept):totable())
+    local numbers = ipu.func(function(i) return ipu.ones{1} * i end) -- no variables: each stays
+    for i = 1, 50 do numbers(i) end
+    assert.equal(50, #numbers:signatures())
+  end)
+
   it("events", function()
     local f = ipu.func(function(a) return a end)
     ipu.ipu_event_trace()

@@ -29,9 +29,15 @@ end
 ---@param step fun(i: integer)
 ---@param steps integer
 function soak.growth(step, steps)
-  for i = 1, steps do step(i) end
+  local function run(first)
+    for i = first, first + steps - 1 do
+      step(i)
+      if i % 20 == 0 then collectgarbage() end -- weak tables grow by what the collector left, whenever it comes
+    end
+  end
+  run(1)
   local before = soak.held()
-  for i = steps + 1, 2 * steps do step(i) end
+  run(steps + 1)
   local after, grown = soak.held(), {}
   for what, count in pairs(before) do grown[what] = after[what] - count end
   return grown
