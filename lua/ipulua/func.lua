@@ -180,7 +180,8 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
--- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =} of each; and the variables, weakly.
+-- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =} of
+-- each; and the variables, weakly.
 local function types_of(leaves)
   local list, held = {}, setmetatable({}, weak)
   for i, leaf in ipairs(leaves) do
@@ -192,7 +193,8 @@ local function types_of(leaves)
   return list, held
 end
 
----A program's arguments that are variables, by their numbers; nil when one of them is gone, so that no call can ask for the program.
+---A program's arguments that are variables, by their numbers; nil when one of them is gone, so that
+---no call can ask for the program.
 ---@package
 function func.variables_of(entry)
   for i, leaf in ipairs(entry.leaf_types) do
@@ -201,7 +203,8 @@ function func.variables_of(entry)
   return entry.held
 end
 
--- Programs for variables that are gone go, too: looked for whenever there are twice as many as were left.
+-- Programs for variables that are gone go, too: looked for whenever there are twice as many as were
+-- left.
 local function sweep(self)
   if #self.order < self.sweep_at then return end
   local kept = {}
