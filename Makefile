@@ -338,7 +338,7 @@ FUZZ_SEED ?= $(shell date +%s)000
 fuzz: all ## random programs of all ops in all forms, and beside NumPy (SECONDS=60, FUZZ_SEED=)
 	@$(BUILD)/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED)
 
-# The six trainings of spec/support/soak.lua, or one of them, for so long each: make soak MINUTES=1 KIND=eager
+# The trainings of spec/support/soak.lua, or one, for so long each: make soak MINUTES=1 KIND=eager
 MINUTES ?= 10
 KIND ?= eager compiled pipeline replicas datasets prompt
 .PHONY: soak

@@ -2773,7 +2773,8 @@ function ipu.graph.nodes(fn) end
 ---@return string
 function ipu.graph.print(fn, options) end
 
----What happened on the devices since the last call: a list of {type, timestamp, duration, device, module, tensors}.
+---What happened on the devices since the last call, of more than 10,000 events the newest: a list of {type, timestamp, duration,
+---device, module, tensors}.
 ---Units: timestamp in seconds since 1970, duration in seconds
 ---Source: gen_ipu_ops.ipu_event_trace of the original
 ---@return table[]

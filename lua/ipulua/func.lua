@@ -19,6 +19,7 @@ local variables = require "ipulua.variables"
 local Function = class.new("Function")
 
 local compiled = {}   -- a record of every program since the last reset, in order; the program goes with its function
+local fewest_to_sweep <const> = 16 -- programs of one function
 local listeners = {}  -- functions told of each compilation and execution
 
 function Function:init(f, name)
@@ -26,6 +27,7 @@ function Function:init(f, name)
   self.name = name
   self.programs = {}
   self.order = {}
+  self.sweep_at = fewest_to_sweep
   self.depth = 0
 end
 
@@ -178,18 +180,43 @@ function Function:start(...)
   return func.start(entry, passed_arguments(entry, leaves), function(outputs) return results_of(entry, outputs) end)
 end
 
--- What a program was traced for, without keeping its arguments: variables, or {dtype =, shape =}.
+-- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =} of
+-- each; and the variables, weakly.
 local function types_of(leaves)
-  local list = {}
+  local list, held = {}, setmetatable({}, weak)
   for i, leaf in ipairs(leaves) do
-    if core.is_variable(leaf) then
-      list[i] = leaf
+    local is_variable = core.is_variable(leaf)
+    local dtype, shape = core.type_of(leaf)
+    list[i] = {dtype = dtype, shape = shape, is_variable = is_variable}
+    if is_variable then held[i] = leaf end
+  end
+  return list, held
+end
+
+---A program's arguments that are variables, by their numbers; nil when one of them is gone, so that
+---no call can ask for the program.
+---@package
+function func.variables_of(entry)
+  for i, leaf in ipairs(entry.leaf_types) do
+    if leaf.is_variable and not entry.held[i] then return nil end
+  end
+  return entry.held
+end
+
+-- Programs for variables that are gone go, too: looked for whenever there are twice as many as were
+-- left.
+local function sweep(self)
+  if #self.order < self.sweep_at then return end
+  local kept = {}
+  for _, entry in ipairs(self.order) do
+    if func.variables_of(entry) then
+      kept[#kept + 1] = entry
+      entry.position = #kept
     else
-      local dtype, shape = core.type_of(leaf)
-      list[i] = {dtype = dtype, shape = shape}
+      self.programs[entry.key] = nil
     end
   end
-  return list
+  self.order, self.sweep_at = kept, math.max(fewest_to_sweep, 2 * #kept)
 end
 
 local compilation_meta = {__close = function(self) notify("traced", self.named) end}
@@ -209,7 +236,9 @@ local function concrete(self, leaves, template, count)
     local _ <close> = func.compiling(self)
     local traced = trace(self, leaves, template, count)
     traced.key, traced.name = key, self.name
-    traced.fn, traced.leaf_types, traced.template, traced.count = self, types_of(leaves), template, count
+    traced.fn, traced.template, traced.count = self, template, count
+    traced.leaf_types, traced.held = types_of(leaves)
+    if not entry then sweep(self) end
     self.order[entry and entry.position or #self.order + 1] = traced
     traced.position = entry and entry.position or #self.order
     entry = func.register(traced)

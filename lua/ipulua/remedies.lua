@@ -2,6 +2,7 @@
 -- priced. Nothing runs; a change that can't be traced is left out.
 
 local core = require "ipulua.core"
+local func = require "ipulua.func"
 local log = require "ipulua.log"
 local machine = require "ipulua.machine"
 local structure = require "ipulua.structure"
@@ -33,13 +34,14 @@ function remedies.words_of_half(batch) return string.format("a batch of %d inste
 
 -- A function's program for arguments of half the batch.
 local function on_less_data(entry)
-  local leaves, types, at = entry.leaf_types, {}, {}
-  for i, leaf in ipairs(leaves) do
-    if not core.is_variable(leaf) then types[#types + 1], at[#at + 1] = leaf, i end
+  local list, types, at = {}, {}, {}
+  local held = func.variables_of(entry)
+  for i, leaf in ipairs(entry.leaf_types) do
+    if leaf.is_variable then list[i] = held and held[i]
+    else types[#types + 1], at[#at + 1] = leaf, i end
   end
   local smaller, batch = remedies.halved(types)
-  if not smaller then return nil end
-  local list = table.move(leaves, 1, #leaves, 1, {})
+  if not (smaller and held) then return nil end
   for k, i in ipairs(at) do list[i] = core.full(smaller[k].shape, 0, smaller[k].dtype) end
   local given = structure.rebuild(entry.template, list)
   return entry.fn:outline(table.unpack(given, 1, entry.count)), remedies.words_of_half(batch)

@@ -1,13 +1,14 @@
--- Names that were given. Each stays taken when its bearer is gone, so that the next one's name doesn't depend on when garbage
--- was collected; names that differ in one number, as mostly those of a script that makes things for ever, cost a bit each at most.
+-- Names that were given. Each stays taken when its bearer is gone, so that the next one's name
+-- doesn't depend on when garbage was collected; names that differ in one number, as mostly those of
+-- a script that makes things for ever, cost a bit each at most.
 
 local used_names = {}
 
 local word_bits <const> = 64
 local most_digits <const> = 15
 
--- A name with a zero byte wherever its largest number stands, and that number plus one; the name as it is and 0 where there is none.
--- No two names give the same.
+-- A name with a zero byte wherever its largest number stands, and that number plus one; the name as
+-- it is and 0 where there is none. No two names give the same.
 local function taken_apart(name)
   local largest
   if name:find("\0", 1, true) then return name, 0 end
@@ -20,10 +21,13 @@ local function taken_apart(name)
   return (name:gsub("%d+", {[digits] = "\0"})), largest + 1
 end
 
--- Of a set of numbers, words of bits: those that are full, from the `low`th to before the `high`th, are not kept.
+-- Of a set of numbers, words of bits: those that are full, from the `low`th to before the `high`th,
+-- are not kept.
 local function holds(set, number)
   local at <const> = number // word_bits
-  return set ~= nil and (set.low <= at and at < set.high or (set[at] or 0) & 1 << number % word_bits ~= 0)
+  if not set then return false end
+  if set.low <= at and at < set.high then return true end
+  return (set[at] or 0) & 1 << number % word_bits ~= 0
 end
 
 local function add(set, number)
@@ -36,17 +40,19 @@ local function add(set, number)
   end
 end
 
----An empty set: its `unique(name)` gives name, or the first of name_1, name_2, … that was not given before.
+---An empty set: its `unique(name)` gives name, or the first of name_1, name_2, … that was not given
+---before.
 ---@return {unique: fun(name: string): string}
 function used_names.new()
   local wanted = {}   -- name without its number → a set of numbers
-  local suffixes = {} -- name that was wanted more than once → the number to try next: those before are all given
+  local suffixes = {} -- name that was wanted again → the number to try next: all before are given
 
   local function is_given(name)
     local rest, number = taken_apart(name)
     if holds(wanted[rest], number) then return true end
     local first, digits = name:match("^(.*)_([1-9]%d*)$")
-    return first ~= nil and suffixes[first] ~= nil and #digits <= most_digits and tonumber(digits) < suffixes[first]
+    if not first or not suffixes[first] or #digits > most_digits then return false end
+    return tonumber(digits) < suffixes[first]
   end
 
   local function unique(name)

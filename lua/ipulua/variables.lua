@@ -135,7 +135,10 @@ local weak_keys <const> = {__mode = "k"}
 local initialisers = setmetatable({}, weak_keys) -- variable → function that gives its value; gone with the variable
 local pending = nil -- while a function is traced: what it made, a list of {variable, function}
 
-graph.on_reset(function() named, initialisers, names_given = {}, setmetatable({}, weak_keys), used_names.new() end)
+graph.on_reset(function()
+  named, initialisers = {}, setmetatable({}, weak_keys)
+  variables.forget_names()
+end)
 
 ---Has the value given by f at once (where programs are only priced: when it is wanted), and again from each global_variables_initializer.
 function variables.with_initial_value(v, f)

@@ -1,6 +1,7 @@
--- Trainings of every kind that go on and on, and what is held meanwhile. spec/engine/soak_spec.lua asserts the counts of short runs.
--- As a script, `ipulua spec/support/soak.lua MINUTES KIND` (`make soak`), one kind runs for so long; the line that it prints says how
--- memory and time change by the step.
+-- Trainings of every kind that go on and on, and what is held meanwhile. spec/engine/soak_spec.lua
+-- asserts the counts of short runs. As a script, `ipulua spec/support/soak.lua MINUTES KIND` (`make
+-- soak`), one kind runs for so long; the line that it prints says how memory and time change by the
+-- step.
 
 local ipu = require "ipulua"
 local config = require "ipulua.config"
@@ -12,16 +13,18 @@ local soak = {}
 
 -- ------------------------------------------------ what is held
 
----Bytes of tensors, of Lua, of all that malloc gave; programs that are told of. After full collections: what goes
----with one may have kept what goes with the next. What is kept for scripts to ask for, and has a bound of its own, is let go of
----before: events, and records of the programs of functions that are gone.
----@return {tensors: integer, lua: integer, heap: integer?, programs: integer}
+---Bytes of tensors, of Lua, of all that malloc gave; programs that are told of. After full
+---collections: what goes with one may have kept what goes with the next. What is kept for scripts
+---to ask for, and has a bound of its own, is let go of before: events, and records of the programs
+---of functions that are gone.
+---@return table<string, integer> held tensors, lua, heap (where it is known), programs
 function soak.held()
   ipu.ipu_event_trace()
   for _ = 1, 4 do collectgarbage() end
   func.prune(0)
   collectgarbage()
-  return {tensors = core.bytes_alive(), lua = collectgarbage("count") * 1024 // 1, heap = core.heap_bytes(),
+  local lua = collectgarbage("count") * 1024 // 1
+  return {tensors = core.bytes_alive(), lua = lua, heap = core.heap_bytes(),
     programs = #func.compiled()}
 end
 
@@ -29,9 +32,15 @@ end
 ---@param step fun(i: integer)
 ---@param steps integer
 function soak.growth(step, steps)
-  for i = 1, steps do step(i) end
+  local function run(first)
+    for i = first, first + steps - 1 do
+      step(i)
+      if i % 20 == 0 then collectgarbage() end -- weak tables grow by what it leaves till it comes
+    end
+  end
+  run(1)
   local before = soak.held()
-  for i = steps + 1, 2 * steps do step(i) end
+  run(steps + 1)
   local after, grown = soak.held(), {}
   for what, count in pairs(before) do grown[what] = after[what] - count end
   return grown
@@ -43,7 +52,8 @@ local rows <const>, features <const>, classes <const>, batch <const> = 32, 6, 3,
 
 ---Rows of numbers and their classes.
 function soak.samples()
-  return ipu.random.normal({rows, features}, {seed = 11}), ipu.cast(ipu.random.uniform({rows}, {maxval = classes, seed = 12}), "int32")
+  local labels = ipu.random.uniform({rows}, {maxval = classes, seed = 12})
+  return ipu.random.normal({rows, features}, {seed = 11}), ipu.cast(labels, "int32")
 end
 
 ---The same in batches, again and again.
@@ -52,11 +62,20 @@ function soak.endless()
   return ipu.data.from_tensor_slices{x, y}:batch(batch, {drop_remainder = true}):repeat_n()
 end
 
+local function network()
+  local first = layers.Dense{8, activation = "tanh", input_shape = {features}}
+  return keras.Sequential{first, layers.Dense{classes}}
+end
+
+local function crossentropy()
+  return keras.losses.SparseCategoricalCrossentropy{from_logits = true}
+end
+
 ---A small model, compiled.
 function soak.compiled_model(steps_per_execution)
-  local model = keras.Sequential{layers.Dense{8, activation = "tanh", input_shape = {features}}, layers.Dense{classes}}
-  model:compile{optimizer = keras.optimizers.Adam(0.01), metrics = {"accuracy"}, steps_per_execution = steps_per_execution or 8,
-    loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
+  local model = network()
+  model:compile{optimizer = keras.optimizers.Adam(0.01), loss = crossentropy(),
+    metrics = {"accuracy"}, steps_per_execution = steps_per_execution or 8}
   return model
 end
 
@@ -86,12 +105,13 @@ soak.kinds = {}
 function soak.kinds.eager()
   device(1)
   local x, y = soak.samples()
-  local model = keras.Sequential{layers.Dense{8, activation = "tanh", input_shape = {features}}, layers.Dense{classes}}
-  local loss, optimizer = keras.losses.SparseCategoricalCrossentropy{from_logits = true}, keras.optimizers.Adam(0.01)
+  local model = network()
+  local loss, optimizer = crossentropy(), keras.optimizers.Adam(0.01)
   return function()
     local tape <close> = ipu.GradientTape()
     local error = loss(y, model(x))
-    optimizer:apply_gradients(tape:gradient(error, model.trainable_variables), model.trainable_variables)
+    local weights = model.trainable_variables
+    optimizer:apply_gradients(tape:gradient(error, weights), weights)
   end
 end
 
@@ -118,8 +138,9 @@ function soak.kinds.datasets()
     local x, y = soak.samples()
     local model = soak.compiled_model()
     return function(i)
-      local dataset = ipu.data.from_tensor_slices{x, y}:shuffle(rows, {seed = i}):map(function(a, b) return a * 2, b end,
-        {num_parallel_calls = 2}):batch(batch, {drop_remainder = true}):prefetch(2)
+      local dataset = ipu.data.from_tensor_slices{x, y}:shuffle(rows, {seed = i})
+        :map(function(a, b) return a * 2, b end, {num_parallel_calls = 2})
+        :batch(batch, {drop_remainder = true}):prefetch(2)
       model:fit(dataset, {epochs = 1, verbose = 0})
     end
   end)
@@ -127,10 +148,11 @@ end
 
 -- ------------------------------------------------ the prompt
 
--- What somebody types, a line a text: globals, functions traced anew, results that are shown, help, a mistake, a loop of two lines.
+-- What somebody types, a line a text: globals, functions traced anew, results that are shown, help,
+-- a mistake, a loop of two lines.
 local typed <const> = {
-  "x = ipu.ones{2, 3} * %d", "x", "f = ipu.func(function(a) return a + %d end)", "f(x)", "ipu.Variable(x)", "help(ipu.matmul)",
-  "x:matmul(x)", "for i = 1, 2 do", "print(i) end",
+  "x = ipu.ones{2, 3} * %d", "x", "f = ipu.func(function(a) return a + %d end)", "f(x)",
+  "ipu.Variable(x)", "help(ipu.matmul)", "x:matmul(x)", "for i = 1, 2 do", "print(i) end",
 }
 
 ---What is typed at step i.
@@ -152,7 +174,8 @@ end
 local function fill(s, steps)
   s.steps, s.began = steps, core.clock()
   local held = soak.held()
-  s.tensors, s.lua, s.heap, s.resident, s.ended = held.tensors, held.lua, held.heap or 0, resident(), core.clock()
+  s.tensors, s.lua, s.heap, s.resident = held.tensors, held.lua, held.heap or 0, resident()
+  s.ended = core.clock()
   return s
 end
 
@@ -186,21 +209,25 @@ local function print_slopes(kind, samples)
   local first, last = samples[1], samples[#samples]
   local function slope(list, unit)
     local change, by = soak.slope(steps, list)
-    return ("%.2f ± %.2f %s"):format(change, by, unit)
+    return (("%.2f ± %.2f %s"):format(change, by, unit):gsub("^%-0%.00", "0.00"))
   end
-  print(("%-8s %d steps, %.0f µs a step; by the step: heap %s, Lua %s, tensors %s, resident %s; time %s"):format(kind, last.steps,
-    (last.began - first.ended) / (last.steps - first.steps) * 1e6, slope(memory.heap, "B"), slope(memory.lua, "B"),
-    slope(memory.tensors, "B"), slope(memory.resident, "B"), slope(times, "ns")))
+  local shown = {("%-8s %d steps, %.0f µs a step; by the step:"):format(kind, last.steps,
+    (last.began - first.ended) / (last.steps - first.steps) * 1e6)}
+  for _, name in ipairs{"heap", "lua", "tensors", "resident"} do
+    shown[#shown + 1] = name .. " " .. slope(memory[name], "B")
+  end
+  print(table.concat(shown, " "), "time " .. slope(times, "ns"))
 end
 
 -- Calls step(i) until the time is up, and look(i) at times after the warm-up.
 local function run(seconds, step, look)
-  local begun, i = core.clock(), 0
+  local begun, i, looks = core.clock(), 0, 0
   local next_look, between = begun + warm_up * seconds, (1 - warm_up) * seconds / samples_a_run
   while core.clock() < begun + seconds do
     i = i + 1
     step(i)
-    if core.clock() >= next_look then
+    if looks < samples_a_run and core.clock() >= next_look then
+      looks = looks + 1
       look(i)
       next_look = next_look + between
     end
@@ -221,10 +248,12 @@ end
 
 local function run_prompt(seconds)
   local path, samples = os.tmpname(), {}
-  local pipe = assert(io.popen(("'%s' -i 2>&1 | grep '^[> ]*sample ' >'%s'"):format(arg[-1], path), "w"))
+  local words = ("'%s' -i 2>&1 | grep '^[> ]*sample ' >'%s'"):format(arg[-1], path)
+  local pipe = assert(io.popen(words, "w"))
   pipe:setvbuf("line")
   pipe:write(soak.typed_first)
-  run(seconds, function(i) pipe:write(soak.typed(i)) end, function(i) pipe:write(("soak.print_sample(%d)\n"):format(i)) end)
+  run(seconds, function(i) pipe:write(soak.typed(i)) end,
+    function(i) pipe:write(("soak.print_sample(%d)\n"):format(i)) end)
   pipe:close()
   for line in io.lines(path) do
     local s = {}
@@ -239,7 +268,9 @@ end
 
 if arg and arg[0] == "spec/support/soak.lua" then
   local seconds, kind = (tonumber(arg[1]) or 10) * 60, arg[2]
-  if kind ~= "prompt" and not soak.kinds[kind] then error("KIND is eager, compiled, pipeline, replicas, datasets or prompt") end
+  if kind ~= "prompt" and not soak.kinds[kind] then
+    error("KIND is eager, compiled, pipeline, replicas, datasets or prompt")
+  end
   print_slopes(kind, kind == "prompt" and run_prompt(seconds) or run_kind(kind, seconds))
 end
 

@@ -331,7 +331,8 @@ static int peak_memory(lua_State *L) { /* bytes */
   return 1;
 }
 
-static int heap_bytes(lua_State *L) { /* that malloc gave and that weren't freed, Lua's own among them; nil: unknown */
+/* What malloc gave and was not freed, Lua's own among it; nil: unknown. */
+static int heap_bytes(lua_State *L) {
 #if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   struct mallinfo2 m = mallinfo2();
   if (m.uordblks) { /* a sanitizer's allocator tells nothing */
@@ -372,7 +373,8 @@ void bind_open_files(lua_State *L) {
       {"make_folder", make_folder}, {"list_folder", list_folder}, {"replace_folder", replace_folder}, {"remove_folder", remove_folder},
       {"lock_folder", lock_folder}, {"unlock_folder", unlock_folder}, {"process_id", process_id},
       {"clock", now}, {"epoch", epoch}, {"terminal", terminal},
-      {"peak_memory", peak_memory}, {"heap_bytes", heap_bytes}, {"process_seconds", process_seconds}, {NULL, NULL}};
+      {"peak_memory", peak_memory}, {"heap_bytes", heap_bytes},
+      {"process_seconds", process_seconds}, {NULL, NULL}};
   bind_set_functions(L, functions);
   luaL_newmetatable(L, NAMED_NAME);
   lua_pushcfunction(L, free_named);
