@@ -1,5 +1,6 @@
 """Writes what ONNX's pages say of the operators that keras.onnx.import knows as lua/ipulua/keras/onnx/schemas.lua has it:
-onnx_schemas.py OPERATOR…, from the tables of python3-onnx, up to opset 17. Each version is a line of
+onnx_schemas.py OPERATOR…, from the tables of python3-onnx, up to opset 22. The first line is a comment that
+says up to which opset they go: an older python3-onnx knows less. Each version is a line of
 
     inputs outputs name:kind[=default] …
 
@@ -13,7 +14,7 @@ import textwrap
 import onnx
 import onnx.defs
 
-NEWEST = 17
+NEWEST = min(22, onnx.defs.onnx_opset_version())
 KINDS = {"INT": "i", "FLOAT": "f", "STRING": "s", "TENSOR": "t", "INTS": "I", "FLOATS": "F", "STRINGS": "S", "TENSORS": "T",
          "GRAPH": "g", "SPARSE_TENSOR": "p", "SPARSE_TENSORS": "P", "TYPE_PROTO": "y", "GRAPHS": "G"}
 
@@ -48,6 +49,7 @@ wanted, found = set(sys.argv[1:]), {}
 for s in onnx.defs.get_all_schemas_with_history():
     if s.name in wanted and s.domain == "" and s.since_version <= NEWEST:
         found.setdefault(s.name, []).append((s.since_version, line(s)))
+print(f"  -- opset {NEWEST}")
 for name in sorted(found):
     versions, last = [], None
     for since, text in sorted(found[name]):

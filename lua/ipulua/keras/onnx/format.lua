@@ -13,9 +13,19 @@ local type_numbers <const> = {
 local dtypes = {}
 for dtype, number in pairs(type_numbers) do dtypes[number] = dtype end
 
+-- By number, those that are none of ours.
+local foreign <const> = {
+  [4] = "uint16", [5] = "int16", [8] = "string", [12] = "uint32", [13] = "uint64",
+  [14] = "complex64", [15] = "complex128", [17] = "float8e4m3fn", [18] = "float8e4m3fnuz",
+  [19] = "float8e5m2", [20] = "float8e5m2fnuz", [21] = "uint4", [22] = "int4", [23] = "float4e2m1",
+}
+
 function format.type_number(dtype) return type_numbers[dtype] end
 ---nil when there is none of ours.
 function format.dtype(number) return dtypes[number] end
+---What ONNX calls a type, for errors.
+---@param number any of TensorProto.DataType; opset 1's Cast has names
+function format.type_name(number) return dtypes[number] or foreign[number] or tostring(number) end
 
 -- ------------------------------------------------ writing
 
@@ -102,8 +112,12 @@ end
 local function read_tensor(data, what)
   local f = protobuf.fields(data, what)
   local name = f[8] and f[8][1] or ""
-  local dtype = dtypes[f[2] and f[2][1] or 0]
-  if not dtype then blame.error(string.format("%s: tensor '%s' has an element type that is not known here", what, name), "value") end
+  local number = f[2] and f[2][1] or 0
+  local dtype = dtypes[number]
+  if not dtype then
+    blame.error(string.format("%s: tensor '%s' has an element type that is not known here: %s", what,
+      name, format.type_name(number)), "not_implemented")
+  end
   if f[13] or f[14] and f[14][1] ~= 0 then
     blame.error(string.format("%s: tensor '%s' is in a file of its own; such files are not read", what, name), "value")
   end
@@ -134,14 +148,24 @@ local function read_node(data, what)
   return n
 end
 
--- A dimension without a number is -1.
+-- TypeProto's fields beside tensors.
+local kinds_of_value <const> = {
+  [4] = "sequence", [5] = "map", [8] = "sparse tensor", [9] = "optional",
+}
+
+-- A dimension without a number is -1; `foreign` names a type that is none of ours.
 local function read_value_info(data, what)
   local f = protobuf.fields(data, what)
   local v = {name = f[1] and f[1][1] or ""}
   local type = f[2] and protobuf.fields(f[2][1], what)
   local t = type and type[1] and protobuf.fields(type[1][1], what)
-  if not t then return v end
-  v.dtype = dtypes[t[1] and t[1][1] or 0]
+  if not t then
+    for number in pairs(type or {}) do v.foreign = kinds_of_value[number] or v.foreign end
+    return v
+  end
+  local number = t[1] and t[1][1] or 0
+  v.dtype = dtypes[number]
+  if not v.dtype and number ~= 0 then v.foreign = format.type_name(number) end
   local shape = t[2] and protobuf.fields(t[2][1], what)
   v.shape = {}
   for i, dim in ipairs(shape and shape[1] or {}) do

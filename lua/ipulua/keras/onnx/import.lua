@@ -16,7 +16,7 @@ local tools = require "ipulua.keras.onnx.tools"
 
 local keep <const> = require "ipulua.keras.layer_fields".keep
 
-local OLDEST <const>, NEWEST <const> = 1, 17
+local OLDEST <const>, NEWEST <const> = 1, 22
 
 -- ------------------------------------------------ the layer
 
@@ -167,16 +167,20 @@ local function check(graph, what)
   end
   for _, n in ipairs(graph.nodes) do attributes.check(n) end
   for _, v in ipairs(graph.inputs) do
+    if v.foreign then
+      blame.error(string.format("%s: input '%s' is of a type that is not known here: %s", what, v.name,
+        v.foreign), "not_implemented")
+    end
     if not v.dtype or not v.shape then blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value") end
   end
 end
 
 local rows <const> = {{"path", "string"}}
 
----The model of an ONNX file (opset 1 to 17).
+---The model of an ONNX file (opset 1 to 22).
 ---Shapes: as the file says
 ---Errors: a file that is missing or damaged, an operator that is not known: `keras.onnx.import "nowhere.onnx"`
----Source: onnx.ai, opsets up to 17
+---Source: onnx.ai, opsets up to 22
 ---@param ... any path
 ---@return Model
 return function(...)

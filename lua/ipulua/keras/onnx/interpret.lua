@@ -45,12 +45,14 @@ for name, op in pairs{Add = "add", Sub = "sub", Mul = "mul", Equal = "equal", Le
   interpret[name] = pair(core.ops[op])
 end
 
--- Of a model that is run, not trained: its input.
+-- Of a model that is run, not trained, and where nothing is dropped: its input.
 function interpret.Dropout(x, a, n)
   local is_test, training, _ = a.is_test, x[3], a.ratio or a.seed -- luacheck: ignore 211
   if n.opset < 7 and is_test == 0 then refuse(n, "training (is_test = 0) is not known here") end
-  if training and (core.is_symbolic(training) or ipu.reduce_any(ipu.cast(training, "bool")):item()) then
-    refuse(n, "training_mode is not known here")
+  local trains = training and (core.is_symbolic(training)
+    or ipu.reduce_any(ipu.cast(training, "bool")):item())
+  if trains and tools.number(n, x[2]) ~= 0 then
+    refuse(n, "training_mode is not known here, unless its ratio is 0")
   end
   return x[1], ipu.cast(ipu.ones_like(x[1]), n.opset < 10 and x[1].dtype or "bool")
 end
@@ -182,13 +184,17 @@ interpret.Softmax, interpret.LogSoftmax = softmax("softmax"), softmax("log_softm
 local type_names <const> = {
   FLOAT = "float32", UINT8 = "uint8", INT8 = "int8", INT32 = "int32", INT64 = "int64", BOOL = "bool", FLOAT16 = "float16", DOUBLE = "float64",
 }
+-- `saturate` says what becomes of numbers that a float of 8 bits can't hold; there is none here.
 function interpret.Cast(x, a, n)
-  local dtype = type_names[a.to] or format.dtype(a.to)
-  if not dtype then refuse(n, "an element type that is not known here") end
+  local dtype, _ = type_names[a.to] or format.dtype(a.to), a.saturate -- luacheck: ignore 211
+  if not dtype then refuse(n, "the type " .. format.type_name(a.to) .. " is not known here") end
   return ipu.cast(x[1], dtype)
 end
 
-function interpret.CastLike(x) return ipu.cast(x[1], x[2].dtype) end
+function interpret.CastLike(x, a)
+  local _ = a.saturate -- luacheck: ignore 211
+  return ipu.cast(x[1], x[2].dtype)
+end
 
 -- ------------------------------------------------ reductions
 
@@ -213,13 +219,28 @@ local function reduction(f, wants_float)
   end
 end
 
-interpret.ReduceSum, interpret.ReduceMax = reduction(ipu.reduce_sum), reduction(ipu.reduce_max)
-interpret.ReduceMin, interpret.ReduceProd = reduction(ipu.reduce_min), reduction(ipu.reduce_prod)
+interpret.ReduceSum, interpret.ReduceProd = reduction(ipu.reduce_sum), reduction(ipu.reduce_prod)
 interpret.ReduceLogSumExp = reduction(ipu.reduce_logsumexp, true)
 interpret.ReduceSumSquare = reduction(function(v, o) return ipu.reduce_sum(v * v, o) end)
 interpret.ReduceL1 = reduction(function(v, o) return ipu.reduce_sum(ipu.abs(v), o) end)
 interpret.ReduceL2 = reduction(function(v, o) return ipu.sqrt(ipu.reduce_sum(v * v, o)) end, true)
 interpret.ReduceLogSum = reduction(function(v, o) return ipu.log(ipu.reduce_sum(v, o)) end, true)
+
+local least_of <const> = {int8 = -128, uint8 = 0, int32 = -1 << 31, int64 = math.mininteger}
+local most_of <const> = {int8 = 127, uint8 = 255, int32 = (1 << 31) - 1, int64 = math.maxinteger}
+
+-- The greatest or least element: of nothing it is the type's other end. Bools (since opset 20):
+-- whether any or all are true.
+local function extreme(f, of_bools, ends, infinite)
+  return reduction(function(v, o)
+    if v.dtype == "bool" then return of_bools(v, o) end
+    if v.size > 0 then return f(v, o) end
+    local none = ipu.tensor(ends[v.dtype] or infinite, {dtype = v.dtype})
+    return ipu.broadcast_to(none, ipu.reduce_sum(v, o).shape)
+  end)
+end
+interpret.ReduceMax = extreme(ipu.reduce_max, ipu.reduce_any, least_of, -math.huge)
+interpret.ReduceMin = extreme(ipu.reduce_min, ipu.reduce_all, most_of, math.huge)
 
 -- Of integers: their sum, divided towards zero.
 interpret.ReduceMean = reduction(function(v, o)

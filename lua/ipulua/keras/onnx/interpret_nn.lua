@@ -141,40 +141,111 @@ function interpret.ConvTranspose(x, a, n)
   return to_first(with_bias(ipu.pad(ipu.slice(out, begin, size), frame), x[3]))
 end
 
-local function pool_windows(x, a, n)
-  local w = windows_of(x, a, n)
-  for _, d in ipairs(w.dilations) do
-    if d ~= 1 then refuse(n, "dilations are not known here") end
-  end
-  return w
-end
-
-local function window(w) return {ksize = w.size, strides = w.strides} end
-
 local function add(a, b)
   local out = {}
   for i, count in ipairs(a) do out[i] = count + b[i] end
   return out
 end
 
+local MOST_STEPS <const> = 4096 -- of a fold: each is an op
+
+-- What windows make of images (channels last) by join(a, b), which takes and gives as many tensors as
+-- `images` has: axis by axis, the last one first, so that of the elements of a window the earlier one
+-- is a's.
+local function fold(n, images, w, join)
+  for i = #w.size, 1, -1 do
+    local extent, step, d = images[1].shape[i + 1], w.strides[i], w.dilations[i]
+    local count = (extent - (w.size[i] - 1) * d - 1) // step + 1
+    if count < 1 then
+      refuse(n, string.format("its windows are larger than its operand's extent of %d", extent))
+    end
+    if w.size[i] > MOST_STEPS then
+      refuse(n, string.format("kernel extents of %d are not known here", w.size[i]))
+    end
+    local out
+    for k = 0, w.size[i] - 1 do
+      local rank, views = #images[1].shape, {}
+      local begins, stops, strides = filled(rank, false), filled(rank, false), filled(rank, 1)
+      begins[i + 1], stops[i + 1] = k * d, k * d + (count - 1) * step + 1
+      strides[i + 1] = math.min(step, extent)
+      for p, image in ipairs(images) do
+        views[p] = ipu.strided_slice(image, begins, stops, strides)
+      end
+      out = out and {join(out, views)} or views
+    end
+    images = out
+  end
+  return images
+end
+
+local function is_dilated(w)
+  for _, d in ipairs(w.dilations) do
+    if d ~= 1 then return true end
+  end
+  return false
+end
+
+local function window(w) return {ksize = w.size, strides = w.strides} end
+
+-- Each element's position in the whole operand [n, c, space …]; with columns_first the space's first
+-- axis runs fastest.
+local function positions(n, x, columns_first)
+  local shape, total = x.shape, 1
+  for _, extent in ipairs(shape) do
+    if extent < 0 then refuse(n, "its output 2 needs a batch that is known") end
+    total = total * extent
+  end
+  tools.reserve(n, shape, "int64", x)
+  local all = ipu.cast(ipu.arange(total), "int64")
+  if not columns_first then return ipu.reshape(all, shape) end
+  local turned, perm = {shape[1], shape[2]}, {0, 1}
+  for i = #shape, 3, -1 do turned[#turned + 1], perm[#perm + 1] = shape[i], i - 1 end
+  return ipu.transpose(ipu.reshape(all, turned), perm)
+end
+
+-- Frames are at position -1: any element of the operand comes before them, of equal ones the first.
+local function later(a, b)
+  local takes = ipu.logical_or(ipu.greater(b[1], a[1]), ipu.less(a[2], 0))
+  return ipu.where(takes, b[1], a[1]), ipu.where(takes, b[2], a[2])
+end
+
 function interpret.MaxPool(x, a, n)
-  local w, dtype, _ = pool_windows(x, a, n), x[1].dtype, a.storage_order -- luacheck: ignore 211
+  local w, dtype, columns_first = windows_of(x, a, n), x[1].dtype, a.storage_order == 1
   local image = to_last(tools.is_float(x[1]) and x[1] or ipu.cast(x[1], "float32"))
   local before, behind, more = frame_of(image, w)
-  local out = to_first(ipu.nn.max_pool(padded(n, image, before, add(behind, more), -math.huge), window(w)))
-  return out.dtype == dtype and out or ipu.cast(out, dtype)
+  behind = add(behind, more)
+  local wide = padded(n, image, before, behind, -math.huge)
+  local out
+  if (n.outputs[2] or "") ~= "" then
+    local where = padded(n, to_last(positions(n, x[1], columns_first)), before, behind, -1)
+    out = fold(n, {wide, where}, w, later)
+  elseif is_dilated(w) then
+    out = fold(n, {wide}, w, function(p, q) return ipu.maximum(p[1], q[1]) end)
+  else
+    out = {ipu.nn.max_pool(wide, window(w))}
+  end
+  local values, at = to_first(out[1]), out[2] and to_first(out[2])
+  return values.dtype == dtype and values or ipu.cast(values, dtype), at
+end
+
+-- Means of windows, those of their frames included.
+local function mean_pool(n, image, w)
+  if not is_dilated(w) then return ipu.nn.avg_pool(image, window(w)) end
+  local size = 1
+  for _, extent in ipairs(w.size) do size = size * extent end
+  return fold(n, {image}, w, function(p, q) return p[1] + q[1] end)[1] / size
 end
 
 -- Sums of windows, divided by how many of their elements count: pads with count_include_pad only, ceil_mode's never.
 function interpret.AveragePool(x, a, n)
-  local w, image, counts_pads = pool_windows(x, a, n), to_last(x[1]), a.count_include_pad == 1
+  local w, image, counts_pads = windows_of(x, a, n), to_last(x[1]), a.count_include_pad == 1
   local before, behind, more = frame_of(image, w)
   local wide = padded(n, image, before, add(behind, more))
-  local out = ipu.nn.avg_pool(wide, window(w))
+  local out = mean_pool(n, wide, w)
   if wide ~= image then
     local ones = ipu.ones({1, table.unpack(image.shape, 2)}, {dtype = image.dtype})
     local counted = padded(n, padded(n, ones, before, behind, counts_pads and 1 or 0), filled(#more, 0), more)
-    out = out / ipu.nn.avg_pool(counted, window(w))
+    out = out / mean_pool(n, counted, w)
   end
   return to_first(out)
 end
@@ -193,15 +264,29 @@ local function in_widest(x, f)
   return out.dtype == x[1].dtype and out or ipu.cast(out, x[1].dtype)
 end
 
+-- With training_mode the statistics are the batch's, and outputs 2 and 3 the running ones after it.
+local function with_batch_statistics(x, momentum)
+  local mean, variance = ipu.nn.moments(x[1], {0, table.unpack(range(2, #x[1].shape - 1))})
+  local function running(old, new) return old * momentum + new * (1 - momentum) end
+  return mean, variance, running(x[4], mean), running(x[5], variance)
+end
+
 function interpret.BatchNormalization(x, a, n)
-  local epsilon, rank, _ = a.epsilon, #x[1].shape, a.momentum -- luacheck: ignore 211
-  local trains, spatially = n.opset < 7 and a.is_test == 0 or a.training_mode == 1, n.opset >= 9 or a.spatial ~= 0
-  if trains then refuse(n, "training (training_mode = 1, before opset 7 is_test = 0) is not known here") end
+  local epsilon, momentum, rank = a.epsilon, a.momentum, #x[1].shape
+  local trains, spatially = a.training_mode == 1, n.opset >= 9 or a.spatial ~= 0
+  if n.opset < 7 and a.is_test == 0 then refuse(n, "training (is_test = 0) is not known here") end
   if not spatially then refuse(n, "spatial = 0 is not known here") end
-  return in_widest(x, function(v)
-    local scale = v[2] / ipu.sqrt(v[5] + epsilon)
-    return (v[1] - channels(v[4], rank)) * channels(scale, rank) + channels(v[3], rank)
+  local running_mean, running_variance
+  local out = in_widest(x, function(v)
+    local mean, variance = v[4], v[5]
+    if trains then
+      mean, variance, running_mean, running_variance = with_batch_statistics(v, momentum)
+    end
+    local scale = v[2] / ipu.sqrt(variance + epsilon)
+    return (v[1] - channels(mean, rank)) * channels(scale, rank) + channels(v[3], rank)
   end)
+  if not trains then return out end
+  return out, ipu.cast(running_mean, x[4].dtype), ipu.cast(running_variance, x[5].dtype)
 end
 
 local function normalised(v, axes, epsilon)

@@ -33,12 +33,12 @@ local function biases(v, order)
 end
 
 -- Lengths that are all the whole sequence say nothing.
-local function check_lengths(x, n)
+local function check_lengths(x, n, steps)
   local lengths = x[5]
   if not lengths then return end
   if not core.is_symbolic(lengths) then
     local whole = true
-    for _, length in ipairs(lengths:totable()) do whole = whole and length == x[1].shape[1] end
+    for _, length in ipairs(lengths:totable()) do whole = whole and length == steps end
     if whole then return end
   end
   refuse(n, "sequence_lens are not known here")
@@ -63,10 +63,9 @@ local function check_recurrent(x, a, n)
   if not directions[a.direction] then refuse(n, "direction " .. a.direction .. " is not known here") end
   if units and units ~= x[3].shape[#x[3].shape] then refuse(n, "hidden_size is not that of its weights") end
   if x[2].shape[1] ~= directions[a.direction] then refuse(n, "its weights are not those of its directions") end
-  check_lengths(x, n)
-  if (a.layout or 0) ~= 0 or a.clip then refuse(n, "layout 1 and clip are not known here") end
+  check_lengths(x, n, x[1].shape[a.layout == 1 and 2 or 1])
+  if a.clip then refuse(n, "clip is not known here") end
   if #(a.activation_alpha or {}) + #(a.activation_beta or {}) > 0 then refuse(n, "activation_alpha and activation_beta are not known here") end
-  if x[8] then refuse(n, "peephole weights (P) are not known here") end
   if (a.input_forget or 0) ~= 0 then refuse(n, "input_forget is not known here") end
 end
 
@@ -76,15 +75,20 @@ local function recurrent(order, states, f)
     check_recurrent(x, a, n)
     local direction = a.direction
     local activations, after = activations_of(a, n, directions[direction]), a.linear_before_reset == 1
-    local sequence = ipu.transpose(x[1], {1, 0, 2})
+    local batch_first = a.layout == 1 -- of the operand, the states and all outputs
+    local sequence = batch_first and x[1] or ipu.transpose(x[1], {1, 0, 2})
     local outputs, finals = {}, {}
     for d = 0, direction == "bidirectional" and 1 or 0 do
       local backwards = direction == "reverse" or d == 1
       local initial = {}
-      for i = 1, states do initial[i] = part(x[5 + i], d) end
+      for i = 1, states do
+        local state = x[5 + i]
+        initial[i] = part(state and batch_first and ipu.transpose(state, {1, 0, 2}) or state, d)
+      end
       local b1, b2 = biases(part(x[4], d), order)
       local results = table.pack(f(backwards and ipu.reverse(sequence, 1) or sequence, gates_last(part(x[2], d), order),
-        gates_last(part(x[3], d), order), b1, b2, initial, {activation = activations and activations[d + 1], after = after}, n))
+        gates_last(part(x[3], d), order), b1, b2, initial, {activation = activations and activations[d + 1], after = after,
+        peepholes = part(x[8], d)}, n))
       outputs[d + 1] = ipu.transpose(backwards and ipu.reverse(results[1], 1) or results[1], {1, 0, 2})
       for i = 1, states do
         finals[i] = finals[i] or {}
@@ -92,16 +96,39 @@ local function recurrent(order, states, f)
       end
     end
     local out = {ipu.stack(outputs, 1)}
-    for i = 1, states do out[1 + i] = ipu.stack(finals[i], 0) end
+    if batch_first then out[1] = ipu.transpose(out[1], {2, 0, 1, 3}) end
+    for i = 1, states do out[1 + i] = ipu.stack(finals[i], batch_first and 1 or 0) end
     return table.unpack(out)
   end
 end
 
-interpret.LSTM = recurrent({1, 3, 4, 2}, 2, function(s, kernel, own, b1, b2, initial)
+local MOST_STEPS <const> = 4096 -- of what is written out step by step
+
+-- An LSTM whose gates see the cell's state, too: weights [3 · u] of input, output and forget gate.
+local function with_peepholes(s, kernel, own, bias, h, c, weights, n)
+  local steps, outputs = s.shape[2], {}
+  if steps > MOST_STEPS then
+    refuse(n, string.format("peephole weights (P) over %d steps are not known here", steps))
+  end
+  local of_input, of_output, of_forget = ipu.split(weights, 3, {axis = 0})
+  for t = 1, steps do
+    local x = ipu.squeeze(ipu.slice(s, {0, t - 1, 0}, {-1, 1, -1}), {axis = 1})
+    local gates = ipu.matmul(x, kernel) + ipu.matmul(h, own) + bias
+    local i, f, new, o = ipu.split(gates, 4, {axis = -1})
+    c = ipu.sigmoid(f + of_forget * c) * c + ipu.sigmoid(i + of_input * c) * ipu.tanh(new)
+    h = ipu.sigmoid(o + of_output * c) * ipu.tanh(c)
+    outputs[t] = h
+  end
+  return ipu.stack(outputs, 1), h, c
+end
+
+interpret.LSTM = recurrent({1, 3, 4, 2}, 2, function(s, kernel, own, b1, b2, initial, o, n)
   local units = own.shape[1]
   local bias = b1 and b1 + b2 or ipu.zeros({4 * units}, {dtype = s.dtype})
   local zero = ipu.zeros({s.shape[1], units}, {dtype = s.dtype})
-  return ipu.nn.lstm(s, kernel, own, bias, initial[1] or zero, initial[2] or zero)
+  local h, c = initial[1] or zero, initial[2] or zero
+  if o.peepholes then return with_peepholes(s, kernel, own, bias, h, c, o.peepholes, n) end
+  return ipu.nn.lstm(s, kernel, own, bias, h, c)
 end)
 
 interpret.GRU = recurrent({1, 2, 3}, 1, function(s, kernel, own, b1, b2, initial, o)

@@ -117,14 +117,29 @@ function interpret.Tile(x, _, n)
   return ipu.tile(x[1], counts)
 end
 
+-- Parts without given sizes are equal; those that num_outputs asks for (since opset 18) may leave less
+-- for the last.
+local function part_sizes(n, sizes, wanted, extent)
+  local count = #n.outputs
+  if wanted and sizes then refuse(n, "it has both sizes and num_outputs") end
+  if wanted and wanted ~= count then
+    refuse(n, string.format("num_outputs is %d, but it has %d outputs", wanted, count))
+  end
+  if sizes then return sizes end
+  local size <const> = (extent + count - 1) // count
+  local last = extent - size * (count - 1)
+  if last < 0 or last ~= size and not wanted then
+    refuse(n, string.format("an extent of %d can't be cut into %d equal parts", extent, count))
+  end
+  sizes = tools.filled(count, size)
+  sizes[count] = last
+  return sizes
+end
+
 function interpret.Split(x, a, n)
   local sizes, rank = ints(n, x[2]) or a.split, #x[1].shape
   local axis = tools.axis(n, a.axis or 0, rank)
-  if not sizes then
-    local extent, count = x[1].shape[axis + 1], #n.outputs
-    if extent % count ~= 0 then refuse(n, string.format("an extent of %d can't be cut into %d equal parts", extent, count)) end
-    sizes = tools.filled(count, extent // count)
-  end
+  sizes = part_sizes(n, sizes, a.num_outputs, x[1].shape[axis + 1])
   local sum = 0
   for _, size in ipairs(sizes) do sum = sum + size end
   if sum ~= x[1].shape[axis + 1] then refuse(n, "its parts are not the whole") end
@@ -182,7 +197,25 @@ local function pad_edge(v, before, behind)
   return v
 end
 
-local modes <const> = {constant = "CONSTANT", reflect = "REFLECT", edge = "EDGE"}
+-- Each axis repeats without end: element i of the result is element (i - before) mod extent.
+local function pad_wrap(v, before, behind)
+  for axis = 0, #v.shape - 1 do
+    local extent, b, e = v.shape[axis + 1], before[axis + 1], behind[axis + 1]
+    if b + e > 0 then
+      local counts, begin = tools.filled(#v.shape, 1), tools.filled(#v.shape, 0)
+      local size = table.move(v.shape, 1, #v.shape, 1, {})
+      counts[axis + 1] = (b + extent - 1) // extent + 1 + (e + extent - 1) // extent
+      begin[axis + 1], size[axis + 1] = -b % extent, b + extent + e
+      v = ipu.slice(ipu.tile(v, counts), begin, size)
+    end
+  end
+  return v
+end
+
+-- Mode → the op's, and the opset that brought it.
+local modes <const> = {
+  constant = {"CONSTANT", 1}, reflect = {"REFLECT", 1}, edge = {"EDGE", 1}, wrap = {"WRAP", 19},
+}
 
 -- A frame of large integers is made of a tensor: the op's own number is a float.
 local function pad_constant(n, v, before, behind, value)
@@ -195,16 +228,32 @@ local function pad_constant(n, v, before, behind, value)
   return ipu.where(inside, ipu.pad(v, pairs_of), ipu.reshape(value, {}))
 end
 
+-- Paddings before and behind each axis; without axes (an operand since opset 18) they are of all.
+local function frame_of(n, pads, axes, rank)
+  axes = axes or tools.range(0, rank - 1)
+  if #pads ~= 2 * #axes then refuse(n, string.format("%d paddings for %d axes", #pads, #axes)) end
+  local before, behind, seen = tools.filled(rank, 0), tools.filled(rank, 0), {}
+  for i, given in ipairs(axes) do
+    local at = tools.axis(n, given, rank) + 1
+    if seen[at] then refuse(n, string.format("its axes name axis %d twice", given)) end
+    seen[at], before[at], behind[at] = true, pads[i], pads[#axes + i]
+  end
+  return before, behind
+end
+
 function interpret.Pad(x, a, n)
-  local pads, rank = ints(n, x[2]) or a.pads or a.paddings, #x[1].shape
-  local mode, value = modes[a.mode], a.value
-  if not mode then refuse(n, "padding of mode " .. a.mode .. " is not known here") end
-  if #pads ~= 2 * rank then refuse(n, string.format("%d paddings for an operand of rank %d", #pads, rank)) end
-  local before, behind, shape = table.move(pads, 1, rank, 1, {}), table.move(pads, rank + 1, 2 * rank, 1, {}), {}
+  local rank, value, shape = #x[1].shape, a.value, {}
+  local mode, since = table.unpack(modes[a.mode] or {})
+  if not mode or n.opset < since then
+    refuse(n, string.format("padding of mode %s is not known here at opset %d", a.mode, n.opset))
+  end
+  local before, behind = frame_of(n, ints(n, x[2]) or a.pads or a.paddings, ints(n, x[4]), rank)
   local v = cut(x[1], before, behind)
   for i, extent in ipairs(v.shape) do shape[i] = before[i] + 0.0 + extent + behind[i] end
   tools.reserve(n, shape, v.dtype, v)
   if mode == "EDGE" then return pad_edge(v, before, behind) end
+  if mode == "WRAP" and v.size == 0 then refuse(n, "there is nothing to repeat") end
+  if mode == "WRAP" then return pad_wrap(v, before, behind) end
   if mode == "CONSTANT" then return pad_constant(n, v, before, behind, x[3] or value and ipu.tensor(value, {dtype = "float32"})) end
   local pairs_of = {}
   for i = 1, rank do pairs_of[i] = {before[i], behind[i]} end
@@ -253,12 +302,34 @@ function interpret.Gather(x, a, n)
   return ipu.gather(x[1], index(x[2], x[1].shape[axis + 1]), {axis = axis})
 end
 
+-- Indices within each of the first axes, which both operands share, as indices of the whole.
+local function with_batch(n, indices, shape, batch)
+  local own, all = indices.shape, {}
+  for i = 1, batch do
+    if own[i] ~= shape[i] then
+      refuse(n, string.format("extent %d of its operands is %d and %d", i, shape[i], own[i]))
+    end
+    local at, row = tools.filled(#own, 1), table.move(own, 1, #own, 1, {})
+    at[i], row[#own] = own[i], 1
+    all[i] = ipu.broadcast_to(ipu.reshape(ipu.cast(ipu.arange(own[i]), "int32"), at), row)
+  end
+  all[batch + 1] = indices
+  return ipu.concat(all, -1)
+end
+
 function interpret.GatherND(x, a, n)
-  if (a.batch_dims or 0) ~= 0 then refuse(n, "batch_dims is not known here") end
-  local shape, depth = x[1].shape, x[2].shape[#x[2].shape]
-  if not depth or depth > #shape then refuse(n, "its indices have more parts than its operand has axes") end
+  local batch, shape, depth = a.batch_dims or 0, x[1].shape, x[2].shape[#x[2].shape]
+  local rank = math.min(#shape, #x[2].shape)
+  if batch < 0 or batch >= math.max(rank, 1) then
+    refuse(n, string.format("batch_dims %d leaves no axis of an operand of rank %d", batch, rank))
+  end
+  if not depth or depth + batch > #shape then
+    refuse(n, "its indices have more parts than its operand has axes")
+  end
   if depth == 0 then refuse(n, "indices without parts are not known here") end
-  return ipu.gather_nd(x[1], index(x[2], ipu.tensor(table.move(shape, 1, depth, 1, {}), {dtype = "int32"})))
+  local extents = table.move(shape, batch + 1, batch + depth, 1, {})
+  local parts = index(x[2], ipu.tensor(extents, {dtype = "int32"}))
+  return ipu.gather_nd(x[1], batch == 0 and parts or with_batch(n, parts, shape, batch))
 end
 
 function interpret.OneHot(x, a, n)

@@ -45,6 +45,8 @@ return {
       .. "strides:I",
     [10] = "1-1 1-1 auto_pad:s=NOTSET ceil_mode:i=0 count_include_pad:i=0 "
       .. "kernel_shape:I! pads:I strides:I",
+    [19] = "1-1 1-1 auto_pad:s=NOTSET ceil_mode:i=0 count_include_pad:i=0 dilations:I "
+      .. "kernel_shape:I! pads:I strides:I",
   },
   BatchNormalization = {
     [1] = "5-5 1-5 epsilon:f=9.99999975e-06 is_test:i=0 momentum:f=0.899999976 "
@@ -56,9 +58,11 @@ return {
   Cast = {
     [1] = "1-1 1-1 to:s!",
     [6] = "1-1 1-1 to:i!",
+    [19] = "1-1 1-1 saturate:i=1 to:i!",
   },
   CastLike = {
     [15] = "2-2 1-1",
+    [19] = "2-2 1-1 saturate:i=1",
   },
   Ceil = {
     [1] = "1-1 1-1",
@@ -266,6 +270,7 @@ return {
     [1] = "1-1 1-1 mode:s=constant paddings:I! value:f=0",
     [2] = "1-1 1-1 mode:s=constant pads:I! value:f=0",
     [11] = "2-3 1-1 mode:s=constant",
+    [18] = "2-4 1-1 mode:s=constant",
   },
   Pow = {
     [1] = "2-2 1-1 axis:i broadcast:i=0",
@@ -287,27 +292,35 @@ return {
   },
   ReduceL1 = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceL2 = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceLogSum = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceLogSumExp = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceMax = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceMean = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceMin = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceProd = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   ReduceSum = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
@@ -315,6 +328,7 @@ return {
   },
   ReduceSumSquare = {
     [1] = "1-1 1-1 axes:I keepdims:i=1",
+    [18] = "1-2 1-1 keepdims:i=1 noop_with_empty_axes:i=0",
   },
   Relu = {
     [1] = "1-1 1-1",
@@ -374,6 +388,7 @@ return {
     [1] = "1-2 1-n axis:i split:I",
     [2] = "1-1 1-n axis:i=0 split:I",
     [13] = "1-2 1-n axis:i=0",
+    [18] = "1-2 1-n axis:i=0 num_outputs:i",
   },
   Sqrt = {
     [1] = "1-1 1-1",
