@@ -252,7 +252,7 @@ space := $(subst x,,x x)
 PACKAGES_BUILD := gcc make pkg-config lua5.4 liblua5.4-dev zlib1g-dev libjansson-dev libzip-dev \
   $(foreach part,$(filter-out HDF5,$(OPTIONAL)),$(if $(filter-out no,$(WITH_$(part))),$(DEB_$(part)))) \
   $(foreach part,$(filter HDF5,$(INSISTED)),$(DEB_$(part)))
-PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson \
+PACKAGES_TEST := lua-busted lua-check luajit libhdf5-dev python3-h5py python3 python3-numpy python3-onnx build-essential binutils git luarocks lua-cjson nodejs \
                  lua-socket lua-filesystem debhelper man-db tzdata
 define install_packages
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q ' installed' || echo $$p; done); \

@@ -1,6 +1,7 @@
 -- Helpers and data sets.
 
 local command = require "spec.support.command"
+local dot = require "spec.support.dot"
 local ipu = require "ipulua"
 
 local keras = ipu.keras
@@ -26,17 +27,26 @@ describe("keras.utils", function()
     assert.are.same(weights(), weights())
   end)
 
-  it("plot_model draws with graphviz, where that is", function()
-    local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
-    local path = command.scratch ".png"
-    if os.execute("command -v dot >/dev/null") then
-      keras.utils.plot_model(model, {to_file = path, show_shapes = true})
-      local file <close> = assert(io.open(path, "rb"))
-      assert.equal("\137PNG\r\n\26\n", file:read(8))
-    else
-      assert.matches("graphviz's 'dot' is needed", message_of(keras.utils.plot_model, model, {to_file = path}))
+  it("plot_model draws with graphviz's dot, or leaves the graph where there is none", function()
+    local folder = command.folder()
+    local function plotted(path)
+      local code = [[local keras = require "ipulua".keras
+        keras.utils.plot_model(keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}, {to_file = "it's.png"})]]
+      return command.run{"/usr/bin/env", "PATH=" .. path, command.ipulua, "-e", code, dir = folder}
     end
-    os.remove(path)
+    local r = plotted "/nowhere"
+    assert.matches("graphviz's 'dot' is needed for 'it's.png'; 'it's.dot' was written instead", r.err, 1, true)
+    assert.equal("dense: Dense", dot.read(command.read(folder .. "/it's.dot")).nodes.l1.label)
+    command.write(folder .. "/dot", '#!/bin/sh\n{ echo "$1 $2 $3 $4"; /bin/cat "$4"; } >"$3"\n')
+    assert(os.execute("chmod +x " .. command.quote(folder .. "/dot")))
+    r = plotted(folder)
+    assert.equal(0, r.status, r.err)
+    local asked, text = command.read(folder .. "/it's.png"):match("^([^\n]*)\n(.*)")
+    assert.equal("-Tpng -o it's.png it's.dot", asked)
+    assert.equal("dense: Dense", dot.read(text).nodes.l1.label)
+    assert.is_nil(io.open(folder .. "/it's.dot"))
+    command.remove(folder)
+    local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
     assert.matches("'model' must be", message_of(keras.utils.plot_model, 3))
     assert.matches("must end in .dot, .png", message_of(keras.utils.plot_model, model, {to_file = "model.txt"}))
     assert.is_nil(io.open("model.dot"))
@@ -49,9 +59,11 @@ describe("keras.utils", function()
     local path = command.scratch ".dot"
     local text = keras.utils.plot_model(model, {to_file = path, show_shapes = true})
     os.remove(path)
-    assert.matches('digraph "m"', text)
-    assert.is_not_nil(text:find('label="left: Dense\\n(None, 3)"', 1, true))
-    assert.matches("l1 %-> l2;\n  l2 %-> l3;", text)
+    local graph = dot.read(text)
+    assert.equal("m", graph.name)
+    assert.same({l1 = "in: InputLayer\\n(None, 2)", l2 = "left: Dense\\n(None, 3)", l3 = "sum: Add\\n(None, 3)"},
+      {l1 = graph.nodes.l1.label, l2 = graph.nodes.l2.label, l3 = graph.nodes.l3.label})
+    assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
   end)
 
   it("vocabulary numbers characters, generate_text writes", function()

@@ -31,6 +31,15 @@ describe("GradientTape", function()
     assert.same({6, 12}, outer:gradient(first, x):totable())
   end)
 
+  it("gives none through integers, whose quotient is a float32", function()
+    local v, halves = ipu.Variable(ipu.tensor{4, 6}), ipu.tensor({2, 4}, {dtype = "int32"})
+    local tape <close> = ipu.GradientTape{persistent = true}
+    local y = ipu.cast(v, "int32") / halves
+    assert.same({2, 1.5}, y:totable())
+    assert.is_nil((tape:gradient(y, v)))
+    assert.same({3, 2.5}, tape:gradient(y * v + v, v):totable())
+  end)
+
   it("leaves stopped gradients out", function()
     local tape, y = recorded({persistent = true}, function() return ipu.reduce_sum(ipu.stop_gradient(x * x) * x) end)
     assert.same({1, 4}, tape:gradient(y, x):totable())

@@ -50,6 +50,18 @@ describe("einsum", function()
     assert.same(expected, ipu.einsum("ij,jk->ik", {a, b}):totable())
     assert.same(expected, ipu.einsum({a, b}, "ij,jk->ik"):totable())
   end)
+
+  -- With y = a (sum of b's rows): dy/da[i] sums all of b, dy/db[j, k] all of a.
+  it("has gradients along a summed index that one operand has once and another more often", function()
+    local a, b = ipu.tensor{{1}, {2}}, ipu.tensor{{1, 2}, {3, 4}, {5, 6}}
+    local tape <close> = ipu.GradientTape()
+    tape:watch{a, b}
+    local y = ipu.einsum("ij,jk->ik", a, b)
+    assert.same({{9, 12}, {18, 24}}, y:totable())
+    local da, db = table.unpack(tape:gradient(y, {a, b}))
+    assert.same({{21}, {21}}, da:totable())
+    assert.same({{3, 3}, {3, 3}, {3, 3}}, db:totable())
+  end)
 end)
 
 describe("cast", function()

@@ -41,7 +41,7 @@ static Status make_groups(const Call *c, int replicas, Groups *g) {
 static Status check_factor(const Call *c, const Attr *factor, int replicas) {
   if (factor->i == replicas) return OK;
   return fail_at(c->error, c->source, ERR_FAILED_PRECONDITION,
-                 "%s was traced for %lld replica%s, but the program has %d; replicas are the device's IPUs divided by the "
+                 "%s: traced for %lld replica%s, but the program has %d; replicas are the device's IPUs divided by the "
                  "program's shards: give {replication_factor = %d}",
                  c->node->op->name, (long long)factor->i, factor->i == 1 ? "" : "s", replicas, replicas);
 }

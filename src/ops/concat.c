@@ -90,7 +90,8 @@ static Status infer_split(Error *e, Node *n) {
   bool equal = a->ints.n == 1;
   int64_t count = equal ? first : a->ints.n;
   if (count < 1 || count > 1 << 20)
-    return fail(e, ERR_VALUE, "wants a count of parts or their sizes, got %lld", (long long)count);
+    return fail(e, ERR_VALUE, "count_or_sizes must be a count of parts or their sizes, got %lld%s",
+                (long long)count, equal ? "" : " sizes");
   if (equal && extent % count)
     return fail(e, ERR_INVALID_ARGUMENT, "axis %d of %s can't be cut into %lld equal parts", axis,
                 shape_text(x, text), (long long)count);

@@ -94,9 +94,10 @@ static Status transpose_extents(Error *e, const Node *n, Window *w) {
     return fail(e, ERR_VALUE, "padding must be VALID or SAME, got %s",
                 n->attr[T_PADDING].s ? n->attr[T_PADDING].s : "nothing");
   for (int i = SPATIAL - w->rank; s == OK && i < SPATIAL; i++) {
-    if (w->out[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
-      return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
-    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, beyond = most(reach - w->stride[i], 0);
+    int64_t reach;
+    s = nn_reach(e, w, i, w->out[i], &reach);
+    if (s != OK) return s;
+    int64_t beyond = most(reach - w->stride[i], 0);
     if (!explicit) {
       w->in[i] = w->out[i] * w->stride[i] + (same ? 0 : beyond);
       w->pad[i] = same ? beyond / 2 : 0;

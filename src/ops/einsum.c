@@ -432,7 +432,8 @@ static bool add_operand(Gradient *d, Value *v) {
   return true;
 }
 
-/* Indices that only operand k has, all summed: the gradient repeats along them. */
+/* Indices that only operand k has, or the others with an extent of 1, all summed: the gradient repeats
+ * along them. */
 static bool add_ones(Gradient *d, int k) {
   const Equation *q = d->q;
   bool known[INDICES] = {false};
@@ -440,7 +441,10 @@ static bool add_ones(Gradient *d, int k) {
   Type ones = {.dtype = d->node->in[k]->type.dtype};
   for (int i = 0; i < q->out.rank; i++) known[q->out.index[i]] = true;
   for (int other = 0; other < q->count; other++)
-    for (int i = 0; other != k && i < q->in[other].rank; i++) known[q->in[other].index[i]] = true;
+    for (int i = 0; other != k && i < q->in[other].rank; i++) {
+      int index = q->in[other].index[i];
+      if (d->node->in[other]->type.shape[i] == q->extent[index]) known[index] = true;
+    }
   for (int i = 0; i < q->in[k].rank; i++) {
     int index = q->in[k].index[i];
     if (known[index]) continue;

@@ -223,8 +223,8 @@ static Status body_cholesky(const Call *c) {
   for (int64_t i = 0; i < matrices; i++)
     if (!factorise(a->dtype, c->in[0], c->out[0], i * n * n, n, &row, &pivot))
       return fail_at(c->error, c->source, ERR_VALUE,
-                     "%s: matrix %lld is not positive definite: pivot %lld is %g", c->node->op->name,
-                     (long long)i, (long long)row, pivot);
+                     "%s: matrix %lld of %s is not positive definite: pivot %lld is %g", c->node->op->name,
+                     (long long)i, c->node->op->inputs[0], (long long)row, pivot);
   return OK;
 }
 static Status eval_cholesky(const Call *c) { return eval_wide(c, body_cholesky); }

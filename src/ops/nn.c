@@ -93,12 +93,21 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
     return fail(e, ERR_VALUE, "%s must be one integer or %d of them, got %d", what, rank, a->ints.n);
   for (int i = 0; i < rank; i++) {
     int64_t x = v[n == 1 ? 0 : i];
-    if (x < smallest || x > INT32_MAX)
+    if (x < smallest)
       return fail(e, ERR_VALUE, "%s must be at least %lld, got %lld", what, (long long)smallest,
                   (long long)x);
+    if (x > INT32_MAX)
+      return fail(e, ERR_VALUE, "%s must be at most %d, got %lld", what, INT32_MAX, (long long)x);
     out[skip + i] = x;
   }
   return OK;
+}
+
+Status nn_reach(Error *e, const Window *w, int i, int64_t extent, int64_t *reach) {
+  *reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+  if (extent <= INT32_MAX && *reach <= INT32_MAX) return OK;
+  return fail(e, ERR_INVALID_ARGUMENT, "a window of %lld over an extent of %lld: both must be at most %d",
+              (long long)*reach, (long long)extent, INT32_MAX);
 }
 
 Status nn_window(Error *e, const Attr *padding, Window *w) {
@@ -109,9 +118,9 @@ Status nn_window(Error *e, const Attr *padding, Window *w) {
   if (causal && w->rank != 1)
     return fail(e, ERR_VALUE, "padding CAUSAL is for one spatial dimension, here are %d", w->rank);
   for (int i = 0; i < SPATIAL; i++) {
-    if (w->in[i] > INT32_MAX || (w->kernel[i] - 1) * w->dilation[i] >= INT32_MAX)
-      return fail(e, ERR_INVALID_ARGUMENT, "extents and windows must be less than %d", INT32_MAX);
-    int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+    int64_t reach;
+    Status s = nn_reach(e, w, i, w->in[i], &reach);
+    if (s != OK) return s;
     w->pad[i] = 0;
     if (same || causal) {
       w->out[i] = (w->in[i] + w->stride[i] - 1) / w->stride[i];

@@ -43,6 +43,8 @@ Status nn_spatial(Error *e, const char *what, const Attr *a, int rank, int64_t s
 /* in, kernel, stride, dilation and rank are set; fills pad and out. padding is "VALID", "SAME" or "CAUSAL".
  */
 Status nn_window(Error *e, const Attr *padding, Window *w);
+/* How far dimension i's window reaches, dilation and all; it and the extent that it slides over have to be int32. */
+Status nn_reach(Error *e, const Window *w, int i, int64_t extent, int64_t *reach);
 
 /* What products accumulate in on the machine, and elements in the last axis (1 for a scalar). */
 static inline Dtype nn_partials(const Node *n) { return n->place.half_products > 0 ? F16 : F32; }

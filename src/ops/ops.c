@@ -109,13 +109,17 @@ Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX
   *count = 0;
   bool all = attr->kind == ATTR_NONE;
   bool taken[MAX_RANK] = {false};
+  int64_t named[MAX_RANK] = {0};
   for (int i = 0; i < rank && all; i++) taken[i] = true;
   for (int i = 0; !all && i < attr->ints.n; i++) {
     int axis;
     Status s = axis_check(e, "axis", attr->ints.v[i], rank, &axis);
     if (s != OK) return s;
-    if (taken[axis]) return fail(e, ERR_VALUE, "axis %d is named twice", axis);
+    if (taken[axis])
+      return fail(e, ERR_VALUE, "axis %d is named twice: %lld, %lld", axis, (long long)named[axis],
+                  (long long)attr->ints.v[i]);
     taken[axis] = true;
+    named[axis] = attr->ints.v[i];
   }
   for (int i = 0; i < rank; i++)
     if (taken[i]) axes[(*count)++] = i;

@@ -87,11 +87,9 @@ static Status infer_store_slot(Error *e, Node *n) {
 
 /* Where in the row its slot begins; false: there is none of that number. */
 static bool find_slot(const Call *c, const Type *slots, const Type *slot, const void *index, size_t *at) {
-  int32_t i = *(const int32_t *)index;
-  *at = (size_t)i * type_bytes(slot);
-  if (i >= 0 && i < slots->shape[0]) return true;
-  fail(c->error, ERR_OUT_OF_RANGE, "slot %d of %lld", (int)i, (long long)slots->shape[0]);
-  return false;
+  int64_t i = index_at(c, "index", I32, index, 0, slots->shape[0]);
+  *at = i >= 0 ? (size_t)i * type_bytes(slot) : 0;
+  return i >= 0;
 }
 
 static Status eval_load_slot(const Call *c) {

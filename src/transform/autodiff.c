@@ -33,7 +33,7 @@ static void collect(Pass *p, Value *v, Value *gradient) {
   *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
 }
 
-/* x may be one of several outputs of a node that itself depends on nothing wanted. */
+/* x may be one of several outputs of a node that itself depends on nothing wanted. No gradient comes through integers. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;
@@ -41,7 +41,8 @@ static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
     const Node *n = p->graph->node[i];
     if (n->op->traits & NO_GRADIENT) continue; /* depends only when it is an x itself */
     Entry *e = &p->entry[n->id];
-    for (int k = 0; k < n->in_count && !e->passes_on; k++) e->passes_on = entry_of(p, n->in[k])->depends;
+    for (int k = 0; k < n->in_count && !e->passes_on; k++)
+      e->passes_on = entry_of(p, n->in[k])->depends && dtype_is_float(n->in[k]->type.dtype);
     e->depends |= e->passes_on;
   }
 }
