@@ -11,7 +11,6 @@ local placement = require "ipulua.placement"
 local scope = require "ipulua.scope"
 local structure = require "ipulua.structure"
 local tracing = require "ipulua.tracing"
-local used_names = require "ipulua.used_names"
 
 local variables = {}
 
@@ -24,9 +23,12 @@ local function remember(v)
   return v
 end
 
-local names_given = used_names.new()
+local names_given -- from the first variable on
 
-local function unique(name) return names_given.unique(name) end
+local function unique(name)
+  names_given = names_given or require "ipulua.used_names".new()
+  return names_given.unique(name)
+end
 variables.unique_name = unique
 
 local variable_spec <const> = {
@@ -318,6 +320,6 @@ function variables.get_variable(...)
   return v
 end
 
-function variables.forget_names() names_given = used_names.new() end
+function variables.forget_names() names_given = nil end
 
 return variables
