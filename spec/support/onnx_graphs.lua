@@ -177,6 +177,14 @@ function kinds.reduce()
   return {"ReduceSum", 13, v, #axes > 0 and longs(axes) or false, a = a, known = {[2] = true}}
 end
 
+function kinds.reduce_axes() -- operands since opset 18; of none noop_with_empty_axes makes runtimes differ
+  local op = pick{"L1", "L2", "Max", "Mean", "Min", "Prod", "SumSquare"}
+  local shape = shape_of(between(1, 4), 1, 4)
+  local v, axes = tensor(shape, pick{"float32", "int32"}), some_axes(#shape)
+  return {"Reduce" .. op, pick{18, 20}, v, #axes > 0 and longs(axes) or false,
+    a = {keepdims = chance(2) and below(2) or nil}, known = {[2] = true}}
+end
+
 function kinds.position()
   local shape = shape_of(between(1, 3), 1, 4)
   return {pick{"ArgMax", "ArgMin"}, 13, ipu.cast(tensor(shape, "int32"), pick{"float32", "int32"}),
@@ -244,7 +252,13 @@ end
 function kinds.split()
   local shape = shape_of(2)
   shape[2] = 6
-  if chance(2) then return {"Split", 13, tensor(shape, "float32"), a = {axis = pick{1, -1}}, outputs = pick{1, 2, 3}} end
+  if chance(3) then return {"Split", 13, tensor(shape, "float32"), a = {axis = pick{1, -1}}, outputs = pick{1, 2, 3}} end
+  if chance(2) then
+    local count = pick{1, 2, 3, 4, 6}
+    shape[2] = pick{6, 3 * count - 1}
+    if (shape[2] + count - 1) // count * (count - 1) > shape[2] then shape[2] = 3 * count end
+    return {"Split", 18, tensor(shape, "float32"), a = {axis = pick{1, -1}, num_outputs = count}, outputs = count}
+  end
   local sizes, axis = {between(0, 2), 3, 0}, pick{1, -1}
   sizes[3] = 6 - sizes[1] - 3
   if chance(2) then return {"Split", 11, tensor(shape, "float32"), a = {axis = axis, split = sizes}, outputs = 3} end
@@ -261,6 +275,15 @@ function kinds.pad()
     return {"Pad", 10, tensor(shape, dtype), a = {pads = pads, mode = mode, value = chance(2) and 1.5 or nil}}
   end
   return {"Pad", 13, tensor(shape, dtype), longs(pads), value, a = {mode = mode}, known = {[2] = true, [3] = true}}
+end
+
+function kinds.pad_axes()
+  local rank, mode = between(1, 4), pick{"constant", "edge", "reflect", "wrap"}
+  local axes, pads = some_axes(rank), {}
+  if #axes == 0 then axes[1] = rank - 1 end
+  for i = 1, 2 * #axes do pads[i] = below(mode == "wrap" and 4 or 3) end
+  return {"Pad", mode == "wrap" and 19 or pick{18, 19}, tensor(shape_of(rank, 3, 5), "float32"),
+    longs(pads), false, longs(axes), a = {mode = mode}, known = {[2] = true, [4] = true}}
 end
 
 function kinds.slice()
@@ -298,6 +321,15 @@ function kinds.gather_nd()
     for k = 1, depth do rows[i][k] = between(-shape[k], shape[k] - 1) end
   end
   return {"GatherND", 13, tensor(shape, "float32"), ipu.tensor(rows, {dtype = "int64"})}
+end
+
+function kinds.gather_nd_batches()
+  local shape, batch = shape_of(4, 2, 4), between(1, 2)
+  local indices, parts = table.move(shape, 1, batch, 1, {}), between(1, 3 - batch)
+  if chance(2) then indices[#indices + 1] = between(1, 3) end
+  indices[#indices + 1] = parts
+  return {"GatherND", 13, tensor(shape, "float32"), ipu.mod(tensor(indices, "int64"), 2) - below(3),
+    a = {batch_dims = batch}}
 end
 
 function kinds.one_hot()
@@ -413,6 +445,19 @@ function kinds.pool()
   return {op, 11, tensor(image, "float32"), a = a}
 end
 
+function kinds.dilated_pool()
+  local rank, op = between(1, 3), pick{"MaxPool", "AveragePool"}
+  local kernel = shape_of(rank, 1, 3)
+  local a = window_attributes(rank, kernel)
+  a.kernel_shape, a.dilations = kernel, shape_of(rank, 1, 2)
+  a.auto_pad = a.auto_pad == "VALID" and "VALID" or nil
+  if op == "AveragePool" then a.count_include_pad = below(2) end
+  local indices = op == "MaxPool" and not a.pads and chance(2)
+  local image = table.move(shape_of(rank, 6, 9), 1, rank, 3, {2, 2})
+  return {op, op == "MaxPool" and 12 or 19, tensor(image, "float32"), a = a,
+    outputs = indices and 2 or 1}
+end
+
 function kinds.global_pool()
   return {pick{"GlobalMaxPool", "GlobalAveragePool"}, 13, tensor({2, 3, table.unpack(shape_of(between(1, 3)))}, "float32")}
 end
@@ -450,10 +495,12 @@ function kinds.recurrent()
   local a = {hidden_size = units, direction = direction}
   if op == "GRU" then a.linear_before_reset = below(2) end
   if op == "RNN" and chance(2) then a.activations = d == 2 and {"Relu", "Tanh"} or {"Relu"} end
+  local peepholes = op == "LSTM" and chance(3) and tensor({d, 3 * units}, "float32") / 4 or nil
+  if peepholes then h, c = h or false, c or false end
   return {op, 14, tensor({steps, batch, features}, "float32"), tensor({d, gates * units, features}, "float32") / 4,
     tensor({d, gates * units, units}, "float32") / 4, chance(2) and tensor({d, 2 * gates * units}, "float32") / 4,
-    false, h or (c and false or nil), c, a = a, outputs = op == "LSTM" and 3 or 2,
-    known = {[2] = true, [3] = true, [4] = true}}
+    false, h or (c and false or nil), c, peepholes, a = a, outputs = op == "LSTM" and 3 or 2,
+    known = {[2] = true, [3] = true, [4] = true, [8] = true}}
 end
 
 -- ------------------------------------------------ files
