@@ -422,7 +422,7 @@ describe("onnx.import", function()
     assert.same(wanted, ours)
   end)
 
-  -- spec/support/onnx_graphs.lua: each kind of node several times.
+  -- spec/support/onnx_kinds.lua: each kind of node several times.
   local packages = os.getenv("NODE_PATH") or "build/npm/node_modules"
   local if_runtime = os.execute("test -d " .. command.quote(packages .. "/onnxruntime-web")) and it or pending
   if_runtime("computes unusual nodes as onnxruntime does, or refuses them by name", function()

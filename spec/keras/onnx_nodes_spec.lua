@@ -1,6 +1,7 @@
--- keras.onnx.import against ONNX's own test cases of nodes (python3-onnx brings them, with their results): every case belongs to an
--- operator that is not imported and has its name here, to a type that is not known and is refused by name, or to the few that have
--- their own names here, or gives what ONNX says.
+-- keras.onnx.import against ONNX's own test cases of nodes (python3-onnx brings them, with their
+-- results): every case belongs to an operator that is not imported and has its name here, to a type
+-- that is not known and is refused by name, or to the few that have their own names here, or gives
+-- what ONNX says.
 local ipu = require "ipulua"
 local command = require "spec.support.command"
 local interpret = require "ipulua.keras.onnx.interpret"
@@ -10,25 +11,33 @@ local there = command.python "onnx"
 
 -- Operators of the cases that are not imported (of opset 17 or 22).
 local foreign <const> = [[
-  AffineGrid Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CenterCropPad Col2Im Compress ConvInteger DFT
-  DeformConv DequantizeLinear Det DynamicQuantizeLinear EyeLike GatherElements Gelu GridSample GroupNormalization HammingWindow HannWindow
-  Hardmax If ImageDecoder LRN Loop LpPool MatMulInteger MaxUnpool MeanVarianceNormalization MelWeightMatrix Mish
-  NegativeLogLikelihoodLoss NonMaxSuppression NonZero OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear
-  RandomUniformLike RegexFullMatch Resize ReverseSequence RoiAlign STFT Scan Scatter ScatterElements ScatterND SequenceEmpty
-  SequenceInsert SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit
-  TfIdfVectorizer Trilu Unique Upsample ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer ai.onnx.ml.LabelEncoder
-  ai.onnx.ml.TreeEnsemble ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
+  AffineGrid Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow
+  CenterCropPad Col2Im Compress ConvInteger DFT DeformConv DequantizeLinear Det
+  DynamicQuantizeLinear EyeLike GatherElements Gelu GridSample GroupNormalization HammingWindow
+  HannWindow Hardmax If ImageDecoder LRN Loop LpPool MatMulInteger MaxUnpool
+  MeanVarianceNormalization MelWeightMatrix Mish NegativeLogLikelihoodLoss NonMaxSuppression
+  NonZero OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear
+  RandomUniformLike RegexFullMatch Resize ReverseSequence RoiAlign STFT Scan Scatter
+  ScatterElements ScatterND SequenceEmpty SequenceInsert SequenceLength SequenceMap
+  SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit
+  TfIdfVectorizer Trilu Unique Upsample ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer
+  ai.onnx.ml.LabelEncoder ai.onnx.ml.TreeEnsemble ai.onnx.preview.training.Adagrad
+  ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
 ]]
 
--- Cases of imported operators that don't give what ONNX says: what is told instead. The first four drop by NumPy's random numbers; the
--- last one divides by what ceil_mode adds beyond the frame, which onnx itself corrected in version 1.18.
+-- Cases of imported operators that don't give what ONNX says: what is told instead. The first four
+-- drop by NumPy's random numbers; the last one divides by what ceil_mode adds beyond the frame,
+-- which onnx itself corrected in version 1.18.
 local excepted <const> = {
-  test_training_dropout = "training_mode is not known here", test_training_dropout_default = "training_mode is not known here",
-  test_training_dropout_default_mask = "training_mode is not known here", test_training_dropout_mask = "training_mode is not known here",
+  test_training_dropout = "training_mode is not known here",
+  test_training_dropout_default = "training_mode is not known here",
+  test_training_dropout_default_mask = "training_mode is not known here",
+  test_training_dropout_mask = "training_mode is not known here",
   test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True = "element %d+ is",
 }
 
--- Opset → how many cases there are: all, good, of types that are refused, of other operators, excepted.
+-- Opset → how many cases there are: all, good, of types that are refused, of other operators,
+-- excepted.
 local counts <const> = {
   [17] = {all = 924, good = 602, refused = 22, foreign = 296, excepted = 4},
   [22] = {all = 1288, good = 762, refused = 74, foreign = 447, excepted = 5},
@@ -83,7 +92,8 @@ local function check_refused(folder, case)
   local ok, problem = pcall(import, folder .. "/" .. case.file)
   if ok then return "it is not refused" end
   for _, name in ipairs(case.types) do
-    if problem:find("type " .. name .. " is not known here", 1, true) or problem:find("not known here: " .. name, 1, true) then return nil end
+    if problem:find("type " .. name .. " is not known here", 1, true) then return nil end
+    if problem:find("not known here: " .. name, 1, true) then return nil end
   end
   return problem
 end
@@ -100,14 +110,17 @@ end
 local function judge(folder, case)
   local unknown = unknown_of(case)
   for _, op in ipairs(unknown) do
-    if not foreign:find(" " .. op .. "%f[%s]") then return "foreign", "operator " .. op .. " is neither imported nor listed" end
+    if not foreign:find(" " .. op .. "%f[%s]") then
+      return "foreign", "operator " .. op .. " is neither imported nor listed"
+    end
   end
   if #unknown > 0 then return "foreign" end
   if #case.types > 0 then return "refused", check_refused(folder, case) end
   local ok, problem = pcall(run, folder, case)
   local told = excepted[case.name]
   if not told then return "good", not ok and tostring(problem) or problem end
-  return "excepted", not (problem and problem:find(told)) and ("not as listed: " .. tostring(problem)) or nil
+  if problem and problem:find(told) then return "excepted" end
+  return "excepted", "not as listed: " .. tostring(problem)
 end
 
 describe("onnx.import", function()

@@ -191,10 +191,7 @@ local function window(w) return {ksize = w.size, strides = w.strides} end
 -- axis runs fastest.
 local function positions(n, x, columns_first)
   local shape, total = x.shape, 1
-  for _, extent in ipairs(shape) do
-    if extent < 0 then refuse(n, "its output 2 needs a batch that is known") end
-    total = total * extent
-  end
+  for _, extent in ipairs(shape) do total = total * extent end
   tools.reserve(n, shape, "int64", x)
   local all = ipu.cast(ipu.arange(total), "int64")
   if not columns_first then return ipu.reshape(all, shape) end
