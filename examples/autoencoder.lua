@@ -3,7 +3,7 @@
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
-local epochs, steps = short and 2 or 10, short and 20 or 600
+local epochs, steps = short and 2 or 10, short and 100 or 600
 
 local x_train, _, x_test = keras.datasets.mnist.load_data()
 

@@ -39,8 +39,8 @@ if not found then
   print "no reviews of IMDB under IPULUA_DATA: sentences made up here instead"
   words, length = 40, 24
   math.randomseed(1)
-  x_train, y_train = sentences(short and 320 or 9600)
-  x_test, y_test = sentences(short and 64 or 1600)
+  x_train, y_train = sentences(short and 3200 or 9600)
+  x_test, y_test = sentences(short and 640 or 1600)
 end
 
 local strategy = ipu.IPUStrategy()

@@ -5,7 +5,7 @@ local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
 local batch_size = 50
-local epochs, steps = short and 1 or 4, short and 20 or 1200
+local epochs, steps = short and 1 or 4, short and 100 or 1200
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()
 

@@ -53,6 +53,19 @@ describe("the runner", function()
     assert.matches('name="counts &lt;&amp;&gt;" time="%d+%.%d%d%d"></testcase>', xml)
   end)
 
+  it("tells a build that fails once, and runs nothing after it", function()
+    command.write(folder .. "/groups.txt", "")
+    command.write(folder .. "/make", "#!/bin/sh\ncase $* in *all*) echo 'it does not compile' >&2; exit 2 ;; esac\n")
+    assert(os.execute("chmod +x " .. command.quote(folder .. "/make")))
+    for _, build in ipairs{folder .. "/none", "build"} do -- without an older build, and with one
+      local r = command.run{"spec/support/run.sh", "build", "lint-lua", "specs",
+        env = {MAKE = folder .. "/make", BUILD = build, GROUPS_FILE = folder .. "/groups.txt", SPECS = "spec/tensor", TIER = "", JUNIT = ""}}
+      assert.equal(1, r.status)
+      assert.equal("it does not compile\n", r.err)
+      assert.matches("^FAIL build\nbuild +%d+%.%d s\nlint%-lua +%d+%.%d s\nall in %d+%.%d s\n1 passed, 1 failed\n$", r.out)
+    end
+  end)
+
   for what, text in pairs{
     ["that ends with a count of its own"] = it_text "print('9 passed, 0 failed') io.stdout:flush() os.exit(0)",
     ["that ends so before its first case"] = "print('9 passed, 0 failed') io.stdout:flush() os.exit(0)",

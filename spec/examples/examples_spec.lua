@@ -23,8 +23,6 @@ end
 local pwd <close> = assert(io.popen("pwd"))
 local root <const> = pwd:read("l")
 
-local function is_finite(x) return x == x and math.abs(x) < math.huge end
-
 describe("example", function()
   for name, expected in pairs {
     tutorial_basic = {"[3. 8.]"}, tutorial_xla_compile = {"[3. 8.]"},
@@ -67,17 +65,17 @@ describe("example", function()
   it("rows 224, 263: example_tf2_model_fit", function()
     local lines = run("example_tf2_model_fit", "40 1")
     local loss, accuracy = lines[#lines]:match("^loss (%S+) accuracy (%S+)$")
-    assert.is_true(is_finite(tonumber(loss)))
-    assert.is_true(tonumber(accuracy) >= 0)
+    assert.is_true(tonumber(loss) < 0.9 * math.log(10), loss) -- that of a guess among ten classes
+    assert.is_true(tonumber(accuracy) > 0.15, accuracy)
   end)
 
   it("row 261: outfeed_training_example", function()
     local lines = run("outfeed_training_example", 30)
     assert.equal(30, #lines)
-    for i, line in ipairs(lines) do
-      assert.is_truthy(line:find("^Step " .. i - 1 .. " loss = "), line)
-      assert.is_true(is_finite(tonumber(line:match("= (.*)"))))
-    end
+    local losses = {}
+    for i, line in ipairs(lines) do losses[i] = tonumber(line:match("^Step " .. i - 1 .. " loss = (.*)")) end
+    assert.is_true(math.abs(losses[1] - math.log(10)) < 0.3, lines[1]) -- a guess among ten classes
+    assert.is_true(losses[30] > 1 and losses[30] < losses[1] - 0.1, lines[30])
   end)
 
   it("replicas", function()
@@ -100,7 +98,9 @@ describe("example", function()
     local lines = run("targeting_tf2_example3")
     assert.equal(10, #lines)
     assert.same({0, 10, 20, 30, 40, 50, 60, 70, 80, 90}, numbers(lines, "^Current step: (%d+), training loss: "))
-    for _, loss in ipairs(numbers(lines, "training loss: (.*)")) do assert.is_true(is_finite(loss)) end
+    local losses = numbers(lines, "training loss: (.*)")
+    for _, loss in ipairs(losses) do assert.is_true(loss > 0 and loss < -math.log(1e-7)) end -- probabilities are clipped
+    assert.is_true(losses[10] < losses[1] - 0.3)
   end)
 
   for _, name in ipairs{"mnist_functional", "mnist_sequential"} do
@@ -127,11 +127,12 @@ describe("example", function()
     assert.is_truthy(without[2]:find("^Time taken without infeed/outfeed queues: %d+%.%d+ seconds$"))
   end)
 
-  -- Shortened so far that only the direction shows.
+  -- Shortened so far that only the direction shows: of ten digits 10 % are guessed, of two answers 55 %, and the mean of all
+  -- pictures has a cross-entropy of 0.262 with each.
   for name, expected in pairs {
-    mnist_cnn = {"^test accuracy (%d+%.%d+) %%$", 40, 100}, autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.3},
-    resnet20 = {"^test accuracy (%d+%.%d+) %%$", 0, 100}, text_classifier = {"^test accuracy (%d+%.%d+) %%$", 20, 100},
-    two_inputs = {"greater right (%d+%.%d+) %%$", 45, 100}, custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
+    mnist_cnn = {"^test accuracy (%d+%.%d+) %%$", 40, 100}, autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.2},
+    resnet20 = {"^test accuracy (%d+%.%d+) %%$", 30, 100}, text_classifier = {"^test accuracy (%d+%.%d+) %%$", 62, 100},
+    two_inputs = {"greater right (%d+%.%d+) %%$", 65, 100}, custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
   } do
     it(name, function()
       local found = numbers(run(name, "short"), expected[1])
@@ -218,7 +219,9 @@ describe("example", function()
     local lines = run("imdb_pipelined", 16)
     local text = table.concat(lines, "\n")
     assert.is_truthy(text:find("Grouped, 4 stages on 2 IPUs, training, 16 micro-batches: 23 time steps", 1, true), text)
-    assert.equal(2, #numbers(lines, "^epoch %d loss (.*)"))
+    local losses = numbers(lines, "^epoch %d loss (.*)")
+    assert.equal(2, #losses)
+    for _, loss in ipairs(losses) do assert.is_true(math.abs(loss - math.log(2)) < 0.01) end -- two updates: still a guess
   end)
 
   it("row 263: imdb_sequential_pipelined", function()
@@ -226,7 +229,7 @@ describe("example", function()
     assert.same({8}, numbers(lines, "^updates\t(%d+)")) -- a step is an update
     local losses = numbers(lines, "^epoch %d loss (.*)")
     assert.equal(2, #losses)
-    for _, loss in ipairs(losses) do assert.is_true(is_finite(loss) and loss < 0.8) end
+    assert.is_true(math.abs(losses[1] - math.log(2)) < 0.05 and losses[2] > 0 and losses[2] < 0.9 * math.log(2))
   end)
 
   it("row 267: training_pipelining and inference_pipelining", function()
