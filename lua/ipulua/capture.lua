@@ -10,20 +10,21 @@ local tape = require "ipulua.tape"
 
 local capture = {}
 
-local open = {} -- contexts, the innermost last
+-- core.here().capture: {context, below} of the innermost context that is open
 
 -- ------------------------------------------------ contexts
 
 local function begin(self)
   self.captured_gradients = {}
   self.captures = {} -- {tag =, value =}
-  open[#open + 1] = self
+  local open = core.here()
+  open.capture = {context = self, below = open.capture}
 end
 
 local function finish(self)
-  for i = #open, 1, -1 do
-    if open[i] == self then table.remove(open, i) end
-  end
+  self.is_finished = true
+  local open = core.here()
+  while open.capture and open.capture.context.is_finished do open.capture = open.capture.below end
 end
 
 ---Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or a list where several values
@@ -71,7 +72,9 @@ local rows <const> = {{"x", {"tensor"}}, {"tag", "string", ""}}
 function capture.capture_upstream_gradients(...)
   local a = args.check("capture_upstream_gradients", rows, ...)
   local value = core.ops.identity(a.x)
-  local context = open[#open]
+  local open = core.here().capture
+  while open and open.context.is_finished do open = open.below end
+  local context = open and open.context
   if context then context.captures[#context.captures + 1] = {tag = a.tag, value = value} end
   return value
 end

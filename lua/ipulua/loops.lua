@@ -137,20 +137,19 @@ local repeat_spec <const> = {
   {"use_while_v1", "boolean", true, says = "changes nothing"},
 }
 
-local open_loops = {} -- that are being traced, innermost last
-
-local left_loop = {__close = function() table.remove(open_loops) end}
+local left_loop = {__close = function(self) core.here().loop = self.former end}
 
 local function enter_loop(kind, count)
-  open_loops[#open_loops + 1] = {kind = kind, count = count, root = tracing.root()}
-  return setmetatable({}, left_loop)
+  local left = setmetatable({former = core.here().loop}, left_loop)
+  core.here().loop = {kind = kind, count = count, root = tracing.root()}
+  return left
 end
 
 ---The innermost loop that is being traced: {kind = "repeat" | "while", count = integer?}.
 ---@return table?
 ---@package
 function loops.innermost()
-  local loop = open_loops[#open_loops]
+  local loop = core.here().loop
   return loop and loop.root == tracing.root() and loop or nil
 end
 

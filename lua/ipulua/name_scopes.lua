@@ -6,24 +6,24 @@ local scope = require "ipulua.scope"
 
 local names = {}
 
-local prefix = ""
+local here <const> = core.here -- here().prefix: of names made now, nil for none
 
 ---@param name string
 ---@return string
-function names.qualified(name) return prefix .. name end
+function names.qualified(name) return (here().prefix or "") .. name end
 
 local function enter(new)
-  local former = prefix
-  prefix = new
+  local former = here().prefix
+  here().prefix = new
   core.set_name_prefix(new)
   return function()
-    prefix = former
-    core.set_name_prefix(former)
+    here().prefix = former
+    core.set_name_prefix(former or "")
   end
 end
 
 ---What nodes are named inside layers; "" outside.
-function names.set_layers(path) core.set_name_prefix(prefix .. path) end
+function names.set_layers(path) core.set_name_prefix(names.qualified(path)) end
 
 local spec <const> = {{"name", "string"}}
 
@@ -33,7 +33,7 @@ local spec <const> = {{"name", "string"}}
 ---@return Scope
 function names.name_scope(...)
   local a = args.check("name_scope", spec, ...)
-  return scope.new("name_scope(" .. a.name .. ")", enter(prefix .. a.name .. "/"))
+  return scope.new("name_scope(" .. a.name .. ")", enter(names.qualified(a.name .. "/")))
 end
 
 return names

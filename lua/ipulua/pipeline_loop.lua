@@ -12,7 +12,7 @@ local tracing = require "ipulua.tracing"
 
 local loop = {}
 
-local iterations = {} -- of the pipelines that are being traced, innermost last
+-- core.here().iteration: of the innermost pipeline that is being traced, {value, root}
 
 ---The index of the micro-batch, an int32 scalar; counts from 0 in each run.
 ---Shapes: int32 []
@@ -20,14 +20,14 @@ local iterations = {} -- of the pipelines that are being traced, innermost last
 ---Source: internal_ops.get_current_iteration_counter of the original
 ---@return userdata
 function loop.iteration()
-  local innermost = iterations[#iterations]
+  local innermost = core.here().iteration
   if not innermost or innermost.root ~= tracing.root() then
     blame.error("get_current_iteration_counter works only in the stages of a pipeline", "runtime")
   end
   return innermost.value
 end
 
-local closed_meta <const> = {__close = function() table.remove(iterations) end}
+local closed_meta <const> = {__close = function(self) core.here().iteration = self.former end}
 
 -- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a micro-batch.
 local Carried = {}
@@ -148,8 +148,8 @@ function loop.trace(o)
   local carried = setmetatable({types = {}, result = {}}, Carried)
   local region, captured
   do
-    iterations[#iterations + 1] = {value = iteration, root = tracing.root()}
-    local _ <close> = setmetatable({}, closed_meta)
+    local _ <close> = setmetatable({former = core.here().iteration}, closed_meta)
+    core.here().iteration = {value = iteration, root = tracing.root()}
     local work = o.trace()
     accumulate(o, work, iteration, carried)
     if work.finish then region, captured = trace_after(work, carried) end

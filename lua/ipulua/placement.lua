@@ -11,25 +11,26 @@ local placement = {}
 
 local host <const> = -1 -- what the core calls the CPU
 
-local state = {device = nil, outside = false} -- device: ordinal, host, or nil where no scope says
+-- Of what is open: device, ordinal, host, or nil where no scope says; shard; outside, in an outside_compilation_scope; attributes.
+local here <const> = core.here
 
 ---The IPU's ordinal, or -1 for the CPU; nil outside of all scopes.
 ---@return integer?
-function placement.device() return state.device end
+function placement.device() return here().device end
 
 ---@return boolean
-function placement.on_host() return state.device == host end
+function placement.on_host() return here().device == host end
 
 ---The ordinal that a program begun here runs on.
 ---@return integer
 function placement.ordinal()
-  if state.device and state.device ~= host then return state.device end
-  return 0
+  local device = here().device
+  return device and device ~= host and device or 0
 end
 
 ---The shard of the scope that is open, 0 outside.
 ---@return integer
-function placement.shard() return state.shard or 0 end
+function placement.shard() return here().shard or 0 end
 
 local most_devices <const> = 1024 -- one of each IPU of the largest machine
 
@@ -72,11 +73,11 @@ end
 ---Enters a device; the function returned leaves it again.
 function placement.enter_device(who, name)
   local ordinal = ordinal_of(who, name)
-  local former, undo = state.device, set("device", ordinal)
-  state.device = ordinal
+  local former, undo = here().device, set("device", ordinal)
+  here().device = ordinal
   if ordinal ~= host then device_entered(ordinal) end
   return function()
-    state.device = former
+    here().device = former
     undo()
   end
 end
@@ -129,10 +130,10 @@ function placement.ipu_shard(index, ...)
   end
   local list = type(index) == "table" and index or {index}
   for i = 1, math.max(#list, 1) do shard_used(check_shard(list[i])) end
-  local former, undo = state.shard, set("shard", list[1])
-  state.shard = list[1]
+  local former, undo = here().shard, set("shard", list[1])
+  here().shard = list[1]
   return scope.new("ipu_shard(" .. table.concat(list, ", ") .. ")", function()
-    state.shard = former
+    here().shard = former
     undo()
   end)
 end
@@ -159,11 +160,11 @@ function placement.outside_compilation_scope(...)
   if not tracing.is_active() then
     blame.error("outside_compilation_scope works only inside a compiled function (ipu.func, ipu_compiler.compile)", "value")
   end
-  if state.outside then blame.error("outside_compilation_scope can't be nested", "value") end
+  if here().outside then blame.error("outside_compilation_scope can't be nested", "value") end
   local undo = set("device", host)
-  state.outside = true
+  here().outside = true
   return scope.new("outside_compilation_scope()", function()
-    state.outside = false
+    here().outside = nil
     undo()
   end)
 end
@@ -219,8 +220,6 @@ function placement.partials_type(...)
   end)
 end
 
-local attributes = {} -- of the frontend_attribute scopes that are open
-
 local attribute_spec <const> = {
   {"attribute_name", "string"}, {"attribute_value", "string"}, {"restore_to", "string", optional = true},
 }
@@ -231,9 +230,11 @@ local attribute_spec <const> = {
 ---@return Scope
 function placement.frontend_attribute(...)
   local a = args.check("frontend_attribute", attribute_spec, ...)
-  local former = attributes[a.attribute_name]
+  local former = (here().attributes or {})[a.attribute_name]
   local function set_attribute(value)
+    local attributes = placement.frontend_attributes()
     attributes[a.attribute_name] = value
+    here().attributes = next(attributes) and attributes
     core.set_attributes(next(attributes) and json.encode(attributes) or "")
   end
   set_attribute(a.attribute_value)
@@ -244,7 +245,7 @@ end
 ---@return table<string, string>
 function placement.frontend_attributes()
   local copy = {}
-  for key, value in pairs(attributes) do copy[key] = value end
+  for key, value in pairs(here().attributes or {}) do copy[key] = value end
   return copy
 end
 

@@ -11,12 +11,12 @@ local tracing = require "ipulua.tracing"
 
 local replication = {}
 
-local open = {} -- of root traces, innermost last: {root, ipus, shards}
+-- core.here().replication: of the innermost root trace, {root, ipus, shards, left, below}
 
 -- The state of the program being traced.
 local function innermost()
-  while #open > 0 and open[#open].left do table.remove(open) end
-  local state = open[#open]
+  local state = core.here().replication
+  while state and state.left do state = state.below end
   return state and state.root == tracing.root() and state or nil
 end
 
@@ -48,6 +48,7 @@ local function tell() core.set_replicas(state_replicas(innermost())) end
 
 local left_meta = {__close = function(self)
   self.state.left = true
+  core.here().replication = self.state.below
   tell()
 end}
 
@@ -61,7 +62,7 @@ function replication.begin(former)
     state.ipus, state.shards = config.device(state.ordinal).ipus, devices.shard_count(placement.shard())
   end
   if former then state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus end
-  open[#open + 1] = state
+  state.below, core.here().replication = core.here().replication, state
   core.replicas_asked() -- forget what other programs asked
   tell()
   return setmetatable({state = state}, left_meta)

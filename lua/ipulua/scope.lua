@@ -1,15 +1,17 @@
 -- Scopes: entered when made, left when closed. `local _ <close> = scope` or `scope(function() ... end)`;
--- leaving by an error closes too. Scopes nest strictly, so there is one stack of those that are open.
+-- leaving by an error closes too. Scopes nest strictly, so there is a stack of those that are open, one of each
+-- coroutine: `core.here()` has what is open where it is called.
 
 local blame = require "ipulua.blame"
 local class = require "ipulua.class"
+local core = require "ipulua.core"
 
 ---What every scope is: entered when it is made, left when it is closed. `local _ <close> = scope`, or scope(f), which calls f and leaves.
 ---@class Scope
 ---@field label string what messages call it, such as "ipu_shard(1)"
 local Scope = class.new("Scope")
 
-local open = {} -- the stack: open[#open] is the innermost
+local here <const> = core.here -- here().scope is the innermost; a scope's `around` is the next one
 
 ---Enters. What entering means is done by the caller, before; leave undoes it, once.
 ---@param label string
@@ -21,12 +23,15 @@ function Scope:init(label, leave, loose)
   self.opened_at = blame.where()
   self.is_open = true
   self.loose = loose
-  if not loose then open[#open + 1] = self end
+  if loose then return end
+  local open = here()
+  self.home, self.around, open.scope = open, open.scope, self
 end
 
 local function pop(err)
-  local self = open[#open]
-  open[#open] = nil
+  local open = here()
+  local self = open.scope
+  open.scope = self.around
   self.is_open = false
   return pcall(self.leave, self, err)
 end
@@ -39,12 +44,18 @@ local function close(self, err)
     self.is_open = false
     return self.leave(self, err)
   end
-  local inner, failure = open[#open], nil
+  local open = here()
+  if self.home ~= open then
+    if err ~= nil then return end
+    blame.error(self.label .. " was opened in another coroutine: a scope is closed in the one that opened it", "runtime")
+  end
+  local inner, failure = open.scope, nil
   repeat
-    local last = open[#open] == self
+    local last = open.scope == self
     local ok, message = pop(err)
     if not ok and failure == nil then failure = message end
   until last
+  core.follow_resumer()
   if failure ~= nil then error(failure, 0) end
   if inner ~= self and err == nil then
     local at = inner.opened_at and " (opened at " .. inner.opened_at .. ")" or ""
@@ -95,16 +106,17 @@ end
 ---@param test fun(s: Scope): boolean?
 ---@return Scope?
 function scope.innermost(test)
-  for i = #open, 1, -1 do
-    if not test or test(open[i]) then return open[i] end
-  end
-  return nil
+  local found = here().scope
+  while found and test and not test(found) do found = found.around end
+  return found
 end
 
 ---How many scopes are open.
 ---@return integer
 function scope.depth()
-  return #open
+  local count, each = 0, here().scope
+  while each do count, each = count + 1, each.around end
+  return count
 end
 
 return scope

@@ -35,22 +35,21 @@ end
 
 function IPUStrategy:__tostring() return "<IPUStrategy " .. self.ipu_device .. ">" end
 
-local current = {}
-
 ---Until it is closed, models and variables are made for the strategy's device: `local _ <close> = strategy:scope()`.
 ---@return Scope
 function IPUStrategy:scope()
-  current[#current + 1] = self
   local leave = placement.enter_device("IPUStrategy", self.ipu_device)
+  local former = core.here().strategy
+  core.here().strategy = self
   return scope.new("strategy:scope()", function()
+    core.here().strategy = former
     leave()
-    table.remove(current)
   end)
 end
 
 ---The strategy whose scope is open, nil outside.
 ---@return IPUStrategy?
-function strategy.current() return current[#current] end
+function strategy.current() return core.here().strategy end
 
 local function refuse_float64(value, role)
   for _, leaf in ipairs((structure.flatten(value))) do

@@ -46,13 +46,15 @@ end
 
 -- ------------------------------------------------ who wants to know of gradients
 
-local observed = {} -- of the present root trace: list of {value, f, depth of its region}
+-- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
 
 ---f(gradient) is called, in the trace, with what arrives at the value where gradients by variables are computed next.
 ---@param value userdata
 ---@param f fun(gradient: userdata)
 function tape.observe(value, f)
-  if observed.root ~= tracing.root() then observed = {root = tracing.root()} end
+  local facts = tracing.facts()
+  local observed = facts.observed or {}
+  facts.observed = observed
   observed[#observed + 1] = {value = value, f = f, depth = core.trace_depth()}
 end
 
@@ -60,13 +62,15 @@ end
 local function take_observers(xs)
   local by_variables = false
   for _, x in ipairs(xs) do by_variables = by_variables or core.is_variable(x) end
-  if not observed[1] or observed.root ~= tracing.root() or not by_variables then return {} end
-  local depth, taken, kept = core.trace_depth(), {}, {root = observed.root}
+  local facts = tracing.facts()
+  local observed = facts.observed
+  if not observed or not by_variables then return {} end
+  local depth, taken, kept = core.trace_depth(), {}, {}
   for _, each in ipairs(observed) do
     local list = each.depth == depth and taken or each.depth < depth and kept
     if list then list[#list + 1] = each end
   end
-  observed = kept
+  facts.observed = kept
   return taken
 end
 

@@ -135,7 +135,7 @@ function variables.trainable_variables() return list(function(v) return v.traina
 local named = {}        -- name → {variable, shape, dtype}
 local weak_keys <const> = {__mode = "k"}
 local initialisers = setmetatable({}, weak_keys) -- variable → function that gives its value; gone with the variable
-local pending = nil -- while a function is traced: what it made, a list of {variable, function}
+-- core.here().pending, while a function is traced: what it made, a list of {variable, function}
 
 graph.on_reset(function()
   named, initialisers = {}, setmetatable({}, weak_keys)
@@ -160,28 +160,29 @@ local function initialise(items)
 end
 
 local pending_meta = {__close = function(self, err)
-  local made = pending
-  pending = self.former
-  if err == nil and not pending then initialise(made) end
-  if pending then table.move(made, 1, #made, #pending + 1, pending) end
+  local made, former = core.here().pending, self.former
+  core.here().pending = former
+  if err == nil and not former then initialise(made) end
+  if former then table.move(made, 1, #made, #former + 1, former) end
 end}
 
 ---To be closed when a trace ends: variables that it made by name get their values then.
 function variables.initialise_at_end()
-  local former = pending
-  pending = {}
+  local former = core.here().pending
+  core.here().pending = {}
   return setmetatable({former = former}, pending_meta)
 end
 
 ---Variables made by name since initialise_at_end, in a trace that is thrown away, were never made.
 function variables.undo_pending()
+  local pending = core.here().pending
   for _, item in ipairs(pending or {}) do
     for name, v in pairs(named) do
       if v == item[1] then named[name] = nil end
     end
     initialisers[item[1]] = nil
   end
-  pending = pending and {}
+  core.here().pending = pending and {}
 end
 
 ---An operation that gives the variables made so far their initial values.
@@ -199,8 +200,10 @@ local move_spec <const> = {{"graph", "any", optional = true, of = "anything", sa
 ---Source: utils.move_variable_initialization_to_cpu of the original
 function variables.move_variable_initialization_to_cpu(...) args.check("move_variable_initialization_to_cpu", move_spec, ...) end
 
--- Scopes: {prefix, reuse, use_resource}; the innermost is last.
-local scopes = {}
+local outermost <const> = {prefix = ""}
+
+-- {prefix, reuse, use_resource} of the innermost scope that is open.
+local function innermost() return core.here().variable_scope or outermost end
 
 local reuse_choices <const> = {[true] = true, [false] = true, auto = true}
 
@@ -215,7 +218,7 @@ local scope_spec <const> = {
 ---@return Scope
 function variables.variable_scope(...)
   local a = args.check("variable_scope", scope_spec, ...)
-  local outer = scopes[#scopes] or {prefix = ""}
+  local former, outer = core.here().variable_scope, innermost()
   local reuse = a.reuse
   if type(reuse) == "string" then reuse = reuse:lower() end
   if reuse ~= nil and not reuse_choices[reuse] then
@@ -224,8 +227,8 @@ function variables.variable_scope(...)
   if reuse == nil then reuse = outer.reuse end
   local use_resource = a.use_resource
   if use_resource == nil then use_resource = outer.use_resource end
-  scopes[#scopes + 1] = {prefix = outer.prefix .. a.name .. "/", reuse = reuse, use_resource = use_resource}
-  return scope.new("variable_scope(" .. a.name .. ")", function() table.remove(scopes) end)
+  core.here().variable_scope = {prefix = outer.prefix .. a.name .. "/", reuse = reuse, use_resource = use_resource}
+  return scope.new("variable_scope(" .. a.name .. ")", function() core.here().variable_scope = former end)
 end
 
 local function same_shape(a, b)
@@ -291,7 +294,7 @@ end
 ---@return userdata variable
 function variables.get_variable(...)
   local a = args.check("get_variable", variable_by_name_spec, ...)
-  local open = scopes[#scopes] or {prefix = ""}
+  local open = innermost()
   local name = open.prefix .. a.name
   local found = named[name]
   if found and open.reuse then return reused(found, name, a) end
@@ -316,6 +319,7 @@ function variables.get_variable(...)
   named[name] = v
   local item = {v, variables.initial_value(a.initializer, shape, dtype)}
   initialisers[v] = item[2]
+  local pending = core.here().pending
   if pending then pending[#pending + 1] = item end
   return v
 end

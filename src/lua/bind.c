@@ -1,4 +1,4 @@
-#include "lua/bind.h"
+#include "lua/context.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -45,7 +45,10 @@ State *bind_state(lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
   State *s = lua_touserdata(L, -1);
   lua_pop(L, 1);
-  if (s) return s;
+  if (s) {
+    if (L != s->thread) context_switch(L, s);
+    return s;
+  }
   s = lua_newuserdatauv(L, sizeof *s, 0);
   memset(s, 0, sizeof *s);
   s->scope.place = PLACEMENT_NONE;
@@ -56,6 +59,7 @@ State *bind_state(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &STATE_KEY);
   s->callbacks = lua_newthread(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &CALLBACKS_KEY);
+  context_begin(L, s);
   Error e = {0};
   s->host = host_calls_new();
   if (!s->host) luaL_error(L, "out of memory");

@@ -13,8 +13,8 @@
 typedef struct TraceRef {
   int references;
   Trace *trace;
-  struct TraceRef *parent; /* the enclosing one on the stack; NULL for a root */
-  struct TraceRef *below;  /* the one that was current before */
+  struct TraceRef *parent; /* the enclosing one on the stack, retained; NULL for a root */
+  struct TraceRef *below;  /* the one that was current before, retained */
   bool is_region;          /* of a loop or branch */
   bool is_gradient;        /* that region is the gradient of the one around it */
   struct Tape *known;      /* of a root: what was computed at once while it was traced (known.h); NULL: nothing yet */
@@ -53,8 +53,11 @@ typedef struct State {
   struct Job *job; /* that runs on a thread; NULL: none */
   int in_callback; /* host callbacks that the script's thread is inside of: whoever runs the program waits for them */
   lua_State *callbacks; /* a coroutine of its own, on which C calls Lua functions */
+  lua_State *calling;   /* the thread that does so; NULL: none */
+  lua_State *main, *thread; /* the script's, and the one that the fields of scopes and traces are of (context.h) */
 } State;
 
+/* Its scopes and traces are those of L from now on. */
 State *bind_state(lua_State *L);
 
 /* "script.lua:12" of the user's frame, in the state's buffer; NULL when there is none. */
@@ -123,6 +126,9 @@ void bind_push_shape(lua_State *L, const Type *t);
 TraceRef *trace_ref_new(lua_State *L, Trace *t);
 TraceRef *trace_ref_retain(TraceRef *r);
 void trace_ref_release(TraceRef *r);
+/* The first that is open of r and those below it. */
+TraceRef *trace_ref_open(TraceRef *r);
+void trace_ref_end(TraceRef *r); /* gives it up */
 /* The value at index for the current trace: imports, reads variables, makes constants of concrete tensors. Raises. */
 Value *bind_value(lua_State *L, int index, const char *what);
 /* The same for a trace that need not be the current one. */
@@ -186,6 +192,7 @@ void bind_open_entry(lua_State *L);
 void bind_open_random(lua_State *L);
 void bind_open_tape(lua_State *L);
 void bind_open_graph(lua_State *L);
+void bind_open_context(lua_State *L);
 void bind_open_price(lua_State *L);
 void bind_open_host(lua_State *L);
 void bind_open_behind(lua_State *L);

@@ -1,5 +1,7 @@
 #include "lua/callback.h"
 
+#include "lua/context.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +55,15 @@ Status callback_call(Callback *c, int arguments, int results, Error *e) {
   lua_State *L = c->state->callbacks;
   /* what is being traced is no business of a callback */
   TraceRef *trace = c->state->trace;
+  lua_State *calling = c->state->calling;
+  c->state->calling = c->state->thread;
   c->state->trace = NULL;
   c->state->unrecorded++;
   lua_State *outer = atomic_exchange(&running, L);
   int status = lua_pcall(L, arguments, results, 0);
   atomic_store(&running, outer);
+  if (c->state->thread != c->state->calling) context_switch(L, c->state); /* it has run coroutines */
+  c->state->calling = calling;
   c->state->trace = trace;
   c->state->unrecorded--;
   return status == LUA_OK ? OK : callback_error(L, e);

@@ -1,7 +1,7 @@
 /* The graph of sessions: placeholders, what is computed from them, and programs for what is fetched. */
 #include <string.h>
 
-#include "lua/bind.h"
+#include "lua/trace.h"
 #include "transform/clone.h"
 
 enum { MOST_FETCHED = 4096 };
@@ -49,14 +49,17 @@ static int placeholder(lua_State *L) {
 static int enter(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *ref = bind_graph(L);
-  lua_pushlightuserdata(L, s->trace);
-  if (s->trace != ref) ref->below = s->trace;
+  bind_push_token(L);
+  if (s->trace != ref) {
+    trace_ref_release(ref->below);
+    ref->below = trace_ref_retain(s->trace);
+  }
   s->trace = ref;
   return 1;
 }
 
 static int leave(lua_State *L) {
-  bind_state(L)->trace = lua_touserdata(L, 1);
+  bind_take_token(L, 1);
   return 0;
 }
 

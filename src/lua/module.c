@@ -27,6 +27,7 @@ int luaopen_ipulua_core(lua_State *L) {
   bind_open_price(L);
   bind_open_host(L);
   bind_open_behind(L);
+  bind_open_context(L);
   bind_open_job(L);
   bind_open_queue(L);
   bind_open_dataset(L);

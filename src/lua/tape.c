@@ -1,3 +1,4 @@
+#include "lua/context.h"
 #include "lua/tape.h"
 
 #include <stdlib.h>
@@ -14,9 +15,9 @@ static const char TAPES_KEY; /* in the registry: userdata by tape, weakly */
 
 /* ---- those that record ---- */
 
-/* A callback has tapes of its own: what it computes is no part of the outer ones. */
+/* A callback has tapes of its own: what it computes is no part of the outer ones. Those of a coroutine that has yielded pause. */
 static Tape *from(Tape *t) {
-  while (t && t->depth < t->state->unrecorded) t = t->next;
+  while (t && (t->depth < t->state->unrecorded || !context_is_active(t->state, t->thread))) t = t->next;
   return t;
 }
 static Tape *tape_first(const State *s) { return from(s->tapes); }
@@ -41,7 +42,7 @@ void tape_clear(Tape *t) {
   free(t->reading);
   tensor_map_clear(&t->known);
   graph_free(t->graph);
-  Tape kept = {.state = t->state, .records = t->records, .next = t->next, .depth = t->depth};
+  Tape kept = {.state = t->state, .records = t->records, .next = t->next, .depth = t->depth, .thread = t->thread};
   *t = kept;
 }
 
@@ -345,8 +346,10 @@ static int new_tape(lua_State *L) {
   State *s = bind_state(L);
   if (!s->many_tapes) s->many_tapes = MANY_TAPES;
   collect_forgotten(L, s);
-  Tape *t = lua_newuserdatauv(L, sizeof *t, 0);
-  *t = (Tape){.state = s, .records = true, .next = s->tapes, .depth = s->unrecorded};
+  Tape *t = lua_newuserdatauv(L, sizeof *t, 1);
+  *t = (Tape){.state = s, .records = true, .next = s->tapes, .depth = s->unrecorded, .thread = s->thread};
+  context_push_thread(L, s->thread);
+  lua_setiuservalue(L, -2, 1);
   luaL_setmetatable(L, TAPE_NAME);
   s->tapes = t;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);

@@ -29,6 +29,7 @@ struct Tape {
   size_t told; /* bytes that the collector knows of */
   bool records;
   int depth;  /* of the callback that it began in */
+  lua_State *thread; /* that it began in, its user value: it records what runs there, and in coroutines resumed there */
   Tape *next; /* of those that record */
 };
 

@@ -27,9 +27,26 @@ TraceRef *trace_ref_retain(TraceRef *r) {
 }
 
 void trace_ref_release(TraceRef *r) {
-  if (!r || --r->references) return;
+  while (r && !--r->references) {
+    TraceRef *below = r->below;
+    known_clear(r);
+    trace_ref_release(r->parent);
+    free(r);
+    r = below;
+  }
+}
+
+TraceRef *trace_ref_open(TraceRef *r) {
+  while (r && !r->trace) r = r->below;
+  return r;
+}
+
+void trace_ref_end(TraceRef *r) {
+  Trace *t = r->trace;
   known_clear(r);
-  free(r);
+  r->trace = NULL;
+  trace_free(t);
+  trace_ref_release(r);
 }
 
 /* A text in the graph's memory; the same one again shares it. */
@@ -90,7 +107,7 @@ TraceRef *bind_current_trace(lua_State *L) {
 Trace *bind_pop_trace(State *s) {
   TraceRef *r = s->trace;
   Trace *t = r->trace;
-  s->trace = r->below;
+  s->trace = trace_ref_open(r->below);
   known_clear(r);
   r->trace = NULL;
   trace_ref_release(r);
@@ -105,10 +122,10 @@ static int begin(lua_State *L) {
   TraceRef *parent = region ? bind_current_trace(L) : NULL;
   TraceRef *r = trace_ref_new(L, trace_new(parent ? parent->trace : NULL));
   r->trace->follows = follows;
-  r->parent = parent;
+  r->parent = trace_ref_retain(parent);
   r->is_region = region;
   r->is_gradient = region && lua_toboolean(L, 3);
-  r->below = s->trace;
+  r->below = trace_ref_retain(s->trace);
   s->trace = r;
   bind_mark_line(L, r->trace->graph);
   return 0;
@@ -295,22 +312,44 @@ static int gradients(lua_State *L) {
   return 1;
 }
 
+#define TOKEN_NAME "ipulua.TraceToken"
+
+void bind_push_token(lua_State *L) {
+  State *s = bind_state(L);
+  TraceRef **token = lua_newuserdatauv(L, sizeof *token, 0);
+  *token = trace_ref_retain(s->trace);
+  luaL_setmetatable(L, TOKEN_NAME);
+}
+
+/* It may have ended meanwhile, in another coroutine. */
+void bind_take_token(lua_State *L, int index) {
+  TraceRef **token = luaL_checkudata(L, index, TOKEN_NAME);
+  bind_state(L)->trace = trace_ref_open(*token);
+}
+
+static int free_token(lua_State *L) {
+  TraceRef **token = lua_touserdata(L, 1);
+  trace_ref_release(*token);
+  *token = NULL;
+  return 0;
+}
+
 /* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
 static int hide(lua_State *L) {
   State *s = bind_state(L);
-  lua_pushlightuserdata(L, s->trace);
+  bind_push_token(L);
   s->trace = NULL;
   return 1;
 }
 
 static int show(lua_State *L) {
-  bind_state(L)->trace = lua_touserdata(L, 1);
+  bind_take_token(L, 1);
   return 0;
 }
 
 /* What show takes to go back to the trace that is current. */
 static int current_token(lua_State *L) {
-  lua_pushlightuserdata(L, bind_state(L)->trace);
+  bind_push_token(L);
   return 1;
 }
 
@@ -335,4 +374,8 @@ void bind_open_trace(lua_State *L) {
       {"trace_current", current_token}, {"trace_read_variables", read_variables}, {"trace_hide", hide}, {"trace_show", show},
       {NULL, NULL}};
   bind_set_functions(L, functions);
+  luaL_newmetatable(L, TOKEN_NAME);
+  lua_pushcfunction(L, free_token);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
 }

@@ -12,4 +12,7 @@ void bind_check_graph(lua_State *L, Graph *g);
 Value **bind_values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what);
 Value **bind_values(lua_State *L, int index, int *count, const char *what);
 int bind_push_values(lua_State *L, Value **v, int count, TraceRef *r); /* a list; returns 1 */
+/* What goes back to the trace that is current now, kept in a value of Lua: pushed, and at index. */
+void bind_push_token(lua_State *L);
+void bind_take_token(lua_State *L, int index);
 #endif

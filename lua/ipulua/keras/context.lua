@@ -2,15 +2,19 @@
 -- tensors while they run.
 
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 local names = require "ipulua.name_scopes"
 
-local context = {
-  training = nil,    -- of the innermost call that said so
-  depth = 0,         -- calls that are open
-  inferring = false, -- shapes are being found out: losses and metrics are not recorded
-  path = {},         -- names of the layers being called, for variables
-  policy = nil,      -- global dtype policy
+local context = {}
+
+local here <const> = core.here -- a coroutine's calls are its own
+local field_of <const> = {
+  training = "keras_training",   -- of the innermost call that said so
+  depth = "keras_depth",         -- calls that are open
+  inferring = "keras_inferring", -- shapes are being found out: losses and metrics are not recorded
+  path = "keras_path",           -- names of the layers being called, for variables: replaced, never changed in place
 }
+local outside <const> = {depth = 0, inferring = false, path = {}} -- of all calls
 
 -- Beside a tensor, as long as it lives: the tensor that softmax or sigmoid made it from, and its mask.
 local logits = setmetatable({}, {__mode = "k"})
@@ -47,7 +51,8 @@ local deepest <const> = 40 -- calls of layers inside layers; each takes up to fo
 
 -- Nodes are named after the layers that make them.
 local function name_nodes()
-  names.set_layers(#context.path > 0 and table.concat(context.path, "/") .. "/" or "")
+  local path = context.path
+  names.set_layers(#path > 0 and table.concat(path, "/") .. "/" or "")
 end
 
 local Call = {}
@@ -55,8 +60,18 @@ Call.__index = Call
 Call.__close = function(self)
   context.training = self.training
   context.depth = context.depth - 1
-  context.path[#context.path] = nil
+  context.path = self.path
   name_nodes()
+end
+
+---The path of what is called `name` within what is being called.
+---@param name string
+---@return string[]
+function context.extended(name)
+  local path = context.path
+  local longer = table.move(path, 1, #path, 1, {})
+  longer[#longer + 1] = name
+  return longer
 end
 
 ---Enters a layer's call; what is returned is to be closed.
@@ -66,19 +81,20 @@ function context.enter(name, training)
   if context.depth >= deepest then
     blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper than %d", name, deepest), "runtime")
   end
-  local call = setmetatable({training = context.training}, Call)
+  local call = setmetatable({training = context.training, path = context.path}, Call)
   context.training = training
   context.depth = context.depth + 1
-  context.path[#context.path + 1] = name
+  context.path = context.extended(name)
   name_nodes()
   return call
 end
 
 -- Most errors of layers name them; those of the ops inside don't know them.
 blame.placing(function(message)
-  local innermost = context.path[#context.path]
+  local path = context.path
+  local innermost = path[#path]
   if not innermost or message:find("'" .. innermost .. "'", 1, true) then return nil end
-  return "layer '" .. table.concat(context.path, "/") .. "'"
+  return "layer '" .. table.concat(path, "/") .. "'"
 end)
 
 local Inference = {}
@@ -93,4 +109,14 @@ function context.infer()
   return setmetatable(former, Inference)
 end
 
-return context
+return setmetatable(context, {
+  __index = function(_, name)
+    local value = here()[field_of[name]]
+    if value == nil then value = outside[name] end
+    return value
+  end,
+  __newindex = function(_, name, value)
+    if value == outside[name] then value = nil end
+    here()[field_of[name]] = value
+  end,
+})

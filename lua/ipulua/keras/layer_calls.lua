@@ -152,11 +152,11 @@ function Layer:build_once(input_shape)
   tracing.outside(function()
     local path = context.path
     local inside = path[#path] == self.name
-    if not inside then path[#path + 1] = self.name end
+    if not inside then context.path = context.extended(self.name) end
     keep(self, "_building", true)
     local ok, problem = pcall(self.build, self, input_shape)
     keep(self, "_building", nil)
-    if not inside then path[#path] = nil end
+    context.path = path
     if not ok then error(problem, 0) end
   end)
   rawset(self, "built", true)

@@ -2,14 +2,13 @@
 
 local args = require "ipulua.args"
 local blame = require "ipulua.blame"
+local core = require "ipulua.core"
 local scope = require "ipulua.scope"
 local strategy = require "ipulua.strategy"
 
 local kept <const> = require "ipulua.keras.layer_fields".get
 
 local stages = {}
-
-local current -- the open scope's stage
 
 -- While a pipelined model's micro-batch is traced: {of = stages of the calls of a functional model, calls = by layer, those that a
 -- model of one's own makes, in order, made = how many of them, stage_of = of variables, last =, go = fun(stage), beside = fun(stage)}.
@@ -30,19 +29,20 @@ function stages.PipelineStage(...)
   if not strategy.current() then
     blame.error("PipelineStage works only inside an IPUStrategy's scope", "runtime")
   end
+  local current = stages.current()
   if current then
     blame.error(string.format("PipelineStage(%d) is inside PipelineStage(%d): pipeline stages must not be nested", stage,
       current), "runtime")
   end
-  current = stage
+  core.here().keras_stage = stage
   if route then route.go(stage) end
-  return scope.new("PipelineStage(" .. stage .. ")", function() current = nil end)
+  return scope.new("PipelineStage(" .. stage .. ")", function() core.here().keras_stage = nil end)
 end
 
 ---The stage of the open scope, nil outside.
 ---@return integer?
 function stages.current()
-  return current
+  return core.here().keras_stage
 end
 
 -- ------------------------------------------------ building
@@ -80,7 +80,7 @@ end
 function stages.enter_layer(layer, depth)
   if recorded then
     if depth == 0 then recorded = {} -- once more from the beginning
-    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = current or kept(layer, "stage")} end
+    elseif depth == 1 then recorded[#recorded + 1] = {layer = layer, stage = stages.current() or kept(layer, "stage")} end
   end
   if not route or not route.calls then return end
   if depth == 0 then route.made = {} end

@@ -18,6 +18,9 @@ local variables = require "ipulua.variables"
 
 local base = {}
 
+local weak_keys <const>, weak_values <const> = {__mode = "k"}, {__mode = "v"}
+local few <const> = 64 -- weights that are noted before those that are gone are looked for
+
 ---@class Optimizer: Class
 ---@field iterations userdata int64: weight updates so far
 ---@field learning_rate any a variable, or a schedule
@@ -129,8 +132,11 @@ function Optimizer:init(...)
   given.name, given.learning_rate, kinds.name = nil, nil, nil
   rawset(self, "_hyper", given)
   rawset(self, "_kinds", kinds)
-  rawset(self, "_slots", {})
-  rawset(self, "_weights", {})
+  rawset(self, "_slots", setmetatable({}, weak_values))
+  rawset(self, "_owners", setmetatable({}, weak_keys))
+  rawset(self, "_weights", setmetatable({}, weak_values))
+  rawset(self, "_made", 0)
+  rawset(self, "_compact_at", few)
   set_learning_rate(self, rate)
   rawset(self, "iterations", variables.Variable{core.tensor(0, "int64"), name = self.name .. "/iterations", trainable = false})
 end
@@ -185,6 +191,19 @@ end
 
 local name_row <const> = {"name", "string"}
 
+-- _slots (by identity) live as long as something that stands for their variable, which is what _owners has them by; _weights are those
+-- that live, in the order of making, with holes where others were.
+local function note_weight(self, v)
+  if self._made >= self._compact_at then
+    local list = self:list_weights()
+    rawset(self, "_weights", setmetatable(table.move(list, 2, #list, 1, {}), weak_values))
+    rawset(self, "_made", #list - 1)
+    rawset(self, "_compact_at", math.max(2 * #list, few))
+  end
+  rawset(self, "_made", self._made + 1)
+  self._weights[self._made] = v
+end
+
 ---The variable `name` beside a variable; made when first asked for, with zeros or the given first value.
 ---@param v userdata
 ---@param name string
@@ -193,18 +212,15 @@ local name_row <const> = {"name", "string"}
 function Optimizer:slot(v, name, initial)
   args.check_value("slot", name_row, name)
   local id = core.variable_identity(v)
-  local slots = self._slots[id]
-  if not slots then
-    slots = {}
-    self._slots[id] = slots
-  end
+  local slots = self._slots[id] or {}
+  self._slots[id], self._owners[v] = slots, slots
   if not slots[name] then
     local dtype = self:dtype_of(v)
     slots[name] = variables.make(self.name .. "/" .. v.name .. "/" .. name, dtype, v.shape, false, function()
       if type(initial) ~= "userdata" then return core.full(v.shape, initial or 0, dtype) end
       return ipu.cast(core.is_variable(initial) and core.variable_value(initial) or initial, dtype)
     end)
-    self._weights[#self._weights + 1] = slots[name]
+    note_weight(self, slots[name])
     slots[name].key, slots[name].of_optimizer = v.name .. "/" .. name, true
   end
   return slots[name]
@@ -220,14 +236,15 @@ function Optimizer:state(name, initial)
     v = variables.Variable{core.tensor(initial, "float32"), name = self.name .. "/" .. name, trainable = false}
     v.key = name
     rawset(self, key, v)
-    self._weights[#self._weights + 1] = v
+    note_weight(self, v)
   end
   return v
 end
 
 function Optimizer:list_weights()
   local list = core.plain{self.iterations}
-  return table.move(self._weights, 1, #self._weights, 2, list)
+  for i = 1, self._made do list[#list + 1] = self._weights[i] end
+  return list
 end
 
 ---All that must be saved of the optimizer, by name: its own variables, and the slots under the paths of their weights.
@@ -235,10 +252,10 @@ end
 ---@return table[] {path =, variable =}
 ---@package
 function Optimizer:entries(weights)
-  local list = {{path = "iterations", variable = self.iterations}}
+  local list, own = {{path = "iterations", variable = self.iterations}}, self:list_weights()
   local rate = self.learning_rate
   if core.is_variable(rate) then list[2] = {path = "learning_rate", variable = rate} end
-  for _, v in ipairs(self._weights) do
+  for _, v in ipairs(table.move(own, 2, #own, 1, {})) do
     if rawget(self, "_state_" .. v.key) then list[#list + 1] = {path = "state/" .. v.key, variable = v} end
   end
   for _, entry in ipairs(weights) do

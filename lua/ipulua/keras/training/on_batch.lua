@@ -4,11 +4,11 @@ local args = require "ipulua.args"
 local blame = require "ipulua.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
-local core = require "ipulua.core"
 local feeding = require "ipulua.keras.training.feeding"
 local ipu = require "ipulua"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.keras.nest"
+local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.replication"
 
 local on_batch = {methods = {}}
@@ -21,19 +21,12 @@ local batch_rows <const> = {
 }
 
 local function batch_function(self, mode)
-  local key = "batch;" .. mode .. ";" .. tostring(self.optimizer.version or 0)
-  for _, v in ipairs(self.trainable_variables) do key = key .. ";" .. tostring(core.variable_identity(v)) end
-  local f = self._programs[key]
-  if not f then
-    f = ipu.func(function(x, y, w)
-      replication.alone() -- there is one batch
-      local values
-      if mode == "train" then values = self:train_step(x, y, w) else values = self:test_step(x, y, w) end
-      return values
-    end, {name = self.name .. "." .. mode .. "_on_batch"})
-    self._programs[key] = f
-  end
-  return f
+  return programs.of_batch(self, mode .. "_on_batch", function(x, y, w)
+    replication.alone() -- there is one batch
+    local values
+    if mode == "train" then values = self:train_step(x, y, w) else values = self:test_step(x, y, w) end
+    return values
+  end)
 end
 
 local function run(self, who, mode, ...)

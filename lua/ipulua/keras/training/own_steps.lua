@@ -4,7 +4,7 @@ local blame = require "ipulua.blame"
 local compile = require "ipulua.keras.training.compile"
 local compiled = require "ipulua.keras.training.compiled"
 local feeding = require "ipulua.keras.training.feeding"
-local ipu = require "ipulua"
+local programs = require "ipulua.keras.training.programs"
 local replication = require "ipulua.replication"
 local steps = require "ipulua.keras.training.steps"
 local tracing = require "ipulua.tracing"
@@ -20,14 +20,10 @@ end
 
 -- A step called outside of a traced function is one by itself.
 local function at_once(self, name, x, y, sample_weight)
-  local f = self._programs[name]
-  if not f then
-    f = ipu.func(function(...)
-      replication.alone()
-      return methods[name](self, ...)
-    end, {name = self.name .. "." .. name})
-    self._programs[name] = f
-  end
+  local f = programs.of_batch(self, name, function(...)
+    replication.alone()
+    return methods[name](self, ...)
+  end)
   return f(feeding.as_tensors(x, name), feeding.as_tensors(y, name), feeding.as_tensors(sample_weight, name))
 end
 

@@ -9,12 +9,24 @@ local structure = require "ipulua.structure"
 
 local programs = {}
 
+---What is trained, as text: variables, and the layers that are frozen, which may behave otherwise though they have none.
+---@param model Model
+---@return string
+function programs.trained(model)
+  local parts = {}
+  for _, v in ipairs(model.trainable_variables) do parts[#parts + 1] = tostring(core.variable_identity(v)) end
+  model:walk(function(layer)
+    if not layer.trainable then parts[#parts + 1] = "-" .. structure.identity(layer) end
+  end)
+  return table.concat(parts, ",")
+end
+
 -- What a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template), outfeed and "logs" or "-", pipelining.replicas(self)}
   for _, t in ipairs(dataset.handle:types()) do parts[#parts + 1] = structure.type_text(t.dtype, t.shape) end
   if mode == "train" then
-    for _, v in ipairs(self.trainable_variables) do parts[#parts + 1] = tostring(core.variable_identity(v)) end
+    parts[#parts + 1] = programs.trained(self)
   end
   return table.concat(parts, ";")
 end
@@ -25,7 +37,7 @@ local makers <const> = {train = steps.train_program, test = steps.test_program, 
 ---@field program StepProgram
 ---@field infeed IPUInfeedQueue
 ---@field outfeed IPUOutfeedQueue? of each step's metrics, for asynchronous callbacks
----@field version integer of the hyperparameters that the program holds
+---@field version string of the hyperparameters that the program holds
 
 ---The next run begins with the dataset's first element.
 ---@param entry ProgramEntry
@@ -40,14 +52,16 @@ function programs.close(entry)
   for _, outfeed in pairs{entry.outfeed, entry.program.outfeed} do outfeed:deleter() end
 end
 
--- Hyperparameters are constants of a program: how often they were set, in an optimizer and in those around it.
-local function version_of(optimizer)
-  local version = 0
+---Hyperparameters are constants of a program: which optimizers there are, each in the next, and how often those of each were set, as text.
+---@param optimizer Optimizer?
+---@return string
+function programs.version_of(optimizer)
+  local parts = {}
   while type(optimizer) == "table" do
-    version = version + (rawget(optimizer, "version") or 0)
+    parts[#parts + 1] = structure.identity(optimizer) .. "." .. (rawget(optimizer, "version") or 0)
     optimizer = rawget(optimizer, "wrapped") or rawget(optimizer, "opt")
   end
-  return version
+  return table.concat(parts, ",")
 end
 
 local function make(model, mode, entry, count)
@@ -61,10 +75,25 @@ end
 ---@param model Model
 ---@param entry ProgramEntry
 function programs.renew(model, entry)
-  local version = version_of(model.optimizer)
+  local version = programs.version_of(model.optimizer)
   if entry.version == version then return end
   entry.version = version
   make(model, "train", entry, entry.program.count)
+end
+
+---A compiled function of batches, for what is trained now; made anew when the optimizer isn't the same any more.
+---@param model Model
+---@param name string
+---@param f function
+---@return Function
+function programs.of_batch(model, name, f)
+  local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
+  local entry = model._programs[key]
+  if not entry or entry.version ~= version then
+    entry = {f = ipu.func(f, {name = model.name .. "." .. name}), version = version}
+    model._programs[key] = entry
+  end
+  return entry.f
 end
 
 ---The program for a dataset, with its infeed at the dataset's beginning.
@@ -85,7 +114,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   else
     local outfeed = wants_logs and ipu.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}), outfeed = outfeed,
-      version = version_of(model.optimizer)}
+      version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
   end
