@@ -427,7 +427,7 @@ uninstall: ## remove what install put there
 # The same commit gives the same bytes.
 dist: ## make build/ipulua-VERSION.tar.gz of the last commit
 	@mkdir -p $(BUILD)
-	git archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/ipulua-$(VERSION).tar.gz
+	git -c safe.directory="*" archive --format=tar --prefix=ipulua-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/ipulua-$(VERSION).tar.gz
 	@echo $(BUILD)/ipulua-$(VERSION).tar.gz
 
 rock: ## write the rockspec for luarocks make, into build
