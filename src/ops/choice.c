@@ -106,7 +106,7 @@ const OpDef ops_choice[] = {
      .attrs = {{"num_samples", ATTR_INT, NULL, NULL, "draws for each row, not negative"}, RANDOM_SEED},
      .traits = RANDOM | NO_GRADIENT,
      .infer = infer_categorical,
-     .cost = cost_of_random,
+     .cost = cost_of_categorical,
      .eval = eval_categorical,
      .scratch = scratch_categorical,
      .sample = "F[2,5] {num_samples = 7} | F[1,1] {num_samples = 3} | F[0,2] {num_samples = 2}"},

@@ -212,8 +212,28 @@ void cost_of_solve(const Target *t, const Node *n, Cost *cost) {
 void cost_of_random(const Target *t, const Node *n, Cost *cost) {
   const char *dot = strrchr(n->op->name, '.');
   const char *kind = dot ? dot + 1 : n->op->name;
-  if (!strcmp(kind, "categorical")) kind = "uniform";
   *cost = cost_random(t, dtype(&n->out[0]), elements(&n->out[0]), kind);
+}
+
+/* The weights of all classes and their sums, then a number drawn for each sample. */
+void cost_of_categorical(const Target *t, const Node *n, Cost *cost) {
+  const Type *x = &n->in[0]->type;
+  int64_t classes = x->shape[x->rank - 1];
+  *cost = input_pass(t, n, "exp");
+  Cost sum = cost_reduce(t, x->dtype, COST_SUM, type_count(x) / most(classes, 1), classes, 1);
+  cost_then(cost, &sum);
+  Cost draw = cost_random(t, F32, elements(&n->out[0]), "uniform");
+  cost_then(cost, &draw);
+}
+
+/* The least and the greatest element, then even steps between them. */
+void cost_of_bins(const Target *t, const Node *n, Cost *cost) {
+  Dtype d = dtype(n->in[0]);
+  *cost = cost_reduce(t, d, COST_MAX, 1, elements(n->in[0]), 1);
+  Cost least = cost_reduce(t, d, COST_MAX, 1, elements(n->in[0]), 1);
+  cost_then(cost, &least);
+  Cost fill = cost_fill(t, d, elements(&n->out[0]));
+  cost_then(cost, &fill);
 }
 
 /* a * b, no more than prices can be told apart by. */

@@ -170,7 +170,7 @@ const OpDef ops_histogram[] = {
      .attrs = {{"n_bins", ATTR_INT, NULL, NULL, "how many, at least 1"}},
      .traits = NO_GRADIENT,
      .infer = infer_bins,
-     .cost = cost_of_fill,
+     .cost = cost_of_bins,
      .eval = eval_bins,
      .sample = "F[20] {n_bins = 5} | F[3] {n_bins = 1}"},
     {0}};

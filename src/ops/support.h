@@ -109,7 +109,7 @@ struct Cost;
       X(scatter)                 /* slices of the input added to the result's rows */              \
       X(take_along)              /* elements of input 0, or added to the result, each column by indices of its own */ \
       X(one_hot) X(sort) X(top_k) X(matmul) X(cholesky) X(solve) X(random) /* by the row's name */ \
-      X(histogram)
+      X(histogram) X(categorical) X(bins)
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X
