@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lua/known.h"
-
 #define CONTEXT_NAME "ipulua.Context"
 
 /* In the registry. */
@@ -24,6 +22,7 @@ typedef struct Around {
 /* What a thread that doesn't run has open, and what it began with; user values 1 and 2 are the tables of the two. */
 typedef struct Context {
   Around now, base;
+  lua_State *thread; /* the one whose it is, to compare with */
 } Context;
 
 /* ---- values ---- */
@@ -81,26 +80,9 @@ static void make_live(State *s, Around *a) {
   clear(a);
 }
 
-/* ---- traces of a thread ---- */
-
-/* Ends those above `below` that the thread opened itself and that can't go on: all, or those inside of one that has ended. */
-static void end_traces(Around *now, const TraceRef *below, bool all) {
-  for (TraceRef *r = now->trace, *next; r && r != below; r = next) {
-    next = r->below;
-    if (!r->trace || r->trace->deferred) continue;
-    bool orphan = all;
-    for (const TraceRef *p = r->parent; p; p = p->parent) orphan = orphan || !p->trace;
-    if (!orphan) continue;
-    trace_ref_retain(next); /* r may hold it alone */
-    if (r == now->trace) now->trace = trace_ref_retain(next), trace_ref_release(r);
-    trace_ref_end(r);
-    trace_ref_release(next);
-  }
-}
-
 static int free_context(lua_State *L) {
   Context *c = lua_touserdata(L, 1);
-  end_traces(&c->now, c->base.trace, true);
+  trace_ref_end(c->now.trace, c->base.trace, c->thread, true);
   clear(&c->now);
   clear(&c->base);
   return 0;
@@ -195,6 +177,7 @@ static void leave(lua_State *L, State *s) {
     if (!own) {
       push_copy(L, -1);
       own = push_context(L);
+      own->thread = s->thread;
       copy(L, &own->base, base);
       lua_insert(L, -2);
       lua_setiuservalue(L, -2, 2);
@@ -272,7 +255,7 @@ static void enter(lua_State *L, State *s, lua_State *thread) {
   if (!own) push_copy(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &HERE_KEY);
   Around begun = {0};
-  if (own) end_traces(&own->now, own->base.trace, false);
+  if (own) trace_ref_end(own->now.trace, own->base.trace, thread, false);
   copy(L, &begun, own ? &own->now : &((Context *)lua_touserdata(L, top + 2))->now);
   make_live(s, &begun);
   lua_settop(L, top);
