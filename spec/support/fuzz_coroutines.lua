@@ -16,7 +16,10 @@ end
 
 -- What a coroutine may be told when what it was traced in has ended.
 local function is_expected(problem)
-  for _, words in ipairs{"planned", "is used after", "is not known while a function is traced", "outside the function", "no function is being traced", "no trace is open"} do
+  for _, words in ipairs{
+    "planned", "is used after", "is not known while a function is traced", "outside the function",
+    "no function is being traced", "no trace is open",
+  } do
     if tostring(problem):find(words, 1, true) then return true end
   end
   return false
