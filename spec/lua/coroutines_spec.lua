@@ -271,3 +271,8 @@ describe("a coroutine that ends by an error and is never closed", function()
     assert.same({4, 4}, f(ipu.ones{2} * 2):totable())
   end)
 end)
+
+it("coroutines at random disturb neither each other nor the script", function()
+  local fuzz = require "spec.support.fuzz_coroutines"
+  for seed = 1, 3 do assert.is_true(fuzz.run(seed, 400) > 50) end
+end)

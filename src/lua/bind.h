@@ -15,6 +15,7 @@ typedef struct TraceRef {
   Trace *trace;
   struct TraceRef *parent; /* the enclosing one on the stack, retained; NULL for a root */
   struct TraceRef *below;  /* the one that was current before, retained */
+  lua_State *thread;       /* that began it */
   bool is_region;          /* of a loop or branch */
   bool is_gradient;        /* that region is the gradient of the one around it */
   struct Tape *known;      /* of a root: what was computed at once while it was traced (known.h); NULL: nothing yet */
@@ -128,7 +129,8 @@ TraceRef *trace_ref_retain(TraceRef *r);
 void trace_ref_release(TraceRef *r);
 /* The first that is open of r and those below it. */
 TraceRef *trace_ref_open(TraceRef *r);
-void trace_ref_end(TraceRef *r); /* gives it up */
+/* Gives up those that `thread` began of r and those below it, up to `below`: all, or those inside of one that has ended. */
+void trace_ref_end(TraceRef *r, const TraceRef *below, const lua_State *thread, bool all);
 /* The value at index for the current trace: imports, reads variables, makes constants of concrete tensors. Raises. */
 Value *bind_value(lua_State *L, int index, const char *what);
 /* The same for a trace that need not be the current one. */

@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lua/known.h"
-
 #define CONTEXT_NAME "ipulua.Context"
 
 /* In the registry. */
-static const char CONTEXTS_KEY; /* thread → Context, weakly: of those that have something open, and of the main one */
+static const char CONTEXTS_KEY; /* thread → Context, weakly: of those that have something open, and
+                                   of the main one */
 static const char CHAIN_KEY;    /* list of the threads that ran, outermost first */
 static const char RUNNING_KEY;  /* the thread that runs: no other one gets its address meanwhile */
 static const char SOURCE_KEY;   /* the Context that the running thread began with */
@@ -21,9 +20,11 @@ typedef struct Around {
   bool estimating;
 } Around;
 
-/* What a thread that doesn't run has open, and what it began with; user values 1 and 2 are the tables of the two. */
+/* What a thread that doesn't run has open, and what it began with; user values 1 and 2 are the
+ * tables of the two. */
 typedef struct Context {
   Around now, base;
+  lua_State *thread; /* the one whose it is, to compare with */
 } Context;
 
 /* ---- values ---- */
@@ -57,10 +58,11 @@ static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "",
 
 static bool same(const Around *a, const Around *b) {
   const Placement *p = &a->place, *q = &b->place;
-  return trace_ref_open(a->trace) == trace_ref_open(b->trace) && p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
-         p->backward == q->backward && p->stochastic_rounding == q->stochastic_rounding && p->half_products == q->half_products &&
-         p->half_convolutions == q->half_convolutions && a->estimating == b->estimating && same_text(a->prefix, b->prefix) &&
-         same_text(a->attributes, b->attributes);
+  return trace_ref_open(a->trace) == trace_ref_open(b->trace) && p->device == q->device &&
+         p->shard == q->shard && p->stage == q->stage && p->backward == q->backward &&
+         p->stochastic_rounding == q->stochastic_rounding && p->half_products == q->half_products &&
+         p->half_convolutions == q->half_convolutions && a->estimating == b->estimating &&
+         same_text(a->prefix, b->prefix) && same_text(a->attributes, b->attributes);
 }
 
 static Around live(const State *s) {
@@ -81,26 +83,9 @@ static void make_live(State *s, Around *a) {
   clear(a);
 }
 
-/* ---- traces of a thread ---- */
-
-/* Ends those above `below` that the thread opened itself and that can't go on: all, or those inside of one that has ended. */
-static void end_traces(Around *now, const TraceRef *below, bool all) {
-  for (TraceRef *r = now->trace, *next; r && r != below; r = next) {
-    next = r->below;
-    if (!r->trace || r->trace->deferred) continue;
-    bool orphan = all;
-    for (const TraceRef *p = r->parent; p; p = p->parent) orphan = orphan || !p->trace;
-    if (!orphan) continue;
-    trace_ref_retain(next); /* r may hold it alone */
-    if (r == now->trace) now->trace = trace_ref_retain(next), trace_ref_release(r);
-    trace_ref_end(r);
-    trace_ref_release(next);
-  }
-}
-
 static int free_context(lua_State *L) {
   Context *c = lua_touserdata(L, 1);
-  end_traces(&c->now, c->base.trace, true);
+  trace_ref_end(c->now.trace, c->base.trace, c->thread, true);
   clear(&c->now);
   clear(&c->base);
   return 0;
@@ -140,7 +125,8 @@ static bool same_tables(lua_State *L, int a, int b) {
 
 bool context_is_active(const State *s, lua_State *thread) {
   lua_Debug d;
-  return thread == s->thread || thread == s->main || (lua_status(thread) == LUA_OK && lua_getstack(thread, 0, &d));
+  return thread == s->thread || thread == s->main ||
+         (lua_status(thread) == LUA_OK && lua_getstack(thread, 0, &d));
 }
 
 void context_push_thread(lua_State *L, lua_State *thread) {
@@ -195,6 +181,7 @@ static void leave(lua_State *L, State *s) {
     if (!own) {
       push_copy(L, -1);
       own = push_context(L);
+      own->thread = s->thread;
       copy(L, &own->base, base);
       lua_insert(L, -2);
       lua_setiuservalue(L, -2, 2);
@@ -209,8 +196,8 @@ static void leave(lua_State *L, State *s) {
   lua_settop(L, top);
 }
 
-/* One that was resumed and called nothing since isn't in the chain. Replaces the Context on top by that of such a one, if there is one:
- * it waits for all that are in the chain. */
+/* One that was resumed and called nothing since isn't in the chain. Replaces the Context on top by
+ * that of such a one, if there is one: it waits for all that are in the chain. */
 static void find_silent(lua_State *L, const State *s, const lua_State *thread, int chain) {
   int found = lua_gettop(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &CONTEXTS_KEY);
@@ -228,8 +215,8 @@ static void find_silent(lua_State *L, const State *s, const lua_State *thread, i
   lua_pop(L, 1);
 }
 
-/* Leaves in the chain the threads that wait for others, and puts `thread` behind them. Pushes the Context of the last one before
- * that has one. */
+/* Leaves in the chain the threads that wait for others, and puts `thread` behind them. Pushes the
+ * Context of the last one before that has one. */
 static void join_chain(lua_State *L, const State *s, lua_State *thread) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &CHAIN_KEY);
   int chain = lua_gettop(L), kept = 0;
@@ -245,8 +232,10 @@ static void join_chain(lua_State *L, const State *s, lua_State *thread) {
     }
     lua_pushvalue(L, -1);
     lua_rawseti(L, chain, ++kept);
-    if (find(L)) lua_replace(L, chain + 1);
-    else lua_pop(L, 1);
+    if (find(L))
+      lua_replace(L, chain + 1);
+    else
+      lua_pop(L, 1);
   }
   context_push_thread(L, thread);
   lua_rawseti(L, chain, ++kept);
@@ -272,7 +261,7 @@ static void enter(lua_State *L, State *s, lua_State *thread) {
   if (!own) push_copy(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &HERE_KEY);
   Around begun = {0};
-  if (own) end_traces(&own->now, own->base.trace, false);
+  if (own) trace_ref_end(own->now.trace, own->base.trace, thread, false);
   copy(L, &begun, own ? &own->now : &((Context *)lua_touserdata(L, top + 2))->now);
   make_live(s, &begun);
   lua_settop(L, top);
@@ -312,7 +301,8 @@ void context_begin(lua_State *L, State *s) {
   set_context(L, s->main);
 }
 
-/* A scope was left: a coroutine that has nothing open any more is in those of its resumer, as they are now. */
+/* A scope was left: a coroutine that has nothing open any more is in those of its resumer, as they
+ * are now. */
 static int follow_resumer(lua_State *L) {
   State *s = bind_state(L);
   if (s->thread == s->main) return 0;
@@ -321,7 +311,8 @@ static int follow_resumer(lua_State *L) {
   return 0;
 }
 
-/* The table in which Lua files keep what is open where they are called: its fields are replaced, never changed in place. */
+/* The table in which Lua files keep what is open where they are called: its fields are replaced,
+ * never changed in place. */
 static int here(lua_State *L) {
   bind_state(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &HERE_KEY);
@@ -329,6 +320,7 @@ static int here(lua_State *L) {
 }
 
 void bind_open_context(lua_State *L) {
-  static const luaL_Reg functions[] = {{"here", here}, {"follow_resumer", follow_resumer}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"here", here}, {"follow_resumer", follow_resumer}, {NULL, NULL}};
   bind_set_functions(L, functions);
 }

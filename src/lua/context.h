@@ -1,6 +1,7 @@
-/* What scopes and traces are open is a coroutine's own matter: it is inside whatever its resumer has open, and what it opens itself
- * holds in it alone. A coroutine that has something open keeps that, and what was around it, until it is closed; the others follow
- * whoever resumes them. Nobody says which coroutine runs: the binding looks at each call, in bind_state. */
+/* What scopes and traces are open is a coroutine's own matter: it is inside whatever its resumer
+ * has open, and what it opens itself holds in it alone. A coroutine that has something open keeps
+ * that, and what was around it, until it is closed; the others follow whoever resumes them. Nobody
+ * says which coroutine runs: the binding looks at each call, in bind_state. */
 #ifndef IPULUA_LUA_CONTEXT_H
 #define IPULUA_LUA_CONTEXT_H
 #include "lua/bind.h"

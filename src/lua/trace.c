@@ -41,11 +41,26 @@ TraceRef *trace_ref_open(TraceRef *r) {
   return r;
 }
 
-void trace_ref_end(TraceRef *r) {
-  Trace *t = r->trace;
-  known_clear(r);
-  r->trace = NULL;
-  trace_free(t);
+static bool is_orphan(const TraceRef *r) {
+  for (const TraceRef *p = r->parent; p; p = p->parent)
+    if (!p->trace) return true;
+  return false;
+}
+
+void trace_ref_end(TraceRef *r, const TraceRef *below, const lua_State *thread, bool all) {
+  trace_ref_retain(r);
+  while (r && r != below) {
+    TraceRef *next = trace_ref_retain(r->below);
+    if (r->trace && r->thread == thread && (all || is_orphan(r))) {
+      Trace *t = r->trace;
+      known_clear(r);
+      r->trace = NULL;
+      trace_free(t);
+      trace_ref_release(r); /* the stack's */
+    }
+    trace_ref_release(r);
+    r = next;
+  }
   trace_ref_release(r);
 }
 
@@ -126,6 +141,7 @@ static int begin(lua_State *L) {
   r->is_region = region;
   r->is_gradient = region && lua_toboolean(L, 3);
   r->below = trace_ref_retain(s->trace);
+  r->thread = s->thread;
   s->trace = r;
   bind_mark_line(L, r->trace->graph);
   return 0;
@@ -314,30 +330,43 @@ static int gradients(lua_State *L) {
 
 #define TOKEN_NAME "ipulua.TraceToken"
 
-void bind_push_token(lua_State *L) {
+typedef struct Token {
+  TraceRef *trace;   /* retained */
+  lua_State *hidden; /* the thread that hid it and hasn't shown it yet; NULL: none */
+} Token;
+
+static Token *push_token(lua_State *L) {
   State *s = bind_state(L);
-  TraceRef **token = lua_newuserdatauv(L, sizeof *token, 0);
-  *token = trace_ref_retain(s->trace);
+  Token *token = lua_newuserdatauv(L, sizeof *token, 0);
+  *token = (Token){.trace = trace_ref_retain(s->trace)};
   luaL_setmetatable(L, TOKEN_NAME);
+  return token;
 }
+
+void bind_push_token(lua_State *L) { push_token(L); }
 
 /* It may have ended meanwhile, in another coroutine. */
 void bind_take_token(lua_State *L, int index) {
-  TraceRef **token = luaL_checkudata(L, index, TOKEN_NAME);
-  bind_state(L)->trace = trace_ref_open(*token);
+  Token *token = luaL_checkudata(L, index, TOKEN_NAME);
+  State *s = bind_state(L);
+  if (token->hidden) trace_ref_end(token->trace, NULL, token->hidden, false);
+  token->hidden = NULL;
+  s->trace = trace_ref_open(token->trace);
 }
 
+/* What a coroutine hid that never goes on is given up with it. */
 static int free_token(lua_State *L) {
-  TraceRef **token = lua_touserdata(L, 1);
-  trace_ref_release(*token);
-  *token = NULL;
+  Token *token = lua_touserdata(L, 1);
+  if (token->hidden) trace_ref_end(token->trace, NULL, token->hidden, true);
+  trace_ref_release(token->trace);
+  *token = (Token){0};
   return 0;
 }
 
 /* Tracing pauses, so that initialisers inside a traced function compute at once: hide() → token, show(token). */
 static int hide(lua_State *L) {
   State *s = bind_state(L);
-  bind_push_token(L);
+  push_token(L)->hidden = s->thread;
   s->trace = NULL;
   return 1;
 }
