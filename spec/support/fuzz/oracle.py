@@ -3,7 +3,7 @@
 Each line of CALLS names an op, its attributes and dtype; VALUES has its operands ("7.in1") and results ("7.out1"). Each op here
 gives (expected, bound) pairs: the bound is what rounding may do to the computation as it is defined, in units u of the dtype that it
 is done in: n u sum|terms| for a sum of n terms in any order, a few u for a function. Nothing is tuned to what the results are.
-Prints what is wrong, the ops that NumPy was not asked about, then "N passed, N failed".
+Prints what is wrong, then "N passed, N failed".
 """
 import json
 import sys
@@ -24,10 +24,17 @@ class Call:
         self.name, self.dtype = line["op"], line["dtype"]
         self.attributes = {k: [] if v == {} else v for k, v in (line["attributes"] or {}).items()}
         self.given = [values[f"{line['id']}.in{k + 1}"] for k in range(line["operands"])]
-        self.wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in self.given]
+        self.wide = [self.widened(x) if x.dtype.kind == "f" else x for x in self.given]
         self.results = [values[f"{line['id']}.out{k + 1}"] for k in range(line["results"])]
         self.u = max((UNIT.get(d, 0.0) for d in line["result_dtypes"]), default=0.0)
         self.w = min(self.u, UNIT["float32"])
+
+    @staticmethod
+    def widened(x):
+        """In float64; numbers below the normal range count as zero while tensors are computed, 16 bits in float32."""
+        smallest = np.finfo(np.float64 if x.dtype == np.float64 else np.float32).tiny
+        wide = x.astype(np.float64)
+        return np.where(np.abs(wide) < smallest, 0 * wide, wide)
 
     def get(self, name, default=None):
         value = self.attributes.get(name)
@@ -1076,7 +1083,7 @@ def wrong_with(name, got, expected, bound, dtype):
 
 
 def main(calls, values):
-    values, passed, failed, unasked = np.load(values), 0, 0, {}
+    values, passed, failed = np.load(values), 0, 0
     for text in open(calls, encoding="utf-8"):
         line = json.loads(text)
         c = Call(line, values)
@@ -1086,8 +1093,6 @@ def main(calls, values):
             print(f"the oracle itself fails at {line['source']}")
             raise
         if pairs is None:
-            if c.name not in OPS:
-                unasked[c.name] = unasked.get(c.name, 0) + 1
             continue
         words = None
         for k, (expected, bound) in enumerate(pairs[:len(c.results)]):
@@ -1097,8 +1102,6 @@ def main(calls, values):
             print(f"FAIL {line['source']}\n  {words}")
         else:
             passed += 1
-    if unasked:
-        pass
     print(f"{passed} passed, {failed} failed")
     return failed
 
