@@ -358,13 +358,15 @@ describe("ipu.train.Checkpoint", function()
     local v, w = ipu.Variable{ipu.ones{64, 1024}}, ipu.Variable{ipu.ones{1000}}
     local checkpoint = ipu.train.Checkpoint{first = v, second = w, number = 1}
     checkpoint:save(folder)
-    -- Killed at another moment each round, from the first one on at which something is there that wasn't before.
+    -- Killed at another moment each round: when the folder has been seen to change `round` times.
     local shell <const> = [[
       "$0" spec/support/checkpoint_forever.lua "$1" "$2" & pid=$!
-      before=$(ls -R "$1"); while [ "$(ls -R "$1")" = "$before" ]; do kill -0 $pid || break; done
-      sleep "$3"; kill -KILL $pid; wait $pid]]
-    for round = 1, 10 do
-      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(round % 2 + 1), ("%.3f"):format(round * round * 0.002)}
+      for change in $(seq "$3"); do
+        before=$(ls -R "$1"); while [ "$(ls -R "$1")" = "$before" ]; do kill -0 $pid || break; done
+      done
+      kill -KILL $pid; wait $pid]]
+    for round = 1, 12 do
+      command.run{"bash", "-c", shell, command.ipulua, folder, tostring(round % 2 + 1), tostring(round)}
       checkpoint:restore(folder)
       assert.equal(checkpoint.number, ipu.reduce_min(v):item())
       assert.equal(checkpoint.number, ipu.reduce_max(v):item())
